@@ -196,7 +196,6 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.spark.pipelines.running": ("queries session stopping",),
     "logstore.spark.reading": (
-        "rdd_reader stream",
         "partition triggers",
         "fetches",
         "plan schema",

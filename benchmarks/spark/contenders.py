@@ -72,10 +72,10 @@ def contenders(work: Path, bootstrap: str | None, records: int) -> dict[str, Con
 def map_in_arrow(spark: SparkSession, store: Mapping[str, str], records: int) -> DataFrame:
     """The source's own reader without Spark's way of planning: a range for each partition, read in `mapInArrow`."""
     from logstore.spark.reading.options import ReadOptions
-    from logstore.spark.reading.schema import Table
+    from logstore.spark.reading.schema import QueryColumns
 
     options = ReadOptions.of(dict(store))
-    table = Table(options)
+    table = QueryColumns(options)
 
     def read_all(batches: Iterator[Any]) -> Iterator[Any]:
         from logstore.spark.backend.backend import Range

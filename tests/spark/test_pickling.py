@@ -14,10 +14,14 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 import logstore
 from logstore.spark.reading.options import ReadOptions
-from logstore.spark.reading.partition import Slice
-from logstore.spark.reading.rdd_reader import _Task
-from logstore.spark.reading.stream import StreamReader
-from logstore.spark.source import BatchReader, LogstoreDataSource, PushdownDataSource, PushdownReader
+from logstore.spark.reading.partition import PartitionRanges, RangeReader
+from logstore.spark.source import (
+    BatchReader,
+    LogstoreDataSource,
+    PushdownDataSource,
+    PushdownReader,
+    StreamReader,
+)
 from logstore.spark.writing.sink import stream_writer, writer
 
 pytestmark = pytest.mark.row("D5")
@@ -48,12 +52,12 @@ def travellers(tmp_path: Path) -> list[Any]:
         BatchReader(read.for_batch()),
         PushdownReader(read.for_batch()),
         StreamReader(read),
-        Slice([]),
+        PartitionRanges([]),
         LogstoreDataSource({"path": str(tmp_path)}),
         PushdownDataSource({"path": str(tmp_path)}),
         writer(write, SCHEMA, False),
         stream_writer(write, SCHEMA, False),
-        _Task(read),
+        RangeReader(read),
     ]
 
 

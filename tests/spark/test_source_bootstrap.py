@@ -13,7 +13,7 @@ from logstore.batch._batch import Batches
 from logstore.errors import CorruptRecordError
 from logstore.spark.reading.fetches import ahead
 from logstore.spark.reading.options import ReadOptions
-from logstore.spark.reading.partition import read_slice
+from logstore.spark.reading.partition import read_ranges
 from logstore.spark.source import BatchReader
 from tests.remote.fake_cluster import FakeCluster
 
@@ -39,7 +39,7 @@ def rows(cluster: FakeCluster, **more: str) -> list[tuple[int, int, bytes]]:
     return [
         (row["partition"], row["offset"], row["value"])
         for part in reader.partitions()
-        for batch in read_slice(part, reader.options, reader.table)
+        for batch in read_ranges(part, reader.options, reader.table)
         for row in batch.to_pylist()
     ]
 

@@ -122,16 +122,16 @@ def test_a_url_of_this_machine_is_a_path_and_another_is_refused(spark: Any, root
 
 
 def test_plain_tasks_read_the_same(spark: Any, root: Path) -> None:
-    from logstore.spark import read as read_plainly
+    from logstore.spark import read as read_by_tasks
 
     options = {"path": str(root), "subscribe": "events", "minPartitions": "6", "includeHeaders": "true"}
-    table = read_plainly(spark, **options)
+    table = read_by_tasks(spark, **options)
     assert table.dtypes[:7] == COLUMNS
     assert table.rdd.getNumPartitions() == 6 or table.rdd.getNumPartitions() >= 4
     key = ["partition", "offset"]
     assert table.orderBy(key).collect() == read(spark, root, includeHeaders="true").orderBy(key).collect()
     nothing = {**options, "endingOffsets": '{"events": {"0":0,"1":0,"2":0,"3":0}}'}
-    assert read_plainly(spark, **nothing).count() == 0
+    assert read_by_tasks(spark, **nothing).count() == 0
 
 
 def test_committed_records_only_unless_all_are_asked_for(spark: Any, tmp_path: Path) -> None:

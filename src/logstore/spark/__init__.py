@@ -60,6 +60,6 @@ def read(spark: SparkSession, **options: str) -> DataFrame:
         SparkOptionError: options are wrong; all are named.
         UnknownTopicError, UnknownPartitionError, DataLossError: records to be read are missing.
     """
-    from logstore.spark.reading.rdd_reader import read
+    from logstore.spark.reading.partition import read
 
     return read(spark, options)

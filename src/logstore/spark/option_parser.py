@@ -7,6 +7,7 @@ no Spark: imports the vocabulary only. Any thread may use it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -15,20 +16,6 @@ from logstore.config.quantities import size_bytes
 from logstore.config.schema import INT64_MAX, nearest
 from logstore.errors import NotALogError, SparkOptionError
 from logstore.paths import local_path
-
-__all__ = [
-    "KAFKA_PREFIX",
-    "Taken",
-    "boolean_of",
-    "kafka_settings",
-    "list_of",
-    "number_of",
-    "place_of",
-    "size_of",
-    "take",
-    "text_of",
-    "word_of",
-]
 
 KAFKA_PREFIX = "kafka."
 
@@ -112,7 +99,24 @@ def size_of(value: str) -> int:
 # --- all of them -------------------------------------------------------------------------------
 
 
-class Taken(NamedTuple):
+def option(name: str, parse: Callable[[str], Any], default: Any = None) -> Any:
+    """Define a field of a dataclass of options that is set by one option of Spark's."""
+    return dataclasses.field(default=default, metadata={"option": name, "parse": parse})
+
+
+def parsers_of(kind: type) -> dict[str, Callable[[str], Any]]:
+    """Return the options that set fields of a dataclass, with their parsers."""
+    declared = (each.metadata for each in dataclasses.fields(kind) if each.metadata)
+    return {each["option"]: each["parse"] for each in declared}
+
+
+def fields_of(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a dataclass that given options set."""
+    names = {each.metadata.get("option"): each.name for each in dataclasses.fields(kind)}
+    return {names[option]: value for option, value in given.items() if option in names}
+
+
+class ParsedOptions(NamedTuple):
     """Parsed options: values by our spelling of their names, and Kafka's settings without their prefix."""
 
     values: dict[str, Any]
@@ -121,7 +125,7 @@ class Taken(NamedTuple):
 
 def take(
     options: Mapping[str, str], known: Mapping[str, Callable[[str], Any]], scope: str, problems: dict[str, str]
-) -> Taken:
+) -> ParsedOptions:
     """Parse options by a table of known ones, and add what is wrong with any of them to ``problems``.
 
     ``scope`` is ``consumer`` or ``producer``: the client whose settings may follow the prefix ``kafka.``.
@@ -150,7 +154,7 @@ def take(
             except ValueError as error:
                 problems[spelled[name]] = str(error)
     kafka = kafka_settings(kafka, scope, problems)
-    return Taken(values, kafka)
+    return ParsedOptions(values, kafka)
 
 
 def kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str]) -> dict[str, str]:

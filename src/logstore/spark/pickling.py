@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-__all__ = ["Travelling"]
+__all__ = ["PickledByName"]
 
 
 def unpacked(module: str, name: str, state: bytes) -> Any:
@@ -23,14 +23,14 @@ def unpacked(module: str, name: str, state: bytes) -> Any:
     import sys
 
     try:
-        home = importlib.import_module(module)
-    except ImportError as error:
+        kind = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:  # AttributeError: another version, which lacks the class
         raise RuntimeError(
             f"logstore cannot be imported by Python {platform.python_version()} at {sys.executable} on "
             f"{platform.node()}, where Spark runs a task: {error}. Install the same wheel on every machine of the "
             "cluster (pip install 'logstore[spark]'), or name a Python that has it by PYSPARK_PYTHON"
         ) from None
-    made = object.__new__(getattr(home, name))
+    made = object.__new__(kind)
     found = pickle.loads(state)
     if hasattr(made, "__setstate__"):
         made.__setstate__(found)
@@ -39,7 +39,7 @@ def unpacked(module: str, name: str, state: bytes) -> Any:
     return made
 
 
-class Travelling:
+class PickledByName:
     """Mixin for subclasses of Spark's classes: pickles their objects as the module docstring says."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:

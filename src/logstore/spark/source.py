@@ -1,56 +1,73 @@
-"""The data source as Spark sees it: it takes options and gives a schema, readers and writers.
+"""Data source as Spark sees it: options in; schema, readers and writers out.
 
-Thin on purpose: `plan` decides the ranges to read, `reading` reads them, `stream` follows a stream, and `sink`
+Thin on purpose: `plan` decides the ranges to read, `fetches` reads them, `triggers` follows a stream, and `sink`
 writes. Spark makes a source in one process, plans with it in another and pickles readers to its workers by
 reference to this module. So this module is imported wherever a query runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 
 from logstore.errors import SparkOptionError
-from logstore.spark.pickling import Travelling
+from logstore.spark.pickling import PickledByName
 from logstore.spark.reading.fetches import backend_of
+from logstore.spark.reading.offsets import StreamOffsets, offsets_json
 from logstore.spark.reading.options import ReadOptions
-from logstore.spark.reading.partition import Slice, plainly, read_slice
-from logstore.spark.reading.plan import plan_batch, split
+from logstore.spark.reading.partition import PartitionRanges, read_ranges, short_errors
+from logstore.spark.reading.plan import packed, plan_batch, split
 from logstore.spark.reading.pushdown import EVERYTHING, understand
-from logstore.spark.reading.schema import Table
+from logstore.spark.reading.schema import QueryColumns
+from logstore.spark.reading.triggers import StreamPlanner
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["BatchReader", "LogstoreDataSource", "PushdownDataSource", "PushdownReader"]
+__all__ = ["BatchReader", "LogstoreDataSource", "PushdownDataSource", "PushdownReader", "StreamReader"]
 
 
-class BatchReader(Travelling, DataSourceReader):
-    """Reader that plans a batch query and reads its ranges."""
+class _Reader(PickledByName):
+    """Part of every reader: its options, which are pickled, and the columns, which each process makes again."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
-        self.table = Table(options)
-        self.wanted = EVERYTHING
+        self.table = QueryColumns(options)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]  # each process makes its own decoders
+        self.__init__(**state)  # type: ignore[misc]  # each process makes its own decoders and caches
 
-    @plainly
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_ranges(partition, self.options, self.table)
+
+
+class BatchReader(_Reader, DataSourceReader):
+    """Reader that plans a batch query and reads its ranges."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        super().__init__(options)
+        self.wanted = EVERYTHING
+
+    @short_errors
     def partitions(self) -> Sequence[InputPartition]:
         backend = backend_of(self.options)
         ranges = self.wanted.narrowed(plan_batch(self.options, backend), backend)
         since_ms, until_ms = self.wanted.since_ms, self.wanted.until_ms
-        return [Slice([range], since_ms, until_ms) for range in split(ranges, self.options, backend)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_slice(partition, self.options, self.table)
+        return [PartitionRanges([range], since_ms, until_ms) for range in split(ranges, self.options, backend)]
 
 
 class PushdownReader(BatchReader):
@@ -61,34 +78,81 @@ class PushdownReader(BatchReader):
         return left
 
 
-class LogstoreDataSource(Travelling, DataSource):
+class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reader that follows topics, micro-batch by micro-batch, in a process that lives as long as the query.
+
+    `StreamPlanner` decides. Spark takes one limit from a source, so one of those set is reported to it, and all are
+    applied; if Spark asks for everything available, none is.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        super().__init__(options)
+        self._planner = StreamPlanner(options)
+
+    @short_errors
+    def initialOffset(self) -> dict[str, Any]:
+        return self._planner.initial().to_json()
+
+    @short_errors
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._planner.prepare()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        options = self.options
+        if options.max_offsets is not None:
+            return ReadMaxRows(options.max_offsets)
+        if options.max_bytes is not None:
+            return ReadMaxBytes(options.max_bytes)
+        if options.min_offsets is not None:
+            return ReadMinRows(options.min_offsets)
+        return ReadAllAvailable()
+
+    @short_errors
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
+        offsets = self._planner.initial() if start is None else StreamOffsets.of_json(start)
+        everything = limit is None or isinstance(limit, ReadAllAvailable)
+        return self._planner.latest(offsets, everything=everything).to_json()
+
+    @short_errors
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        newest = self._planner.newest()
+        return offsets_json(newest) if newest else None
+
+    @short_errors
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        ranges = self._planner.ranges(StreamOffsets.of_json(start), StreamOffsets.of_json(end))
+        return [PartitionRanges(task) for task in packed(ranges, self.options)]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing: the checkpoint has the offsets of the batch."""
+
+    def stop(self) -> None:
+        """Do nothing: back ends end with the process."""
+
+
+class LogstoreDataSource(PickledByName, DataSource):
     """Data source ``format("logstore")``, without filter pushdown."""
 
     @classmethod
     def name(cls) -> str:
         return "logstore"
 
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
-
-    @plainly
+    @short_errors
     def schema(self) -> StructType:
-        return Table(ReadOptions.of(self.options)).spark()
+        return QueryColumns(ReadOptions.of(self.options)).spark()
 
-    @plainly
+    @short_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         return BatchReader(self._options(schema).for_batch())
 
-    @plainly
+    @short_errors
     def streamReader(self, schema: StructType) -> Any:
-        from logstore.spark.reading.stream import StreamReader
-
         return StreamReader(self._options(schema))
 
     def _options(self, schema: StructType) -> ReadOptions:
         """Parse the options of a read, and check that ``schema`` is that of the source."""
         options = ReadOptions.of(self.options)
-        ours = Table(options).spark()
+        ours = QueryColumns(options).spark()
         if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in ours]:
             raise SparkOptionError(
                 {
@@ -98,13 +162,13 @@ class LogstoreDataSource(Travelling, DataSource):
             )
         return options
 
-    @plainly
+    @short_errors
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         from logstore.spark.writing.sink import writer
 
         return writer(dict(self.options), schema, overwrite)
 
-    @plainly
+    @short_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         from logstore.spark.writing.sink import stream_writer
 
@@ -114,6 +178,6 @@ class LogstoreDataSource(Travelling, DataSource):
 class PushdownDataSource(LogstoreDataSource):
     """Data source with filter pushdown, chosen by an argument of `logstore.spark.register`."""
 
-    @plainly
+    @short_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         return PushdownReader(self._options(schema).for_batch())

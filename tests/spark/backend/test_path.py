@@ -21,7 +21,7 @@ from logstore.spark.backend.path import PathBackend
 from logstore.spark.reading.fetches import backend_of, read
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.plan import plan_batch
-from logstore.spark.reading.schema import Table
+from logstore.spark.reading.schema import QueryColumns
 from tests.spark import stores
 
 TP = TopicPartition
@@ -274,7 +274,7 @@ def test_a_data_directory_of_kafka_is_read_as_it_is() -> None:
     given = ReadOptions.of(
         {"path": path, "subscribePattern": "codec-.*|compacted|deleted|transactions|append-time"}
     )
-    backend, table = backend_of(given), Table(given)
+    backend, table = backend_of(given), QueryColumns(given)
     found = {
         one.topic: sum(batch.num_rows for batch in read(one, given, table)) for one in plan_batch(given, backend)
     }

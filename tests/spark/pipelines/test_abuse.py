@@ -19,7 +19,7 @@ import pytest
 
 import logstore
 from logstore.errors import LogstoreError, SparkQueryError
-from logstore.spark.pipelines.running.queries import plainly
+from logstore.spark.pipelines.reasons import short_reasons
 from tests.spark.pipelines import killing
 from tests.spark.pipelines.lives import LIVES, Archive, Files, Life, life_of
 
@@ -109,7 +109,7 @@ def malformed(life: Life, engine: Any) -> str:
     life.fill(0)
     if isinstance(life, Files):
         (life.root / "in" / "bad.csv").write_text("id,text\n1,a\n2\n3,b,c\n")
-        with pytest.raises(SparkQueryError, match=r"bad\.csv, line \d: it has \d fields"), plainly():
+        with pytest.raises(SparkQueryError, match=r"bad\.csv, line \d: it has \d fields"), short_reasons():
             life.run(engine)
         assert life.written(engine) == {"lines": {}}
         life.told = type(life.told)(**{**vars(life.told), "strict": False})
@@ -135,7 +135,7 @@ def changed(life: Life, engine: Any) -> str:
     life.run(engine)
     if isinstance(life, Files):
         file = life.put("other.csv", [("7", "1", "x")], ("id", "more", "text"))
-        with pytest.raises(SparkQueryError, match=r"other\.csv: its header has more besides"), plainly():
+        with pytest.raises(SparkQueryError, match=r"other\.csv: its header has more besides"), short_reasons():
             life.run(engine)
         file.write_text("text,id\nx,7\n")
         life.run(engine)

@@ -15,7 +15,7 @@ import pytest
 
 from logstore.errors import InvalidSettingError, SparkQueryError
 from logstore.spark.pipelines import files
-from logstore.spark.pipelines.running.queries import plainly
+from logstore.spark.pipelines.reasons import short_reasons
 from tests.spark.pipelines.topic_contents import records_of, values_of
 
 HEAD = ["file", "line", "carrier", "fare"]
@@ -184,7 +184,7 @@ def test_a_header_that_does_not_fit_ends_the_run_and_says_how(
     put(folder, "a.csv", "id,price,qty\n1,1.5,10\n")
     files.run(engine, told)
     wrong = put(folder, "b.csv", f"{header}\n" + ",".join("2" * (header.count(",") + 1)) + "\n")
-    with pytest.raises(SparkQueryError, match=said) as raised, plainly():
+    with pytest.raises(SparkQueryError, match=said) as raised, short_reasons():
         files.run(engine, told)
     assert "\n" not in str(raised.value)
     assert len(values(told)) == 1
@@ -234,7 +234,7 @@ def test_a_line_that_does_not_fit_is_told_or_left_out_and_counted(
 ) -> None:
     put(tmp_path / "in", f"a.{format}", "\n".join(lines) + "\n")
     told = parameters(tmp_path, format=format, schema="id LONG, price DOUBLE", partitions=1)
-    with pytest.raises(SparkQueryError, match=said) as raised, plainly():
+    with pytest.raises(SparkQueryError, match=said) as raised, short_reasons():
         files.run(engine, told)
     assert "--no-strict" in str(raised.value)
     assert records_of(told.path, told.topic) == []

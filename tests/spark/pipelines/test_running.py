@@ -17,9 +17,9 @@ import pytest
 import logstore
 from logstore.errors import CheckpointMismatchError, InvalidSettingError, SparkQueryError
 from logstore.spark.pipelines import files, latest
-from logstore.spark.pipelines.reasons import reason_of
+from logstore.spark.pipelines.reasons import reason_of, short_reasons
 from logstore.spark.pipelines.running import stopping
-from logstore.spark.pipelines.running.queries import Counts, finish, plainly
+from logstore.spark.pipelines.running.queries import Counts, finish
 from logstore.spark.pipelines.running.stopping import SIGNALS, stoppable
 from tests.spark import sessions
 from tests.spark.pipelines import killing
@@ -109,7 +109,7 @@ def test_what_matters_of_a_message_of_spark(text: str, reason: str) -> None:
 
 
 def message_of(run: Any, spark: Any, parameters: Any) -> str:
-    with pytest.raises(SparkQueryError) as raised, plainly():
+    with pytest.raises(SparkQueryError) as raised, short_reasons():
         run(spark, parameters)
     assert raised.value.__cause__ is not None
     return str(raised.value)

@@ -18,8 +18,8 @@ from logstore.errors import DataLossError, PayloadError, SparkNotReadyError, Spa
 from logstore.spark.backend.backend import Range
 from logstore.spark.reading.fetches import ahead, backend_of, read, runs
 from logstore.spark.reading.options import ReadOptions
-from logstore.spark.reading.partition import Slice, check_version, read_slice
-from logstore.spark.reading.schema import Table
+from logstore.spark.reading.partition import PartitionRanges, check_version, read_ranges
+from logstore.spark.reading.schema import QueryColumns
 from tests.spark import stores
 
 
@@ -29,7 +29,7 @@ def options(path: Path | str, **more: str) -> ReadOptions:
 
 def rows(path: Path | str, whole: Range, **more: str) -> list[dict[str, Any]]:
     given = options(path, **more)
-    return [row for batch in read(whole, given, Table(given)) for row in batch.to_pylist()]
+    return [row for batch in read(whole, given, QueryColumns(given)) for row in batch.to_pylist()]
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ SCHEMAS = [
 @pytest.mark.parametrize("more", SCHEMAS)
 def test_batches_have_the_types_of_sparks_own_conversion_to_the_letter(typed: Path, more: dict[str, str]) -> None:
     given = options(typed, **more)
-    table = Table(given)
+    table = QueryColumns(given)
     wanted = to_arrow_schema(table.spark(), timezone="UTC")
     assert wanted.equals(table.arrow())
     batches = list(read(Range("events", 0, 0, 3), given, table))
@@ -91,7 +91,7 @@ def test_every_column_says_what_was_written(typed: Path) -> None:
 
 def test_a_time_that_no_microsecond_can_say_is_the_nearest_that_one_can(typed: Path) -> None:
     given = options(typed, columns="timestamp")
-    (batch,) = read(Range("events", 0, 2, 3), given, Table(given))
+    (batch,) = read(Range("events", 0, 2, 3), given, QueryColumns(given))
     assert batch.column(0).cast(pa.int64()).to_pylist() == [9223372036854775000]
 
 
@@ -111,7 +111,7 @@ def test_values_are_decoded_to_columns(typed: Path) -> None:
 
 
 def test_fields_stand_in_place_of_the_value() -> None:
-    table = Table(options("/data", valueschema='{"a": "int64", "b": "string"}', includeheaders="true"))
+    table = QueryColumns(options("/data", valueschema='{"a": "int64", "b": "string"}', includeheaders="true"))
     assert table.names == ("key", "a", "b", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
@@ -138,7 +138,7 @@ def test_fields_stand_in_place_of_the_value() -> None:
 )
 def test_wrong_columns_are_refused_by_name(more: dict[str, str], said: str) -> None:
     with pytest.raises(SparkOptionError, match=said):
-        Table(options("/data", **more))
+        QueryColumns(options("/data", **more))
 
 
 def test_unsigned_numbers_and_short_floats_are_widened(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_memory_is_that_of_a_fetch_whatever_the_range(tmp_path: Path) -> None:
         for _ in range(64):
             topic.append_many([b"x" * 1000] * 500)
     given = options(tmp_path, fetchbytes="1m")
-    table = Table(given)
+    table = QueryColumns(given)
 
     def peak(end: int) -> int:
         tracemalloc.start()
@@ -258,8 +258,8 @@ def test_sparks_stand_in_for_no_partition_reads_nothing(root: Path) -> None:
     from pyspark.sql.datasource import InputPartition
 
     given = options(root)
-    assert list(read_slice(InputPartition(None), given, Table(given))) == []
-    assert len(list(read_slice(Slice([Range("events", 0, 0, 5)]), given, Table(given)))) == 1
+    assert list(read_ranges(InputPartition(None), given, QueryColumns(given))) == []
+    assert len(list(read_ranges(PartitionRanges([Range("events", 0, 0, 5)]), given, QueryColumns(given)))) == 1
     assert stores.RECORDS == 1000
 
 

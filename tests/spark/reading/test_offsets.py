@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from logstore.errors import SparkOptionError
 from logstore.records import TopicPartition
-from logstore.spark.reading.offsets import RESERVED, Standing
+from logstore.spark.reading.offsets import RESERVED, StreamOffsets
 from logstore.topic_names import check_name
 
 TP = TopicPartition
@@ -21,29 +21,29 @@ _offsets = st.dictionaries(
 
 
 def test_it_is_that_of_sparks_kafka_source_and_one_key_more() -> None:
-    standing = Standing({TP("b", 0): 5, TP("a", 10): 2, TP("a", 9): 1}, {"a": "id", "b": ""}, {TP("a", 9): 3})
+    standing = StreamOffsets({TP("b", 0): 5, TP("a", 10): 2, TP("a", 9): 1}, {"a": "id", "b": ""}, {TP("a", 9): 3})
     assert json.dumps(standing.to_json()) == (
         '{"a": {"9": 1, "10": 2}, "b": {"0": 5}, "@logstore": {"a": {"id": "id", "epochs": {"9": 3}}}}'
     )
-    assert Standing({TP("a", 0): 5}).to_json() == {"a": {"0": 5}}
+    assert StreamOffsets({TP("a", 0): 5}).to_json() == {"a": {"0": 5}}
 
 
 @given(_offsets, st.dictionaries(st.sampled_from(["a", "b-1"]), st.text(min_size=1, max_size=5)), st.data())
-def test_it_comes_back_and_equal_standings_give_equal_texts(
+def test_it_comes_back_and_equal_offsets_give_equal_texts(
     offsets: dict[TP, int], ids: dict[str, str], data: st.DataObject
 ) -> None:
     epochs = data.draw(st.dictionaries(st.sampled_from(sorted(offsets)), st.integers(0, 9)))
-    standing = Standing(offsets, ids, epochs)
+    standing = StreamOffsets(offsets, ids, epochs)
     text = json.dumps(standing.to_json())
-    assert Standing.of_json(json.loads(text)) == standing
-    shuffled = Standing(
+    assert StreamOffsets.of_json(json.loads(text)) == standing
+    shuffled = StreamOffsets(
         dict(reversed(offsets.items())), dict(reversed(ids.items())), dict(reversed(epochs.items()))
     )
     assert json.dumps(shuffled.to_json()) == text
 
 
 def test_a_checkpoint_of_sparks_kafka_source_is_one_of_ours() -> None:
-    assert Standing.of_json({"a": {"0": 5, "1": 7}}) == Standing({TP("a", 0): 5, TP("a", 1): 7})
+    assert StreamOffsets.of_json({"a": {"0": 5, "1": 7}}) == StreamOffsets({TP("a", 0): 5, TP("a", 1): 7})
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_another_sources_checkpoint_is_refused_by_name(found: object) -> None:
     with pytest.raises(
         SparkOptionError, match="checkpointLocation: its offsets are not those of a logstore or Kafka"
     ):
-        Standing.of_json(found)
+        StreamOffsets.of_json(found)
 
 
 def test_no_topic_can_be_named_like_the_reserved_key() -> None:

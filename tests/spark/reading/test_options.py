@@ -8,7 +8,7 @@ import pytest
 
 from logstore.errors import SparkOptionError
 from logstore.records import Isolation, TopicPartition
-from logstore.spark.reading.options import EARLIEST, LATEST, READ_OPTIONS, Bound, ReadOptions, duration_ms, size_of
+from logstore.spark.reading.options import _READ, EARLIEST, LATEST, Bound, ReadOptions, duration_ms, size_of
 
 HERE = {"path": "/data", "subscribe": "flights"}
 
@@ -155,4 +155,4 @@ def test_all_names_of_sparks_kafka_source_are_known() -> None:
         "includeHeaders",
         "groupIdPrefix",
     ]
-    assert set(kafkas) <= set(READ_OPTIONS)
+    assert set(kafkas) <= set(_READ)

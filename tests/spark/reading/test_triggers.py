@@ -9,9 +9,9 @@ import pytest
 from logstore.errors import DataLossError
 from logstore.records import TopicPartition
 from logstore.spark.reading import triggers
-from logstore.spark.reading.offsets import Standing
+from logstore.spark.reading.offsets import StreamOffsets
 from logstore.spark.reading.options import ReadOptions
-from logstore.spark.reading.triggers import Follower
+from logstore.spark.reading.triggers import StreamPlanner
 from logstore.testing import ManualClock
 from tests.spark.reading.test_plan import Logs
 
@@ -27,10 +27,10 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
     return made
 
 
-def follower(clock: Any = None, **more: str) -> Follower:
+def follower(clock: Any = None, **more: str) -> StreamPlanner:
     choice = {} if "subscribepattern" in more else {"subscribe": "a"}
     options = ReadOptions.of({"path": "/data", **choice, **more})
-    return Follower(options) if clock is None else Follower(options, clock)
+    return StreamPlanner(options) if clock is None else StreamPlanner(options, clock)
 
 
 def grow(logs: Logs, **more: int) -> None:
@@ -40,12 +40,12 @@ def grow(logs: Logs, **more: int) -> None:
         logs.epochs[tp][3] = end + size
 
 
-def read(made: Follower, start: Standing, end: Standing) -> dict[TP, tuple[int, int]]:
+def read(made: StreamPlanner, start: StreamOffsets, end: StreamOffsets) -> dict[TP, tuple[int, int]]:
     return {TP(one.topic, one.partition): (one.start, one.end) for one in made.ranges(start, end)}
 
 
 def test_a_stream_begins_at_the_end_unless_it_is_told_otherwise(logs: Logs) -> None:
-    begun = Standing({ZERO: 100, ONE: 300}, {"a": "one"}, {ZERO: 3, ONE: 3}, is_first=True)
+    begun = StreamOffsets({ZERO: 100, ONE: 300}, {"a": "one"}, {ZERO: 3, ONE: 3}, is_first=True)
     assert follower().initial() == begun
     assert follower(startingoffsets="earliest").initial().offsets == {ZERO: 0, ONE: 0}
     assert follower(startingoffsets='{"a": {"0": 7, "1": -1}}').initial().offsets == {ZERO: 7, ONE: 300}
@@ -63,26 +63,26 @@ def test_offsets_to_begin_at_that_are_not_there_are_an_error_or_passed_over(logs
 def test_nothing_new_gives_the_same_offset_to_the_letter(logs: Logs) -> None:
     made = follower()
     start = made.initial()
-    assert made.latest(Standing.of_json(start.to_json())).to_json() == start.to_json()
+    assert made.latest(StreamOffsets.of_json(start.to_json())).to_json() == start.to_json()
     logs.epochs[ZERO][4] = 100  # a new leader without records
     assert made.latest(start).to_json() == start.to_json()
     grow(logs, zero=1)
     end = made.latest(start)
-    assert end.is_at(Standing({ZERO: 101, ONE: 300}, {"a": "one"}, {ZERO: 4, ONE: 3}))
-    assert Standing.of_json(end.to_json()) == end
+    assert end.is_at(StreamOffsets({ZERO: 101, ONE: 300}, {"a": "one"}, {ZERO: 4, ONE: 3}))
+    assert StreamOffsets.of_json(end.to_json()) == end
 
 
 def test_a_first_batch_that_is_done_again_begins_where_it_began(logs: Logs) -> None:
     """Spark asks anew where the query begins, which may be elsewhere by now."""
     made = follower(startingoffsets="earliest")
-    end = Standing.of_json(made.latest(made.initial()).to_json())
+    end = StreamOffsets.of_json(made.latest(made.initial()).to_json())
     assert read(made, made.initial(), end) == {ZERO: (0, 100), ONE: (0, 300)}
     grow(logs, zero=10, one=10)
     again = follower(startingoffsets="latest")
     assert read(again, again.initial(), end) == {ZERO: (0, 100), ONE: (0, 300)}
     assert read(again, end, again.latest(end)) == {ZERO: (100, 110), ONE: (300, 310)}
     then = again.latest(end)
-    assert again.latest(Standing.of_json(then.to_json())).to_json() == then.to_json()
+    assert again.latest(StreamOffsets.of_json(then.to_json())).to_json() == then.to_json()
     logs.ends[ZERO] = (50, 110)
     with pytest.raises(DataLossError, match="a-0: offsets 0 to 49 are deleted, the log begins at 50"):
         read(made, made.initial(), end)
@@ -217,12 +217,12 @@ def test_deleted_topics_and_partitions_are_named(logs: Logs) -> None:
     made = follower(subscribepattern="[ab]", failondataloss="false")
     assert made.latest(start).offsets == {ZERO: 100, ONE: 300}
     with pytest.raises(DataLossError, match="a-0, a-1: deleted, or not subscribed to any more, since the"):
-        follower(subscribepattern="c").latest(Standing({ZERO: 1, ONE: 1}))
+        follower(subscribepattern="c").latest(StreamOffsets({ZERO: 1, ONE: 1}))
 
 
 def test_a_checkpoint_of_sparks_kafka_source_goes_on(logs: Logs) -> None:
     made = follower()
-    start = Standing.of_json({"a": {"0": 90, "1": 300}})
+    start = StreamOffsets.of_json({"a": {"0": 90, "1": 300}})
     end = made.latest(start)
     assert end.offsets == {ZERO: 100, ONE: 300}
     assert end.epochs == {ZERO: 3, ONE: -1}

@@ -169,12 +169,12 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
         if context.get_parameter_source("path") is click.core.ParameterSource.ENVIRONMENT:
             given["path"] = ""
     parameters = found.parameters(**given)
-    from logstore.spark.pipelines.running.queries import plainly
+    from logstore.spark.pipelines.reasons import short_reasons
     from logstore.spark.pipelines.running.session import session
     from logstore.spark.pipelines.running.stopping import end, stoppable
 
     with _spark_log(log) as speaking:
-        with plainly(), speaking:
+        with short_reasons(), speaking:
             spark = session(
                 f"logstore {found.name}",
                 master=master,
@@ -183,7 +183,7 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
                 settings=settings,
             )
         try:
-            with plainly(), stoppable(spark, continuous=parameters.continuous):
+            with short_reasons(), stoppable(spark, continuous=parameters.continuous):
                 report = found.run(spark, parameters)
         finally:
             end(spark)

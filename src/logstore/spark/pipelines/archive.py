@@ -29,7 +29,7 @@ from logstore.spark.pipelines.output.archives import Archived, Described
 from logstore.spark.pipelines.output.outputs import Checkpoint, Directory
 from logstore.spark.pipelines.running.queries import finish, setting, start
 from logstore.spark.pipelines.topics import backend, read_batch, read_stream
-from logstore.spark.reading.offsets import Standing, offsets_json
+from logstore.spark.reading.offsets import StreamOffsets, offsets_json
 from logstore.store import open_store
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def archived_ends(spark: SparkSession, checkpoint: str) -> dict[TopicPartition, 
         return {}
     # Spark writes its own lines before that of the source.
     text = hadoop.read_text(spark, f"{checkpoint}/offsets/{ended}")
-    return dict(Standing.of_json(json.loads(text.splitlines()[-1])).offsets)
+    return dict(StreamOffsets.of_json(json.loads(text.splitlines()[-1])).offsets)
 
 
 # --- the query ---------------------------------------------------------------------------------

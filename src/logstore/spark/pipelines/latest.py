@@ -207,7 +207,7 @@ class Made(NamedTuple):
         return cls(**json.loads(claim.read_text())) if claim is not None and claim.exists() else None
 
 
-class Table(Output):
+class TableOutput(Output):
     """The table as an output that one topic fills."""
 
     def __init__(self, parameters: LatestParameters) -> None:
@@ -300,7 +300,7 @@ def run(spark: SparkSession, parameters: LatestParameters) -> Report:
 
 
 def _run(spark: SparkSession, parameters: LatestParameters) -> Report:
-    table = Table(parameters)
+    table = TableOutput(parameters)
     checkpoint = parameters.checkpoint_of(STAGE)
     if parameters.rebuild:
         # Read before the topic: a checkpoint read later could have micro-batches that the table lacks.

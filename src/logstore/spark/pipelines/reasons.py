@@ -6,11 +6,13 @@ Java. It comes first here; Spark's context, such as the file that it was reading
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from logstore import errors
+from logstore.errors import LogstoreError, SparkQueryError
 
 #: A Python error in a traceback: its class, and its message up to the end of the line.
 _RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
@@ -62,6 +64,23 @@ def is_of_spark(error: BaseException) -> bool:
     from pyspark.errors import PySparkException
 
     return isinstance(error, PySparkException | Py4JError)
+
+
+@contextlib.contextmanager
+def short_reasons() -> Iterator[None]:
+    """Show the user the reason of a failed query in one line, instead of Spark's plans and stack traces.
+
+    Raises:
+        SparkQueryError: Spark has raised an error, which is the cause.
+    """
+    try:
+        yield
+    except LogstoreError:
+        raise  # first: `is_of_spark` would fail where PySpark is missing
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+        raise SparkQueryError(reason_of(error)) from error
 
 
 def _causes_of(error: BaseException | str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from logstore.records import TopicPartition
 from logstore.spark.backend.backend import Backend, Range
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.plan import data_loss
-from logstore.spark.reading.schema import Table
+from logstore.spark.reading.schema import QueryColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +69,11 @@ def _open(options: ReadOptions) -> Backend:
 
 
 def read(
-    range: Range, options: ReadOptions, table: Table, since_ms: int | None = None, until_ms: int | None = None
+    range: Range,
+    options: ReadOptions,
+    table: QueryColumns,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the visible records of a range as Arrow batches, those from ``since_ms`` on and before ``until_ms``.
 

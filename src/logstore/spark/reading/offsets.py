@@ -24,14 +24,14 @@ from typing import Any, NamedTuple
 from logstore.errors import SparkOptionError
 from logstore.records import TopicPartition
 
-__all__ = ["RESERVED", "Standing"]
+__all__ = ["RESERVED", "StreamOffsets"]
 
 RESERVED = "@logstore"
 BEGAN = "@began"
 FIRST = "@first"
 
 
-class Standing(NamedTuple):
+class StreamOffsets(NamedTuple):
     """Offsets that a stream has reached, with topic ids and leader epochs to check that the records are the same.
 
     ``offsets`` are those of the next record; ``ids`` and ``epochs`` may be incomplete. ``began`` is set at the end
@@ -41,11 +41,11 @@ class Standing(NamedTuple):
     offsets: Mapping[TopicPartition, int]
     ids: Mapping[str, str] = {}
     epochs: Mapping[TopicPartition, int] = {}
-    began: Standing | None = None
+    began: StreamOffsets | None = None
     is_first: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON for the checkpoint. Equal standings give equal texts, which Spark compares."""
+        """Return the JSON for the checkpoint. Equal offsets give equal texts, which Spark compares."""
         facts: dict[str, dict[str, Any]] = {}
         for topic, topic_id in sorted(self.ids.items()):
             if topic_id:
@@ -63,7 +63,7 @@ class Standing(NamedTuple):
         return found
 
     @classmethod
-    def of_json(cls, found: Any) -> Standing:
+    def of_json(cls, found: Any) -> StreamOffsets:
         """Parse what `to_json` or Spark's Kafka source has written.
 
         Raises:
@@ -93,7 +93,7 @@ class Standing(NamedTuple):
             ) from None
         return cls(offsets, ids, epochs, began, bool(found.get(FIRST)))
 
-    def is_at(self, other: Standing) -> bool:
+    def is_at(self, other: StreamOffsets) -> bool:
         """Return whether both are at the same records."""
         return self[:3] == other[:3]
 

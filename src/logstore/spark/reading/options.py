@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,9 +17,19 @@ from logstore.config.quantities import duration_ms
 from logstore.config.schema import INT32_MAX, INT64_MAX
 from logstore.errors import SparkOptionError
 from logstore.records import Isolation, TopicPartition
-from logstore.spark.option_parser import boolean_of, list_of, number_of, place_of, size_of, take, text_of, word_of
-
-__all__ = ["EARLIEST", "LATEST", "Bound", "ReadOptions"]
+from logstore.spark.option_parser import (
+    boolean_of,
+    fields_of,
+    list_of,
+    number_of,
+    option,
+    parsers_of,
+    place_of,
+    size_of,
+    take,
+    text_of,
+    word_of,
+)
 
 #: Offsets that stand for an end of the log, as in Spark's Kafka source.
 LATEST, EARLIEST = -1, -2
@@ -124,66 +134,36 @@ def schema_of(value: str) -> dict[str, Any]:
 
 # --- reading -----------------------------------------------------------------------------------
 
-_READ: dict[str, Callable[[str], Any]] = {
-    "path": text_of,
-    "bootstrap": text_of,
-    "subscribe": list_of,
-    "subscribePattern": pattern_of,
-    "assign": partitions_json,
-    "startingOffsets": bound_of,
-    "endingOffsets": bound_of,
-    "startingTimestamp": time_of,
-    "endingTimestamp": time_of,
-    "startingOffsetsByTimestamp": times_json,
-    "endingOffsetsByTimestamp": times_json,
-    "startingOffsetsByTimestampStrategy": word_of("error", "latest"),
-    "maxOffsetsPerTrigger": number_of(1),
-    "minOffsetsPerTrigger": number_of(1),
-    "maxTriggerDelay": duration_ms,
-    "maxBytesPerTrigger": size_of,
-    "maxRecordsPerPartition": number_of(1),
-    "minPartitions": number_of(1, INT32_MAX),
-    "failOnDataLoss": boolean_of,
-    "includeHeaders": boolean_of,
-    "groupIdPrefix": text_of,
-    "columns": list_of,
-    "valueSchema": schema_of,
-    "onValueError": word_of("raise", "null"),
-    "isolation": word_of("read_committed", "read_uncommitted"),
-    "fetchBytes": size_of,
-}
-
-READ_OPTIONS = tuple(_READ)
-
 DEFAULT_FETCH_BYTES = 4 << 20
 DEFAULT_TRIGGER_DELAY_MS = 15 * 60_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadOptions:
     """Settings of a read: topics, range, limits and columns. Made of Spark's options by `of`; can be pickled."""
 
-    path: str | None
-    bootstrap: str | None
-    subscribe: tuple[str, ...] | None
-    pattern: str | None
-    assign: Mapping[str, list[int]] | None
+    path: str | None = option("path", text_of)
+    bootstrap: str | None = option("bootstrap", text_of)
+    subscribe: tuple[str, ...] | None = option("subscribe", list_of)
+    pattern: str | None = option("subscribePattern", pattern_of)
+    assign: Mapping[str, list[int]] | None = option("assign", partitions_json)
     start: Bound | None  #: None: earliest for a batch, latest for a stream
     end: Bound | None  #: None: latest
-    no_match: str = "error"  #: for a starting time that no record has reached: error or latest
-    max_offsets: int | None = None
-    min_offsets: int | None = None
-    max_delay_ms: int = DEFAULT_TRIGGER_DELAY_MS
-    max_bytes: int | None = None
-    max_records: int | None = None
-    min_partitions: int | None = None
-    fail_on_data_loss: bool = True
-    include_headers: bool = False
-    columns: tuple[str, ...] | None = None
-    value_schema: Mapping[str, Any] | None = None
-    on_value_error: str = "raise"
+    #: for a starting time that no record has reached
+    no_match: str = option("startingOffsetsByTimestampStrategy", word_of("error", "latest"), "error")
+    max_offsets: int | None = option("maxOffsetsPerTrigger", number_of(1))
+    min_offsets: int | None = option("minOffsetsPerTrigger", number_of(1))
+    max_delay_ms: int = option("maxTriggerDelay", duration_ms, DEFAULT_TRIGGER_DELAY_MS)
+    max_bytes: int | None = option("maxBytesPerTrigger", size_of)
+    max_records: int | None = option("maxRecordsPerPartition", number_of(1))
+    min_partitions: int | None = option("minPartitions", number_of(1, INT32_MAX))
+    fail_on_data_loss: bool = option("failOnDataLoss", boolean_of, True)
+    include_headers: bool = option("includeHeaders", boolean_of, False)
+    columns: tuple[str, ...] | None = option("columns", list_of)
+    value_schema: Mapping[str, Any] | None = option("valueSchema", schema_of)
+    on_value_error: str = option("onValueError", word_of("raise", "null"), "raise")
     isolation: Isolation = Isolation.READ_COMMITTED
-    fetch_bytes: int = DEFAULT_FETCH_BYTES
+    fetch_bytes: int = option("fetchBytes", size_of, DEFAULT_FETCH_BYTES)
     kafka: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -195,42 +175,24 @@ class ReadOptions:
         """
         problems: dict[str, str] = {}
         given, kafka = take(options, _READ, "consumer", problems)
-        path, bootstrap = place_of(given, kafka, problems)
+        given["path"], given["bootstrap"] = place_of(given, kafka, problems)
         _one_of(given, problems)
-        isolation = given.get("isolation")
-        level = kafka.get("isolation.level")
+        isolation, level = given.get("isolation"), kafka.get("isolation.level")
         if level is not None:
-            if level.strip().lower() not in ("read_committed", "read_uncommitted"):
+            word = level.strip().lower()
+            if word not in _LEVELS:
                 problems["kafka.isolation.level"] = f"expected read_committed or read_uncommitted, found {level!r}"
-            elif isolation is not None and isolation != level.strip().lower():
+            elif isolation is not None and isolation != word:
                 problems["isolation"] = f"{isolation}, but kafka.isolation.level is {level}; set one of them"
-            else:
-                isolation = level.strip().lower()
+            isolation = word
         if problems:
             raise SparkOptionError(problems)
         return cls(
-            path=path,
-            bootstrap=bootstrap,
-            subscribe=given.get("subscribe"),
-            pattern=given.get("subscribePattern"),
-            assign=given.get("assign"),
             start=_bound(given, "starting"),
             end=_bound(given, "ending"),
-            no_match=given.get("startingOffsetsByTimestampStrategy", "error"),
-            max_offsets=given.get("maxOffsetsPerTrigger"),
-            min_offsets=given.get("minOffsetsPerTrigger"),
-            max_delay_ms=given.get("maxTriggerDelay", DEFAULT_TRIGGER_DELAY_MS),
-            max_bytes=given.get("maxBytesPerTrigger"),
-            max_records=given.get("maxRecordsPerPartition"),
-            min_partitions=given.get("minPartitions"),
-            fail_on_data_loss=given.get("failOnDataLoss", True),
-            include_headers=given.get("includeHeaders", False),
-            columns=given.get("columns"),
-            value_schema=given.get("valueSchema"),
-            on_value_error=given.get("onValueError", "raise"),
             isolation=Isolation(isolation or "read_committed"),
-            fetch_bytes=given.get("fetchBytes", DEFAULT_FETCH_BYTES),
             kafka=kafka,
+            **fields_of(cls, given),
         )
 
     def for_batch(self) -> ReadOptions:
@@ -268,6 +230,18 @@ class ReadOptions:
         return self
 
 
+_LEVELS = ("read_committed", "read_uncommitted")
+_READ = parsers_of(ReadOptions) | {
+    "startingOffsets": bound_of,
+    "endingOffsets": bound_of,
+    "startingTimestamp": time_of,
+    "endingTimestamp": time_of,
+    "startingOffsetsByTimestamp": times_json,
+    "endingOffsetsByTimestamp": times_json,
+    "isolation": word_of(*_LEVELS),
+    "groupIdPrefix": text_of,  # no effect: a query has no group
+}
+
 _CHOICES = ("subscribe", "subscribePattern", "assign")
 
 
@@ -281,15 +255,13 @@ def _one_of(given: Mapping[str, Any], problems: dict[str, str]) -> None:
 
 def _bound(given: Mapping[str, Any], which: str) -> Bound | None:
     """Return one end; precedence as in Spark's Kafka source: a time for all, times for each, offsets."""
-    for option in (f"{which}Timestamp", f"{which}OffsetsByTimestamp", f"{which}Offsets"):
-        if option not in given:
-            continue
-        value = given[option]
-        if option.endswith("OffsetsByTimestamp"):
-            return Bound(option, times=value)
-        if option.endswith("Timestamp"):
-            return Bound(option, timestamp_ms=value)
-        return Bound(option, word=value) if isinstance(value, int) else Bound(option, offsets=value)
+    if (name := f"{which}Timestamp") in given:
+        return Bound(name, timestamp_ms=given[name])
+    if (name := f"{which}OffsetsByTimestamp") in given:
+        return Bound(name, times=given[name])
+    if (name := f"{which}Offsets") in given:
+        value = given[name]
+        return Bound(name, word=value) if isinstance(value, int) else Bound(name, offsets=value)
     return None
 
 

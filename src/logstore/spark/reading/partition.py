@@ -1,44 +1,44 @@
-"""Input partitions that Spark passes from a planner to a task, and errors of ours shown as one sentence.
+"""Tasks of a read: the ranges that Spark passes from a planner to a task, and their reading there.
 
-Spark pickles a `Slice` and the reader to its workers, which find both by reference to this package. Shared by
-the readers of batches and of streams.
+Spark pickles `PartitionRanges` and the reader to its workers, which find both by reference to this package. Shared
+by the readers of batches and of streams, and by `read`, which needs no data source.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import pickle
 import platform
-from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
 from logstore.errors import LogstoreError, SparkNotReadyError
 from logstore.spark.backend.backend import Range
-from logstore.spark.pickling import Travelling
-from logstore.spark.reading.fetches import read
+from logstore.spark.pickling import PickledByName
+from logstore.spark.reading import fetches
 from logstore.spark.reading.options import ReadOptions
-from logstore.spark.reading.schema import Table
+from logstore.spark.reading.plan import plan_batch, split
+from logstore.spark.reading.schema import QueryColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["Slice", "hide_traceback", "plainly", "read_slice"]
+    from pyspark.sql import DataFrame, SparkSession
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def plainly(call: Callable[_P, _T]) -> Callable[_P, _T]:
+def short_errors(call: Callable[_P, _T]) -> Callable[_P, _T]:
     """Decorate ``call`` to show the user an error of ours as its one sentence.
 
     Spark shows an error of its Python process as a text with the whole traceback before the message, unless
     SPARK_HIDE_TRACEBACK is set in that process. The process ends with the error.
     """
 
-    @wraps(call)
+    @functools.wraps(call)
     def called(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return call(*args, **kwargs)
@@ -50,11 +50,11 @@ def plainly(call: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def hide_traceback() -> None:
-    """Set what `plainly` sets, for callers inside a generator."""
+    """Set what `short_errors` sets, for callers inside a generator."""
     os.environ["SPARK_HIDE_TRACEBACK"] = "1"
 
 
-class Slice(Travelling, InputPartition):
+class PartitionRanges(PickledByName, InputPartition):
     """Input of one task: ranges of offsets, read in this order, and of timestamps where a filter asks for that."""
 
     def __init__(self, ranges: Sequence[Range], since_ms: int | None = None, until_ms: int | None = None) -> None:
@@ -77,14 +77,14 @@ def version() -> str:
     return next((found.version for found in distributions(name="logstore", path=[home])), "")
 
 
-def read_slice(partition: InputPartition, options: ReadOptions, table: Table) -> Iterator[pa.RecordBatch]:
+def read_ranges(partition: InputPartition, options: ReadOptions, table: QueryColumns) -> Iterator[pa.RecordBatch]:
     """Read a task's partition, with errors shown as one sentence."""
-    if not isinstance(partition, Slice):
+    if not isinstance(partition, PartitionRanges):
         return  # Spark's placeholder where no partition was planned
     try:
         check_version(partition.version, version())
         for range in partition.ranges:
-            yield from read(range, options, table, partition.since_ms, partition.until_ms)
+            yield from fetches.read(range, options, table, partition.since_ms, partition.until_ms)
     except LogstoreError:
         hide_traceback()
         raise
@@ -101,3 +101,36 @@ def check_version(planned: str, here: str) -> None:
             f"the query was planned with logstore {planned}, the worker on {platform.node()} has {here}: install "
             "the same version on every machine of the cluster"
         )
+
+
+# --- without a data source ---------------------------------------------------------------------
+
+
+def read(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:
+    """Implement `logstore.spark.read`: Spark starts none of the Python processes that plan a data source.
+
+    Each partition of a data frame holds one row, the pickled ranges of its task; a function over Arrow batches
+    reads them.
+    """
+    from pyspark.sql import types
+
+    options = ReadOptions.of({name: str(value) for name, value in given.items()}).for_batch()
+    backend = fetches.backend_of(options)
+    ranges = split(plan_batch(options, backend), options, backend)
+    schema = types.StructType([types.StructField("ranges", types.BinaryType())])
+    tasks = [(pickle.dumps(PartitionRanges([range])),) for range in ranges]
+    rows = spark.sparkContext.parallelize(tasks, max(len(tasks), 1))
+    return spark.createDataFrame(rows, schema).mapInArrow(RangeReader(options), QueryColumns(options).spark())
+
+
+class RangeReader(PickledByName):
+    """Function of a task that reads the ranges in its rows."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.options = options
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        table = QueryColumns(self.options)
+        for batch in batches:
+            for ranges in batch.column(0).to_pylist():
+                yield from read_ranges(pickle.loads(ranges), self.options, table)

@@ -8,6 +8,7 @@ narrows what is read, and Spark applies it again. All other filters are left to 
 from __future__ import annotations
 
 import datetime
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -21,25 +22,23 @@ _ALWAYS_THERE = ("topic", "partition", "offset", "timestamp", "timestampType")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
-_Test = Callable[[Any, Any], bool]
-
 #: Filters of one column and one value, each with its test of a column's value.
-_TESTS: dict[str, _Test] = {
-    "EqualTo": lambda found, value: bool(found == value),
-    "EqualNullSafe": lambda found, value: bool(found == value),
-    "GreaterThan": lambda found, value: bool(found > value),
-    "GreaterThanOrEqual": lambda found, value: bool(found >= value),
-    "LessThan": lambda found, value: bool(found < value),
-    "LessThanOrEqual": lambda found, value: bool(found <= value),
-    "In": lambda found, value: found in value,
-    "StringStartsWith": lambda found, value: bool(found.startswith(value)),
-    "StringEndsWith": lambda found, value: bool(found.endswith(value)),
-    "StringContains": lambda found, value: value in found,
+_TESTS: dict[str, Callable[[Any, Any], bool]] = {
+    "EqualTo": operator.eq,
+    "EqualNullSafe": operator.eq,
+    "GreaterThan": operator.gt,
+    "GreaterThanOrEqual": operator.ge,
+    "LessThan": operator.lt,
+    "LessThanOrEqual": operator.le,
+    "In": lambda found, values: found in values,
+    "StringStartsWith": str.startswith,
+    "StringEndsWith": str.endswith,
+    "StringContains": operator.contains,
 }
 
 
-class Condition(NamedTuple):
-    """Condition on a topic's name or a partition's number."""
+class PartitionFilter(NamedTuple):
+    """PartitionFilter on a topic's name or a partition's number."""
 
     column: str
     test: str  #: of `_TESTS`
@@ -53,7 +52,7 @@ class Condition(NamedTuple):
 class Wanted(NamedTuple):
     """The part of its subscription that a query wants; can be pickled."""
 
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[PartitionFilter, ...] = ()
     start: int = 0  #: offsets from here on
     end: int = INT64_MAX  #: exclusive
     since_ms: int | None = None
@@ -81,11 +80,7 @@ def understand(filters: Sequence[Any]) -> tuple[Wanted, list[Any]]:
     """Return what filters want, and the filters that Spark has to apply itself."""
     wanted, left = EVERYTHING, []
     for filter in filters:
-        taken = _taken(wanted, filter)
-        if taken is None:
-            left.append(filter)
-            continue
-        wanted, exact = taken
+        wanted, exact = _taken(wanted, filter) or (wanted, False)
         if not exact:
             left.append(filter)
     return wanted, left
@@ -113,58 +108,58 @@ def _taken(wanted: Wanted, filter: Any) -> tuple[Wanted, bool] | None:
     elif value is None:
         unequal = name == "EqualNullSafe" and negated
         return wanted._replace(nothing=wanted.nothing or not unequal), True
+    values = value if name == "In" else (value,)
     if column in ("topic", "partition"):
         kind: type = str if column == "topic" else int
-        if not all(isinstance(one, kind) for one in (value if name == "In" else (value,))):
+        if not all(isinstance(one, kind) for one in values):
             return None
-        return wanted._replace(conditions=(*wanted.conditions, Condition(column, name, value, negated))), True
+        condition = PartitionFilter(column, name, value, negated)
+        return wanted._replace(conditions=(*wanted.conditions, condition)), True
     if negated:
         return None
     if column == "offset":
-        return _with_offsets(wanted, name, value)
-    return _with_times(wanted, name, value) if column == "timestamp" else None
+        return _with_offsets(wanted, name, values)
+    return _with_times(wanted, name, values) if column == "timestamp" else None
 
 
-def _with_offsets(wanted: Wanted, name: str, value: Any) -> tuple[Wanted, bool] | None:
-    values = value if name == "In" else (value,)
+def _with_offsets(wanted: Wanted, name: str, values: Sequence[Any]) -> tuple[Wanted, bool] | None:
     if not all(isinstance(one, int) for one in values):
         return None
     if not values:
         return wanted._replace(nothing=True), True
-    low, high = wanted.start, wanted.end
-    if name in ("EqualTo", "EqualNullSafe", "In"):
-        low, high = max(low, min(values)), min(high, max(values) + 1)
-    elif name.startswith("GreaterThan"):
-        low = max(low, value + (name == "GreaterThan"))
-    elif name.startswith("LessThan"):
-        high = min(high, value + (name == "LessThanOrEqual"))
-    else:
+    interval = _interval(name, values)
+    if interval is None:
         return None
-    return wanted._replace(start=low, end=high), len(values) == 1
+    start, end = interval
+    start = wanted.start if start is None else max(start, wanted.start)
+    end = wanted.end if end is None else min(end, wanted.end)
+    return wanted._replace(start=start, end=end), len(values) == 1
 
 
-def _with_times(wanted: Wanted, name: str, value: Any) -> tuple[Wanted, bool] | None:
-    values = value if name == "In" else (value,)
+def _with_times(wanted: Wanted, name: str, values: Sequence[Any]) -> tuple[Wanted, bool] | None:
     if not values or not all(isinstance(one, datetime.datetime) and one.tzinfo is not None for one in values):
         return None
-    # Spark's times are microseconds, records' milliseconds: rounding the wrong way would lose records.
-    micros = [(one - _EPOCH) // _MICROSECOND for one in values]
-    since: int | None = None
-    until: int | None = None
-    if name in ("EqualTo", "EqualNullSafe", "In"):
-        since, until = -(-min(micros) // 1000), max(micros) // 1000 + 1
-    elif name == "GreaterThanOrEqual":
-        since = -(-micros[0] // 1000)
-    elif name == "GreaterThan":
-        since = micros[0] // 1000 + 1
-    elif name == "LessThan":
-        until = -(-micros[0] // 1000)
-    elif name == "LessThanOrEqual":
-        until = micros[0] // 1000 + 1
-    else:
+    interval = _interval(name, [(one - _EPOCH) // _MICROSECOND for one in values])
+    if interval is None:
         return None
+    # Spark's times are microseconds, records' milliseconds: both ends round up, or records would be lost.
+    since, until = (None if micros is None else -(-micros // 1000) for micros in interval)
     if since is not None and (wanted.since_ms is None or since > wanted.since_ms):
         wanted = wanted._replace(since_ms=since)
     if until is not None and (wanted.until_ms is None or until < wanted.until_ms):
         wanted = wanted._replace(until_ms=until)
     return wanted, False
+
+
+def _interval(name: str, values: Sequence[int]) -> tuple[int | None, int | None] | None:
+    """Return the smallest interval of whole numbers that passes a filter, its end exclusive; None if unknown.
+
+    An end that the filter leaves open is None.
+    """
+    if name in ("EqualTo", "EqualNullSafe", "In"):
+        return min(values), max(values) + 1
+    if name.startswith("GreaterThan"):
+        return values[0] + (name == "GreaterThan"), None
+    if name.startswith("LessThan"):
+        return None, values[0] + (name == "LessThanOrEqual")
+    return None

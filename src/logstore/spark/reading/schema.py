@@ -1,9 +1,9 @@
 """Columns of a query: their schema for Spark, and their decoding from records.
 
 They are named, ordered and typed as in Spark's Kafka source; fields of ``valueSchema`` replace the value unless
-``columns`` says otherwise. Spark takes only Arrow batches of exactly the types of its own conversion: `Table.arrow`
-is that schema, and decoders' other types are cast. Spark's types are built as objects, since its workers have no
-session. Imports pyspark and pyarrow when they are needed.
+``columns`` says otherwise. Spark takes only Arrow batches of exactly the types of its own conversion. Those are
+`QueryColumns.arrow`, and decoders' other types are cast. Spark's types are built as objects, since its workers have
+no session. Imports pyspark and pyarrow when they are needed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from logstore.columns._builder import Decoder
     from logstore.spark.reading.options import ReadOptions
 
-__all__ = ["COLUMNS", "Table"]
+__all__ = ["COLUMNS", "QueryColumns"]
 
-#: Column -> Spark's name of its type; headers come last and only when they are asked for.
+#: Column -> its type in Spark's JSON; headers come last and only when they are asked for.
 COLUMNS: dict[str, str] = {
     "key": "binary",
     "value": "binary",
     "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
+    "partition": "integer",
+    "offset": "long",
     "timestamp": "timestamp",
-    "timestampType": "int",
+    "timestampType": "integer",
     "headers": "headers",
 }
 
@@ -40,13 +40,13 @@ _DEFAULT = tuple(COLUMNS)[:-1]
 #: Arrow format of a field -> (its type in Spark, whether it has to be cast to that).
 _FIELD_TYPES: dict[bytes, tuple[str, bool]] = {
     b"b": ("boolean", False),
-    b"c": ("tinyint", False),
-    b"s": ("smallint", False),
-    b"i": ("int", False),
-    b"l": ("bigint", False),
-    b"C": ("smallint", True),
-    b"S": ("int", True),
-    b"I": ("bigint", True),
+    b"c": ("byte", False),
+    b"s": ("short", False),
+    b"i": ("integer", False),
+    b"l": ("long", False),
+    b"C": ("short", True),
+    b"S": ("integer", True),
+    b"I": ("long", True),
     b"e": ("float", True),
     b"f": ("float", False),
     b"g": ("double", False),
@@ -60,12 +60,23 @@ _FIELD_TYPES: dict[bytes, tuple[str, bool]] = {
 }
 
 
+def _struct(*fields: tuple[str, Any]) -> dict[str, Any]:
+    """Return a struct with nullable fields in Spark's JSON."""
+    return {
+        "type": "struct",
+        "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in fields],
+    }
+
+
+_HEADERS = {"type": "array", "elementType": _struct(("key", "string"), ("value", "binary")), "containsNull": True}
+
+
 class _Field(NamedTuple):
     type: str
     is_cast: bool
 
 
-class Table:
+class QueryColumns:
     """Columns of a query's result.
 
     Threads: immutable after construction.
@@ -106,33 +117,17 @@ class Table:
         return names
 
     def type_of(self, name: str) -> str:
-        """Return Spark's name for the type of one column; ``headers`` stands for that of headers."""
+        """Return the type of one column in Spark's JSON; ``headers`` stands for that of headers."""
         return self._fields[name].type if name in self._fields else COLUMNS[name]
 
     # -- for Spark
 
     def spark(self) -> StructType:
         """Return Spark's schema; every column is nullable, as in Spark's Kafka source."""
-        from pyspark.sql import types
+        from pyspark.sql.types import StructType
 
-        header = types.StructType(
-            [types.StructField("key", types.StringType()), types.StructField("value", types.BinaryType())]
-        )
-        of = {
-            "binary": types.BinaryType(),
-            "boolean": types.BooleanType(),
-            "tinyint": types.ByteType(),
-            "smallint": types.ShortType(),
-            "int": types.IntegerType(),
-            "bigint": types.LongType(),
-            "float": types.FloatType(),
-            "double": types.DoubleType(),
-            "string": types.StringType(),
-            "date": types.DateType(),
-            "timestamp": types.TimestampType(),
-            "headers": types.ArrayType(header),
-        }
-        return types.StructType([types.StructField(name, of[self.type_of(name)]) for name in self.names])
+        fields = [(name, _HEADERS if (kind := self.type_of(name)) == "headers" else kind) for name in self.names]
+        return StructType.fromJson(_struct(*fields))
 
     def arrow(self) -> pa.Schema:
         """Return the schema of the batches, exactly what Spark's own conversion would give."""
@@ -143,10 +138,10 @@ class Table:
             of = {
                 "binary": pa.binary(),
                 "boolean": pa.bool_(),
-                "tinyint": pa.int8(),
-                "smallint": pa.int16(),
-                "int": pa.int32(),
-                "bigint": pa.int64(),
+                "byte": pa.int8(),
+                "short": pa.int16(),
+                "integer": pa.int32(),
+                "long": pa.int64(),
                 "float": pa.float32(),
                 "double": pa.float64(),
                 "string": pa.string(),

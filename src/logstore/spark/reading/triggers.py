@@ -1,8 +1,8 @@
 """Decisions of a stream: where it begins, how far each trigger goes, and the ranges between two offsets.
 
-Knows no Spark: `stream` puts a `Follower` behind Spark's interface. Only this module compares a checkpoint with the
-log, to detect a topic that was re-created, a log that was truncated, and records that were deleted. Used by one
-thread at a time.
+Knows no Spark: `source.StreamReader` puts a `StreamPlanner` behind Spark's interface. Only this module compares a
+checkpoint with the log, to detect a topic that was re-created, a log that was truncated, and records that were
+deleted. Used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.records import TopicPartition
 from logstore.spark.backend.backend import Backend, Range, TopicFacts
 from logstore.spark.reading.fetches import backend_of
-from logstore.spark.reading.offsets import Standing
+from logstore.spark.reading.offsets import StreamOffsets
 from logstore.spark.reading.options import LATEST, Bound, ReadOptions, names
 from logstore.spark.reading.plan import Offsets, chosen_topics, data_loss, hold_within, resolve, split, subscribed
 
-__all__ = ["Follower", "share"]
+__all__ = ["StreamPlanner", "share"]
 
 _logger = logging.getLogger(__name__)
 
-_ANEW = ", or begin a query with a new checkpoint"
+_NEW_CHECKPOINT = ", or begin a query with a new checkpoint"
 
 
-class Follower:
+class StreamPlanner:
     """Planner of a stream, trigger by trigger.
 
     State: the target of `Trigger.AvailableNow`, the newest offsets seen, and the time of the last trigger that
@@ -35,7 +35,7 @@ class Follower:
     def __init__(self, options: ReadOptions, clock: Clock = SYSTEM_CLOCK) -> None:
         self.options = options
         self._clock = clock
-        self._target: Standing | None = None
+        self._target: StreamOffsets | None = None
         self._newest: Mapping[TopicPartition, int] = {}
         self._last_trigger_ms: int | None = None
 
@@ -44,7 +44,7 @@ class Follower:
         """The current back end, looked up each time: another store may have replaced the one that was open."""
         return backend_of(self.options)
 
-    def initial(self) -> Standing:
+    def initial(self) -> StreamOffsets:
         """Return where a query without a checkpoint begins.
 
         Raises:
@@ -57,19 +57,19 @@ class Follower:
         starts = resolve(start, partitions, backend, is_start=True, no_match=self.options.no_match)
         if start.offsets is not None:
             hold_within(self.options, starts, dict(backend.latest(partitions)), backend)
-        return self._standing(starts, topics, {}, backend)._replace(is_first=True)
+        return self._reached(starts, topics, {}, backend)._replace(is_first=True)
 
     def prepare(self) -> None:
         """Limit all later triggers to the records that exist now (`Trigger.AvailableNow`)."""
         backend = self.backend
         topics, partitions = self._there(backend)
-        self._target = self._standing(backend.latest(partitions), topics, {}, backend)
+        self._target = self._reached(backend.latest(partitions), topics, {}, backend)
 
     def newest(self) -> Mapping[TopicPartition, int]:
         """Return how far the last `latest` could have gone."""
         return self._newest
 
-    def latest(self, start: Standing, *, everything: bool = False) -> Standing:
+    def latest(self, start: StreamOffsets, *, everything: bool = False) -> StreamOffsets:
         """Return the end of the next batch from ``start``: ``start`` itself if there are no or too few records.
 
         With ``everything`` no limit applies.
@@ -91,12 +91,12 @@ class Follower:
             if self._is_too_little(begins, ends):
                 return start
             ends = self._limited(begins, ends, backend)
-        found = self._standing(ends, topics, start, backend)
+        found = self._reached(ends, topics, start, backend)
         if found.is_at(start):
             return start  # Spark compares texts, and those of ``began`` and ``is_first`` may differ
         return found._replace(began=start._replace(is_first=False)) if start.is_first else found
 
-    def ranges(self, start: Standing, end: Standing) -> list[Range]:
+    def ranges(self, start: StreamOffsets, end: StreamOffsets) -> list[Range]:
         """Return the ranges of a batch, split for tasks.
 
         Raises:
@@ -111,7 +111,7 @@ class Follower:
         gone = {tp.topic for tp in end.offsets if tp.topic in topics and _is_other(end, topics[tp.topic])}
         for name in sorted(gone):
             if not _is_other(start, topics[name]):  # else `_begins` has reported it
-                data_loss(_made_anew(name), fail=self.options.fail_on_data_loss, otherwise=_ANEW)
+                data_loss(_recreated(name), fail=self.options.fail_on_data_loss, otherwise=_NEW_CHECKPOINT)
         ranges = [
             Range(tp.topic, tp.partition, begins[tp], offset, topics[tp.topic].id, end.epochs.get(tp, -1))
             for tp, offset in sorted(end.offsets.items())
@@ -131,27 +131,27 @@ class Follower:
         there = backend.topics()
         return {tp.topic: there[tp.topic] for tp in partitions if tp.topic in there}
 
-    def _standing(
+    def _reached(
         self,
         offsets: Offsets,
         topics: Mapping[str, TopicFacts],
-        start: Standing | Mapping[str, object],
+        start: StreamOffsets | Mapping[str, object],
         backend: Backend,
-    ) -> Standing:
+    ) -> StreamOffsets:
         """Return offsets with topic ids and leader epochs; a partition that has not moved keeps its epoch."""
-        known = start if isinstance(start, Standing) else Standing({})
+        known = start if isinstance(start, StreamOffsets) else StreamOffsets({})
         epochs = {}
         for tp, offset in offsets.items():
             kept = known.offsets.get(tp) == offset and not _is_other(known, topics[tp.topic])
             epochs[tp] = known.epochs.get(tp, -1) if kept else backend.epoch_at(tp)
         ids = {tp.topic: topics[tp.topic].id for tp in offsets}
-        return Standing(offsets, ids, epochs)
+        return StreamOffsets(offsets, ids, epochs)
 
     # -- missing records
 
     def _begins(
         self,
-        start: Standing,
+        start: StreamOffsets,
         topics: Mapping[str, TopicFacts],
         ends: Mapping[TopicPartition, int],
         backend: Backend,
@@ -162,7 +162,7 @@ class Follower:
 
         def lost(message: str) -> None:
             if not quietly:
-                data_loss(message, fail=self.options.fail_on_data_loss, otherwise=_ANEW)
+                data_loss(message, fail=self.options.fail_on_data_loss, otherwise=_NEW_CHECKPOINT)
 
         there = [tp for tp in ends if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
         if gone := set(start.offsets) - set(there):
@@ -171,7 +171,7 @@ class Follower:
         begins: Offsets = {}
         for name in sorted({tp.topic for tp in there}):
             if _is_other(start, topics[name]):
-                lost(_made_anew(name))
+                lost(_recreated(name))
         latest = backend.latest([tp for tp in there if tp in start.offsets])
         for tp in there:
             offset, first = start.offsets.get(tp), earliest[tp]
@@ -235,13 +235,13 @@ def share(limit: int, lags: Mapping[TopicPartition, int], *, cap: bool = True) -
     }
 
 
-def _is_other(standing: Standing, facts: TopicFacts) -> bool:
+def _is_other(offsets: StreamOffsets, facts: TopicFacts) -> bool:
     """Return whether a topic is another than the one known by its name."""
-    known = standing.ids.get(facts.name, "")
+    known = offsets.ids.get(facts.name, "")
     return bool(known and facts.id and known != facts.id)
 
 
-def _made_anew(name: str) -> str:
+def _recreated(name: str) -> str:
     return (
         f"topic {name!r} was deleted and made again since the checkpoint was written: what was not read of the old "
         "one is gone, the new one is read from its beginning"

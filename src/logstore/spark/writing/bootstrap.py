@@ -20,8 +20,8 @@ from logstore.errors import LogstoreError, UnknownTopicError
 from logstore.records import TopicPartition
 from logstore.remote.client import Client
 from logstore.remote.producer import IdempotentProducer
-from logstore.spark.pickling import Travelling
-from logstore.spark.reading.partition import plainly
+from logstore.spark.pickling import PickledByName
+from logstore.spark.reading.partition import short_errors
 from logstore.spark.writing.columns import check_columns, columns_of
 from logstore.spark.writing.options import WriteOptions
 from logstore.spark.writing.rows import Rows, Target, unknown_topics
@@ -149,13 +149,13 @@ def _check(messages: list[WriterCommitMessage | None]) -> None:
     _logger.info("rows=%d", sum(each.row_count for each in messages if isinstance(each, SentRows)))
 
 
-class BrokerBatchWriter(Travelling, DataSourceArrowWriter):
+class BrokerBatchWriter(PickledByName, DataSourceArrowWriter):
     """Writer of a batch job to a broker. A job that fails leaves what its tasks have sent."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.sending = Sending(options, schema)
 
-    @plainly
+    @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self.sending.send(iterator, _seed())
 
@@ -163,13 +163,13 @@ class BrokerBatchWriter(Travelling, DataSourceArrowWriter):
         _check(messages)
 
 
-class BrokerStreamWriter(Travelling, DataSourceStreamArrowWriter):
+class BrokerStreamWriter(PickledByName, DataSourceStreamArrowWriter):
     """Writer of a stream's batches to a broker, each at least once."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.sending = Sending(options, schema)
 
-    @plainly
+    @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self.sending.send(iterator, _seed())
 

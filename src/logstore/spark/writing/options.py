@@ -5,19 +5,27 @@ Uses `option_parser`. Knows no Spark: imports the vocabulary only. Any thread ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from logstore.config.client import ProducerConfig
 from logstore.config.quantities import duration_ms
 from logstore.config.store import StoreConfig
 from logstore.errors import ConfigError, SparkOptionError, StorageError
 from logstore.records import Codec
-from logstore.spark.option_parser import KAFKA_PREFIX, boolean_of, place_of, take, text_of, word_of
+from logstore.spark.option_parser import (
+    KAFKA_PREFIX,
+    boolean_of,
+    fields_of,
+    number_of,
+    option,
+    parsers_of,
+    place_of,
+    take,
+    text_of,
+    word_of,
+)
 from logstore.spark.writing.rows import BY_KEY, Keyless
-
-__all__ = ["WRITE_OPTIONS", "WriteOptions"]
 
 DEFAULT_COMMIT_TIMEOUT_S = 60.0
 
@@ -43,46 +51,22 @@ def store_config_of(value: str) -> StoreConfig:
         raise ValueError(str(error)) from None
 
 
-def number_of(value: str) -> int:
-    """Parse the number of a micro-batch."""
-    number = int(value)
-    if number < 0:
-        raise ValueError(f"expected 0 or more, found {value!r}")
-    return number
-
-
-_WRITE: dict[str, Callable[[str], Any]] = {
-    "path": text_of,
-    "bootstrap": text_of,
-    "topic": text_of,
-    "includeHeaders": boolean_of,  # as in Spark's Kafka sink; no effect: a column headers is always written
-    "exactlyOnce": boolean_of,
-    "replay": boolean_of,
-    "compression": word_of(*_CODECS),
-    "commitTimeout": seconds_of,
-    "settings": store_config_of,
-    "query": text_of,
-    "batch": number_of,
-}
-
-WRITE_OPTIONS = tuple(_WRITE)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WriteOptions:
     """Settings of a write: its destination and guarantees. Made of Spark's options by `of`; can be pickled."""
 
-    path: str | None
-    bootstrap: str | None
-    topic: str | None  #: None: the column topic names it
-    exactly_once: bool
-    replay: bool = False
+    path: str | None = option("path", text_of)
+    bootstrap: str | None = option("bootstrap", text_of)
+    topic: str | None = option("topic", text_of)  #: None: the column topic names it
+    exactly_once: bool = option("exactlyOnce", boolean_of)
+    replay: bool = option("replay", boolean_of, False)
     codec: Codec | None = None  #: None: the topic's own, else no compression
     keyless: Keyless = BY_KEY
-    commit_timeout_s: float = DEFAULT_COMMIT_TIMEOUT_S
+    commit_timeout_s: float = option("commitTimeout", seconds_of, DEFAULT_COMMIT_TIMEOUT_S)
     settings: StoreConfig | None = None  #: those of the store
-    query: str | None = None  #: the query whose micro-batch a job writes; None: the job belongs to no query
-    batch: int = 0  #: the number of that micro-batch
+    #: the query whose micro-batch a job writes; None: the job belongs to no query
+    query: str | None = option("query", text_of)
+    batch: int = option("batch", number_of(0), 0)  #: the number of that micro-batch
     kafka: Mapping[str, str] = field(default_factory=dict)  #: the producer's settings for ``bootstrap``
 
     @classmethod
@@ -94,7 +78,7 @@ class WriteOptions:
         """
         problems: dict[str, str] = {}
         given, kafka = take(options, _WRITE, "producer", problems)
-        path, bootstrap = place_of(given, kafka, problems)
+        given["path"], given["bootstrap"] = _, bootstrap = place_of(given, kafka, problems)
         kafka.pop("bootstrap.servers", None)
         config = _producer(kafka, problems)
         word = given.get("compression")
@@ -106,14 +90,13 @@ class WriteOptions:
             and Codec[_codec(word)] is not config.codec
         ):
             problems["compression"] = f"{word}, but kafka.compression.type is {imposed}; set one of them"
-        exactly_once = given.get("exactlyOnce", bootstrap is None)
-        replay = given.get("replay", False)
+        exactly_once = given.setdefault("exactlyOnce", bootstrap is None)
         if bootstrap is not None:
             if exactly_once:
                 problems["exactlyOnce"] = (
                     "is for path only until the broker has transactions; leave it out to write at least once"
                 )
-            if replay:
+            if given.get("replay"):
                 problems["replay"] = "is for path only: a broker gives offsets itself"
             if "commitTimeout" in given:
                 problems["commitTimeout"] = "is for path only; see kafka.delivery.timeout.ms"
@@ -127,28 +110,24 @@ class WriteOptions:
             raise SparkOptionError(problems)
         assert config is not None
         codec = Codec[_codec(word)] if word is not None else config.codec if imposed is not None else None
-        return cls(
-            path=path,
-            bootstrap=bootstrap,
-            topic=given.get("topic"),
-            exactly_once=exactly_once,
-            replay=replay,
-            codec=codec,
-            keyless=Keyless(
-                ignore_keys=config.partitioner_ignore_keys or config.partitioner_class in ("sticky", "roundrobin"),
-                in_turn=config.partitioner_class == "roundrobin",
-            ),
-            commit_timeout_s=given.get("commitTimeout", DEFAULT_COMMIT_TIMEOUT_S),
-            settings=given.get("settings"),
-            query=given.get("query"),
-            batch=given.get("batch", 0),
-            kafka=kafka,
+        keyless = Keyless(
+            ignore_keys=config.partitioner_ignore_keys or config.partitioner_class in ("sticky", "roundrobin"),
+            in_turn=config.partitioner_class == "roundrobin",
         )
+        settings = given.get("settings")
+        return cls(codec=codec, keyless=keyless, settings=settings, kafka=kafka, **fields_of(cls, given))
 
     @property
     def mode(self) -> str:
         """The write mode, as a manifest names it."""
         return "replay" if self.replay else "exactly_once" if self.exactly_once else "at_least_once"
+
+
+_WRITE = parsers_of(WriteOptions) | {
+    "includeHeaders": boolean_of,  # as in Spark's Kafka sink; no effect: a column headers is always written
+    "compression": word_of(*_CODECS),
+    "settings": store_config_of,
+}
 
 
 def _codec(word: str) -> str:

@@ -26,8 +26,8 @@ from pyspark.sql.datasource import (
 )
 
 from logstore.errors import NotALogError, SparkOptionError, UnknownTopicError
-from logstore.spark.pickling import Travelling
-from logstore.spark.reading.partition import plainly
+from logstore.spark.pickling import PickledByName
+from logstore.spark.reading.partition import short_errors
 from logstore.spark.writing.columns import check_columns, columns_of
 from logstore.spark.writing.options import WriteOptions
 from logstore.spark.writing.rows import Rows, Target, unknown_topics
@@ -215,7 +215,7 @@ def targets_of(options: WriteOptions) -> Mapping[str, Target]:
 # --- writers that Spark calls ------------------------------------------------------------------
 
 
-class BatchWriter(Travelling, DataSourceArrowWriter):
+class BatchWriter(PickledByName, DataSourceArrowWriter):
     """Writer of a batch job. All of its rows become visible when the job is done, or none."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -223,34 +223,34 @@ class BatchWriter(Travelling, DataSourceArrowWriter):
         # A batch job that is run again is another job, unless the option query names the one it belongs to.
         self.job = options.query or f"job:{uuid.uuid4()}"
 
-    @plainly
+    @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self.staging.stage(iterator, task_of(self.job, self.staging.options.batch))
 
-    @plainly
+    @short_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         self.staging.commit(messages)
 
-    @plainly
+    @short_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self.staging.abort(messages)
 
 
-class StreamWriter(Travelling, DataSourceStreamArrowWriter):
+class StreamWriter(PickledByName, DataSourceStreamArrowWriter):
     """Writer of a stream's batches, each of them exactly once."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.staging = Staging(options, schema)
 
-    @plainly
+    @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self.staging.stage(iterator, task_of(None))
 
-    @plainly
+    @short_errors
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.staging.commit(messages)
 
-    @plainly
+    @short_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.staging.abort(messages)
 

@@ -9,10 +9,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from logstore.errors import LogstoreError, SparkQueryError
 from logstore.spark.pipelines.output.outputs import Checkpoint, Output
 from logstore.spark.pipelines.parameters import Parameters
-from logstore.spark.pipelines.reasons import is_of_spark, reason_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,20 +137,3 @@ def setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
             spark.conf.unset(key)
         else:
             spark.conf.set(key, before)
-
-
-@contextlib.contextmanager
-def plainly() -> Iterator[None]:
-    """Show the user the reason of a failed query in one line, instead of Spark's plans and stack traces.
-
-    Raises:
-        SparkQueryError: Spark has raised an error, which is the cause.
-    """
-    try:
-        yield
-    except LogstoreError:
-        raise  # first: `is_of_spark` would fail where PySpark is missing
-    except Exception as error:
-        if not is_of_spark(error):
-            raise
-        raise SparkQueryError(reason_of(error)) from error
