@@ -345,7 +345,7 @@ def test_a_compiled_method_has_the_signature_of_its_stub() -> None:
     shown = process(None, "method", "", Producer.send, None, "(*args)", None)
     assert shown == (
         "(topic: str, value: Buffer | None, key: Buffer | None=None, *, partition: int | None=None, "
-        "timestamp: int | datetime.datetime | None=None, headers: Any=None)",
+        "timestamp: int | datetime.datetime | None=None, headers: Headers | None=None)",
         "SendFuture",
     )
     assert process(None, "class", "", Producer, None, "(store)", None) == ("", None)

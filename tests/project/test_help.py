@@ -66,7 +66,7 @@ def test_signatures_have_the_annotations_of_the_stub(kind):
         (Appender.append, ("value: 'Buffer | None'", "timestamp_ms: 'Timestamp | None' = None", "-> 'None'")),
         (logstore.Log.append, ("records: 'Records'", "ack: 'Ack | str | None' = None", "-> 'AppendResult'")),
         (logstore.Topic.append, ("value: 'Buffer | None'", "headers: 'Headers | None' = None")),
-        (logstore.Batches.between, ("start: 'int'", "stop: 'int'", "-> 'Batches'")),
+        (logstore.log.Batches.between, ("start: 'int'", "stop: 'int'", "-> 'Batches'")),
     ],
     ids=lambda value: getattr(value, "__qualname__", ""),
 )
