@@ -100,6 +100,8 @@ lint: $(VENV)/.with-test $(VENV)/.with-lint $(VENV)/.built $(VENV)/.strict
 	@$(PY) -m ruff check --quiet .
 	$(SAY) 'ruff format --check'
 	@$(PY) -m ruff format --check --quiet . || { echo 'to repair: $(PY) -m ruff format .'; exit 1; }
+	$(SAY) 'words'
+	@$(PY) tests/words.py
 	$(SAY) 'changelog'
 	@$(PY) -m release.news --check
 	$(SAY) 'cython-lint'

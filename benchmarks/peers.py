@@ -27,7 +27,7 @@ _LENGTH, _KEY = struct.Struct(">I"), struct.Struct(">Q")
 
 
 def count_of(values: Iterable[Any]) -> int:
-    """How many there are, each of them taken and let go, by compiled code alone."""
+    """How many there are, each of them taken and released, by compiled code alone."""
     numbers = itertools.count()
     collections.deque(zip(values, numbers, strict=False), maxlen=0)
     # `zip` takes a value before it takes a number, and finds that there is none.

@@ -50,7 +50,7 @@ def poll_with_value(consumer: Consumer) -> int:
 def test_consume(benchmark: Any, places: Any, how: str, work: Callable[[Consumer], int], bar: Bar | None) -> None:
     """Every record of four partitions from the page cache, every CRC checked; theirs has its bytes in memory.
 
-    aiokafka's decoder hands over each value whoever asks for it; ours makes it when it is asked for. Nobody
+    aiokafka's decoder hands over each value to each caller; ours makes it when it is asked for. No program
     counts in the loop: how many there were is told by offsets on both sides.
     """
     groups = records.groups(SIZE, PER_BATCH, BATCHES)

@@ -31,7 +31,7 @@ class Sending:
         self.store = logstore.open(place / "data")
         self.topic = self.store.create_topic("race", partitions)
         self.producer = self.store.producer(**settings)
-        # Opened on first use, which is nobody's append.
+        # Opened on first use, which is no measured append.
         self.logs = self.topic.partitions
 
     def check(self, values: list[bytes]) -> None:

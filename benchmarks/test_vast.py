@@ -1,4 +1,4 @@
-"""Appends and reads at the tail do not care how much lies before: a log of 100 GB beside one of 1 GB."""
+"""Appends and reads at the tail do not care how much is stored before them: a log of 100 GB beside one of 1 GB."""
 
 from __future__ import annotations
 

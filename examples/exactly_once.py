@@ -2,7 +2,7 @@
 
     python -m examples.exactly_once --directory data --database totals.db
 
-The consumer's position lies in a table beside the totals (`logstore.DatabaseOffsets`; SQLite here, any DB-API
+The consumer's position is stored in a table beside the totals (`logstore.DatabaseOffsets`; SQLite here, any DB-API
 database will do), and nothing is committed to the store: it may be open read-only. What a process had in hand when
 it died was rolled back with its offset, and is read again. A second process of the same group takes the partitions
 over by `claim`, and the first one's next transaction fails instead of counting twice.

@@ -4,7 +4,7 @@
     python -m examples.key_value_service --directory data get colour
 
 The log is the service's commit log. A change is appended, and only then made in memory; a service that starts
-anew reads the log from offset 0 and stands where the old one stood. Since only the last change of a key
+from scratch reads the log from offset 0 and is where the old one stood. Since only the last change of a key
 matters, the topic is compacted, and a null value deletes its key.
 """
 

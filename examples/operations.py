@@ -23,7 +23,7 @@ WEEK = "7d"
 
 
 class Alarm(NamedTuple):
-    """Something that somebody should look at."""
+    """A problem that an operator should look at."""
 
     where: str
     what: str

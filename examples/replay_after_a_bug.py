@@ -1,8 +1,8 @@
-"""Replay after a bug: repair the program, set its group back to a time, and build the output anew.
+"""Replay after a bug: repair the program, set its group back to a time, and build the output from scratch.
 
     python -m examples.replay_after_a_bug --directory data
 
-Records stay where they are, whoever has read them: a group is an offset for each partition, and an offset can be
+Records stay where they are, read or not: a group is an offset for each partition, and an offset can be
 set back. Here a first version of a job adds up delays and forgets that some flights are early. The second one is
 right; the group goes back to the hour when the first one was rolled out, the output from then on is dropped, and
 the job runs over the same records.

@@ -26,7 +26,7 @@ TOPIC, GROUP = "orders", "billing"
 
 
 class Order(NamedTuple):
-    """What somebody has bought; ``cents`` is its price."""
+    """What a customer has bought; ``cents`` is its price."""
 
     customer: str
     item: str

@@ -48,7 +48,7 @@ def main() -> int:
             "each record is in the scan": rides.scan().count() == len(RIDES),
             "each key is in one partition": len({(r.key, r.partition) for r in rides.scan()}) == 7,
             "the time finds the place": rides.scan(since=RIDES[9_000][2]).count() == 1_000,
-            "nobody is behind": not any(lag.records for lag in store.lag("tour")),
+            "no group is behind": not any(lag.records for lag in store.lag("tour")),
         }
     for question, is_right in answers.items():
         print(f"{'ok   ' if is_right else 'WRONG'} {question}")

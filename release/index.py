@@ -1,7 +1,7 @@
 """A private package index on this machine for as long as a `with` block lasts: pypiserver, on a free port.
 
-It holds what is uploaded to it and what is laid into its folder, and sends nobody on to another index: what is
-installed from it has come from it. Uploading needs the password.
+It holds the files that are uploaded to it or copied into its folder, and sends no installer on to another index: a
+package that is installed from it has come from it. Uploading needs the password.
 """
 
 from __future__ import annotations

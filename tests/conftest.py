@@ -53,7 +53,7 @@ def ram_path(tmp_path: Path) -> Iterator[Path]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where logstore is not installed but lies on the path, its plugin has no entry point to be found by."""
+    """Where logstore is not installed but is on the path, its plugin has no entry point to be found by."""
     if not config.pluginmanager.has_plugin("logstore"):
         from logstore.testing import plugin
 

@@ -1,7 +1,7 @@
-"""A slow and obvious model of one log: a list of batches, asked anew for every answer.
+"""A slow and obvious model of one log: a list of batches, asked again for every answer.
 
 Nothing here is clever: each question walks all batches from the first. Offsets of records that were
-deleted are still in the list and lie below `start`; producers are known by everything that they
+deleted are still in the list and are below `start`; producers are known by everything that they
 have ever written and that was not truncated.
 """
 

@@ -131,7 +131,7 @@ def test_every_public_error_survives_pickle_and_copy(kind: type[Exception]) -> N
 )
 def test_an_error_comes_whole_from_the_owner_of_a_store(kind: type[Exception], tmp_path: Path) -> None:
     if not issubclass(kind, LogstoreError):
-        return  # a warning, which nobody raises
+        return  # a warning, which is not raised
     root = Directory(tmp_path)
     slip = request_files.post(root, Letter(Commit("g", {}, None, 0), SYSTEM_CLOCK.now_ms() + 60_000))
     request_files.take(root, slip)

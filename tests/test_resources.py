@@ -115,7 +115,7 @@ def test_memory_does_not_grow_with_the_data(ram_path: Path) -> None:
             for turn in range(380):
                 log.append(values)
                 if turn % 20 == 0:
-                    # Only the log's memory is asked for; where the files lie in memory they need not pile up.
+                    # Only the log's memory is asked for; where the files are in memory they need not pile up.
                     log.delete_before(log.log_end_offset - 40_000)
             counted = log.scan().count()
             sizes = sum(len(batches.data) for batches in log.scan().chunks())

@@ -280,7 +280,7 @@ def test_a_segment_spans_no_more_than_its_indexes_can_say(tmp_path: Path) -> Non
 
 @st.composite
 def index_files(draw: st.DrawFn, entry: str, true: bytes, foreign: bytes) -> bytes | None:
-    """Anything that may lie there: nothing, noise, another segment's, a stale or an altered one."""
+    """Anything that may be there: nothing, noise, another segment's, a stale or an altered one."""
     kind = draw(st.sampled_from(["missing", "noise", "foreign", "prefix", "altered", "shuffled", "padded"]))
     width = struct.calcsize(entry)
     if kind == "missing":
@@ -350,7 +350,7 @@ def test_an_index_of_which_every_entry_is_wrong_leads_to_every_offset(tmp_path: 
     index_path(segment, ".index").write_bytes(wrong)
     index_path(segment, ".timeindex").write_bytes(segment.times.to_bytes())
     for offset in range(segment.next_offset):
-        found = reopened(segment, sealed=True, interval=1)  # anew: the first read repairs the index
+        found = reopened(segment, sealed=True, interval=1)  # rebuilt: the first read repairs the index
         assert brief(found.read(offset, 1, INT64_MAX)) == expected_read(written, offset)
 
 
@@ -364,7 +364,7 @@ def test_a_rebuilt_index_is_the_one_that_was_written(tmp_path: Path) -> None:
         assert (segment.index.to_bytes(), segment.times.to_bytes()) == before
         assert segment.index_stale
         found = reopened(segment, interval=2_000)
-        found.ensure_indexes()  # no files: made anew
+        found.ensure_indexes()  # no files: rebuilt
         assert (found.index.to_bytes(), found.times.to_bytes()) == before
         scanned = reopened(segment, interval=2_000)
         assert scanned.scan(adopt=True).is_whole
@@ -385,7 +385,7 @@ def test_entries_of_bytes_that_are_gone_are_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.row("S8")
 def test_damage_behind_what_is_read_does_not_matter_without_an_index(tmp_path: Path) -> None:
-    """The index could not be made anew, so the first read failed, and only the first."""
+    """The index could not be rebuilt, so the first read failed, and only the first."""
     segment = new_segment(log_path(tmp_path), interval=1)
     written = fill(segment, some_batches(2, 10))
     segment.file.write(b"\xff", written[7].position + 16)

@@ -50,7 +50,7 @@ class Sink:
 
 
 def sinks(work: Path, bootstrap: str | None) -> dict[str, Sink]:
-    """All by name; Kafka's topics are made anew for each pass, as the stores are."""
+    """All by name; Kafka's topics are made again for each pass, as the stores are."""
     parquet = work / "written.parquet"
     found = {
         NOOP: Sink("noop"),

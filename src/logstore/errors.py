@@ -650,7 +650,7 @@ class SparkNotReadyError(LogstoreError, RuntimeError):
 
 
 class CheckpointMismatchError(LogstoreError, ValueError):
-    """A pipeline's checkpoint and output do not match, or are from different times.
+    """A pipeline's checkpoint and output belong to different runs, or one of the two is an earlier copy.
 
     Continuing would lose or duplicate rows. Nothing was read or written. The message names both, and what to do.
     """

@@ -361,7 +361,7 @@ async def test_wakeup_ends_a_poll(tmp_path):
 
 @looped
 async def test_calls_of_several_tasks_take_turns(tmp_path):
-    """A consumer is for one thread; here every call is, whoever makes it."""
+    """A consumer is for one thread; here every call is on it, from any task."""
     async with aio.open(tmp_path / "data") as store:
         topic = await store.create_topic("flights")
         await topic.append_many([b"%d" % n for n in range(200)])
@@ -415,7 +415,7 @@ async def test_the_loops_own_thread_makes_no_file_operation(tmp_path, files):
 
 @looped
 async def test_the_loop_goes_on_while_syncs_stand_still(tmp_path, files):
-    """Were the loop to wait for one of them, nobody could let them go: the test would not end."""
+    """Were the loop to wait for one of them, no task could release them: the test would not end."""
     async with aio.open(tmp_path / "data", files=files) as store:
         topic = await store.create_topic("flights")
         files.hold_syncs(".log")

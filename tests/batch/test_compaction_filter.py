@@ -271,7 +271,7 @@ def test_offsets_that_do_not_rise_or_reach_the_next_segment_are_damage():
 
 
 def test_records_that_do_not_fit_their_batch_are_damage():
-    """Whole by its CRC, and wrong: somebody has written it so."""
+    """Whole by its CRC, and wrong: its writer made it so."""
     run = bytearray(encoded([Given([(b"a", b"1", 5, [])] * 2)])[0])
     for at, value in ((57 + 3, 1), (57 + 3, 3), (26, 0)):
         wrong = bytearray(run)

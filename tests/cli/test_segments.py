@@ -1,4 +1,4 @@
-"""``logstore segment``: files listed, dumped, verified and mended."""
+"""``logstore segment``: files listed, dumped, verified and repaired."""
 
 from __future__ import annotations
 

@@ -306,7 +306,7 @@ def test_a_read_names_its_start_and_its_limit_in_bytes(store):
         seen += [record.offset for record in batches]
         offset = batches.next_offset
     assert seen == list(range(200))
-    # The first batch is given whole, else nobody would come past it.
+    # The first batch is given whole, else no consumer would come past it.
     assert len(store.topic("flights").read(0, 0, max_bytes=1).records()) == 10
 
 
@@ -615,7 +615,7 @@ def test_an_error_while_processing_commits_only_what_was_done_before(store, how)
 
     with pytest.raises(ZeroDivisionError):
         process()
-    # A loop knows the record in hand; of a list nobody knows how far its user came.
+    # A loop knows the record in hand; of a list the consumer does not know how far its user came.
     assert store.committed("crew")[A].offset == (2 if how == "poll" else 3)
 
 

@@ -116,7 +116,7 @@ def test_lingering_makes_fewer_appends_of_the_same_records(store):
 
 
 def test_the_ticker_writes_what_has_lingered(tmp_path):
-    """With the machine's clock, nobody has to call anything."""
+    """With the machine's clock, no caller has to do anything."""
     with logstore.open(tmp_path / "data") as store:
         store.create_topic("flights")
         with store.producer(linger_ms=1) as producer:
@@ -322,7 +322,7 @@ def test_one_sync_serves_all_batches_of_a_partition(store):
 
 
 def test_who_waits_for_a_future_syncs_the_log_himself(store):
-    """No thread, and nobody ticks: the batch is in its log, so waiting for it can only mean a sync."""
+    """No thread, and no tick: the batch is in its log, so waiting for it can only mean a sync."""
     store.create_topic("sure", settings={"logstore.ack": "synced"})
     with store.producer(linger_ms=0) as producer:
         future = producer.send("sure", b"v")

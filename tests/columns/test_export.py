@@ -274,7 +274,7 @@ def test_a_header_key_that_is_not_utf8_is_refused(text: bytes, good: bool) -> No
     else:
         with pytest.raises(CorruptRecordError, match="not UTF-8"):
             columns_of(batches, ["headers"])
-        assert len(columns_of(batches)) == 1  # headers that nobody asks for are not looked into
+        assert len(columns_of(batches)) == 1  # headers that were not asked for are not parsed
 
 
 # --- limits ------------------------------------------------------------------------------------

@@ -203,7 +203,7 @@ def test_half_a_character_is_none(escape: str) -> None:
         one("string", f'"x{escape}"')
     assert one("string", f'"x{escape}"', on_error="null") is None
     assert one("json", f'"x{escape}"') == f'"x{escape}"'  # as it stands
-    # Where nobody asks for it, it is JSON like any other.
+    # Where no caller asks for it, it is JSON like any other.
     assert decoded({"b": "int64"}, b'{"%s": "%s", "b": 1}' % (escape.encode(), escape.encode())) == [{"b": 1}]
 
 

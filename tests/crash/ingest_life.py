@@ -2,7 +2,7 @@
 
 What was taken in is a set of (query, batch). Between steps exactly these are visible to committed readers, each
 record once; inside a step the batch at hand is there whole, or not at all, once the store was opened and has
-kept house; and taking it in again, staged anew as Spark would, gives each record once.
+kept house; and ingesting it again, staged again as Spark would, gives each record once.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class IngestLife:
         ]
 
     def abandon(self) -> None:
-        """Let go of the store, whatever state it is in."""
+        """Release the store, whatever state it is in."""
         if self.store is not None:
             self.store.files.heal()
             with contextlib.suppress(LogstoreError):
@@ -245,7 +245,7 @@ def check_settled(store: logstore.Store, before: frozenset[Key], at_hand: Key | 
 
 
 def staged(disk: SimDisk) -> list[str]:
-    """Staged files that nobody has removed, of batches that are over."""
+    """Staged files that no process has removed, of batches that are over."""
     return [path for path in disk.image(ROOT) if "/.staging/" in path and ".1." in path.rpartition("/")[2]]
 
 

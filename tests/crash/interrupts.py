@@ -80,7 +80,7 @@ class Lines:
 
     def __call__(self, frame: FrameType, event: str, arg: object) -> Any:
         if not frame.f_code.co_filename.startswith(PACKAGE) or frame.f_code.co_name == "__del__":
-            # What is raised in a `__del__` reaches nobody.
+            # An error in a `__del__` reaches no caller.
             return None
         if event == "line":
             self.left -= 1
@@ -335,7 +335,7 @@ class Storm:
 
 
 def _is_fair(frame: FrameType | None) -> bool:
-    """Whether the package's code runs, and no finalizer: what is raised there reaches nobody."""
+    """Whether the package's code runs, and no finalizer: an error there reaches no caller."""
     while frame is not None and not frame.f_code.co_filename.startswith(PACKAGE):
         name = frame.f_code.co_filename
         if name in (__file__, weakref.__file__) or "importlib" in name:

@@ -35,7 +35,7 @@ class Promise(NamedTuple):
 
     sent: tuple[Sent, ...] = ()
     epochs: tuple[int, ...] = ()  #: the leader epoch of each batch
-    least_end: int = 0  #: what lies below was acknowledged as synced
+    least_end: int = 0  #: offsets below it were acknowledged as synced
     start: int = 0  #: the log start offset is this
     most_start: int = 0  #: or up to this, while a deletion is under way
     clean: bool = False  #: the log was closed
@@ -88,7 +88,7 @@ class Life:
     ) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
-        # Settled once: thousands of opens would ask each key anew.
+        # Settled once: thousands of opens would ask each key again.
         self.config = LogConfig(**(SETTINGS[seed % len(SETTINGS)] if settings is None else settings))
         self.path = f"/{seed}/t-0"
         self.sent: list[Sent] = []
@@ -166,7 +166,7 @@ class Life:
                 self.history.sequences[stamp.producer_id] = stamp.base_sequence + len(batch.records)
 
     def next_of(self, pid: int) -> int:
-        """The producer, whose sequences begin anew where only a marker is left of it, as in Kafka."""
+        """The producer, whose sequences begin again where only a marker is left of it, as in Kafka."""
         state = self.log._state.transactions.producers.get(pid)
         if state is not None and not state.batches:
             assert not any(
@@ -203,7 +203,7 @@ class Life:
         return self
 
     def forget(self) -> None:
-        """Close what was left open by kills and power cuts, on disks that nobody looks at any more."""
+        """Close what was left open by kills and power cuts, on disks that no later step reads."""
         for log in (*self.abandoned, *([] if self.log is None else [self.log])):
             log.close()
 
@@ -307,7 +307,7 @@ class Life:
         written = self.log._state.segments.active.next_offset
         self.abandoned.append(self.log)
         self.open(self.disk.kill(), self.promise())
-        # The kernel has it, but nobody has promised the disk.
+        # The kernel has it, but it was not promised to be on the disk.
         assert self.log.log_end_offset >= written
 
     def lose_power(self) -> None:

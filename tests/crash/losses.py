@@ -314,7 +314,7 @@ class _Asking:
 
 
 def observe(disk: SimDisk, built: Built, *, read_only: bool, places: Collection[str] = EVERYWHERE) -> Observed:
-    """Everything that can be asked of what lies on a disk, and of these partitions; the disk is changed by it."""
+    """Everything that can be asked of the files of a disk, and of these partitions; the disk is changed by it."""
     findings = list(diagnose(ROOT, StoreConfig.of(SETTINGS), deep=True, table=disk))
     asking = _Asking()
     clock = ManualClock(START_MS + DAY_MS)

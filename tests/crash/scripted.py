@@ -1,7 +1,7 @@
 """One scripted life of a log (create, append, roll, flush, delete, truncate, close, reopen), for faults in turn.
 
 Each run has another call failing. Whatever happens, either the operation raised an error of ours and the
-log goes on, or the log is poisoned and acknowledges nothing more.
+log goes on, or the log is failed and acknowledges nothing more.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ScriptedLife:
         self.start = self.least_start = 0
         self.cutting: int | None = None
         self.log: Log | None = None
-        self.synced = 0  #: what lies below was acknowledged as synced
+        self.synced = 0  #: offsets below it were acknowledged as synced
         # What became full once has room again at the next try, unless the fault is for good.
         self.tries = 2
 
@@ -148,7 +148,7 @@ class ScriptedLife:
         if self.log is None or self.is_closed():
             return "not open"
         self.synced = self.log.synced_end
-        # Poisoned: nothing is acknowledged any more, and what is there can be read.
+        # Failed: nothing is acknowledged any more, and what is there can be read.
         syncs = self.files.counts()["fdatasync"]
         end = self.log.log_end_offset
         for act in (
@@ -164,7 +164,7 @@ class ScriptedLife:
             self.check_readable()
         self.log.close()
         assert self.files.counts()["fdatasync"] == syncs, "a sync was tried again"
-        return "poisoned"
+        return "failed"
 
     def check_readable(self) -> None:
         assert {record.offset for record in self.log.scan()} <= {

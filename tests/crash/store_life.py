@@ -202,7 +202,7 @@ class StoreLife:
             try:
                 told = self.store.describe_topic(found)
             except DiskFullError:
-                # There is no room for the first files of a log that nobody has opened yet.
+                # There is no room for the first files of a log that was never opened.
                 continue
             if found not in self.view:
                 made = reopen and step == f"create {found}"
@@ -227,7 +227,7 @@ class StoreLife:
         return what == "grow" and self.view[name].partitions == 4
 
     def abandon(self) -> None:
-        """Let go of every store as a killed process does; the disks they write to are looked at no more."""
+        """Release every store as a killed process does; the disks they write to are looked at no more."""
         for store in (*self._abandoned, self.store):
             if store is not None:
                 store.files.heal()
@@ -298,7 +298,7 @@ def check_topics(store, before: View, after: View) -> View:
             seen.records[number] = known[-1].records.get(number, [])[: log.log_end_offset]
         found[name] = seen
     others = set(store.topics(internal=True)) - {*before, *after, "probe"}
-    assert not others, f"topics that nobody made: {others}"
+    assert not others, f"topics that were never made: {others}"
     return found
 
 

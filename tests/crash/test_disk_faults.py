@@ -55,14 +55,14 @@ def test_every_change_fails_in_turn_and_then_the_power(fault):
     assert ScriptedLife(ROOT, whole).run() == "done"
     count = whole.changes if op == "change" else whole.counts()[op]
     assert count > 80
-    outcomes = dict.fromkeys(("done", "full", "poisoned", "not open"), 0)
+    outcomes = dict.fromkeys(("done", "full", "failed", "not open"), 0)
     for nth in range(1, count + 1):
         disk = SimDisk(nth)
         disk.fail(op, nth, **plan)
         life = ScriptedLife(ROOT, disk)
         try:
             outcomes[life.run()] += 1
-            # A mark that could not be written warns nobody, and nothing makes lost names above the log anew.
+            # A mark that could not be written warns no reader, and nothing restores lost names above the log.
             above = {path for _, path, _ in disk.fired()} & {"/", str(ROOT)}
             fail_further(disk, life, nth, claims="for good" not in fault and not above)
         except (AssertionError, LogstoreError) as error:
@@ -74,7 +74,7 @@ def test_every_change_fails_in_turn_and_then_the_power(fault):
 
 
 def fail_further(disk: SimDisk, life: ScriptedLife, nth: int, *, claims: bool) -> None:
-    """After a fault: power cuts, a new process with the old page cache, and one that has to read anew."""
+    """After a fault: power cuts, a new process with the old page cache, and one that has to read again."""
     policy = POLICIES[nth % len(POLICIES)]
     for after in (disk.crash("none"), disk.crash(policy)):
         check(after, life, life.synced)

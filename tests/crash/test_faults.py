@@ -2,7 +2,7 @@
 
 One life of a log (create, append, roll, flush, delete, truncate, close, reopen) is run again and
 again, each time with another call failing. Whatever happens, either the operation raised an error of
-ours and the log goes on, or the log is poisoned and acknowledges nothing more; and a healthy process
+ours and the log goes on, or the log is failed and acknowledges nothing more; and a healthy process
 finds everything that was acknowledged and no part of anything else. Three planted bugs show that
 these checks can fail.
 """
@@ -61,7 +61,7 @@ def test_every_change_fails_in_turn_and_nothing_acknowledged_is_lost(ram_path, f
     op, plan = FAULTS[fault]
     count = calls_of_a_life(ram_path / "whole", op)
     assert count > 80
-    outcomes = dict.fromkeys(("done", "full", "poisoned", "not open"), 0)
+    outcomes = dict.fromkeys(("done", "full", "failed", "not open"), 0)
     for nth in range(1, count + 1):
         files = FaultyFiles()
         files.fail(op, nth, **plan)
@@ -74,7 +74,7 @@ def test_every_change_fails_in_turn_and_nothing_acknowledged_is_lost(ram_path, f
             pytest.fail(f"{fault} at {op} {nth}, {files.fired()}: {error!r}")
         outcomes[ended] += 1
     print(f"{fault}: {count} calls, {outcomes}")
-    assert outcomes["poisoned" if "EIO" in fault else "full" if "good" in fault else "done"] > count / 5
+    assert outcomes["failed" if "EIO" in fault else "full" if "good" in fault else "done"] > count / 5
 
 
 @pytest.mark.parametrize("op", ["preadv", "fstat", "listdir", "open", "mmap_ro"])

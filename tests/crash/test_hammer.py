@@ -1,6 +1,6 @@
 """Readers at full speed on a log that is cut under them: right records, or out of range, never an error.
 
-A truncation takes bytes away in the middle of somebody's read. What that reader finds may be half
+A truncation takes bytes away in the middle of a read. What that reader finds may be half
 old, half new or nothing at all; it has to notice, and look again.
 """
 

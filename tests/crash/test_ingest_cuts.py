@@ -1,6 +1,6 @@
 """Power cuts, failing disks and interrupts while staged files are taken in.
 
-Each batch is there once, whole, and keeps nobody waiting, wherever it was cut off. Bugs that are planted into it
+Each batch is there once, whole, and keeps no reader waiting, wherever it was cut off. Bugs that are planted into it
 are found.
 """
 

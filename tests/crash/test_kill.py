@@ -84,7 +84,7 @@ class Trial:
         self.began = False
         self.content: dict[int, tuple] = {}
         self.start = self.cut_at = 0
-        # Sent and not acknowledged by victims whose log nobody has recovered yet.
+        # Sent and not acknowledged by victims whose log is not recovered yet.
         self.pending: set[tuple[int, int, int]] = set()
         self.pending_markers: set[int] = set()
         self.pending_start = 0
@@ -170,7 +170,7 @@ class Trial:
 
     def examine(self, log, ledger: Ledger) -> None:
         start, end = log.log_start_offset, log.log_end_offset
-        # A deletion that was cut off is finished by whoever recovers, which may be a later victim.
+        # A deletion that was cut off is finished by the process that recovers, which may be a later victim.
         assert ledger.start <= start <= max(ledger.start, self.pending_start)
         batches = raw_batches(log)
         content, in_flight = {}, {}
@@ -204,7 +204,7 @@ class Trial:
         for offset in content.keys() - ledger.content.keys():
             who = content[offset]
             if who[0] == "marker":
-                assert who[1] in (ledger.ending, *self.pending_markers), "a marker that nobody has sent"
+                assert who[1] in (ledger.ending, *self.pending_markers), "a marker that no victim has sent"
             else:
                 assert who[:3] in self.pending, f"a phantom at {offset}: {who}"
                 in_flight.setdefault(who[:3], []).append(offset)

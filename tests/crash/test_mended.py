@@ -1,4 +1,4 @@
-"""Faults of the engine that were mended late, each as the smallest case that shows it."""
+"""Faults of the engine that were fixed late, each as the smallest case that shows it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.log.logs import one_batch, open_log
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
 
-#: How long somebody who must not go on is given to do so. A test that holds passes however slow it is.
+#: How long a thread that must not go on is given to do so. A test that holds passes however slow it is.
 A_MOMENT_S = 0.3
 
 
@@ -425,7 +425,7 @@ def test_the_aborted_index_is_replaced_durably_by_a_truncation(ram_path):
 
 @pytest.mark.parametrize("why", ["a torn tail", "a failed sync"])
 def test_a_reader_looks_again_when_a_recovery_has_replaced_files(ram_path, why):
-    """It went on in the file of before, whose bytes nobody writes any more."""
+    """It went on in the file of before, whose bytes are not written any more."""
     files = FaultyFiles()
     log = Log.open(ram_path / PARTITION, files=files)
     for n in range(4):
@@ -554,7 +554,7 @@ def test_the_names_that_a_truncation_takes_away_are_gone_for_good_on_return(ram_
 
 @pytest.mark.parametrize("what", ["file", "segment"])
 def test_a_write_that_ends_during_a_sync_leaves_its_file_unsynced(tmp_path, what):
-    """The mark was set before the write alone: a sync beside it took it away, and nobody synced the bytes."""
+    """The mark was set before the write alone: a sync beside it took it away, and the bytes were not synced."""
     data = one_batch([bytes(1 << 20) for _ in range(64)])
     for attempt in range(50):
         file = LIBC.open(str(tmp_path / f"{attempt:020d}.log"), create=True, writable=True)

@@ -304,7 +304,7 @@ def test_a_second_writer_is_refused_by_the_pid_of_the_first_and_changes_nothing(
 def test_after_a_sigkill_of_the_owner_the_log_opens_at_once(agents):
     written = []
     for number in range(4):
-        # Whoever comes next does not wait for a lease to end: the lock goes with the process.
+        # The next process does not wait for a lease to end: the lock goes with the process.
         owner = agents.writer()
         assert not owner.do("log.was_clean")
         assert rows(owner.do("scanned(log)")) == written
@@ -376,7 +376,7 @@ def test_a_committed_reader_sees_what_was_committed_while_transactions_run(agent
         assert [rows(run) for run in committed.answer()] == [[row for row in written if row[1] not in set(gone)]]
         offset, aborted = written[-1][0] + 1, aborted + len(gone)
     assert aborted > 20
-    # What nobody has decided is shown to neither, and to both once it is decided.
+    # An undecided transaction is shown to neither, and to both once it is decided.
     writer.do("put(log, 'open', producer=ProducerStamp(7, 0, 0, True))")
     writer.do("put(log, 'behind')")
     assert committed.do(f"scanned(log, start={offset}, isolation='read_committed')") == []
@@ -487,7 +487,7 @@ def test_a_reader_outlives_its_writers_and_sees_the_records_of_the_next(agents):
         else:
             writer.kill()
         for reader in readers:
-            # Nobody writes: what was acknowledged is all there, and waiting for more ends.
+            # No process writes: what was acknowledged is all there, and waiting for more ends.
             assert rows(reader.do("scanned(log)")) == known
             assert reader.do(f"pairs(log.read({len(known)}, timeout_s=0.001))") == []
 

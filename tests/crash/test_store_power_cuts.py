@@ -181,7 +181,7 @@ def test_every_change_fails_in_turn_and_topics_stay_whole(fault):
             ended = life.run_with_faults(stubborn=bool(nth % 2))
             failed += life.failures > 0
             undecided = ended.removeprefix("create ")
-            # Nothing makes names anew that a failed sync of a directory has lost; see durability.md.
+            # Nothing restores names that a failed sync of a directory has lost; see durability.md.
             claims = "for good" not in fault and all("." in path for _, path, _ in disk.fired())
             life.disk.heal()
             check(life.disk.kill(), life.view, life.view, write_on=claims, undecided=undecided)

@@ -265,6 +265,6 @@ def test_a_read_only_log_serves_the_whole_batches_before_a_cut(killed, ram_path)
                 assert error.path.endswith(name)
                 assert error.position <= size
             else:
-                pytest.fail(f"cut at {size}: what was published is not there, and nobody was told")
+                pytest.fail(f"cut at {size}: what was published is not there, and no error was raised")
         assert served == [r[0] for batch in until(killed.sent, end) for r in batch.records]
         assert image_of(ram_path / "r") == cut(killed.image, name, size)

@@ -318,7 +318,7 @@ def change_entry(table: Table, address: int, where: int, number: int, undo: list
     at = where % table.count
     value = kind(number).value
     if table.kind == "starts":
-        # May fall or lie below 0, but never pass the last one, which says how large the data are.
+        # May fall or be below 0, but never pass the last one, which says how large the data are.
         value = min(value, cells[table.count - 1])
     elif table.kind == "sizes":
         value = min(value, cells[at])

@@ -1,6 +1,6 @@
 """Record batches: seeds, changes that pass the CRC, and every way in which the core reads a batch.
 
-A changed batch mostly gets its length and its CRC anew, so that the parser behind the CRC is
+A changed batch mostly gets its length and its CRC set again, so that the parser behind the CRC is
 reached. The batches of a codec are changed in two places: in the records before they are
 compressed, and in the compressed bytes.
 """

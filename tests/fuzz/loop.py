@@ -41,7 +41,7 @@ def inputs(target: Target, make: Make, seed: int, first: int, end: int) -> Itera
 
 
 def one_input(target: Target, seed: int, number: int) -> bytes:
-    """A single input, made anew."""
+    """Make a single input again."""
     return next(data for _, data in inputs(target, target.prepare(), seed, number, number + 1))
 
 

@@ -2,7 +2,7 @@
 
 Each target runs in a process of its own, which notes in shared memory which input it is at. When it
 dies (a sanitizer ends it at the first finding), stands still or grows, that input is saved, and it
-goes on behind it. Findings lie in ``build/fuzz``; ``--file`` runs one of them again.
+goes on behind it. Findings are stored in ``build/fuzz``; ``--file`` runs one of them again.
 """
 
 from __future__ import annotations

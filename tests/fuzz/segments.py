@@ -1,7 +1,7 @@
 """Whole segments: scans of hostile files, and good files whose indexes are hostile.
 
 The first must end in an error that says where, and what is read must be sound; the second must
-give what the log gives without any index. Files lie in memory where the machine has such a place.
+give what the log gives without any index. Files are in memory where the machine has such a place.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def change_entries(m: Mutator, data: bytearray, fields: Sequence[tuple[int, int]
 
 
 def read_beside_indexes(data: bytes) -> None:
-    """Finding and reading by a wrong index gives what the log holds, and the index is made anew."""
+    """Finding and reading by a wrong index gives what the log holds, and the index is rebuilt."""
     global _written
     size, offset, flags = struct.unpack_from(">HBB", data)
     place = Place.get()
@@ -207,7 +207,7 @@ def read_beside_indexes(data: bytes) -> None:
     if start is None:
         assert time > newest[0]
     else:
-        # Nothing that new lies before the place at which the search begins.
+        # Nothing that new precedes the position at which the search begins.
         assert time <= newest[0]
         assert all(record.timestamp_ms < time for record in _RECORDS if record.offset < start), (time, start)
     segment.close()

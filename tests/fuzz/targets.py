@@ -1,4 +1,4 @@
-"""Every parser of bytes that somebody else may have written, and how it is fuzzed.
+"""Every parser of bytes that another program may have written, and how it is fuzzed.
 
 A target makes an input from a `Mutator` alone and hands it to the parser: no input depends on what
 the parser did with another, so (target, seed, number) names an input for ever.

@@ -111,7 +111,7 @@ def _fetch(pom: Path, what: str, folder: Path) -> Path:
 
 @functools.cache
 def go_reader() -> Path:
-    """The program that reads a partition with a Go client, built anew if its source has changed.
+    """The program that reads a partition with a Go client, built again if its source has changed.
 
     Raises:
         MissingToolError: Go is missing, too old, or cannot reach its modules.
@@ -150,7 +150,7 @@ def run_tool(name: str, *arguments: str | Path) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on."""
+    """Return ports on loopback without a listener."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [each.getsockname()[1] for each in sockets]

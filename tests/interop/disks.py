@@ -15,7 +15,7 @@ _PACKAGES = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mount": "mount"}
 
 
 def need(*programs: str) -> None:
-    """Fail with what is missing. Whoever runs these tests has asked for them: a skip would look like a proof."""
+    """Fail with what is missing. Their caller has asked for these tests: a skip would look like a proof."""
     if os.geteuid() != 0:
         pytest.fail("only root may mount a file system: run it as root (sudo make interop)", pytrace=False)
     for program in programs:

@@ -1,6 +1,6 @@
 """What Kafka's own classes write into ``__consumer_offsets`` for given commits.
 
-``python -m tests.interop.offset_records`` writes ``tests/fixtures/offset-records-4.3.1.json`` anew, which the
+``python -m tests.interop.offset_records`` writes ``tests/fixtures/offset-records-4.3.1.json`` again, which the
 ordinary tests compare with; `test_offsets` here asks Kafka again.
 """
 

@@ -45,7 +45,7 @@ def test_we_read_what_clients_sent_to_a_broker(broker: Broker, java: JavaClient,
 
 @pytest.mark.row("M5")
 def test_a_reader_beside_a_broker_sees_what_was_there_when_it_was_opened(broker: Broker, java: JavaClient) -> None:
-    """A broker publishes nothing for us: a reader that is opened anew sees more."""
+    """A broker publishes nothing for us: a reader that is opened again sees more."""
     java.create("growing", index_interval_bytes=300)
     java.open("growing", enable_idempotence="true")
     found = []

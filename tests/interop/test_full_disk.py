@@ -177,7 +177,7 @@ def test_a_memory_tail_waits_for_room(disk):
 @pytest.mark.row("O14")
 @pytest.mark.row("S19")
 def test_a_store_with_a_reserve_never_fills_the_disk(disk):
-    """Old segments go before there is no room: nobody is refused, and the reserve stays free."""
+    """Old segments are deleted before there is no room: no writer is refused, and the reserve stays free."""
     rng = random.Random(7)
     reserve = 600_000
     with logstore.open(disk.at / "store", segment_bytes=200_000, disk_reserve=reserve) as store:

@@ -39,7 +39,7 @@ def _programs() -> Path:
 
 @pytest.fixture(scope="module")
 def socket_directory() -> Iterator[Path]:
-    """A server of its own, reached by a socket; it refuses to run as root, so it runs as somebody else."""
+    """A server of its own, reached by a socket; it refuses to run as root, so it runs as another user."""
     programs = _programs()
     user = pwd.getpwnam("postgres" if "postgres" in {each.pw_name for each in pwd.getpwall()} else "nobody")
     as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if os.geteuid() == 0 else {}

@@ -1,6 +1,6 @@
 """Power cuts on a real file system: the outside check of what the simulated disk says.
 
-A log is written on ext4 or XFS in an image, and the image lies on an XFS with reflinks. Cloning it
+A log is written on ext4 or XFS in an image, and the image is stored on an XFS with reflinks. Cloning it
 under the running writer takes one moment of the disk: what the kernel had written back by then, in
 whatever order, and nothing else. Each clone is mounted, which replays its journal, and the log in it
 is held against the ledger: what was acknowledged as synced before the clone is there. LOGSTORE_CUTS

@@ -1,4 +1,4 @@
-"""``logstore segment`` beside Kafka: the same dump of the same files, and partitions mended for a broker."""
+"""``logstore segment`` beside Kafka: the same dump of the same files, and partitions repaired for a broker."""
 
 from __future__ import annotations
 

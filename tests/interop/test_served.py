@@ -2,7 +2,7 @@
 
 Each codec in three ways. ``clean``: our directory and our lines in the root's checkpoints, and the mark
 of a clean shutdown, so the broker goes by our indexes and snapshots. ``crashed``: our directory and no
-word about it, so the broker checks every batch and makes the indexes anew. ``bare``: the same, with
+word about it, so the broker checks every batch and rebuilds the indexes. ``bare``: the same, with
 nothing in the directory but the ``.log`` files.
 """
 
@@ -167,7 +167,7 @@ each_way = pytest.mark.parametrize("way", WAYS)
 
 @each_way
 def test_the_broker_finds_nothing_wrong(stage: Stage, way: str) -> None:
-    """It complains of an index that it must make anew, and only where we gave it none."""
+    """It complains of an index that it must rebuild, and only where we gave it none."""
     topics = [topic_of(way, codec) for codec in Codec]
     lines = [line for line in stage.printed.splitlines() if any(topic in line for topic in topics)]
     complaints = [line for line in lines if " ERROR " in line or " WARN " in line]

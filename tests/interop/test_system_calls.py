@@ -1,6 +1,6 @@
 """What the operating system is asked for, counted by strace from outside.
 
-The ordinary tests count the calls of the file table; these count what reaches the kernel, whoever
+The ordinary tests count the calls of the file table; these count what reaches the kernel, from any
 made it.
 """
 

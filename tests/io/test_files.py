@@ -255,7 +255,7 @@ for attempt in (
     parents = [tmp_path.parent, tmp_path.parent.parent]
     modes = [parent.stat().st_mode for parent in parents]
     for parent in parents:
-        parent.chmod(0o755)  # pytest's own directories let nobody else through
+        parent.chmod(0o755)  # pytest's own directories let no other user through
     try:
         lines = in_a_child(script, str(tmp_path))
     finally:

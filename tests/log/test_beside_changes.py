@@ -1,6 +1,6 @@
 """A change of a log's files that is stopped half way is waited for: no look at one half of it tells of damage.
 
-Each test stops the thread that exchanges or cuts segments between two of its steps, and lets it go on when a
+Each test stops the thread that exchanges or cuts segments between two of its steps, and resumes it when a
 reader waits. Without that wait the readers here see files of the old form beside those of the new one.
 """
 
@@ -148,7 +148,7 @@ def test_a_reader_with_few_descriptors_waits_while_the_old_files_are_away(tmp_pa
 
 @pytest.mark.row("R3")
 def test_a_reader_takes_no_segments_from_between_two_steps_of_an_exchange(tmp_path, monkeypatch, stop):
-    """Between its look for a swap and its look at the segments, the old files have gone away."""
+    """Between its look for a swap and its look at the segments, the old files were deleted."""
     log = written(tmp_path).log
     wanted = newest(log.scan())
     announced = Stop()

@@ -1,4 +1,4 @@
-"""A log that nobody closed: its root is free again, and the next open recovers it."""
+"""A log that was not closed: its root is free again, and the next open recovers it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.log.logs import open_log, values_of
 
 
 def test_a_log_that_is_dropped_warns_and_gives_its_root_back(tmp_path):
-    """It kept the partition locked until the process ended, and nobody had it to close it."""
+    """It kept the partition locked until the process ended, and no caller had it to close it."""
     log = open_log(tmp_path)
     log.append([b"kept"])
     with pytest.raises(DirectoryLockedError):

@@ -938,7 +938,7 @@ def test_the_tail_may_stay_in_memory_until_the_flush(tmp_path):
         assert values_of(log) == [b"a", b"b", b"c"]
         assert log_files(log)[0].stat().st_size > size
     with open_log(copy) as log:
-        assert values_of(log) == [b"a"], "a process that dies takes its tail along, and nobody had seen it"
+        assert values_of(log) == [b"a"], "a process that dies takes its tail along, and no reader had seen it"
 
 
 @pytest.mark.row("V3", "K1")

@@ -1,4 +1,4 @@
-"""The recipes of examples/: copies are counted over processes that are killed, outputs are made anew."""
+"""The recipes of examples/: copies are counted over processes that are killed, outputs are made again."""
 
 from __future__ import annotations
 

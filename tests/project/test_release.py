@@ -428,7 +428,7 @@ def test_a_development_version_would_lose_to_the_stranger(indexes: tuple[Path, s
 
 @needs_pip
 def test_a_second_index_decides_by_the_number_alone(indexes: tuple[Path, str], tmp_path: Path) -> None:
-    """Why nothing of ours says --extra-index-url: whoever owns the name there may raise the number."""
+    """Why nothing of ours says --extra-index-url: the owner of the name there may raise the number."""
     root, url = indexes
     publish(root, "private", OURS)
     publish(root, "public", "9999.0.0")

@@ -76,7 +76,7 @@ def web_server(broker: FakeBroker, connection: socket.socket, frame: bytes) -> b
 
 
 def another_number(broker: FakeBroker, connection: socket.socket, frame: bytes) -> bool:
-    """The answer to a request that nobody has made."""
+    """The answer to a request that no client has made."""
     connection.sendall(frame[:4] + b"\x7f\xff\xff\xff" + frame[8:])
     return True
 

@@ -369,7 +369,7 @@ def test_a_with_block_that_fails_waits_for_nothing(cluster: FakeCluster) -> None
             producer.submit(ORDERS, batch(b"a"))
             raise ZeroDivisionError
 
-    # More than this test may take: it ends because nobody waits.
+    # More than this test may take: it ends because no caller waits.
     hours = {"request_timeout_ms": 7_200_000, "delivery_timeout_ms": 10_800_000}
     with quick(cluster, **hours) as client, pytest.raises(ZeroDivisionError):
         fail(client)

@@ -66,7 +66,7 @@ class Life:
             known = Sinks.get
 
             def forgotten(self: Sinks, query: str) -> SinkState | None:
-                """What is done is done anew."""
+                """A batch that is done is done again."""
                 state = known(self, query)
                 return state and (state._replace(batch=-1, done=-1) if state.phase == DONE else state)
 

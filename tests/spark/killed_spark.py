@@ -32,7 +32,7 @@ class KilledWriter(sink.StreamWriter):
 
 
 class KilledSource(LogstoreDataSource):
-    """The data source, found in this module so that whoever plans or commits imports it."""
+    """The data source, found in this module so that each process that plans or commits imports it."""
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         made = super().streamWriter(schema, overwrite)
@@ -41,7 +41,7 @@ class KilledSource(LogstoreDataSource):
 
 
 def kill_all() -> None:
-    """The driver, the Java machine, the workers: nobody may tidy up."""
+    """The driver, the Java machine, the workers: none of them may tidy up."""
     driver = psutil.Process(int(os.environ[DRIVER]))
     for process in [driver, *driver.children(recursive=True)]:
         if process.pid != os.getpid():

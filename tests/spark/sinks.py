@@ -150,7 +150,7 @@ def values_in(root: Path | str, topic: str) -> list[bytes]:
 
 
 def staged_in(root: Path | str) -> list[str]:
-    """What is still staged, of whomever."""
+    """Return the files that are still staged, of all processes."""
     return sorted(str(path.relative_to(root)) for path in Path(root).glob("*/.staging/*"))
 
 

@@ -1,4 +1,4 @@
-"""A standalone cluster of processes: a topic is read on both workers, the flights run, and nobody stays behind.
+"""A standalone cluster of processes: a topic is read on both workers, the flights run, and no process stays behind.
 
 Not collected by itself: ``make soak`` names this file.
 """

@@ -124,7 +124,7 @@ class Trial:
         return int(checkpoint.read_text()) if checkpoint.exists() else -1
 
     def check(self, others: Iterable[bytes] = ()) -> None:
-        """``others`` is what somebody else has written."""
+        """``others`` is what other writers have written."""
         expected = Counter(others)
         expected.update(
             value
@@ -166,7 +166,7 @@ def test_so_it_is_where_another_process_writes_the_store(ram_path: Path, server:
         for number in range(3):
             topic.append(b"owner %d" % number)
         trial.run(KILLS // 3)
-        # A letter that nobody waits for is answered all the same, or taken back by the next life.
+        # A letter without a waiter is answered all the same, or taken back by the next life.
         wait_for(lambda: not list(trial.root.glob("logstore.taken.*")))
         topic.append(b"owner 3")
     trial.check(others=[b"owner %d" % number for number in range(4)])

@@ -171,7 +171,7 @@ def test_a_batch_that_failed_to_commit_comes_again_with_its_number(
     session: SparkSession, root: Path, tmp_path: Path
 ) -> None:
     put(session, tmp_path / "in", 0, 100)
-    # Another process, this one, has the store open and answers nobody.
+    # Another process, this one, has the store open and answers no request.
     with logstore.open(root, {"logstore.housekeeping": "manual"}, environ={}):
         query = start(stream(session, tmp_path / "in"), root, tmp_path / "cp", commitTimeout="300ms")
         with pytest.raises(Exception, match=f"pid {os.getpid()}") as caught:

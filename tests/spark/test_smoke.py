@@ -18,7 +18,7 @@ def test_a_topic_is_read_as_a_table(spark, root: Path) -> None:
 
 
 def test_the_format_is_found_without_being_registered(spark, root: Path) -> None:
-    """By the name of the module ``pyspark_logstore``, in a session that nobody has told of it."""
+    """By the name of the module ``pyspark_logstore``, in a session that was not told of it."""
     table = (
         spark.newSession().read.format("logstore").option("path", str(root)).option("subscribe", "events").load()
     )

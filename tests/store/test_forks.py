@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-#: The parent takes one lock and forks; the child has it taken for ever by nobody.
+#: The parent takes one lock and forks; in the child it is locked for ever, without an owner.
 SCRIPT = """
     import os, signal, sys
     import logstore

@@ -46,7 +46,7 @@ def test_without_skipping_a_wait_lasts_until_time_is_moved_past_it():
     waiter = threading.Thread(target=lambda: answers.append(mark.wait_for(1, timeout_s=60)))
     waiter.start()
     while waiter.is_alive():
-        # Until the waiter is listed nobody is woken; each step is short of what it waits for, all are not.
+        # Until the waiter is listed no waiter is woken; each step is short of what it waits for, all are not.
         clock.advance(1_000)
     waiter.join()
     assert answers == [False]

@@ -203,7 +203,7 @@ class BackwardsClock(SystemClock):
 
 
 class HeldLockClock(SystemClock):
-    """Gives up without letting go of the lock, and says that it was notified."""
+    """Gives up without a release of the lock, and says that it was notified."""
 
     def wait(self, condition: threading.Condition, timeout_s: float | None) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""The plugin as whoever has logstore installed meets it: found by its entry point, and imported for nothing."""
+"""The plugin as a user of logstore meets it: found by its entry point, and imported for nothing."""
 
 from __future__ import annotations
 

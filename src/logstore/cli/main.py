@@ -147,7 +147,7 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 )
 @click.option("-v", "--verbose", count=True, help="Log what happens to standard error; twice for more.")
 def cli(verbose: int) -> None:
-    """Kafka's log in a directory: look at it, write it, read it, mend it.
+    """Kafka's log in a directory: look at it, write it, read it, repair it.
 
     Data is written to standard output, messages to standard error. Commands that only read also work
     while a process writes the directory; commands that write then fail and name its pid.

@@ -231,7 +231,7 @@ class Producer(FastSend):
             taken = memory.taken
             if until_s is None:
                 until_s = self._clock.monotonic_s() + self.config.max_block_ms / 1000
-            # Batches that only linger are written first: they free memory.
+            # Lingering batches are written first: that frees memory.
             self._write(force=True)
             if memory.taken < taken:
                 continue
@@ -334,7 +334,7 @@ class Producer(FastSend):
     def _write(self, *, force: bool) -> bool:
         """Write every batcher that holds records; return False if one has to wait for disk space."""
         done = True
-        # All batchers: one that another thread is writing may be on no list for a moment.
+        # All batchers, and not only the active set: a batcher is out of it for a moment while its write ends.
         for batcher in list(self._batchers):
             if not batcher.is_empty:
                 done = batcher.write(force=force) and done

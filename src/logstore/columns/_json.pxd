@@ -20,7 +20,7 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    /* How many bytes lie before the first quote, backslash or control character; size if there is none. */
+    /* How many bytes precede the first quote, backslash or control character; size if there is none. */
     static inline int64_t logstore_plain_text(const uint8_t *p, int64_t size) {
         int64_t done = 0;
     #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -228,7 +228,7 @@ cdef inline int scan_json(const Node *nodes, Token *tokens, int32_t token_count,
     At the top of the loop the bytes before p are a beginning of a text in which ``depth`` arrays and
     objects are open, and p is before a value; of ``node`` if it is wanted, else of -1.
     """
-    cdef int32_t parents[MOST_DEPTH]          # the node of each open object; -1: nobody wants what is in it
+    cdef int32_t parents[MOST_DEPTH]          # the node of each open object; -1: no column reads its fields
     cdef int32_t expected[MOST_DEPTH]
     cdef const uint8_t *starts[MOST_DEPTH]
     cdef const uint8_t *start

@@ -72,7 +72,7 @@ def test_every_future_fails_once_with_the_write_that_failed(tmp_path, by):
 
 
 def test_without_room_an_appender_stays_open_with_its_records_and_futures(tmp_path):
-    """Closing it without room dropped the records, and left whoever waited for their offsets waiting."""
+    """Closing it without room dropped the records, and left the threads that waited for their offsets waiting."""
     files, told = FaultyFiles(), Told()
     with Log.open(tmp_path / "t-0", files=files, clock=ManualClock()) as log:
         appender = log.appender(linger_ms=60_000)

@@ -33,7 +33,7 @@ def test_an_append_that_names_another_offset_changes_nothing(tmp_path, expect):
 
 
 def test_of_threads_that_read_decide_and_append_each_decision_stands_on_what_it_has_read(tmp_path):
-    """A counter without a lock: every value is one more than the one before, whoever wrote it."""
+    """A counter without a lock: every value is one more than the one before, by any writer."""
     with open_log(tmp_path) as log:
         log.append([b"0"])
         lost = []

@@ -249,7 +249,7 @@ def test_a_file_that_may_not_be_written_is_left(number):
 @pytest.mark.parametrize("filled", [False, True])
 @pytest.mark.parametrize("number", ["ENOENT", "EACCES", "EXDEV"])
 def test_a_file_that_goes_or_may_not_be_moved_is_copied_though_it_is_stamped(number, filled):
-    """Whoever staged it may give it up while it is stamped: that must not fail the log."""
+    """The process that staged it may give it up while it is stamped: that must not fail the log."""
     disk = SimDisk()
     with Log.open("/data/t-0", files=disk) as log:
         before = [b"before"] if filled else []

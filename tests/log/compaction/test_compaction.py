@@ -262,7 +262,7 @@ def test_markers_stay_while_a_batch_of_their_transaction_does_and_then_for_a_hor
         transaction(log, 5, Marker.ABORT, (b"a", b"1"))
         transaction(log, 6, Marker.COMMIT, (b"b", b"1"))
         for producer_id in (5, 6):
-            # Newer batches, so that the old ones are nobody's last.
+            # Newer batches, so that the old ones are no producer's last.
             transaction(log, producer_id, Marker.COMMIT, (b"x%d" % producer_id, b"1"))
         log.append([(b"b", b"2")])
         log.roll()
@@ -515,7 +515,7 @@ def test_an_append_without_a_key_beside_the_change_is_either_refused_or_refuses_
 
 
 def test_appends_and_reads_go_on_meanwhile(tmp_path):
-    """A writer, two readers and a compaction at once; nobody sees anything that was not sent."""
+    """A writer, two readers and a compaction at once; no reader sees anything that was not sent."""
     # Syncs do nothing here: there is no crash, and the changes follow one another the faster.
     history = keyed(tmp_path, keys=40, segment_bytes=30_000, files=quick_files())
     log = history.log

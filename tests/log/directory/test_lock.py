@@ -1,4 +1,4 @@
-"""The lock of a root: one process at a time, whoever has it is named, and who has it briefly is waited for."""
+"""The lock of a root: one process at a time; its holder is named, and a brief holder is waited for."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_an_epoch_whose_records_were_lost_is_not_given_to_others(tmp_path):
     log = open_log(tmp_path / "0")
     log.append([b"old"], ack="synced")
     second = open_log(crashed_copy(log, tmp_path / "1"))
-    second.append([b"read by somebody, then lost"])
+    second.append([b"read by a consumer, then lost"])
     assert second.leader_epoch == 1
     crashed_copy(second, tmp_path / "2")
     for each in (log, second):

@@ -129,7 +129,7 @@ def test_one_read_of_the_disk_for_one_record(tmp_path, size):
         before = files.counts()["preadv"]
         for offset in range(60, 9_000, 97):
             assert log.record_at(offset).offset == offset
-        # Where two batches lie between entries the second may reach behind what was read first.
+        # Where two batches are between entries the second may reach behind what was read first.
         allowed = 1.6 if size == 100 else 1
         assert files.counts()["preadv"] - before <= allowed * len(range(60, 9_000, 97))
 

@@ -46,7 +46,7 @@ def test_any_log_wakes_it(logs, number):
     logs[number].append([b"v"])
     thread.join(300)
     assert answers == [True]
-    # Nobody rings a bell that has been taken away.
+    # No append notifies a bell that has been removed.
     assert all(log._end_mark(ALL)._notifiers == () for log in logs)
     assert not notifier.wait(0)
 

@@ -43,7 +43,7 @@ class Compaction:
         self.aborted = (self.path / f"{0:020d}.txnindex").read_bytes()
 
     def write(self, suffix: str, base: int = 0, data: bytes | None = None) -> None:
-        """The new form, under a suffix. Its indexes are empty: hints, which the next open makes anew."""
+        """The new form, under a suffix. Its indexes are empty: hints, which the next open rebuilds."""
         contents = {".log": self.merged if data is None else data, ".txnindex": self.aborted}
         for kind in SUFFIXES:
             (self.path / f"{base:020d}{kind}{suffix}").write_bytes(contents.get(kind, b""))

@@ -1,4 +1,4 @@
-"""Mending a partition: indexes made anew, damage cut off and kept, at every point of a power cut."""
+"""Repair of a partition: indexes rebuilt, damage cut off and kept, at every point of a power cut."""
 
 from __future__ import annotations
 

@@ -187,12 +187,12 @@ def huge(life: Life, engine: Any) -> str:
 def directories(life: Life, engine: Any) -> str:
     for name in ("archive/records", "warehouse/records", "rollup/10s", "table"):
         (life.root / name).mkdir(parents=True)
-        (life.root / name / "README.txt").write_text("of somebody")
+        (life.root / name / "README.txt").write_text("of another program")
     life.told = type(life.told)(**{**vars(life.told), "checkpoint": str(life.root / "a" / "b" / "c")})
     life.fill(0)
     life.run(engine)
     life.check(engine)
-    assert all(path.read_text() == "of somebody" for path in life.root.rglob("README.txt"))
+    assert all(path.read_text() == "of another program" for path in life.root.rglob("README.txt"))
     return "made; other files stay as they are"
 
 

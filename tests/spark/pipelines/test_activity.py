@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(600)  # on a busy machine
 
 
-def frame_of(spark: SparkSession, events: Iterable[Event], nobody: Iterable[Event] = ()) -> DataFrame:
-    """Events as records; those of ``nobody`` without a key."""
+def frame_of(spark: SparkSession, events: Iterable[Event], anonymous: Iterable[Event] = ()) -> DataFrame:
+    """Events as records; those of ``anonymous`` without a key."""
     rows = [(e.topic, e.user.encode(), e.at_ms * 1000) for e in events]
-    rows += [(e.topic, None, e.at_ms * 1000) for e in nobody]
+    rows += [(e.topic, None, e.at_ms * 1000) for e in anonymous]
     topics, keys, times = zip(*rows, strict=True)
     at = pyarrow.array(times, pyarrow.timestamp("us", "UTC"))
     return spark.createDataFrame(pyarrow.table({"topic": topics, "key": keys, "timestamp": at}))
@@ -47,7 +47,7 @@ def test_the_sessions_are_those_of_plain_python(spark: SparkSession) -> None:
 
 def test_records_of_nobody_and_from_the_future_are_in_no_session(spark: SparkSession) -> None:
     events = [Event("searches", "a", visitors.START_MS), Event("searches", "a", 4_000_000_000_000)]
-    frame = frame_of(spark, events, nobody=[Event("searches", "", visitors.START_MS)])
+    frame = frame_of(spark, events, anonymous=[Event("searches", "", visitors.START_MS)])
     assert sessions_in(activity.sessions_of(frame)) == visitors.sessions_of(events[:1])
 
 

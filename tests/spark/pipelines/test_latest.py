@@ -228,7 +228,7 @@ def test_a_table_of_another_topic_schema_or_day_is_refused(engine: Any, tmp_path
     assert latest.run(engine, told).counts["records"] == 0
     assert as_dict(told) == before
 
-    # A second checkpoint fills the same table; the first one is behind it then, or ahead, and nobody knows which.
+    # A second checkpoint fills the same table; the first one is behind it then, or ahead, and nothing says which.
     latest.run(engine, dataclasses.replace(told, checkpoint=fresh))
     with pytest.raises(CheckpointMismatchError, match="made with another checkpoint"):
         latest.run(engine, told)

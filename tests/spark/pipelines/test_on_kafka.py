@@ -164,7 +164,7 @@ def test_stages_that_go_on_until_they_are_interrupted(kafka: Topics, tmp_path: P
 
 @pytest.mark.row("X2", "U13")
 def test_archive_and_restore(engine: SparkSession, kafka: Topics, tmp_path: Path) -> None:
-    """Of transactions, so that markers lie between the offsets; then into a directory, record by record."""
+    """Of transactions, so that markers are between the offsets; then into a directory, record by record."""
     from confluent_kafka import Producer
 
     told = of_archive.places(tmp_path, records_per_task=40)

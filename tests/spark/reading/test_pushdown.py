@@ -248,7 +248,7 @@ def test_a_session_hands_filters_down(pushing: Any, path: str) -> None:
 
 
 def test_a_filter_of_one_query_is_not_that_of_the_next(spark: Any, path: str) -> None:
-    """Which is why nothing is handed down unless somebody asks for it."""
+    """Which is why nothing is handed down unless the user asks for it."""
     table = table_of(spark, path)
     whole = table.count()
     part = table.where("partition = 1")

@@ -73,7 +73,7 @@ def test_nothing_new_gives_the_same_offset_to_the_letter(logs: Logs) -> None:
 
 
 def test_a_first_batch_that_is_done_again_begins_where_it_began(logs: Logs) -> None:
-    """Spark asks anew where the query begins, which may be elsewhere by now."""
+    """Spark asks again where the query begins, which may be elsewhere by now."""
     made = follower(startingoffsets="earliest")
     end = StreamOffsets.of_json(made.latest(made.initial()).to_json())
     assert read(made, made.initial(), end) == {ZERO: (0, 100), ONE: (0, 300)}

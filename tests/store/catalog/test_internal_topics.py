@@ -1,4 +1,4 @@
-"""The store's own topics: nobody else writes them, and what holds the groups' offsets stays as it was made."""
+"""The store's own topics: no user writes them, and what holds the groups' offsets stays as it was made."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ def test_a_topic_made_anew_is_another_one(store):
 
 
 def test_deleting_beside_those_who_open_leaves_no_directory(disk):
-    """A thread that asks for a partition while its topic goes must not make the directory anew."""
+    """A thread that asks for a partition while its topic is deleted must not make the directory again."""
     with open_store(disk) as store:
         for _ in range(15):
             topic = store.create_topic("flights", 4)
@@ -266,7 +266,7 @@ def test_deleting_beside_those_who_open_leaves_no_directory(disk):
 
 
 def test_a_log_that_is_being_opened_while_its_topic_goes_is_closed_with_it(disk, monkeypatch):
-    """It would make the directory anew, and keep its files."""
+    """It would make the directory again, and keep its files."""
     with open_store(disk) as store:
         topic = store.create_topic("flights")
         opening, go_on = threading.Event(), threading.Event()

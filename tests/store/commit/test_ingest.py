@@ -571,7 +571,7 @@ def test_a_replay_over_other_records_is_refused(store, disk, content):
 
 
 def test_the_parts_of_an_archive_in_the_wrong_order_are_refused(store, disk):
-    """What lies below the log start was never here: to pass over it would lose it without a word."""
+    """Anything below the log start was never here: to pass over it would lose it without a word."""
     store.ingest(stage(store, {F0: [(500, [b"x"] * 3)]}, batch=0, mode="replay"))
     manifest = stage(store, {F0: [(0, [b"older"] * 5)]}, batch=1, mode="replay")
     refuse(store, disk, manifest, UnexpectedOffsetError, "begins at offset 500, .*the oldest first")
@@ -598,7 +598,7 @@ def test_who_writes_to_a_log_during_a_replay_does_not_take_the_place_of_its_reco
     append = Replay.append
 
     def late(self):
-        store["flights"].append(b"somebody else's", partition=0)
+        store["flights"].append(b"another writer's", partition=0)
         return append(self)
 
     monkeypatch.setattr(Replay, "append", late)

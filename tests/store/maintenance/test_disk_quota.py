@@ -412,7 +412,7 @@ def test_every_change_fails_in_turn_while_room_is_made(code):
         except LogstoreError:
             failed += 1
         disk.heal()
-        # What was being appended may be there, though nobody was told.
+        # What was being appended may be there, though no writer was told.
         acknowledged = {key: len(values) for key, values in sent.items()}
         for key in (("kept", 0), ("flights", 0), ("flights", 1)):
             values = sent.setdefault(key, [])

@@ -229,7 +229,7 @@ def checkpointed_and_crashed(tmp_path, clock):
 
 
 def test_one_log_opened_after_a_crash_does_not_make_the_root_clean(tmp_path, clock):
-    """With the mark, Kafka would look at no log at all, also not at the one that nobody has opened since."""
+    """With the mark, Kafka would look at no log at all, also not at the one that was not opened since."""
     with open_store(tmp_path, clock) as store:
         topic = store.create_topic("flights", 2)
         fill(topic, partition=0)
@@ -319,7 +319,7 @@ def test_a_store_collected_inside_its_own_thread_is_closed_by_another(tmp_path):
 
 @pytest.mark.parametrize("where", ["append", "sync", "compaction"])
 def test_a_store_collected_in_the_middle_of_a_call_to_its_log_does_not_hang(tmp_path, where):
-    """Whoever keeps a log keeps no store: the collector may take that in the middle of an append."""
+    """A reference to a log keeps no store: the collector may take that in the middle of an append."""
     store = open_store(tmp_path, **{"logstore.housekeeping": "manual"})
     log = store.create_topic("flights")[0]
     log.append([b"one"])

@@ -1,4 +1,4 @@
-"""Committing a manifest whoever writes the store: nobody, another process, this one, a dead or a hung one."""
+"""Committing a manifest while no process, another, this one, a dead or a hung one writes the store."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def litter(root):
     ]
 
 
-# -- nobody writes the store
+# -- no process writes the store
 
 
 def test_without_an_owner_the_batch_is_taken_in_here(root):
@@ -268,7 +268,7 @@ def test_senders_of_many_queries_all_get_in(root):
     assert [sorted(values) for values in found] == [sorted(values) for values in expected(*keys)]
 
 
-# -- this process does, or nobody keeps house
+# -- this process does, or no process runs maintenance
 
 
 def test_a_store_of_this_process_answers_too(root):
@@ -348,7 +348,7 @@ def test_an_answer_that_cannot_be_written_waits_and_holds_up_nobody(root, monkey
 
 
 def test_an_owner_that_cannot_settle_tries_again(root, monkeypatch):
-    """Readers wait for it, and nobody else may ever ask."""
+    """Readers wait for it, and no other process may ever ask."""
     clock = ManualClock(now_ms=SYSTEM_CLOCK.now_ms())
     with logstore.open(root, MANUAL, clock=clock) as store:
         store.housekeep()
@@ -381,7 +381,7 @@ def test_what_others_have_left_goes_after_a_day(root):
 
 
 def test_a_batch_that_was_left_undecided_is_settled_by_whoever_opens_the_store(root):
-    """Else it would keep committed readers waiting for a query that nobody goes on with."""
+    """Else it would keep committed readers waiting for a query that does not go on."""
     with owner(root, "data") as process:
         request_files.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
         process.wait(300)

@@ -56,7 +56,7 @@ def root(tmp_path):
 
 @pytest.fixture(params=["no owner", "an owner"])
 def served(request, root):
-    """A store that nobody writes, or that another process does."""
+    """A store that no process writes, or that another process does."""
     if request.param == "no owner":
         yield root
     else:
@@ -202,7 +202,7 @@ def test_a_letter_that_another_owner_has_dropped_is_asked_again(root, monkeypatc
 
 @pytest.mark.parametrize("commits_itself", [True, False])
 def test_a_group_without_news_renews_its_offsets(root, commits_itself):
-    """The writer knows no consumers of other processes, and forgets what nobody has renewed for a week."""
+    """The writer knows no consumers of other processes, and forgets what was not renewed for a week."""
     clock = ManualClock(now_ms=SYSTEM_CLOCK.now_ms())
     with (
         logstore.open(root, read_only=True, clock=clock) as store,
@@ -252,7 +252,7 @@ def test_whoever_may_not_take_the_lock_asks_its_holder(root):
 
 @pytest.fixture
 def copying(monkeypatch):
-    """Snapshots stop before they copy: when one has come there, and what lets it go on."""
+    """Snapshots stop before they copy: when one has come there, and what resumes it."""
     begun, go_on = threading.Event(), threading.Event()
     honest = snapshots._copy_logs
 

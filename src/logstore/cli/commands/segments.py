@@ -313,7 +313,7 @@ def _kind_of(directory: Directory, *, compacted: bool) -> LogKind:
 @PATHS
 @place_options
 def rebuild_index(paths: tuple[str, ...], place: Where) -> None:
-    """Make the offset and time indexes anew from the batches. Loses nothing."""
+    """Rebuild the offset and time indexes from the batches. Loses nothing."""
     for found in _places(paths, place):
         for path in repair.rebuild_indexes(found, _config_of(found.directory)):
             output.line(path)

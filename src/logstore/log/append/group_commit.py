@@ -45,8 +45,8 @@ class _Waiter:
             return True
 
     def wake(self) -> None:
-        # After an interrupt this may be a second call: releasing a free lock would raise. One that the waiter
-        # has acquired since may be released, for no thread waits for it.
+        # An interrupted `_let_go` is followed by a second call, and releasing a free lock would raise. Releasing
+        # the lock again after its waiter has woken does no harm: no other thread acquires it.
         if self.lock.locked():
             self.lock.release()
 

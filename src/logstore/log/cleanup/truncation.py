@@ -95,8 +95,8 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         )
         # Where readers see only flushed records, a marker above the high watermark must not show any.
         stable = producers.first_unstable_offset(min(state.high_watermark.value, end))
-    # Deleted records stay deleted, and their offsets are not reused: if the batch that holds the log start is
-    # removed, the rest of its segment is below the log start, and a new segment begins there.
+    # The log never ends below its start: offsets of deleted records would be used again. If the batch that holds
+    # the log start is removed, all that is left of its segment is deleted, and a new segment begins at the start.
     begins_anew = end < state.log_start
     end = max(end, state.log_start)
     if end < state.first_dirty_offset:

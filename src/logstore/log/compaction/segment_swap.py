@@ -139,7 +139,8 @@ def _name_swap(state: State, base: int) -> None:
 def _take_back(state: State, base: int) -> None:
     directory = state.directory
     try:
-        # The .log file first: without it, other files that a crash leaves are not used.
+        # The .log file first: after a crash that left it alone, recovery would finish the swap without the list of
+        # aborted transactions.
         for suffix in (files.LOG, *_NEW_SUFFIXES):
             directory.remove(files.segment_file(base, suffix) + files.SWAP)
             directory.remove(files.segment_file(base, suffix) + files.CLEANED)

@@ -493,13 +493,13 @@ def _load_epochs(
     end: int,
     point: RecoveryPoint | None,
 ) -> tuple[Epochs, int]:
-    """Load the epoch file, truncated at both ends of the log, with the scanned epochs; rebuild a damaged one.
+    """Load the leader epochs: those of the file within the log's offsets, and those of the scanned batches.
 
-    A file that ends before the epoch of the last synced batch is an earlier copy: epochs that it lacks would
-    be assigned again. The batch headers supply them.
+    A damaged file is rebuilt from the batch headers. A file that ends before the epoch of the last synced batch
+    is an earlier copy of itself: the headers supply the epochs that it lacks, which would be assigned again.
 
-    Returns also the highest epoch in it before the truncation: its records may be gone, but a consumer may
-    have read them, so it is never assigned again.
+    Return also the highest epoch known before the truncation. Its records may be lost, but a consumer may have
+    read them, so it is never assigned again.
     """
     epochs = Epochs.load(directory) or Epochs()
     known = epochs.latest

@@ -530,9 +530,9 @@ def _aborted(place: Place, *, is_live: bool) -> Iterator[Problem]:
     """Yield aborted indexes that are missing or too short, which their own bytes do not show."""
     directory = place.directory
     note = recovery.read_note(directory, recovery.read_point(directory))
-    mended = "readers ask the markers, and the next open for writing makes it again"
+    remedy = "readers ask the markers, and the next open for writing makes it again"
     if note.is_lost:
-        what = f"it is missing or not whole: {mended}"
+        what = f"it is missing or not whole: {remedy}"
         yield Problem(Kind.STATE, directory.join(transaction_index.NOTE), None, None, what)
         return
     bases = files.base_offsets(directory.names())
@@ -545,5 +545,5 @@ def _aborted(place: Place, *, is_live: bool) -> Iterator[Problem]:
             len(data) // transaction_index.ENTRY_BYTES,
             (note.sums or {}).get(base, transaction_index.NOTHING).entries,
         )
-        what = f"it lists {found} aborted transactions, and not the {known} that were listed: {mended}"
+        what = f"it lists {found} aborted transactions, and not the {known} that were listed: {remedy}"
         yield Problem(Kind.STATE, directory.join(name), None, None, what)

@@ -122,7 +122,8 @@ class StreamPlanner:
     # -- topics and offsets
 
     def _there(self, backend: Backend) -> tuple[dict[str, TopicFacts], list[TopicPartition]]:
-        # Checked here: if the reader's constructor raised, PySpark would not show the error.
+        """Return the topics that the options choose, and the partitions of them that are read."""
+        # Options are checked here: PySpark would not show an error of the reader's constructor.
         topics = chosen_topics(self.options.for_stream(), backend)
         return topics, subscribed(self.options, topics)
 

@@ -235,13 +235,16 @@ def _states_of_sinks(directory: Directory, clock: Clock, files: Files) -> dict[s
 
 
 def _keep(directory: Directory, states: Mapping[str, SinkState]) -> None:
-    """Store what Kafka would move aside, and what no log tells, where the next adoption finds it."""
+    """Save the next producer id and the states of sinks for the next adoption; delete the topic of the sinks.
+
+    The producer id is in no log. Kafka would move the topic's directory aside and never return it.
+    """
     catalogue = Catalogue.load(directory) or Catalogue(cluster_id="")
     if states or catalogue.next_producer_id % _ID_BLOCK:
         Kept(catalogue.next_producer_id, states).save(directory)
     entry = catalogue.topics.get(SINKS)
     if entry is not None:
-        # Announced: a crash leaves a store that opens. The next open finishes this, and reads what is kept.
+        # Marked first: after a crash the store opens, finishes the deletion, and restores the saved states.
         catalogue.with_topic(SINKS, entry.replace(state=TopicState.DELETING)).save(directory)
         layout.remove_partitions(directory, SINKS)
 

@@ -78,18 +78,18 @@ def check_root(root: Directory) -> list[TopicPartition]:
 def left_of_a_store(root: Directory) -> str:
     """Return a file that a store has made in a root without a catalogue; "" if there is none.
 
-    Nothing is left where Kafka wrote, nor where only single logs were opened: these bring no catalogue.
+    A root that only Kafka wrote, or that holds only single logs, never had a catalogue.
     """
     names = root.names()
     if CATALOGUE in names:
         return ""
     partitions = files.partitions_below(root)
     ours = [name for name in partitions if is_ours(partition_directory(root, name))]
-    # A catalogue that is being written for the first time is no mark of a lost one.
+    # The catalogue's temporary file is no mark: its first write may be in progress.
     marks = [name for name in names if name.startswith(files.OURS) and name != CATALOGUE + files.TEMPORARY]
     found = ""
     if not partitions or ours or marks:
-        # Single logs leave checkpoints, and their mark.
+        # The mark of the checkpoints proves no store: single logs write it too.
         told = [name for name in marks if name.removesuffix(files.TEMPORARY) != CHECKPOINTS]
         told += [name for name in names if name == files.META_PROPERTIES]
         for name in partitions:

@@ -75,8 +75,8 @@ class Partitions:
                     return found
                 turn = self._opening.setdefault(name, threading.Lock())
             with held(turn):
-                # Another thread had this turn if it is not the current one. What that thread opened may be closed
-                # again, and threads that come now take another turn.
+                # A turn that is no longer listed was used by another thread during the wait. The log that it opened
+                # may be closed by now, and other threads may share a newer turn: look again.
                 if self._opening.get(name) is turn:
                     return self._open_in_turn(name)
 
@@ -89,7 +89,7 @@ class Partitions:
             with held(self._lock):
                 if found is not None and not self._closed:
                     self._open[name] = found
-                # Deleted by this thread alone, while the log is stored: before that, another would open it again.
+                # Removed in the lock hold that stores the log: between two, another thread would open it twice.
                 del self._opening[name]
         if self._closed:
             found.close()

@@ -68,7 +68,7 @@ class ClockConformance:
         waiter = threading.Thread(target=wait, daemon=True)
         waiter.start()
         ready.wait()
-        assert condition.acquire(timeout=_PATIENCE_S), "who waits has not let go of the lock"
+        assert condition.acquire(timeout=_PATIENCE_S), "the waiter has not released the lock"
         told.set()
         condition.notify_all()
         condition.release()
