@@ -60,11 +60,11 @@ class Steps:
         rows.FLUSH_BYTES = 2_000
         for owner, name in STEPS[self.point]:
             setattr(owner, name, self.counted(getattr(owner, name)))
-        sink.Staging.commit = self.around(  # type: ignore[method-assign]
-            sink.Staging.commit, ("mid-commit", "during-sweep"), before="after-write", behind="after-marker"
+        sink.StoreSink.commit = self.around(  # type: ignore[method-assign]
+            sink.StoreSink.commit, ("mid-commit", "during-sweep"), before="after-write", behind="after-marker"
         )
-        sink.Staging.abort = self.around(  # type: ignore[method-assign]
-            sink.Staging.abort, ("during-abort",), before="during-abort", behind="during-abort"
+        sink.StoreSink.abort = self.around(  # type: ignore[method-assign]
+            sink.StoreSink.abort, ("during-abort",), before="during-abort", behind="during-abort"
         )
 
     def around(

@@ -22,7 +22,7 @@ from logstore.errors import (
 from logstore.protocol.generated import messages as m
 from logstore.records import TimestampType
 from logstore.spark.writing import sink
-from logstore.spark.writing.bootstrap import BrokerBatchWriter, BrokerStreamWriter, SentRows
+from logstore.spark.writing.bootstrap import BrokerSink, SentRows
 from tests.remote.fake_cluster import FakeCluster, disconnect
 from tests.spark import sinks
 
@@ -39,10 +39,10 @@ def cluster() -> Iterator[FakeCluster]:
         yield made
 
 
-def stream(cluster: FakeCluster, topic: str | None = "t", **columns: str) -> BrokerStreamWriter:
+def stream(cluster: FakeCluster, topic: str | None = "t", **columns: str) -> sink.StreamWriter:
     options = {"kafka.bootstrap.servers": cluster.bootstrap, **QUICK} | ({"topic": topic} if topic else {})
     made = sink.stream_writer(options, sinks.schema(value="binary", **columns), False)
-    assert isinstance(made, BrokerStreamWriter)
+    assert isinstance(made.sink, BrokerSink)
     return pickle.loads(pickle.dumps(made))
 
 
@@ -90,7 +90,7 @@ def test_rows_name_their_topics(cluster: FakeCluster) -> None:
 
 def test_a_job_writes_and_commits(cluster: FakeCluster) -> None:
     made = sink.writer({"bootstrap": cluster.bootstrap, "topic": "u", **QUICK}, sinks.schema(value="binary"), False)
-    assert isinstance(made, BrokerBatchWriter)
+    assert isinstance(made.sink, BrokerSink)
     made.commit([made.write(iter([rows(2)]))])
     assert cluster.topics["u"].partitions[0].values() == [b"0", b"1"]
 

@@ -27,7 +27,7 @@ from logstore.errors import (
 from logstore.records import Codec
 from logstore.spark.writing import rows as rows_module
 from logstore.spark.writing.columns import check_columns
-from logstore.spark.writing.rows import Keyless, Rows, Target
+from logstore.spark.writing.rows import Keyless, Rows, TargetTopic
 
 NOW = 1_700_000_000_000
 TIME = pa.timestamp("us", "UTC")
@@ -37,11 +37,11 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 class Sink:
     """An outlet that keeps every batch."""
 
-    def __init__(self, *targets: Target, **choices: Any) -> None:
+    def __init__(self, *targets: TargetTopic, **choices: Any) -> None:
         self.written: dict[tuple[str, int], list[bytes]] = {}
         self.rows = Rows({target.name: target for target in targets}, self.take, clock=lambda: NOW, **choices)
 
-    def take(self, target: Target, partition: int, encoder: Encoder) -> None:
+    def take(self, target: TargetTopic, partition: int, encoder: Encoder) -> None:
         # Each batch by itself: they all have base offset 0, as if each were the first of its log.
         data = bytes(encoder)
         while data:
@@ -59,8 +59,8 @@ class Sink:
         return len(self.written.get((topic, partition), []))
 
 
-def target(name: str = "t", partitions: int = 4, codec: Codec | None = None, **config: Any) -> Target:
-    return Target.of(name, f"id-{name}", partitions, LogConfig(**config), codec)
+def target(name: str = "t", partitions: int = 4, codec: Codec | None = None, **config: Any) -> TargetTopic:
+    return TargetTopic.of(name, f"id-{name}", partitions, LogConfig(**config), codec)
 
 
 def batch_of(**columns: Any) -> pa.RecordBatch:
@@ -324,7 +324,7 @@ def test_a_task_holds_little_whatever_it_writes(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_topic_imposes_its_codec_and_else_the_writer_chooses() -> None:
-    def codec_of(one: Target) -> Codec:
+    def codec_of(one: TargetTopic) -> Codec:
         sink = written(Sink(one, topic="t"), batch_of(value=[b"a" * 500]))
         return BatchView(sink.written["t", 0][0]).codec
 

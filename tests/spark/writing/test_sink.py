@@ -385,7 +385,7 @@ def test_options_of_sparks_kafka_sink_are_taken(root: Path) -> None:
 def test_a_path_means_the_same_wherever_an_executor_stands(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root.parent)
     writer = sinks.stream_writer({"path": root.name, "topic": "t"}, sinks.schema(value="binary"))
-    assert writer.staging.root == str(root)
+    assert writer.sink.root == str(root)
 
 
 def test_a_topic_is_not_overwritten_but_a_stream_may_write_all_it_has(root: Path) -> None:
@@ -463,7 +463,7 @@ def test_a_topic_that_was_made_anew_takes_nothing_staged_for_the_old_one(root: P
 def test_writers_and_messages_can_be_pickled(root: Path) -> None:
     query = stream(root)
     writer = pickle.loads(pickle.dumps(query.writer()))
-    assert writer.staging.targets == query.writer().staging.targets
+    assert writer.sink.targets == query.writer().sink.targets
     message = pickle.loads(pickle.dumps(query.write(0, 0)))
     query.commit([message], 0)
     assert sinks.values_in(root, "t") == sorted(query.expected([0], tasks=[0]))

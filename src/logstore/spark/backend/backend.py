@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 from logstore.batch._batch import Batches
+from logstore.errors import DataLossError
 from logstore.records import TopicPartition
 
 __all__ = ["Backend", "Range", "TopicFacts"]
@@ -30,6 +32,23 @@ class Range(NamedTuple):
     end: int
     topic_id: str = ""
     leader_epoch: int = -1
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def split(self, parts: int) -> list[Range]:
+        """Split the range into at most ``parts`` of about as many offsets each; an empty one stays whole."""
+        size = self.end - self.start
+        ends = [self.start + size * number // parts for number in range(parts + 1)]
+        return [self._replace(start=start, end=end) for start, end in pairwise(ends) if start < end] or [self]
+
+    def recreated(self) -> DataLossError:
+        """Return the error for a topic with another id than the planner has seen."""
+        return DataLossError(
+            f"topic {self.topic!r} was deleted and made again since the query was planned: offsets {self.start} to "
+            f"{self.end - 1} of partition {self.partition} are gone"
+        )
 
 
 class TopicFacts(NamedTuple):
@@ -92,10 +111,9 @@ class Backend(ABC):
     def offset_after_bytes(self, tp: TopicPartition, start: int, end: int, max_bytes: int) -> int:
         """Return the end of a range from ``start`` with about ``max_bytes``: above ``start``, at most ``end``."""
 
-    @abstractmethod
     def split(self, range: Range, parts: int) -> list[Range]:
-        """Split ``range`` into at most ``parts`` ranges of about the same size in bytes, or in offsets where
-        bytes are unknown."""
+        """Split ``range`` into at most ``parts`` ranges of about the same size in bytes; here in offsets."""
+        return range.split(parts)
 
     @abstractmethod
     def prune_by_time(self, range: Range, since_ms: int | None, until_ms: int | None) -> Range:

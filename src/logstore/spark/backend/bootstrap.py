@@ -8,8 +8,6 @@ it.
 
 from __future__ import annotations
 
-import builtins
-import itertools
 import math
 import time
 from collections.abc import Iterable, Mapping
@@ -148,18 +146,12 @@ class BootstrapBackend(Backend):
             size, offsets = len(sample.data), sample.next_offset - start
         return max(size / offsets, 1e-3) if size > 0 and offsets > 0 else 100.0
 
-    def split(self, range: Range, parts: int) -> list[Range]:
-        count = range.end - range.start
-        parts = max(1, min(parts, count))
-        ends = [range.start + count * number // parts for number in builtins.range(parts + 1)]
-        return [range._replace(start=start, end=end) for start, end in itertools.pairwise(ends)] or [range]
-
     def prune_by_time(self, range: Range, since_ms: int | None, until_ms: int | None) -> Range:
         # Producers give timestamps in any order, so older records may follow a newer one in the log. Moving the
         # end would lose those; only the start can move.
         if since_ms is None or range.start >= range.end:
             return range
-        tp = TopicPartition(range.topic, range.partition)
+        tp = range.tp
         first = self.offsets_for_time({tp: since_ms})[tp]
         if first is None:
             return range._replace(start=range.end)
@@ -168,7 +160,7 @@ class BootstrapBackend(Backend):
     # -- records
 
     def fetch(self, range: Range, max_bytes: int) -> Batches:
-        tp = TopicPartition(range.topic, range.partition)
+        tp = range.tp
         offset = range.start
         size = self._fetch_bytes or max_bytes
         attempts = self._client.cluster.attempts(
@@ -185,10 +177,7 @@ class BootstrapBackend(Backend):
                     tp, offset, max_bytes=wanted, isolation=self._isolation, topic_id=range.topic_id
                 )
             except TopicRecreatedError as error:
-                raise DataLossError(
-                    f"topic {range.topic!r} was deleted and made again since the query was planned: offsets "
-                    f"{offset} to {range.end - 1} of partition {range.partition} are gone"
-                ) from error
+                raise range._replace(start=offset).recreated() from error
             except UnknownTopicError as error:
                 # The topic existed at planning: a broker with old metadata may not know it yet.
                 unknown.pause(error)

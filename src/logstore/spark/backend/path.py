@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from logstore.batch._batch import Batches
 from logstore.client.backend import Opened
 from logstore.client.scan import spans
-from logstore.errors import DataLossError, UnknownTopicError
+from logstore.errors import UnknownTopicError
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend.backend import Backend, Range, TopicFacts
 from logstore.store import Store, open_store
@@ -91,7 +91,7 @@ class PathBackend(Backend):
         return spans.offset_after(self._log(tp), start, end, max_bytes)
 
     def split(self, range: Range, parts: int) -> list[Range]:
-        log = self._log(TopicPartition(range.topic, range.partition))
+        log = self._log(range.tp)
         return [
             range._replace(start=start, end=end)
             for start, end in spans.parts_of(log, range.start, range.end, parts)
@@ -100,7 +100,7 @@ class PathBackend(Backend):
     def prune_by_time(self, range: Range, since_ms: int | None, until_ms: int | None) -> Range:
         if since_ms is None:
             return range
-        log = self._log(TopicPartition(range.topic, range.partition))
+        log = self._log(range.tp)
         start, end = spans.narrowed(log, range.start, range.end, since_ms)
         return range._replace(start=start, end=end)
 
@@ -109,10 +109,7 @@ class PathBackend(Backend):
     def fetch(self, range: Range, max_bytes: int) -> Batches:
         topic = self._store.topic(range.topic)
         if range.topic_id and topic.id and topic.id != range.topic_id:
-            raise DataLossError(
-                f"topic {range.topic!r} was deleted and made again since the query was planned: offsets "
-                f"{range.start} to {range.end - 1} of partition {range.partition} are gone"
-            )
+            raise range.recreated()
         scan = topic[range.partition].scan(range.start, range.end, isolation=self._isolation, max_bytes=max_bytes)
         for batches in scan.chunks():
             return batches

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from logstore.batch._batch import Batches
 from logstore.errors import DataLossError, OffsetOutOfRangeError, UnknownTopicError
-from logstore.records import TopicPartition
 from logstore.spark.backend.backend import Backend, Range
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.plan import data_loss
@@ -113,7 +112,7 @@ def within(run: Batches, since_ms: int | None, until_ms: int | None) -> Batches:
 
 def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batches]:
     """Fetch a range run by run; missing records are skipped or raise, depending on ``failOnDataLoss``."""
-    tp, fail = TopicPartition(range.topic, range.partition), options.fail_on_data_loss
+    tp, fail = range.tp, options.fail_on_data_loss
     offset, end = range.start, range.end
     while offset < end:
         try:

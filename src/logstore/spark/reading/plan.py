@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 
 from logstore.errors import DataLossError, SparkOptionError, UnknownPartitionError, UnknownTopicError
 from logstore.records import TopicPartition
@@ -204,9 +203,7 @@ def split(ranges: Iterable[Range], options: ReadOptions, backend: Backend) -> li
     whole = [range for range in ranges if range.start < range.end]
     if options.max_records is not None:
         whole = [
-            part
-            for range in whole
-            for part in _by_offsets(range, -(-(range.end - range.start) // options.max_records))
+            part for range in whole for part in range.split(-(-(range.end - range.start) // options.max_records))
         ]
     if options.min_partitions is None or len(whole) >= options.min_partitions:
         return whole
@@ -236,9 +233,3 @@ def packed(ranges: Iterable[Range], options: ReadOptions) -> list[list[Range]]:
             tasks.append([range])
             held = size
     return tasks
-
-
-def _by_offsets(whole: Range, parts: int) -> list[Range]:
-    size = whole.end - whole.start
-    cuts = [whole.start + size * number // parts for number in range(parts + 1)]
-    return [whole._replace(start=start, end=end) for start, end in pairwise(cuts) if start < end]

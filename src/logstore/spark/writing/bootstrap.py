@@ -8,11 +8,11 @@ written twice. The commit has nothing left to do. Uses the remote client; a writ
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 
 from logstore.config.log import NAMES, LogConfig
 from logstore.config.schema import INT64_MAX, Setting
@@ -20,19 +20,13 @@ from logstore.errors import LogstoreError, UnknownTopicError
 from logstore.records import TopicPartition
 from logstore.remote.client import Client
 from logstore.remote.producer import IdempotentProducer
-from logstore.spark.pickling import PickledByName
-from logstore.spark.reading.partition import short_errors
-from logstore.spark.writing.columns import check_columns, columns_of
 from logstore.spark.writing.options import WriteOptions
-from logstore.spark.writing.rows import Rows, Target, unknown_topics
+from logstore.spark.writing.rows import Rows, TargetTopic, unknown_topics
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
     from logstore.batch._encode import Encoder
-
-__all__ = ["BrokerBatchWriter", "BrokerStreamWriter", "SentRows"]
 
 _logger = logging.getLogger(__name__)
 
@@ -54,19 +48,17 @@ class SentRows(WriterCommitMessage):
         self.row_count = row_count
 
 
-class Sending:
-    """Sender of rows, for a batch job and for a stream.
+class BrokerSink:
+    """Sink for a broker: sends the rows of tasks; the commit has nothing left to do.
 
     Raises:
-        SparkColumnsError: columns are missing or have wrong types.
         BrokerUnreachableError, UnknownTopicError: no broker answers, or the topic does not exist.
     """
 
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+    def __init__(self, options: WriteOptions) -> None:
         assert options.bootstrap is not None
         self.options = options
         self.bootstrap = options.bootstrap
-        check_columns(columns_of(schema), topic=options.topic, replay=False)
         with self.client() as client:
             self.targets = targets_of(client, options)
 
@@ -77,13 +69,13 @@ class Sending:
             settings["default.api.timeout.ms"] = settings["max.block.ms"]
         return Client(self.bootstrap, settings, is_patient=True)
 
-    def send(self, batches: Iterable[pa.RecordBatch], seed: int) -> SentRows:
+    def write(self, batches: Iterable[pa.RecordBatch], _job: str | None) -> SentRows:
         """Send rows; on return the broker has acknowledged them all."""
         row_count = 0
-
+        context = TaskContext.get()
         with self.client() as client, IdempotentProducer(client) as producer:
 
-            def outlet(target: Target, partition: int, encoder: Encoder) -> None:
+            def outlet(target: TargetTopic, partition: int, encoder: Encoder) -> None:
                 producer.submit(TopicPartition(target.name, partition), encoder)
 
             rows = Rows(
@@ -91,7 +83,7 @@ class Sending:
                 outlet,
                 topic=self.options.topic,
                 keyless=self.options.keyless,
-                seed=seed,
+                seed=0 if context is None else context.partitionId() + context.taskAttemptId(),
                 # A broker takes 1.5 times as many bytes a second in batches of 125 kB as of 1 MB.
                 flush_bytes=client.config.batch_size,
             )
@@ -102,8 +94,14 @@ class Sending:
             producer.flush()
         return SentRows(row_count)
 
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        _logger.info("rows=%d", sum(each.row_count for each in messages if isinstance(each, SentRows)))
 
-def targets_of(client: Client, options: WriteOptions) -> Mapping[str, Target]:
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Do nothing: rows that tasks have sent stay."""
+
+
+def targets_of(client: Client, options: WriteOptions) -> Mapping[str, TargetTopic]:
     """Return the topics that rows may be written to: the one of the option, or all."""
     try:
         topics = client.metadata([options.topic] if options.topic is not None else None).topics
@@ -116,7 +114,7 @@ def targets_of(client: Client, options: WriteOptions) -> Mapping[str, Target]:
     found = {}
     for name, each in there.items():
         config = _config(client, name) if len(there) <= _DESCRIBED else LogConfig.of(_ANY_TIME)
-        target = Target.of(name, each.id, len(each.partitions), config, options.codec)
+        target = TargetTopic.of(name, each.id, len(each.partitions), config, options.codec)
         if target.append_time:
             # The broker sets append times, and refuses a batch that is marked with one.
             target = target._replace(append_time=False, before_max_ms=_FOR_EVER_MS, after_max_ms=_FOR_EVER_MS)
@@ -138,40 +136,3 @@ def _config(client: Client, topic: str) -> LogConfig:
         # A client with the right to write may lack the right to describe; the broker then refuses bad records.
         _logger.info("settings of a topic are not known: topic=%s error=%s", topic, error)
         return LogConfig.of(_ANY_TIME)
-
-
-def _seed() -> int:
-    context = TaskContext.get()
-    return 0 if context is None else context.partitionId() + context.taskAttemptId()
-
-
-def _check(messages: list[WriterCommitMessage | None]) -> None:
-    _logger.info("rows=%d", sum(each.row_count for each in messages if isinstance(each, SentRows)))
-
-
-class BrokerBatchWriter(PickledByName, DataSourceArrowWriter):
-    """Writer of a batch job to a broker. A job that fails leaves what its tasks have sent."""
-
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        self.sending = Sending(options, schema)
-
-    @short_errors
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self.sending.send(iterator, _seed())
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        _check(messages)
-
-
-class BrokerStreamWriter(PickledByName, DataSourceStreamArrowWriter):
-    """Writer of a stream's batches to a broker, each at least once."""
-
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        self.sending = Sending(options, schema)
-
-    @short_errors
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self.sending.send(iterator, _seed())
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        _check(messages)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-__all__ = ["Keyless", "Outlet", "Rows", "Target", "unknown_topics"]
+__all__ = ["Keyless", "Outlet", "Rows", "TargetTopic", "unknown_topics"]
 
 #: An encoder that holds this much is flushed; a batch is then large enough for every codec and reader.
 FLUSH_BYTES = 512 << 10
@@ -41,7 +41,7 @@ TASK_BYTES = 64 << 20
 _SORTED = 'repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")'
 
 
-class Target(NamedTuple):
+class TargetTopic(NamedTuple):
     """Properties of a topic that encoding for it needs. Can be pickled."""
 
     name: str
@@ -56,7 +56,9 @@ class Target(NamedTuple):
     after_max_ms: int = 1 << 62
 
     @classmethod
-    def of(cls, name: str, topic_id: str, partition_count: int, config: LogConfig, codec: Codec | None) -> Target:
+    def of(
+        cls, name: str, topic_id: str, partition_count: int, config: LogConfig, codec: Codec | None
+    ) -> TargetTopic:
         """Make a target from the topic's settings; its own codec, if set, overrides the writer's ``codec``."""
         chosen = config.codec if config.codec is not None else (codec or Codec.NONE)
         return cls(
@@ -74,7 +76,7 @@ class Target(NamedTuple):
 
 
 #: Called with topic, partition and an encoder whose batches are finished. It must keep no reference to the encoder.
-Outlet = Callable[[Target, int, Encoder], None]
+Outlet = Callable[[TargetTopic, int, Encoder], None]
 
 
 class Keyless(NamedTuple):
@@ -104,7 +106,7 @@ class Rows:
 
     def __init__(
         self,
-        targets: Mapping[str, Target],
+        targets: Mapping[str, TargetTopic],
         outlet: Outlet,
         *,
         topic: str | None = None,
@@ -220,7 +222,13 @@ class _Share:
     """
 
     def __init__(
-        self, target: Target, outlet: Outlet, keyless: Keyless, replay: bool, seed: int, clock: Callable[[], int]
+        self,
+        target: TargetTopic,
+        outlet: Outlet,
+        keyless: Keyless,
+        replay: bool,
+        seed: int,
+        clock: Callable[[], int],
     ) -> None:
         self.target = target
         self._outlet = outlet

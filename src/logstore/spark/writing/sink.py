@@ -30,7 +30,7 @@ from logstore.spark.pickling import PickledByName
 from logstore.spark.reading.partition import short_errors
 from logstore.spark.writing.columns import check_columns, columns_of
 from logstore.spark.writing.options import WriteOptions
-from logstore.spark.writing.rows import Rows, Target, unknown_topics
+from logstore.spark.writing.rows import Rows, TargetTopic, unknown_topics
 from logstore.store import commit_client, open_store
 from logstore.store.commit.staged_writer import Manifest, StagedFile, StagingFile
 
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from logstore.batch._encode import Encoder
-
-__all__ = ["BatchWriter", "StagedRows", "StreamWriter", "stream_writer", "writer"]
+    from logstore.spark.writing.bootstrap import BrokerSink
 
 _logger = logging.getLogger(__name__)
 
@@ -81,29 +80,28 @@ class StagedRows(WriterCommitMessage):
         self.files = files
 
 
-# --- both writers ------------------------------------------------------------------------------
+# --- files of a store --------------------------------------------------------------------------
 
 
-class Staging:
-    """Staging and commit of rows, for a batch job and for a stream.
+class StoreSink:
+    """Sink for the files of a store: stages the rows of tasks, and commits them.
 
     Raises:
-        SparkColumnsError: columns are missing or have wrong types.
         NotALogError, UnknownTopicError: the path has no store, or the topic does not exist.
     """
 
-    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+    def __init__(self, options: WriteOptions) -> None:
         assert options.path is not None
         self.options = options
         self.root = options.path
-        check_columns(columns_of(schema), topic=options.topic, replay=options.replay)
         self.targets = targets_of(options)
 
-    def stage(self, batches: Iterable[pa.RecordBatch], task: Task) -> StagedRows:
+    def write(self, batches: Iterable[pa.RecordBatch], job: str | None) -> StagedRows:
         """Write rows to staged files, one for each partition that gets any; on an error all are removed."""
+        task = task_of(job, self.options.batch)
         files: dict[tuple[str, int], StagingFile] = {}
 
-        def outlet(target: Target, partition: int, encoder: Encoder) -> None:
+        def outlet(target: TargetTopic, partition: int, encoder: Encoder) -> None:
             file = files.get((target.name, partition))
             if file is None:
                 file = files[target.name, partition] = StagingFile.create(
@@ -165,7 +163,7 @@ class Staging:
             )
         _logger.info(
             "%s: query=%s batch=%d files=%d records=%d",
-            "dropped a batch that is there already" if taken.duplicate else "took in a batch",
+            "dropped a batch that is there already" if taken.duplicate else "ingested a batch",
             manifest.query,
             manifest.batch,
             len(manifest.files),
@@ -187,7 +185,7 @@ class Staging:
         return Manifest(staged[0].query, staged[0].batch, self.options.mode, files)
 
 
-def targets_of(options: WriteOptions) -> Mapping[str, Target]:
+def targets_of(options: WriteOptions) -> Mapping[str, TargetTopic]:
     """Return the topics that rows may be written to: the one of the option, or all."""
     assert options.path is not None
     commit_client.check(options.path)
@@ -205,7 +203,7 @@ def targets_of(options: WriteOptions) -> Mapping[str, Target]:
                 raise UnknownTopicError(unknown_topics([options.topic], names), path=options.path)
             names = [options.topic]
         return {
-            name: Target.of(
+            name: TargetTopic.of(
                 name, store.topic_id(name), store.partition_count(name), store.topic_config(name), options.codec
             )
             for name in names
@@ -215,47 +213,61 @@ def targets_of(options: WriteOptions) -> Mapping[str, Target]:
 # --- writers that Spark calls ------------------------------------------------------------------
 
 
+def sink_of(options: WriteOptions, schema: StructType) -> StoreSink | BrokerSink:
+    """Return the sink for the destination of a write.
+
+    Raises:
+        SparkColumnsError: columns are missing or have wrong types.
+    """
+    check_columns(columns_of(schema), topic=options.topic, replay=options.replay)
+    if options.bootstrap is None:
+        return StoreSink(options)
+    from logstore.spark.writing.bootstrap import BrokerSink  # loads the client only for a broker
+
+    return BrokerSink(options)
+
+
 class BatchWriter(PickledByName, DataSourceArrowWriter):
-    """Writer of a batch job. All of its rows become visible when the job is done, or none."""
+    """Writer of a batch job. Through files all of its rows become visible when the job is done, or none."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        self.staging = Staging(options, schema)
+        self.sink = sink_of(options, schema)
         # A batch job that is run again is another job, unless the option query names the one it belongs to.
         self.job = options.query or f"job:{uuid.uuid4()}"
 
     @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self.staging.stage(iterator, task_of(self.job, self.staging.options.batch))
+        return self.sink.write(iterator, self.job)
 
     @short_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        self.staging.commit(messages)
+        self.sink.commit(messages)
 
     @short_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self.staging.abort(messages)
+        self.sink.abort(messages)
 
 
 class StreamWriter(PickledByName, DataSourceStreamArrowWriter):
-    """Writer of a stream's batches, each of them exactly once."""
+    """Writer of a stream's batches: through files each exactly once, to a broker at least once."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        self.staging = Staging(options, schema)
+        self.sink = sink_of(options, schema)
 
     @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self.staging.stage(iterator, task_of(None))
+        return self.sink.write(iterator, None)
 
     @short_errors
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.staging.commit(messages)
+        self.sink.commit(messages)
 
     @short_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.staging.abort(messages)
+        self.sink.abort(messages)
 
 
-def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
     """Return the writer of a batch job.
 
     Raises:
@@ -265,15 +277,10 @@ def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> D
         raise SparkOptionError(
             {"mode": "overwrite: a topic is only appended to; use mode('append'), or delete the topic first"}
         )
-    found = WriteOptions.of(options)
-    if found.bootstrap is None:
-        return BatchWriter(found, schema)
-    from logstore.spark.writing.bootstrap import BrokerBatchWriter  # loads the client only for a broker
-
-    return BrokerBatchWriter(found, schema)
+    return BatchWriter(WriteOptions.of(options), schema)
 
 
-def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
     """Return the writer of a stream. In output mode complete each batch appends the whole result, as with Kafka.
 
     Raises:
@@ -282,8 +289,4 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
     found = WriteOptions.of(options)
     if found.query is not None:
         raise SparkOptionError({"query": "is for a job, as in foreachBatch: a stream has its own"})
-    if found.bootstrap is None:
-        return StreamWriter(found, schema)
-    from logstore.spark.writing.bootstrap import BrokerStreamWriter
-
-    return BrokerStreamWriter(found, schema)
+    return StreamWriter(found, schema)
