@@ -100,7 +100,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.log": (
         "log",
-        "writable",
+        "maintenance replica",
         "append",
         "cleanup compaction tools",
         "state",
@@ -108,11 +108,12 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "recovery",
         "root",
         "formats",
-        "directory moments policies producers space_quota tail timer watermark",
+        "directory moments producers space_quota tail timer watermark",
     ),
     "logstore.log.append": (
         "bulk ingest_file",
-        "append flush",
+        "append",
+        "flush",
         "appender group_commit validation",
     ),
     "logstore.log.cleanup": (

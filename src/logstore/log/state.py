@@ -42,7 +42,6 @@ from logstore.log.directory.segments import check_joint
 from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.recovery_point import PublishedFile, RecoveryPointFile, note_start
-from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.producers import Producers
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
@@ -50,7 +49,7 @@ from logstore.log.root import Root
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
-from logstore.log.watermark import Watermark
+from logstore.log.watermark import HighWatermarkPolicy, Watermark
 from logstore.metrics import Counters
 from logstore.records import TopicPartition
 
@@ -158,6 +157,7 @@ class State:
                 segment.file.mark_dirty()
         self._promises_durable = False
         self.tail = MemoryTail() if config.tail == "memory" else None
+        self.keyed_below = (0, 0)  # of a generation: every record below this offset has a key
         self.is_keyed = False  # a compaction, or a check of each record, has found keys
         #: The log became a compacted one while it was open: keys of appends are checked again under the lock.
         self.must_check_keys = False

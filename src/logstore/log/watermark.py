@@ -1,14 +1,17 @@
-"""Watermark: an offset that rises and can be waited for.
+"""Watermark: an offset that rises and can be waited for, and the policy that says how far the high one rises.
 
 Callers above wait here for a log to move; nothing below calls back. The value is read without a
-lock, and is set after the bytes below it have been written.
+lock, and is set after the bytes below it have been written. A `Log` never decides its own high watermark. It asks
+its policy: `StandalonePolicy` for a log without followers, one of the replication layer for a log with followers.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.config.log import LogConfig
 from logstore.io._interrupts import Condition, held
 
 
@@ -137,3 +140,31 @@ class Watermark:
 
     def __repr__(self) -> str:
         return f"<Watermark {self._value}>"
+
+
+class HighWatermarkPolicy(ABC):
+    """The policy of one log."""
+
+    @abstractmethod
+    def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
+        """Return the high watermark that the log should have now.
+
+        Called under the log's lock after each append and each flush, so it must not block and must
+        not call the log. ``synced_end`` is the offset below which everything is on disk. A result
+        below ``current`` changes nothing; one above ``log_end_offset`` is lowered to it. A policy
+        that learns of progress at other times calls `LogReplica.advance_high_watermark`.
+        """
+
+
+class StandalonePolicy(HighWatermarkPolicy):
+    """The policy of a log without replicas: records are visible once written, or once synced.
+
+    ``logstore.visible.after=flush`` shows a record only once it is on disk, as the paper of 2011
+    describes; so does a tail that is held in memory.
+    """
+
+    def __init__(self, config: LogConfig) -> None:
+        self._after_flush = config.visible_after == "flush" or config.tail == "memory"
+
+    def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
+        return synced_end if self._after_flush else log_end_offset

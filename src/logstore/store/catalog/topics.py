@@ -445,7 +445,7 @@ class Topics(TopicTable):
         if self._partitions is not None:
             for log in self._partitions.opened(name):
                 if isinstance(log, Log) and log.config != config:
-                    log.reconfigure(config, drop_keyless=drop_keyless)
+                    log.maintenance.reconfigure(config, drop_keyless=drop_keyless)
 
     def grow(self, name: str, total: int) -> TopicEntry:
         """Give a topic more partitions. Durable on return; on an error it has the old ones."""
