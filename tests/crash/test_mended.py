@@ -203,7 +203,7 @@ def test_an_append_that_is_interrupted_half_way_is_in_the_log_whole_or_not_at_al
             target = getattr(target, part)
         with monkeypatch.context() as patched:
             if owner == "segments.active":
-                patched.setattr(state.segments, "_all", (*state.segments.all[:-1], Replaced(target, method)))
+                patched.setattr(state.segments, "all", (*state.segments.all[:-1], Replaced(target, method)))
             else:
                 once = [interrupt]
                 held_back = getattr(target, method)

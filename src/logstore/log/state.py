@@ -308,7 +308,7 @@ class State:
         try:
             if size > self.reserved_bytes:
                 self.reserved_bytes += self.quota.reserve(size - self.reserved_bytes)
-            self.segments.active.append(data, first, leader_epoch)
+            self.segments.all[-1].append(data, first, leader_epoch)
             self.reserved_bytes -= size
         except NO_ROOM as error:
             self.counters.disk_full += isinstance(error, DiskFullError)
@@ -335,12 +335,12 @@ class State:
 
     def move_marks_locked(self, *, has_grown: bool = True) -> None:
         """Move the high watermark and the last stable offset, then publish if anything changed."""
-        end = self.end.value
-        mark = self._owner.high_watermark(end, self.synced.value, self.high_watermark.value)
+        end, high_watermark = self.end.value, self.high_watermark
+        mark = self._owner.high_watermark(end, self.synced.value, high_watermark.value)
         if has_grown:
             self._is_published = False
-        moved = self.high_watermark.advance(mark if mark < end else end)
-        moved = self.last_stable.advance(self.transactions.last_stable_offset(self.high_watermark.value)) or moved
+        moved = high_watermark.advance(mark if mark < end else end)
+        moved = self.last_stable.advance(self.transactions.last_stable_offset(high_watermark.value)) or moved
         if moved or not self._is_published:
             self.publish_locked()
 
@@ -389,7 +389,7 @@ class State:
         )
 
     def roll_is_due_locked(self, size: int, last_offset: int, max_timestamp: int) -> bool:
-        segment = self.segments.active
+        segment = self.segments.all[-1]
         config = self.config
         if segment.size == 0:
             return last_offset - segment.base_offset > INT32_MAX

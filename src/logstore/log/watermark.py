@@ -57,26 +57,21 @@ class Watermark:
     True
     """
 
-    __slots__ = ("_changed", "_clock", "_closed", "_notifiers", "_value", "_waiters")
+    __slots__ = ("_changed", "_clock", "_closed", "_notifiers", "_waiters", "value")
 
     def __init__(self, value: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._value = value
+        self.value = value  #: the offset; only `advance` and `reset` set it, and it falls only by `reset`
         self._clock = clock
         self._changed = Condition()
         self._waiters = 0
         self._closed = False
         self._notifiers: tuple[Notifier, ...] = ()
 
-    @property
-    def value(self) -> int:
-        """The offset; it falls only by `reset`."""
-        return self._value
-
     def advance(self, value: int) -> bool:
         """Raise the offset to ``value`` and return whether it rose; a lower one changes nothing."""
-        if value <= self._value:
+        if value <= self.value:
             return False
-        self._value = value
+        self.value = value
         # No wakeup is missed: a waiter counts itself before it reads the value, so one of the two sees the other.
         if self._waiters:
             self.wake()
@@ -84,26 +79,26 @@ class Watermark:
 
     def reset(self, value: int) -> None:
         """Set the offset, even to a lower value, after a truncation."""
-        self._value = value
+        self.value = value
         self.wake()
 
     def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
         """Block until the offset is at least ``value``; return False on timeout or if it is closed."""
-        return self._value >= value or self._wait(lambda now: now >= value, timeout_s)
+        return self.value >= value or self._wait(lambda now: now >= value, timeout_s)
 
     def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
         """Block until the offset differs from ``value``, higher or lower; return False as `wait_for`.
 
         For a reader at the end: a truncation below it has to wake it as well.
         """
-        return self._value != value or self._wait(lambda now: now != value, timeout_s)
+        return self.value != value or self._wait(lambda now: now != value, timeout_s)
 
     def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
         deadline = self._clock.deadline_s(timeout_s)
         with held(self._changed):
             self._waiters += 1
             try:
-                while not is_reached(self._value):
+                while not is_reached(self.value):
                     left = None if deadline is None else deadline - self._clock.monotonic_s()
                     if self._closed or (left is not None and left <= 0):
                         return False
@@ -139,7 +134,7 @@ class Watermark:
             notifier.notify()
 
     def __repr__(self) -> str:
-        return f"<Watermark {self._value}>"
+        return f"<Watermark {self.value}>"
 
 
 class HighWatermarkPolicy(ABC):

@@ -82,6 +82,8 @@ class LogWriter:
         self._limits = config.batch_limits
         self._compacts = config.compacts
         self._default_ack = config.default_ack
+        self._before_max_ms = config.message_timestamp_before_max_ms
+        self._after_max_ms = config.message_timestamp_after_max_ms
         # After the settings: an encoder of the old list would be reused with the old settings.
         self._encoders: list[Encoder] = []
         #: Whether the settings may make an append flush unasked.
@@ -166,8 +168,10 @@ class LogWriter:
         if self._compacts:
             check_keys(encoder.null_keys, self.config)
         newest = encoder.max_timestamp_ms
-        if not self.append_time:
-            check_timestamps(encoder.min_timestamp_ms, newest, self.config, now)
+        oldest = encoder.min_timestamp_ms
+        is_outside = now - oldest > self._before_max_ms or newest - now > self._after_max_ms
+        if is_outside and not self.append_time:
+            check_timestamps(oldest, newest, self.config, now)
         state = self.state
         write = write_locked if expect is None else partial(_write_expected_locked, expect)
         batches = encoder.batch_count
@@ -289,11 +293,13 @@ def write_locked(
     with a producer id. ``put`` brings the bytes into the segments, if not by writing ``data`` at their
     end. Raises as `LogReplica.append_batch`.
     """
+    # 1. Refuse to write to a log that is closed, has failed, or was left inconsistent.
     state.check_whole_locked()
     if max_timestamp < state.old_below_ms:
         state.warn_of_old(max_timestamp)
     if state.must_check_keys and origin is _CLIENT:
         _check_keys(state, data)
+    # 2. Choose the offsets: the leader's, or the next ones.
     first = state.end.value
     leader_epoch = state.leader_epoch
     if origin is _REPLICATION:
@@ -301,6 +307,7 @@ def write_locked(
         first, leader_epoch = _check_replicated_locked(state, admitted)
     elif state.positions is not None:
         first = state.next_offset_locked()
+    # 3. Answer a repeated batch of a producer with its first result.
     if produced is not None:
         shift = first - produced.base_offset
         produced = produced._replace(base_offset=first, last_offset=produced.last_offset + shift)
@@ -310,12 +317,14 @@ def write_locked(
             if state.config.timestamp_type is TimestampType.CREATE_TIME:
                 duplicate = duplicate._replace(timestamp_ms=-1)
             return duplicate
+    # 4. Write the bytes, then the epoch and producer state.
     # An interrupt before the end is set leaves bytes that are not in the log: see `settle_locked`.
     state.appending = True
     # An interrupted append to a memory tail could not be undone, nor its producer be replayed from a file.
     change = _change_locked if state.tail is None or produced is None else _change_shielded_locked
     try:
         end = change(state, data, span, max_timestamp, produced, origin, now, first, leader_epoch, batch_count, put)
+        # 5. Count the append, raise the log end offset, then the marks that follow it.
         counters = state.counters
         counters.appends += 1
         counters.appended_records += record_count
@@ -390,8 +399,8 @@ def _change_locked(
 
 
 def _note_epoch_locked(state: State, leader_epoch: int, first: int) -> None:
-    latest = state.epochs.latest
-    if latest is None or latest.epoch < leader_epoch:
+    entries = state.epochs.entries
+    if not entries or entries[-1].epoch < leader_epoch:
         state.epochs.assign(leader_epoch, first)
         state.epochs_saved = False
 

@@ -188,7 +188,7 @@ class TopicTable(ABC):
             UnknownTopicError, UnknownPartitionError
         """
         entry = self.entry(name, topic_id)
-        is_number = is_whole(partition)
+        is_number = type(partition) is int or is_whole(partition)
         if is_number and not 0 <= partition < entry.partitions:
             self.refresh()
             entry = self.entry(name, topic_id)
