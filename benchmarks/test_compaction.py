@@ -95,7 +95,7 @@ def test_compaction(benchmark: Any, places: Any, kind: str, map_bytes: int) -> N
         log = Log.open(place / "race-0", cleanup_policy="compact", segment_bytes=32 << 20)
         for start in range(0, total, PER_BATCH):
             log.append(rows[start : start + PER_BATCH])
-        log.roll()
+        log.maintenance.roll()
         log.flush()
         return place, log
 
@@ -117,14 +117,14 @@ def test_compaction(benchmark: Any, places: Any, kind: str, map_bytes: int) -> N
             state[1].__dict__.clear()  # closed with it
             shutil.rmtree(state[0])
 
-        return Runner(lambda state: state[1].compact(), check, prepare)
+        return Runner(lambda state: state[1].maintenance.compact(), check, prepare)
 
     others = {"naive file and a dict": other(NaiveCompactor)}
     if importlib.util.find_spec("rocksdict"):
         others["rocksdict, compact_range"] = other(RocksCompactor)
     race(
         benchmark,
-        Runner(lambda state: state[1].compact(map_bytes=map_bytes), check, prepare, parts=COPY_AND_SUM),
+        Runner(lambda state: state[1].maintenance.compact(map_bytes=map_bytes), check, prepare, parts=COPY_AND_SUM),
         others,
         workload=f"compaction, half of {SIZE} B x {PER_BATCH:,} stays, {kind}",
         records=total,
@@ -145,7 +145,7 @@ log = Log.open(sys.argv[1] + "/t-0", cleanup_policy="compact", segment_bytes=64 
 for first in range(0, count, step):
     keys = pyarrow.array([b"%016d" % n for n in range(first, first + step)], pyarrow.binary())
     log.append(pyarrow.table({"key": keys, "value": keys}))
-log.roll()
+log.maintenance.roll()
 log.flush()
 del keys
 gc.collect()
@@ -154,7 +154,7 @@ def resident(word):
     return int(re.search(word + r":\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1e3
 open("/proc/self/clear_refs", "w").write("5")
 before = resident("VmRSS")
-done = log.compact(map_bytes=int(sys.argv[3]))
+done = log.maintenance.compact(map_bytes=int(sys.argv[3]))
 assert (done.rounds == 1) == (sys.argv[4] == "1"), done
 peak = resident("VmHWM")
 assert log.scan().count() == count
@@ -223,7 +223,7 @@ def test_appends_while_a_compaction_runs(benchmark: Any, monkeypatch: pytest.Mon
             topic = store.create_topic("race", 1, cleanup_policy="compact", max_compaction_lag_ms=1)
             for number, group in enumerate(old):
                 topic.append_many([(b"%d" % (number // 2) + key, value) for key, value in group])
-            topic[0].roll()
+            topic[0].maintenance.roll()
             store.flush()
             yield store
 
@@ -295,7 +295,7 @@ def test_appends_while_a_compaction_runs(benchmark: Any, monkeypatch: pytest.Mon
         if thread is not None:
             assert thread.is_alive(), "the compaction was through before the appends were"
             thread.join()
-            assert log.cleanable().first_dirty_offset > 0
+            assert log.maintenance.cleanable().first_dirty_offset > 0
         assert end == PER_BATCH * STOCK + 100 * len(live)
         store.close()
         shutil.rmtree(Path(store.path).parent)

@@ -61,7 +61,7 @@ def reopening(directory: Path) -> Runner:
 
     def check(_state: None, log: Log) -> None:
         assert log.log_end_offset == TOTAL
-        assert not log.was_clean
+        assert not log.maintenance.was_clean
         assert next(iter(log.read(TOTAL - 1, max_bytes=1))).value == last_value()
         log.close()
 

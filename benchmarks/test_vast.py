@@ -26,7 +26,7 @@ def test_speed_at_1_gb_and_at_100_gb(benchmark: Any, places: Any, kind: str) -> 
         partition: Path = places() / "t-0"
         vast.build(partition, segments=segments)
         log = Log.open(partition, retention_ms=-1)
-        assert log.was_clean
+        assert log.maintenance.was_clean
         assert log.metrics().size == segments * vast.GIB
         return log
 
@@ -39,7 +39,7 @@ def test_speed_at_1_gb_and_at_100_gb(benchmark: Any, places: Any, kind: str) -> 
 
         def check(_state: None, _result: None) -> None:
             assert log.scan(end).count() == PER_BATCH * BATCHES
-            log.truncate_to(end)
+            log.replica.truncate_to(end)
 
         return Runner(work, check, parts=COPY_AND_SUM)
 

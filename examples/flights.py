@@ -280,14 +280,15 @@ def compacted(show: Show, store: logstore.Store, flights: Any) -> None:
     show.say(f"\nlatest-by-aircraft: {len(rows):,} flights by tail number, {left_out:,} without one are left out")
     for start in range(0, len(rows), 1000):
         topic.append_many(rows[start : start + 1000])
-    topic[0].roll()
-    before = topic[0].size
+    topic[0].maintenance.roll()
+    before = topic[0].maintenance.size
     with show.step("compaction, newest by aircraft", len(rows), size_of(rows)):
-        topic[0].compact()
+        topic[0].maintenance.compact()
     newest = {key: (offset, value) for offset, (key, value, _) in enumerate(rows)}
+    after = topic[0].maintenance.size
     expect("the newest flight of each aircraft", latest_by_aircraft(topic), newest)
     expect("records after the compaction", topic.scan().count(), len(newest))
-    show.say(f"compacted: {before:,} bytes to {topic[0].size:,}, one record for each of {len(newest):,} aircraft\n")
+    show.say(f"compacted: {before:,} bytes to {after:,}, one record for each of {len(newest):,} aircraft\n")
 
 
 def size_of(rows: Sequence[Row]) -> int:

@@ -164,7 +164,7 @@ class Kinds:
 
     def make_scan(self, n: int) -> object:
         records = iter(self.solo.scan())
-        return records, list(islice(records, 2)), self.solo.read(0), self.solo.locate(0, max_bytes=1000)
+        return records, list(islice(records, 2)), self.solo.read(0), self.solo.replica.locate(0, max_bytes=1000)
 
     def make_topic(self, n: int) -> object:
         topic = self.store["load"]

@@ -220,7 +220,7 @@ def test_a_log_in_the_hands_of_a_user_takes_appends_and_keeps_them(tmp_path: Pat
 def test_settings_that_a_user_gives_a_log_outlive_what_the_user_holds(tmp_path: Path) -> None:
     with logstore.open(tmp_path / "data") as store:
         topic = store.create_topic("flights")
-        topic.log(0).reconfigure(flush_ms=1)
+        topic.log(0).maintenance.reconfigure(flush_ms=1)
         gc.collect()
         assert topic[0].config.flush_ms == 1
         assert store._log_of("flights", 0) in TICKER._members  # which flushes it

@@ -339,15 +339,15 @@ def test_a_marked_copy_is_recovered_and_goes_on(broker: str, topic: str, tmp_pat
         assert (log.log_start_offset, log.log_end_offset) == (expected["start"], expected["end"])
         assert [fields(record) for record in log.scan()] == expected["records"]
         preallocated = sum(room(path) for path in partition(broker, topic).glob("*.log"))
-        assert (log.metrics().cut_bytes, log.was_clean) == (preallocated, False)
+        assert (log.metrics().cut_bytes, log.maintenance.was_clean) == (preallocated, False)
         # Kafka's metadata name the epochs, and Kafka could not follow one of ours.
-        assert log.leader_epoch == max(entry.epoch for entry in known.entries)
+        assert log.replica.leader_epoch == max(entry.epoch for entry in known.entries)
         for number in range(40):
             log.append([(b"k%d" % number, b"ours" * 20)])
         end = expected["end"] + 40
     for _ in range(2):
         with Log.open(copy / f"{topic}-0", segment_bytes=2_000, **settings) as log:
-            assert (log.log_end_offset, log.was_clean) == (end, True)
+            assert (log.log_end_offset, log.maintenance.was_clean) == (end, True)
             records = list(log.scan())
             assert [fields(record) for record in records[:-40]] == expected["records"]
             assert [record.offset for record in records[-40:]] == list(range(expected["end"], end))
@@ -365,7 +365,9 @@ def test_the_producer_of_an_open_transaction_may_still_end_it(tmp_path: Path) ->
         opened = next(
             view for _, view in batches(Path(log.path) / segment_file(0, ".log")) if view.is_transactional
         )
-        log.append_control(Marker.ABORT, producer_id=opened.producer_id, producer_epoch=opened.producer_epoch)
+        log.replica.append_control(
+            Marker.ABORT, producer_id=opened.producer_id, producer_epoch=opened.producer_epoch
+        )
         assert log.last_stable_offset == log.high_watermark
         values = [record.value for record in log.scan(isolation="read_committed")]
     assert b"behind 2" in values

@@ -102,7 +102,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.log": (
         "log",
-        "writable",
+        "maintenance replica",
         "append",
         "cleanup compaction tools",
         "state",
@@ -110,11 +110,12 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "recovery",
         "root",
         "formats",
-        "directory moments policies producers space_quota tail timer watermark",
+        "directory moments producers space_quota tail timer watermark",
     ),
     "logstore.log.append": (
         "bulk ingest_file",
-        "append flush",
+        "append",
+        "flush",
         "appender group_commit validation",
     ),
     "logstore.log.cleanup": (

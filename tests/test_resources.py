@@ -97,7 +97,7 @@ def test_a_thousand_partitions_are_recovered_after_a_kill(ram_path: Path) -> Non
     assert killed.returncode == -9, killed.stderr
     for number in range(1_000):
         with Log.open(ram_path / f"t-{number}") as log:
-            assert not log.was_clean
+            assert not log.maintenance.was_clean
             assert log.read(0).values() == [b"value of %d" % number]
 
 
@@ -144,7 +144,7 @@ def test_a_scan_of_columns_takes_the_memory_of_one_chunk(ram_path: Path) -> None
             before = resident_mb()
             rows = sum(len(batch) for batch in scan().batches())
             after = resident_mb()
-            size = log.size
+            size = log.maintenance.size
         report(before=before, after=after, rows=rows, size=size)
         """,
         ram_path,

@@ -295,7 +295,7 @@ def test_aborted_records_are_left_out_when_asked(run):
         log = store.create_topic("t")[0]
         log.append([b"kept"])
         log.append([b"aborted"], producer=ProducerStamp(7, 0, 0, transactional=True))
-        log.append_control(Marker.ABORT, producer_id=7, producer_epoch=0, coordinator_epoch=0)
+        log.replica.append_control(Marker.ABORT, producer_id=7, producer_epoch=0, coordinator_epoch=0)
     assert run("consume", "t", "-e") == "kept\naborted\n"
     assert run("consume", "t", "-e", "--isolation", "read_committed") == "kept\n"
     assert [line["value"] for line in map(json.loads, run("export", "t").splitlines())] == ["kept"]

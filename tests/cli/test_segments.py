@@ -60,7 +60,7 @@ def test_producers_and_aborted_transactions_are_dumped(run, tmp_path):
 
     with open_log(tmp_path) as log:
         log.append([b"x"], producer=ProducerStamp(7, 0, 0, transactional=True))
-        log.append_control(Marker.ABORT, producer_id=7, producer_epoch=0, coordinator_epoch=0)
+        log.replica.append_control(Marker.ABORT, producer_id=7, producer_epoch=0, coordinator_epoch=0)
     (snapshot,) = (tmp_path / "t-0").glob("*.snapshot")
     (producer,) = run.json("segment", "dump", snapshot)
     assert (producer["producer_id"], producer["producer_epoch"]) == (7, 0)
@@ -97,9 +97,9 @@ def test_every_partition_of_a_store_is_verified(flights):
 
 def test_a_loss_between_segments_is_named_until_it_is_accepted(flights):
     with Log.open(flights.directory / "flights-0") as log:
-        log.roll()
+        log.maintenance.roll()
         log.append([b"a"])
-        log.roll()
+        log.maintenance.roll()
         log.append([b"b"])
     middle = sorted((flights.directory / "flights-0").glob("*.log"))[1]
     middle.unlink()

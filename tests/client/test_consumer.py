@@ -230,9 +230,9 @@ def test_reading_takes_nothing_away(store, clock):
 def test_transactions_are_seen_as_the_isolation_says(store):
     log = store.partition("flights", 0)
     log.append([b"aborted"], producer=ProducerStamp(1, 0, 0, transactional=True))
-    log.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
+    log.replica.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
     log.append([b"committed"], producer=ProducerStamp(1, 0, 1, transactional=True))
-    log.append_control(Marker.COMMIT, producer_id=1, producer_epoch=0)
+    log.replica.append_control(Marker.COMMIT, producer_id=1, producer_epoch=0)
     log.append([b"open"], producer=ProducerStamp(1, 0, 2, transactional=True))
     everything = earliest(store)
     assert values(everything.poll()) == [b"aborted", b"committed", b"open"]
@@ -240,7 +240,7 @@ def test_transactions_are_seen_as_the_isolation_says(store):
     assert values(consumer.poll()) == [b"committed"]
     assert consumer.end_offsets([A]) == {A: 4}
     assert consumer.position(A) == 4
-    log.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
+    log.replica.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
     assert values(consumer.poll()) == []
     assert consumer.position(A) == 6
 

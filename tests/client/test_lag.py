@@ -72,7 +72,7 @@ def test_markers_and_aborted_records_are_no_lag(store, clock):
     log = store.partition("flights", 0)
     for sequence, marker in ((0, Marker.ABORT), (3, Marker.COMMIT)):
         log.append([b"v"] * 3, producer=ProducerStamp(1, 0, sequence, transactional=True))
-        log.append_control(marker, producer_id=1, producer_epoch=0)
+        log.replica.append_control(marker, producer_id=1, producer_epoch=0)
         clock.advance(1_000)
     log.append([b"open"] * 5, producer=ProducerStamp(1, 0, 6, transactional=True))
     store.commit_offsets("crew", {A: 0})
@@ -90,7 +90,7 @@ def test_gaps_are_no_lag(tmp_path, clock):
     with Log.open(tmp_path / "flights-0", clock=clock) as log:
         for first in (0, 100, 1_000_000):
             batch = one_batch([b"a", b"b"], timestamp_ms=clock.now_ms())
-            log.append_batch(at(batch, first), origin=Origin.REPLICATION)
+            log.replica.append_batch(at(batch, first), origin=Origin.REPLICATION)
         clock.advance(250)
         assert lag_of(log, 1, clock.now_ms()) == Lag(A, 1, 1_000_002, 5, 0.25)
         assert lag_of(log, 50, clock.now_ms()).records == 4

@@ -132,7 +132,7 @@ def test_what_the_writer_took_back_is_taken_back_here(tmp_path, store, offsets):
         beside = CommittedOffsets(reading)
         offsets.commit("crew", {A: 9})
         assert numbers(beside.committed("crew")) == {A: 9}
-        store.partition(CONSUMER_OFFSETS, 0).truncate_to(1)
+        store.partition(CONSUMER_OFFSETS, 0).replica.truncate_to(1)
         # As long as before, so that only the generation tells.
         offsets.commit("tower", {A: 2})
         for found in (beside, offsets):
@@ -218,7 +218,7 @@ def test_offsets_of_an_aborted_transaction_do_not_count(store, offsets):
         record = (encode_key(OffsetKey("crew", A)), encode_value(OffsetAndMetadata(50 + number, commit_ms=0)))
         log.append([record], producer=ProducerStamp(7, 0, number, transactional=True))
         assert offsets.committed("crew")[A].offset == 1
-        log.append_control(marker, producer_id=7, producer_epoch=0)
+        log.replica.append_control(marker, producer_id=7, producer_epoch=0)
         assert offsets.committed("crew")[A].offset == (51 if marker is Marker.COMMIT else 1)
 
 

@@ -130,7 +130,9 @@ def test_plain_bytes_are_written_as_they_are(store, way, make):
 ROWS = {"strided bytes", "a column"}
 
 
-@pytest.mark.parametrize("append", [lambda log: log.append, lambda log: log.append_batch], ids=["records", "batch"])
+@pytest.mark.parametrize(
+    "append", [lambda log: log.append, lambda log: log.replica.append_batch], ids=["records", "batch"]
+)
 @pytest.mark.parametrize(
     "make",
     [make for name, make in REFUSED.items() if name not in ROWS],

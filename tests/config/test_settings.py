@@ -85,19 +85,19 @@ def seen(**options: Any) -> Callable[[Callable[[World], Any]], Probe]:
 @seen()
 def segment_count(world: World) -> int:
     world.fill()
-    return world.log.segment_count
+    return world.log.maintenance.segment_count
 
 
 @seen()
 def segments_of_days(world: World) -> int:
     world.fill(10, step_ms=HOUR_MS)
-    return world.log.segment_count
+    return world.log.maintenance.segment_count
 
 
 @seen(index__interval__bytes=0)
 def segments_by_index(world: World) -> int:
     world.fill()
-    return world.log.segment_count
+    return world.log.maintenance.segment_count
 
 
 @seen()
@@ -131,7 +131,7 @@ def refuses_far_ahead(world: World) -> bool:
 def stored_size(world: World) -> int:
     text = b"".join(b"%d the quick brown fox %d " % (n * n, n % 17) for n in range(500))
     world.topic.append_many([text] * 3)
-    return world.log.size
+    return world.log.maintenance.size
 
 
 compressed = {codec: seen(**{"compression.type": codec})(stored_size) for codec in ("gzip", "lz4", "zstd")}
@@ -145,9 +145,9 @@ def syncs(world: World) -> int:
 
 @seen()
 def offsets_left(world: World) -> int:
-    world.log.roll()
+    world.log.maintenance.roll()
     world.fill(20)
-    world.log.roll()
+    world.log.maintenance.roll()
     world.clock.advance(HOUR_MS)
     world.store.housekeep()
     return world.log.log_end_offset - world.log.log_start_offset
@@ -305,7 +305,7 @@ def size_sent(world: World, producer: Any) -> int:
     text = b"".join(b"%d the quick brown fox %d " % (n * n, n % 17) for n in range(500))
     producer.send("t", text)
     producer.flush()
-    return world.log.size
+    return world.log.maintenance.size
 
 
 def refuses_a_large_record(world: World, producer: Any) -> bool:

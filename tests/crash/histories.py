@@ -101,7 +101,7 @@ class History:
     def end(self, producer_id: int, marker: Marker) -> Sent:
         first = self.log.log_end_offset
         self.attempted = batch = Sent(first, first, (), ProducerStamp(producer_id, 0, -1, True), marker)
-        result = self.log.append_control(marker, producer_id=producer_id, producer_epoch=0)
+        result = self.log.replica.append_control(marker, producer_id=producer_id, producer_epoch=0)
         assert (result.first_offset, result.last_offset) == (batch.first, batch.last)
         self.attempted = None
         self.sent.append(batch)

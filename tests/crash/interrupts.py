@@ -161,16 +161,16 @@ class LogCase:
         return self.log.flush()
 
     def do_roll(self) -> Any:
-        return self.log.roll()
+        return self.log.maintenance.roll()
 
     def do_truncate(self) -> Any:
-        return self.log.truncate_to(3)
+        return self.log.replica.truncate_to(3)
 
     def do_delete(self) -> Any:
         return self.log.delete_before(2)
 
     def do_retain(self) -> Any:
-        return self.log.retain(now_ms=2**50)
+        return self.log.maintenance.retain(now_ms=2**50)
 
     def do_close(self) -> Any:
         self.log.close()
@@ -415,9 +415,9 @@ def shared_log(path: Path, storm: Storm, until_s: float) -> None:
         elif what == 8:
             storm.over(log.flush)
         elif what == 9:
-            storm.over(log.roll)
+            storm.over(log.maintenance.roll)
         elif what == 10:
-            storm.over(log.retain)
+            storm.over(log.maintenance.retain)
         elif log.high_watermark > log.log_start_offset + 2_000:
             deleted = log.high_watermark - 1_000
             storm.over(log.delete_before, deleted)
@@ -453,11 +453,11 @@ def own_logs(path: Path, storm: Storm, until_s: float) -> None:
             else:
                 known[key] = value
                 maybe.pop(key, None)
-        storm.over(log.compact)
+        storm.over(log.maintenance.compact)
         check(log._state.failed is None, f"the log has failed: {log._state.failed}")
         cut = log.append([(b"cut", b"")]).first_offset
-        if storm.over(log.truncate_to, cut) is None:
-            log.truncate_to(cut)
+        if storm.over(log.replica.truncate_to, cut) is None:
+            log.replica.truncate_to(cut)
         check(log.log_end_offset == cut, "not cut")
         newest = {record.key: record.value for record in log.scan()}
         for key, value in known.items():

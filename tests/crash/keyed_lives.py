@@ -71,7 +71,7 @@ class KeyedLife:
             for _ in range(self.length):
                 self.step()
             self.do("settle", self.history.settle)
-            self.do("roll", self.log.roll)
+            self.do("roll", self.log.maintenance.roll)
             self.compact()
             self.clock.advance(DELETE_RETENTION_MS)
             self.compact()
@@ -88,13 +88,13 @@ class KeyedLife:
         elif chance < 0.72:
             self.do("synced append", lambda: self.history.append(rng.randrange(1, 4), ack="synced"))
         elif chance < 0.8:
-            self.do("roll", self.log.roll)
+            self.do("roll", self.log.maintenance.roll)
         elif chance < 0.9:
             self.compact()
         elif chance < 0.93:
             self.clock.advance(DELETE_RETENTION_MS // 2)
         elif chance < 0.96:
-            self.do("retain", self.log.retain, most_start=self.log.high_watermark)
+            self.do("retain", self.log.maintenance.retain, most_start=self.log.high_watermark)
         else:
             self.do("close", self.log.close)
             self.log = self.history.log = open_log(self, self.disk)
@@ -154,7 +154,7 @@ def examine(life: KeyedLife, disk: SimDisk, vow: Vow, rng: random.Random) -> Non
             history = Keyed(log, life.clock, rng, keys=5)
             history.parts, history.runs = list(parts), list(vow.runs)
             history.append(2, ack="synced")
-            log.roll()
+            log.maintenance.roll()
             history.compact()
             check(log, history.parts, history.runs, thorough=False, start=log.log_start_offset)
             life.clock.set_now_ms(clock_before)

@@ -114,7 +114,7 @@ class Writer:
 
     def end(self, marker) -> None:
         say("e", int(marker))
-        done = self.log.append_control(marker, producer_id=PRODUCERS[TRANSACTIONAL], producer_epoch=0)
+        done = self.log.replica.append_control(marker, producer_id=PRODUCERS[TRANSACTIONAL], producer_epoch=0)
         say("E", int(marker), done.first_offset)
 
     def transactional(self) -> None:
@@ -148,7 +148,7 @@ class Writer:
             if choice < 0.05:
                 self.log.flush()
             elif choice < 0.08:
-                self.log.roll()
+                self.log.maintenance.roll()
             elif choice < 0.13:
                 self.quota.shut()
                 self.shorten()
@@ -172,7 +172,7 @@ class Writer:
             return
         end = self.written[-back][0]
         say("c", end)
-        say("C", self.log.truncate_to(end))
+        say("C", self.log.replica.truncate_to(end))
         for first, thread, sequence in reversed(self.written):
             if first >= end and thread in PRODUCERS:
                 self.sequences[PRODUCERS[thread]] = sequence

@@ -118,7 +118,7 @@ class Life:
     def do(self, what: str, act: Callable[[], object], during: Promise | None = None) -> None:
         before = self.promise() if during is None else during
         began = self.disk.operations
-        epoch = self.log.leader_epoch
+        epoch = self.log.replica.leader_epoch
         act()
         self.epochs += [epoch] * (len(self.sent) - len(self.epochs))
         self.chapters[-1].steps.append(Step(began, self.disk.operations, before, self.promise(), what))
@@ -134,7 +134,7 @@ class Life:
     def append(self, what: str, attempt: Callable[[], Sent], synced: bool = False) -> None:
         """An append may be in the log in part, batch by batch, until it returns."""
         before = self.promise()
-        began, epoch = self.disk.operations, self.log.leader_epoch
+        began, epoch = self.disk.operations, self.log.replica.leader_epoch
         batch = attempt()
         self.epochs.append(epoch)
         during = before._replace(sent=(*before.sent, batch), epochs=(*before.epochs, epoch))
@@ -144,7 +144,7 @@ class Life:
 
     def append_large(self) -> None:
         """One append of more records than a segment holds."""
-        first, epoch = self.log.log_end_offset, self.log.leader_epoch
+        first, epoch = self.log.log_end_offset, self.log.replica.leader_epoch
         values = [self.rng.randbytes(self.config.segment_bytes // 20) for _ in range(30)]
         single = [
             Sent(first + n, first + n, ((first + n, None, value, 5_000, ()),)) for n, value in enumerate(values)
@@ -229,7 +229,7 @@ class Life:
         elif chance < 0.74:
             self.do("flush", self.log.flush)
         elif chance < 0.79:
-            self.do("roll", self.log.roll)
+            self.do("roll", self.log.maintenance.roll)
         elif chance < 0.84:
             self.cut()
         elif chance < 0.89:
@@ -267,7 +267,7 @@ class Life:
             before = before._replace(epochs=tuple(self.epochs))
 
         def act() -> None:
-            found = self.log.truncate_to(offset)
+            found = self.log.replica.truncate_to(offset)
             assert end <= found <= offset
             self.sent[:] = [batch for batch in kept if batch.last < found]
             del self.epochs[len(self.sent) :]
@@ -334,11 +334,11 @@ def check_promise(log: Log, promise: Promise) -> list[Sent]:
     assert log.synced_end <= end
     latest = max(promise.epochs[: len(kept)], default=-1)
     if promise.clean:
-        assert log.was_clean
-    if not log.was_clean:
-        assert log.leader_epoch > latest, f"epoch {log.leader_epoch}, but a batch has {latest}"
+        assert log.maintenance.was_clean
+    if not log.maintenance.was_clean:
+        assert log.replica.leader_epoch > latest, f"epoch {log.replica.leader_epoch}, but a batch has {latest}"
     else:
-        assert log.leader_epoch >= latest
+        assert log.replica.leader_epoch >= latest
     return kept
 
 

@@ -125,7 +125,7 @@ class _Life:
             stamp = ProducerStamp(self.ids[-1], 0, n, transactional=True)
             log.append([b"%s %d" % (marker.name.encode(), n) + self.value()], producer=stamp)
             self.plain(topic, 0, n % 2)
-        log.append_control(marker, producer_id=self.ids[-1], producer_epoch=0)
+        log.replica.append_control(marker, producer_id=self.ids[-1], producer_epoch=0)
 
     def commit(self, count: int = 1) -> None:
         for _ in range(count):
@@ -183,7 +183,7 @@ def build() -> Built:
     life.plain("flights", 0, 1)
     life.commit()
     life.store["flights"].append(WRITTEN, b"key", partition=1, ack="written")
-    epochs = {place: life.log(*files.parse_partition(place)).leader_epoch for place in EVERYWHERE}
+    epochs = {place: life.log(*files.parse_partition(place)).replica.leader_epoch for place in EVERYWHERE}
     killed = life.disk.kill()
     life.store.close()
     return Built(life.disk, killed, yesterday, tuple(life.ids), epochs, dict(life.stamps))
@@ -203,9 +203,9 @@ def _day(life: _Life) -> None:
 
 
 def _compact(life: _Life) -> None:
-    life.log("keys").roll()
+    life.log("keys").maintenance.roll()
     life.keyed(2)
-    life.log("keys").compact()
+    life.log("keys").maintenance.compact()
 
 
 # --- faults ------------------------------------------------------------------------------------
@@ -455,7 +455,7 @@ def _sent_again(store: logstore.Store, name: TopicPartition, stamp: ProducerStam
 def _goes_on_in_its_epoch(store: logstore.Store, place: str, built: Built) -> bool:
     log = store.partition(*files.parse_partition(place))
     assert isinstance(log, Log)
-    return log.leader_epoch >= built.epochs[place]
+    return log.replica.leader_epoch >= built.epochs[place]
 
 
 def _append(store: logstore.Store, topic: str, partition: int) -> int:

@@ -101,7 +101,7 @@ def examine(life: Life, disk: SimDisk, promise: Promise, rng: random.Random) -> 
         check_content(log, kept, thorough=False)
         promised = before._replace(
             sent=tuple(kept),
-            epochs=(*promise.epochs[: len(kept) - 1], log.leader_epoch),
+            epochs=(*promise.epochs[: len(kept) - 1], log.replica.leader_epoch),
             least_end=kept[-1].last + 1,
             start=log.log_start_offset,
             most_start=log.log_start_offset,

@@ -74,7 +74,7 @@ class ScriptedLife:
             yield lambda: h.append(3)
         yield lambda: h.end(8, Marker.ABORT)
         yield lambda: h.append(1, producer_id=7, ack="synced")
-        yield lambda: self.log.roll()
+        yield lambda: self.log.maintenance.roll()
         yield lambda: h.append(2, producer_id=8, transactional=True)
         yield lambda: self.delete(self.sent[2].first)
         for _ in range(4):
@@ -105,7 +105,7 @@ class ScriptedLife:
     def cut(self, offset: int) -> None:
         if self.cutting is None:
             self.cutting = offset
-        assert self.log.truncate_to(self.cutting) == self.cutting
+        assert self.log.replica.truncate_to(self.cutting) == self.cutting
         self.cutting = None
         self.sent[:] = [batch for batch in self.sent if batch.last < offset]
         self.history.sequences[7] = next(
@@ -155,8 +155,8 @@ class ScriptedLife:
             lambda: self.log.append([b"x"]),
             lambda: self.log.append([b"x"], ack="synced"),
             self.log.flush,
-            self.log.roll,
-            lambda: self.log.truncate_to(end - 1),
+            self.log.maintenance.roll,
+            lambda: self.log.replica.truncate_to(end - 1),
         ):
             with pytest.raises(StorageFailedError):
                 act()

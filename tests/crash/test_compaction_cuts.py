@@ -60,7 +60,7 @@ def prepared(seed: int) -> tuple[SimDisk, KeyedLife]:
     for _ in range(40):
         life.history.step()
     life.history.settle()
-    life.log.roll()
+    life.log.maintenance.roll()
     life.log.flush()
     return life.disk, life
 
@@ -79,12 +79,12 @@ def test_every_call_of_a_compaction_fails_in_turn_and_no_key_is_lost(seed, fault
         life.clock.advance(DELETE_RETENTION_MS)
         for _ in range(12):
             history.append(2, ack="synced")
-        log.roll()
+        log.maintenance.roll()
         log.flush()
         disk.fail(op, nth, **how)
         history.runs.append(life.clock.now_ms())
         try:
-            log.compact()
+            log.maintenance.compact()
             ended = "done"
         except StorageFailedError:
             ended = "failed"
@@ -97,11 +97,11 @@ def test_every_call_of_a_compaction_fails_in_turn_and_no_key_is_lost(seed, fault
             with pytest.raises(StorageFailedError):
                 log.append([(b"k", b"v")])
             with pytest.raises(StorageFailedError):
-                log.compact()
+                log.maintenance.compact()
         else:
             assert not [name for name in disk.listdir(life.path) if name.endswith(".swap")]
             history.append(1, ack="synced")
-            log.roll()
+            log.maintenance.roll()
             history.compact()
             check(log, history.parts, history.runs, thorough=False)
             assert not [name for name in disk.listdir(life.path) if name.endswith((".swap", ".cleaned"))]
@@ -111,8 +111,8 @@ def test_every_call_of_a_compaction_fails_in_turn_and_no_key_is_lost(seed, fault
             with open_log(life, left) as again:
                 check_vow(again, promised)
                 again.append([(b"k", b"v")], ack="synced")
-                again.roll()
-                again.compact()
+                again.maintenance.roll()
+                again.maintenance.compact()
         log.close()
         if not fired:
             break
@@ -128,7 +128,7 @@ def test_every_call_of_a_compaction_fails_in_turn_and_no_key_is_lost(seed, fault
 def operations_of_an_exchange() -> list[tuple[str, str]]:
     disk, life = prepared(2)
     disk.record()
-    life.log.compact()
+    life.log.maintenance.compact()
     calls = [(op, os.path.basename(path)) for op, path, *_ in disk.recorded()]
     life.log.close()
     return calls
@@ -242,14 +242,14 @@ def test_planted_a_truncation_that_leaves_the_compacted_offset_is_found(monkeypa
     def cut_and_compact() -> None:
         for _ in range(30):
             history.append(2)
-        log.roll()
+        log.maintenance.roll()
         history.compact()
-        log.truncate_to(20)
+        log.replica.truncate_to(20)
         history.parts = [part for part in history.parts if part.last < 20]
         for _ in range(3):
             for _ in range(10):
                 history.append(2)
-            log.roll()
+            log.maintenance.roll()
             history.compact()
             clock.advance(DELETE_RETENTION_MS)
             check(log, history.parts, history.runs)

@@ -62,8 +62,8 @@ def test_processes_that_read_beside_a_compaction_see_every_key_as_it_was_written
             reader.stdout.readline()  # it is at work
         for _ in range(ROUNDS):
             append(log, 30)
-            log.roll()
-            log.compact()
+            log.maintenance.roll()
+            log.maintenance.compact()
         newest = {record.key: record.offset for record in log.scan(isolation="read_committed")}
         for reader in readers:
             told, errors = reader.communicate(timeout=300)
@@ -86,4 +86,4 @@ def append(log: Log, batches: int) -> None:
             producer = log._state.transactions.producers.get(9)
             sequence = 0 if producer is None else producer.next_sequence
             log.append([(b"k%d" % number, b"no")], producer=ProducerStamp(9, 0, sequence, True))
-            log.append_control(Marker.ABORT, producer_id=9, producer_epoch=0)
+            log.replica.append_control(Marker.ABORT, producer_id=9, producer_epoch=0)

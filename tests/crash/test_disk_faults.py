@@ -162,7 +162,7 @@ def act_once(log: Log, history: History, n: int) -> None:
     if n % 15 == 8:
         log.flush()
     elif n % 15 == 11:
-        log.roll()
+        log.maintenance.roll()
     elif n % 15 == 14:
         log.delete_before(log.log_start_offset + 1)
     else:

@@ -230,7 +230,7 @@ def test_a_leader_epoch_is_not_covered_and_changes_no_record(world, ram_path):
                 flipped = flip(image, place.name, (place.position + 12) * 8 + bit)
                 with Log.open(restore(flipped, ram_path / "r"), files=files, **SETTINGS) as log:
                     expect(log, world.sent, thorough=False)
-                    epochs.add(log.leader_epoch)
+                    epochs.add(log.replica.leader_epoch)
     assert max(epochs) > 1
 
 

@@ -77,8 +77,8 @@ def test_a_damaged_snapshot_does_not_lose_the_begin_of_an_aborted_transaction(ra
     log = Log.open(ram_path / PARTITION, files=files)
     log.append([b"aborted"], producer=ProducerStamp(5, 0, 0, True))
     log.append([b"other"], producer=ProducerStamp(6, 0, 0))
-    log.roll()
-    log.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
+    log.maintenance.roll()
+    log.replica.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
     image = image_of(ram_path)
     log.close()
     hints = (".snapshot", ".producers", ".txnindex")
@@ -92,9 +92,9 @@ def test_a_missing_snapshot_does_not_move_the_begin_of_an_aborted_transaction(ra
     with Log.open(ram_path / PARTITION, segment_bytes=500) as log:
         for sequence in range(3):
             log.append([b"v" * 60], producer=ProducerStamp(7, 0, sequence, transactional=True))
-        log.roll()
+        log.maintenance.roll()
         log.append([b"v" * 60], producer=ProducerStamp(7, 0, 3, transactional=True))
-        log.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)
+        log.replica.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)
         log.append([b"plain"])
         known = log._aborted_between(0, log.log_end_offset)
         image = image_of(ram_path)
@@ -159,7 +159,7 @@ def test_a_base_offset_that_jumps_ahead_does_not_hide_the_rest_of_its_segment(ra
             list(log.scan())
         assert (caught.value.path, caught.value.position) == (str(name), 0)
         with pytest.raises(CorruptRecordError):
-            log.locate(0)
+            log.replica.locate(0)
 
 
 def test_a_batch_length_that_swallows_the_next_batch_is_found(ram_path):
@@ -208,9 +208,9 @@ def test_a_snapshot_from_before_a_cut_does_not_speak_for_what_came_after(ram_pat
     log = Log.open(ram_path / PARTITION, files=files)
     for sequence in range(0, 40, 4):
         log.append([b"old"] * 4, producer=ProducerStamp(7, 0, sequence))
-        log.roll()
+        log.maintenance.roll()
     stale = {name: data for name, data in image_of(ram_path).items() if name.endswith(".snapshot")}
-    log.truncate_to(8)
+    log.replica.truncate_to(8)
     image = {**stale, **image_of(ram_path)}
     log.close()
     path = restore(image, ram_path / "r")
@@ -248,9 +248,9 @@ def test_a_truncation_that_cuts_a_marker_off_hides_its_transaction_again(ram_pat
         log.append([b"plain"])
         log.append([b"undecided"], producer=ProducerStamp(5, 0, 0, True))
         log.append([b"behind"])
-        marker = log.append_control(Marker.COMMIT, producer_id=5, producer_epoch=0)
+        marker = log.replica.append_control(Marker.COMMIT, producer_id=5, producer_epoch=0)
         assert log.last_stable_offset == 4
-        log.truncate_to(marker.first_offset)
+        log.replica.truncate_to(marker.first_offset)
         assert log.last_stable_offset == 1
         assert [record.value for record in log.scan(isolation="read_committed")] == [b"plain"]
         with Log.open(ram_path / PARTITION, read_only=True) as reader:

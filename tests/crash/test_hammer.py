@@ -111,7 +111,7 @@ def test_a_reader_process_never_sees_garbage_while_the_log_is_cut_under_it(ram_p
             appended += count
             choice = rng.random()
             if choice < 0.05:
-                log.truncate_to(max(log.log_start_offset, end - rng.randrange(60)))
+                log.replica.truncate_to(max(log.log_start_offset, end - rng.randrange(60)))
             elif choice < 0.08:
                 log.delete_before(max(log.log_start_offset, end - rng.randrange(100, 400)))
             elif choice < 0.10:
@@ -157,7 +157,7 @@ def test_a_reader_thread_never_sees_garbage_while_the_log_is_cut_under_it(ram_pa
                     ]
                 )
                 if turn % 20 == 19:
-                    log.truncate_to(max(log.log_start_offset, end - turn % 60))
+                    log.replica.truncate_to(max(log.log_start_offset, end - turn % 60))
                 if turn % 33 == 32:
                     log.delete_before(max(log.log_start_offset, end - 200))
                 if failures:

@@ -15,6 +15,7 @@ import pytest
 from logstore.errors import LogstoreError, StorageFailedError
 from logstore.log import Log
 from logstore.log.append import ingest_file
+from logstore.log.replica import LogReplica
 from logstore.log.state import State
 from logstore.store.commit import staged_reader, staged_writer
 from logstore.store.commit.commit_log import COMMITTING, INTENT, Sinks
@@ -37,7 +38,7 @@ def adopted(monkeypatch, request):
     monkeypatch.setattr(staged_reader.runs, "__defaults__", (300,))
     found = []
     if request.param == "adopted":
-        honest = Log.adopt
+        honest = LogReplica.ingest_file
 
         def adopt(self, *args, **options):
             result = honest(self, *args, **options)
@@ -46,7 +47,7 @@ def adopted(monkeypatch, request):
 
         monkeypatch.setattr(ingest_file, "LEAST_BYTES", 1)
         monkeypatch.setattr(ingest_file, "LEAST_BATCH_BYTES", 1)
-        monkeypatch.setattr(Log, "adopt", adopt)
+        monkeypatch.setattr(LogReplica, "ingest_file", adopt)
     # On a simulated disk files are as old as the count of its operations.
     monkeypatch.setattr(staged_writer, "STALE_MS", 1 << 62)
     yield found
@@ -291,14 +292,14 @@ def test_planted_data_that_is_not_synced_before_the_decision_is_found(monkeypatc
 
 @pytest.mark.parametrize("adopted", ["adopted"], indirect=True)
 def test_planted_an_adopted_file_whose_name_is_not_synced_is_found(monkeypatch):
-    honest = Log.adopt
+    honest = LogReplica.ingest_file
 
     def adopt(self, *args, **options):
         with monkeypatch.context() as patch:
             patch.setattr(State, "names_changed", lambda self: None)
             return honest(self, *args, **options)
 
-    monkeypatch.setattr(Log, "adopt", adopt)
+    monkeypatch.setattr(LogReplica, "ingest_file", adopt)
     find(NOT_WHOLE, "take in")
 
 

@@ -119,7 +119,7 @@ def test_a_first_segment_that_is_gone_is_an_error_at_its_offsets_and_not_a_gap(r
         assert found == set(range(begin, COUNT))
         assert set(errors) == set(range(begin))
         with pytest.raises(CorruptRecordError, match=rf"offsets 0 to {begin - 1} are missing"):
-            log.locate(0)
+            log.replica.locate(0)
 
 
 def test_deleted_records_stay_deleted_for_a_reader_without_the_published_end(ram_path):

@@ -250,7 +250,7 @@ class Trial:
 
     def give_up(self, log) -> None:
         """As a coordinator does after a timeout: the open transaction is aborted."""
-        done = log.append_control(Marker.ABORT, producer_id=PRODUCERS[TRANSACTIONAL], producer_epoch=0)
+        done = log.replica.append_control(Marker.ABORT, producer_id=PRODUCERS[TRANSACTIONAL], producer_epoch=0)
         self.content[done.first_offset] = ("marker", 0)
         assert log.last_stable_offset == log.log_end_offset
 

@@ -43,14 +43,14 @@ def test_the_epoch_does_not_fall_when_all_batches_are_deleted():
     epochs = []
     for _ in range(4):
         log = Log.open(PATH, files=disk)
-        epochs.append(log.leader_epoch)
+        epochs.append(log.replica.leader_epoch)
         end = log.append([b"v"], ack="synced").last_offset + 1
         log.delete_before(end)
         after = [disk.crash(policy, seed=seed) for policy in ("none", "zeroed", "lost") for seed in range(30)]
         for found in after:
             with Log.open(PATH, files=found) as again:
                 assert again.log_start_offset == end
-                assert again.leader_epoch > epochs[-1]
+                assert again.replica.leader_epoch > epochs[-1]
         disk = disk.crash("lost")
         log.close()
     assert epochs == [0, 1, 2, 3]
@@ -64,7 +64,7 @@ def test_the_epoch_of_an_append_that_rolls_is_known_below_the_recovery_point():
     disk = disk.crash()
     log.close()
     log = Log.open(PATH, files=disk, segment_bytes=400)
-    assert log.leader_epoch == 1
+    assert log.replica.leader_epoch == 1
     disk.keep_moments()
     log.append([b"v" * 20] * 60)
     for number, moment in enumerate(disk.moments()):
@@ -72,8 +72,8 @@ def test_the_epoch_of_an_append_that_rolls_is_known_below_the_recovery_point():
             after = moment.crash("zeroed", seed=seed)
             with Log.open(PATH, files=after, segment_bytes=400) as again:
                 epochs = [header[5] for segment in again._state.segments.all for header in segment.headers()]
-                assert again.leader_epoch > max(epochs), f"after operation {number}, seed {seed}"
-                assert again.epochs.epoch_at(again.log_end_offset - 1) == epochs[-1]
+                assert again.replica.leader_epoch > max(epochs), f"after operation {number}, seed {seed}"
+                assert again.replica.epochs.epoch_at(again.log_end_offset - 1) == epochs[-1]
     log.close()
 
 
@@ -83,10 +83,10 @@ def test_a_recovery_point_inside_a_batch_does_not_cut_what_was_synced_behind_it(
     log = Log.open(PATH, files=disk, segment_bytes=600)
     log.append([b"v" * 9] * 20, ack="synced")
     log.delete_before(8)
-    log.roll()
+    log.maintenance.roll()
     log.append([b"w"] * 3, ack="synced")
     disk.keep_moments()
-    log.truncate_to(10)
+    log.replica.truncate_to(10)
     for number, moment in enumerate(disk.moments()):
         for policy in ("none", "all"):
             found = moment.crash(policy)

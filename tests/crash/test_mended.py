@@ -106,10 +106,10 @@ def test_a_roll_beside_a_flush_whose_sync_fails_promises_nothing(ram_path):
         flusher.start()
         while not files.held_syncs():
             flusher.join(0.001)
-        log.roll()
+        log.maintenance.roll()
         log.append([b"more"])
         # This one needs the first segment on disk.
-        roller = threading.Thread(target=attempt, args=(log.roll,))
+        roller = threading.Thread(target=attempt, args=(log.maintenance.roll,))
         roller.start()
         roller.join(A_MOMENT_S)
     flusher.join()
@@ -129,9 +129,9 @@ def test_a_flush_that_was_overtaken_by_a_roll_does_not_lower_the_recovery_point(
             while not files.held_syncs():
                 flusher.join(0.001)
             log.append([b"b"])
-            log.roll()
+            log.maintenance.roll()
             log.append([b"c"])
-            roller = threading.Thread(target=log.roll)
+            roller = threading.Thread(target=log.maintenance.roll)
             roller.start()
             roller.join(A_MOMENT_S)
         flusher.join()
@@ -157,9 +157,9 @@ CHANGES = {
         lambda log: log.append([b"x"], producer=ProducerStamp(9, 0, 0, True)),
         [("transactions", "apply"), ("", "move_marks_locked")],
     ),
-    "roll": (lambda log: log.roll(), [("segments", "seal"), ("transactions", "rolled")]),
+    "roll": (lambda log: log.maintenance.roll(), [("segments", "seal"), ("transactions", "rolled")]),
     "truncate": (
-        lambda log: log.truncate_to(3),
+        lambda log: log.replica.truncate_to(3),
         [("recovery", "write_durably"), ("segments", "trim_index_files"), ("", "names_changed")],
     ),
     "delete": (lambda log: log.delete_before(4), [("", "publish_locked"), ("segments", "drop")]),
@@ -204,7 +204,7 @@ def test_an_append_that_is_interrupted_half_way_is_in_the_log_whole_or_not_at_al
             target = getattr(target, part)
         with monkeypatch.context() as patched:
             if owner == "segments.active":
-                patched.setattr(state.segments, "_all", (*state.segments.all[:-1], Replaced(target, method)))
+                patched.setattr(state.segments, "all", (*state.segments.all[:-1], Replaced(target, method)))
             else:
                 once = [interrupt]
                 held_back = getattr(target, method)
@@ -244,7 +244,7 @@ def test_a_change_that_is_ended_half_way_fails_the_log(ram_path, monkeypatch, ch
         patched.setattr(target, method, interrupt, raising=True)
         with pytest.raises(Interrupted):
             act(log)
-    for again in (lambda: log.append([b"y"]), log.roll, log.flush, lambda: log.truncate_to(1)):
+    for again in (lambda: log.append([b"y"]), log.maintenance.roll, log.flush, lambda: log.replica.truncate_to(1)):
         with pytest.raises(StorageFailedError):
             again()
     image = image_of(ram_path / "w")
@@ -349,19 +349,19 @@ def test_a_sync_that_fails_for_want_of_room_is_final_too(ram_path, number, act):
     for n in range(6):
         log.append([b"%d" % n])
     if act == "roll":
-        log.roll()  # the next one syncs this one
+        log.maintenance.roll()  # the next one syncs this one
         log.append([b"6"])
     files.fail("fdatasync", 1, number, path_contains="" if act in ("truncate", "delete") else ".log")
     with pytest.raises(StorageFailedError) as caught:
         {
             "flush": log.flush,
-            "roll": log.roll,
-            "truncate": lambda: log.truncate_to(3),
+            "roll": log.maintenance.roll,
+            "truncate": lambda: log.replica.truncate_to(3),
             "delete": lambda: log.delete_before(3),
         }[act]()
     assert not isinstance(caught.value, DiskFullError)
     syncs = files.counts()["fdatasync"]
-    for again in (log.flush, log.roll, lambda: log.append([b"x"], ack="synced")):
+    for again in (log.flush, log.maintenance.roll, lambda: log.append([b"x"], ack="synced")):
         with pytest.raises(StorageFailedError):
             again()
     log.close()
@@ -379,7 +379,7 @@ def test_an_aborted_index_that_could_not_be_written_is_written_anew_before_anyth
     log = Log.open(ram_path / "w" / PARTITION, files=files)
     log.append([b"aborted"], producer=ProducerStamp(5, 0, 0, True))
     files.fail("pwrite", 1, errno.ENOSPC, path_contains=".txnindex", times=-1)
-    log.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
+    log.replica.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
     log.append([b"plain"])
     log.flush()
     assert log.metrics().recovery_point == 0, "no promise without the index"
@@ -410,9 +410,9 @@ def test_the_aborted_index_is_replaced_durably_by_a_truncation(ram_path):
     with Log.open(ram_path / PARTITION, files=files) as log:
         for sequence in range(2):
             log.append([b"aborted"], producer=ProducerStamp(5, 0, sequence, True))
-            log.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
+            log.replica.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
         files.record()
-        log.truncate_to(2)
+        log.replica.truncate_to(2)
         calls = [(op, path.rpartition("/")[2]) for op, path, *_ in files.recorded()]
         renamed = calls.index(("rename", f"{0:020d}.txnindex"))
         assert ("fdatasync", f"{0:020d}.txnindex.tmp") in calls[:renamed]
@@ -457,10 +457,10 @@ def test_a_slice_that_is_let_go_gives_its_file_back(ram_path):
     files = quick_files()
     with Log.open(ram_path / PARTITION, files=files) as log:
         log.append([b"a"])
-        log.roll()
+        log.maintenance.roll()
         log.append([b"b"])
         before = files.open_descriptors
-        held, dropped = log.locate(0), log.locate(0)
+        held, dropped = log.replica.locate(0), log.replica.locate(0)
         log.delete_before(1)
         assert len(held.read()) == len(held)
         with pytest.raises(StorageError):
@@ -511,11 +511,11 @@ def test_a_snapshot_that_is_older_than_the_first_segment_is_not_gone_on_from(ram
     files = quick_files()
     log = Log.open(ram_path / "w" / PARTITION, files=files)
     log.append([b"0"], producer=ProducerStamp(7, 0, 0))
-    log.roll()
+    log.maintenance.roll()
     keep = image_of(ram_path / "w")
     for sequence in range(1, 4):
         log.append([b"%d" % sequence], producer=ProducerStamp(7, 0, sequence))
-    log.roll()
+    log.maintenance.roll()
     log.append([b"4"], producer=ProducerStamp(8, 0, 0))
     log.delete_before(4)
     if clean:
@@ -542,7 +542,7 @@ def test_the_names_that_a_truncation_takes_away_are_gone_for_good_on_return(ram_
     log.flush()
     files.record()
     # At 5 the batch that holds the log start goes, and with it the last segment: another begins there.
-    log.truncate_to(start or 3)
+    log.replica.truncate_to(start or 3)
     calls = [(op, path.rpartition("/")[2]) for op, path, *_ in files.recorded()]
     segments = [place for place, (op, name) in enumerate(calls) if op in ("rename", "unlink") and ".log" in name]
     assert ("fsync_dir", PARTITION) in calls[max(segments) :]

@@ -206,10 +206,10 @@ def test_a_process_that_cannot_ask_for_the_lock_says_so(tmp_path):
 
 
 CALLS = {
-    "truncate_to": lambda log: log.truncate_to(30),
-    "truncate_to a sealed one": lambda log: log.truncate_to(7),
+    "truncate_to": lambda log: log.replica.truncate_to(30),
+    "truncate_to a sealed one": lambda log: log.replica.truncate_to(7),
     "delete_before": lambda log: log.delete_before(25),
-    "compact": lambda log: log.compact(),
+    "compact": lambda log: log.maintenance.compact(),
 }
 
 
@@ -222,7 +222,7 @@ def test_a_change_that_begins_without_a_descriptor_is_refused_before_anything_ch
     with Log.open(tmp_path / "t-0", files=files, **settings) as log:
         for number in range(40):
             log.append([(b"%d" % (number % 5), b"%d" % number * 20)], ack="synced")
-        log.roll()
+        log.maintenance.roll()
         before = [(record.offset, record.value) for record in log.scan()]
         files.fail(op, 1, errno.EMFILE, times=-1)
         try:

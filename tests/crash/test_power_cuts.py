@@ -52,7 +52,7 @@ def test_a_gap_in_the_offsets_survives_power_cuts():
     log.append([b"b"])
     disk.keep_moments()
     batch = encode([b"far"], timestamp_ms=1)
-    log.append_batch(far.to_bytes(8, "big") + batch[8:], origin=Origin.REPLICATION)
+    log.replica.append_batch(far.to_bytes(8, "big") + batch[8:], origin=Origin.REPLICATION)
     skipped = disk.operations
     log.append([b"next"], ack="synced")
     synced = disk.operations - skipped

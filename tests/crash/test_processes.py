@@ -91,7 +91,7 @@ def churn(log, seed, steps, last, cuts=True):
         top = max(top, end)
         dice = rng.random()
         if cuts and dice < 0.1:
-            log.truncate_to(rng.randrange(max(start, end - 25), end + 1))
+            log.replica.truncate_to(rng.randrange(max(start, end - 25), end + 1))
         elif dice > 0.95:
             log.delete_before(rng.randrange(start, end + 1))
         else:
@@ -113,7 +113,7 @@ def transact(log, seed, steps, last):
         producer = rng.randrange(3)
         if producer in opened and rng.random() < 0.4:
             marker = rng.choice(list(Marker))
-            log.append_control(marker, producer_id=producer, producer_epoch=0)
+            log.replica.append_control(marker, producer_id=producer, producer_epoch=0)
             sent = opened.pop(producer)
             gone += sent if marker is Marker.ABORT else []
         elif rng.random() < 0.3:
@@ -124,7 +124,7 @@ def transact(log, seed, steps, last):
             sequences[producer] += len(what)
             opened.setdefault(producer, []).extend(what)
     for producer in opened:
-        log.append_control(Marker.COMMIT, producer_id=producer, producer_epoch=0)
+        log.replica.append_control(Marker.COMMIT, producer_id=producer, producer_epoch=0)
     return done + put(log, last), gone
 
 
@@ -294,7 +294,7 @@ def test_a_second_writer_is_refused_by_the_pid_of_the_first_and_changes_nothing(
     assert owner.do("put(log, 'three')") == [[2, "three"]]
     owner.do("log.close()")
     other.do("log = Log.open(path, **settings)")
-    assert other.do("log.was_clean")
+    assert other.do("log.maintenance.was_clean")
     assert other.do("put(log, 'four')") == [[3, "four"]]
     with pytest.raises(Refused, match=f"locked by pid {other.pid} "):
         owner.do("Log.open(path, **settings)")
@@ -306,7 +306,7 @@ def test_after_a_sigkill_of_the_owner_the_log_opens_at_once(agents):
     for number in range(4):
         # The next process does not wait for a lease to end: the lock goes with the process.
         owner = agents.writer()
-        assert not owner.do("log.was_clean")
+        assert not owner.do("log.maintenance.was_clean")
         assert rows(owner.do("scanned(log)")) == written
         written += rows(owner.do(f"grow(log, {number}, 20, 'last {number}')"))
         owner.kill()
@@ -329,7 +329,7 @@ def test_readers_see_each_step_of_a_writer_as_soon_as_it_is_acknowledged(agents)
             known += rows(writer.do(f"put(log, *values(random.Random({rng.randrange(2**32)}), {number}))"))
         elif dice < 0.8:
             # A cut goes to the start of a batch; what is left is a prefix.
-            end = writer.do(f"log.truncate_to({rng.randrange(start, start + len(known) + 1)})")
+            end = writer.do(f"log.replica.truncate_to({rng.randrange(start, start + len(known) + 1)})")
             start = min(start, end)
             known = [row for row in known if row[0] < end]
         else:
@@ -382,7 +382,7 @@ def test_a_committed_reader_sees_what_was_committed_while_transactions_run(agent
     assert committed.do(f"scanned(log, start={offset}, isolation='read_committed')") == []
     assert reader.do(f"scanned(log, start={offset})") == [[offset, "open"], [offset + 1, "behind"]]
     committed.begin(f"tail(log, 'behind', {offset}, 'read_committed')")
-    writer.do("log.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)")
+    writer.do("log.replica.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)")
     assert committed.answer() == [[[offset + 1, "behind"]]]
 
 
@@ -435,7 +435,7 @@ def test_a_cut_between_the_look_at_the_end_and_the_look_at_the_files_leaves_no_g
         def look_and_cut(self):
             found = marks(self)
             monkeypatch.undo()
-            log.truncate_to(5)
+            log.replica.truncate_to(5)
             for n in range(anew):
                 log.append([b"new %d" % n])
             return found
@@ -511,7 +511,7 @@ def test_what_a_reader_has_seen_of_a_writer_that_is_killed_at_work_stays(agents)
             found = [(record.offset, record.value.decode()) for record in log]
             assert found[: len(seen)] == seen
             assert [offset for offset, _ in found] == list(range(len(found)))
-            assert not log.was_clean
+            assert not log.maintenance.was_clean
         assert rows(reader.do("scanned(log)")) == found
         reader.end()
 
@@ -522,32 +522,36 @@ def test_what_a_reader_has_seen_of_a_writer_that_is_killed_at_work_stays(agents)
 CALLS = """
 calls = {
     "append": lambda: log.append([b"child"]),
-    "append_batch": lambda: log.append_batch(batch),
+    "append_batch": lambda: log.replica.append_batch(batch),
     "append_encoded": lambda: log.append_encoded(None),
-    "adopt": lambda: log.adopt(None, []),
-    "append_run": lambda: log.append_run(bytearray(batch), max_timestamp_ms=0),
-    "open_transaction": lambda: log.open_transaction(1),
-    "producer_epoch": lambda: log.producer_epoch(1),
-    "append_control": lambda: log.append_control(Marker.ABORT, producer_id=1, producer_epoch=0),
-    "advance_high_watermark": lambda: log.advance_high_watermark(1),
+    "ingest_file": lambda: log.replica.ingest_file(None, []),
+    "append_run": lambda: log.replica.append_run(bytearray(batch), max_timestamp_ms=0),
+    "open_transaction": lambda: log.replica.open_transaction(1),
+    "producer_epoch": lambda: log.replica.producer_epoch(1),
+    "append_control": lambda: log.replica.append_control(Marker.ABORT, producer_id=1, producer_epoch=0),
+    "advance_high_watermark": lambda: log.replica.advance_high_watermark(1),
     "delete_before": lambda: log.delete_before(1),
-    "truncate_to": lambda: log.truncate_to(0),
+    "truncate_to": lambda: log.replica.truncate_to(0),
     "read": lambda: log.read(0, timeout_s=PATIENCE_S),
     "read at the end": lambda: log.read(3, timeout_s=PATIENCE_S),
     "record_at": lambda: log.record_at(0),
-    "locate": lambda: log.locate(0),
+    "locate": lambda: log.replica.locate(0),
     "offset_for_time": lambda: log.offset_for_time(0),
-    "check_joined": lambda: log.check_joined(segment),
+    "check_joined": lambda: log.maintenance.check_joined(segment),
     "wait_for": lambda: log.wait_for(99, timeout_s=PATIENCE_S),
     "iter": lambda: list(log),
     "a scan begun before": lambda: list(scan),
 }
-batch, scan, segment = log.locate(0).read(), log.scan(), log.segments[0]
+batch, scan, segment = log.replica.locate(0).read(), log.scan(), log.maintenance.segments[0]
 # These work on an image that was taken before, and touch the log no more.
-passed_over = ("open", "close", "config", "name", "path", "copy_image", "verify_image")
-names = [n for n in dir(log) if n[0] != "_" and n not in passed_over]
-tries = {n: lambda n=n: getattr(log, n)() if callable(getattr(log, n)) else getattr(log, n) for n in names}
-tries |= {n: call for n, call in calls.items() if hasattr(log, n) or " " in n or n == "iter"}
+passed_over = ("open", "close", "config", "name", "path", "copy", "verify", "log", "replica", "maintenance")
+faces = {n: face for face in (log, log.replica, log.maintenance) for n in dir(face) if n[0] != "_"}
+tries = {
+    n: lambda n=n, face=face: getattr(face, n)() if callable(getattr(face, n)) else getattr(face, n)
+    for n, face in faces.items()
+    if n not in passed_over
+}
+tries |= {n: call for n, call in calls.items() if n in faces or " " in n or n == "iter"}
 """
 
 
@@ -708,8 +712,8 @@ def test_a_clock_that_goes_back_ends_no_wait_early_and_flushes_in_time(ram_path)
     with open_log(ram_path, clock=clock, flush_ms=1_000) as log:
         log.append([b"a"])
         clock.set_now_ms(NOW_MS - 24 * HOUR)
-        log.tick()
+        log.maintenance.tick()
         assert log.synced_end == 0
         clock.advance(1_000)
-        log.tick()
+        log.maintenance.tick()
         assert log.synced_end == 1

@@ -12,9 +12,9 @@ import re
 
 import pytest
 
-from logstore import Log
 from logstore.errors import LogstoreError
 from logstore.log.directory.files import Directory
+from logstore.log.maintenance import LogMaintenance
 from logstore.log.root import Root
 from logstore.records import TopicPartition
 from logstore.store.catalog.topic_list import Catalogue, TopicState
@@ -121,8 +121,10 @@ def test_planted_names_in_the_root_that_are_never_synced_are_found(monkeypatch):
 
 
 def test_planted_checkpoints_of_what_is_not_synced_are_found(monkeypatch):
-    honest = Log.facts
-    monkeypatch.setattr(Log, "facts", lambda log: honest(log)._replace(recovery_point=log.log_end_offset + 1))
+    honest = LogMaintenance.facts
+    monkeypatch.setattr(
+        LogMaintenance, "facts", lambda face: honest(face)._replace(recovery_point=face.log.log_end_offset + 1)
+    )
     find("checkpoint .* above the end")
 
 
@@ -144,7 +146,7 @@ def truncated_checkpoints() -> list[str]:
             topic.append(b"one", ack="synced")
         store.housekeep()
         disk.keep_moments()
-        topic[0].truncate_to(3)
+        topic[0].replica.truncate_to(3)
         topic.append(b"another", ack="written")
         for moment in disk.moments():
             try:

@@ -90,10 +90,10 @@ def test_the_image_has_segments_on_both_sides_of_the_recovery_point(killed):
 def test_a_log_that_was_only_killed_loses_nothing(killed, files, ram_path):
     with reopened(restore(killed.image, ram_path / "r"), files) as log:
         expect(log, killed.sent)
-        assert not log.was_clean
+        assert not log.maintenance.was_clean
     with reopened(ram_path / "r" / PARTITION, files) as log:
         expect(log, killed.sent)
-        assert log.was_clean
+        assert log.maintenance.was_clean
 
 
 def test_recovery_keeps_exactly_the_whole_batches_before_the_cut(killed, files, ram_path):

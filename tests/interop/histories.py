@@ -68,7 +68,7 @@ class Writer:
             self._open.setdefault(producer, []).extend(offsets)
 
     def end(self, producer: int, marker: Marker) -> None:
-        self.log.append_control(marker, producer_id=producer, producer_epoch=0, coordinator_epoch=3)
+        self.log.replica.append_control(marker, producer_id=producer, producer_epoch=0, coordinator_epoch=3)
         offsets = self._open.pop(producer)
         if marker is Marker.ABORT:
             self.aborted.update(offsets)
@@ -87,7 +87,7 @@ def write_history(path: Path, codec: Codec, *, killed: Path, seed: int = 0) -> H
     (copy / path.name).rename(path)
     shutil.rmtree(copy)
     with Log.open(path, **SETTINGS) as log:
-        assert log.leader_epoch == 1
+        assert log.replica.leader_epoch == 1
         writer.log = log
         _write_one_life(writer, rng, START_MS + 24 * HOUR_MS)
         assert log.metrics().segment_count > 2

@@ -36,7 +36,7 @@ def main() -> None:
     while True:
         dice = rng.random()
         if dice < 0.02:
-            log.roll()
+            log.maintenance.roll()
         elif dice < 0.05:
             end = log.log_end_offset
             log.flush()
@@ -44,7 +44,7 @@ def main() -> None:
         elif dice < 0.06:
             end = rng.randrange(max(log.log_start_offset, log.log_end_offset - 60), log.log_end_offset + 1)
             say("t", end)
-            say("T", log.truncate_to(end))
+            say("T", log.replica.truncate_to(end))
         elif dice < 0.08 and log.log_end_offset - log.log_start_offset > 400:
             start = log.log_start_offset + rng.randrange(300)
             say("d", start)

@@ -76,7 +76,7 @@ def test_a_directory_goes_to_the_store_and_back(journey: Broker) -> None:
         log = store["committed"][0]
         stamp = store.next_producer_id()
         log.append([b"store's"], producer=ProducerStamp(stamp, 0, 0, transactional=True))
-        log.append_control(Marker.COMMIT, producer_id=stamp, producer_epoch=0)
+        log.replica.append_control(Marker.COMMIT, producer_id=stamp, producer_epoch=0)
         store["latest"].append(b"newest", key=b"k1")
         for name in store.topics(internal=True):
             store.describe_topic(name)

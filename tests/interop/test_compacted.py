@@ -64,13 +64,13 @@ def compaction(tmp_path_factory: pytest.TempPathFactory) -> Compaction:
             history.step()
             clock.advance(1)
         history.settle()
-        log.roll()
+        log.maintenance.roll()
         end = log.log_end_offset
     shutil.copytree(raw, ours)
     with Log.open(ours, SETTINGS, clock=clock) as log:
-        log.compact()
-        log.compact()
-        assert log.cleanable().first_dirty_offset == end
+        log.maintenance.compact()
+        log.maintenance.compact()
+        assert log.maintenance.cleanable().first_dirty_offset == end
         records, seen = reads(log, "read_uncommitted"), reads(log, "read_committed")
     assert len(records) < 100 < len(committed(history.parts))
     return Compaction(raw, ours, history, end, records, seen)

@@ -109,7 +109,7 @@ with Log.open("root/t-0", flush_ms=1000, clock=clock) as log:
     for n in range(100):
         clock.advance(100)
         log.append([b"%d" % n])
-        log.tick()
+        log.maintenance.tick()
     os._exit(0)
 """,
         tmp_path,
@@ -181,7 +181,7 @@ def test_an_offset_opens_only_the_segment_that_holds_it(tmp_path: Path, descript
         for base, end in zip(bases, [*bases[1:], 2_800], strict=True):
             for first in range(base, end, 10):
                 log.append([b"%d" % n for n in range(first, first + 10)])
-            log.roll() if end < 2_800 else None
+            log.maintenance.roll() if end < 2_800 else None
     names = sorted(path.name for path in (tmp_path / "root" / "t-0").glob("*.log"))
     assert names == [f"{base:020d}.log" for base in bases]
     # Opening a log asks every file for its size. One descriptor: none of them stays open from then.

@@ -32,7 +32,7 @@ def test_every_strategy_leaves_the_same_files(tmp_path):
     for strategy in STRATEGIES:
         with open_log(tmp_path / strategy, clock=ManualClock(), segment_bytes=MiB, write_strategy=strategy) as log:
             fill(log, 3 * MiB)
-            log.truncate_to(20)
+            log.replica.truncate_to(20)
             fill(log, MiB)
         found = tree(tmp_path / strategy / "t-0")
         trees.append({name: facts for name, facts in found.items() if "recovery" not in name})
@@ -47,7 +47,7 @@ def test_a_large_segment_takes_room_ahead_and_gives_it_back(tmp_path):
             pytest.skip("this file system reserves no room (fallocate KEEP_SIZE); run on ext4, XFS or tmpfs")
         assert MiB < room_behind(path) < 8 * MiB
         assert path.stat().st_size < 3.1 * MiB
-        log.roll()
+        log.maintenance.roll()
         assert room_behind(path) < 65_536
         fill(log, 2 * MiB)
         active = log_files(log)[log.log_end_offset - 20]
@@ -118,7 +118,7 @@ def test_a_cut_takes_the_room_and_the_next_append_takes_it_again(tmp_path):
     with open_log(tmp_path, files=files) as log:
         fill(log, MiB)
         before = files.counts()["fallocate"]
-        log.truncate_to(5)
+        log.replica.truncate_to(5)
         fill(log, MiB)
         assert files.counts()["fallocate"] > before
 

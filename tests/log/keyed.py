@@ -87,7 +87,7 @@ class Keyed:
         first = self.log.log_end_offset
         stamp = ProducerStamp(producer_id, 0, -1, True)
         part = Part(first, first, (), self.clock.now_ms(), stamp, marker)
-        self.log.append_control(marker, producer_id=producer_id, producer_epoch=0)
+        self.log.replica.append_control(marker, producer_id=producer_id, producer_epoch=0)
         self.parts.append(part)
         return part
 
@@ -116,7 +116,7 @@ class Keyed:
             else:
                 self.clock.advance(rng.randrange(3_000))
         else:
-            self.log.roll()
+            self.log.maintenance.roll()
 
     def settle(self) -> None:
         """End what is open, so that all of it may be compacted."""
@@ -125,7 +125,7 @@ class Keyed:
 
     def compact(self, **options):
         self.runs.append(self.clock.now_ms())
-        return self.log.compact(**options)
+        return self.log.maintenance.compact(**options)
 
 
 def committed(parts: list[Part]) -> list[Keep]:

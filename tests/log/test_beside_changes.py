@@ -101,8 +101,8 @@ def written(root, *, descriptor_limit: int | None = None, **settings) -> Keyed:
     for _ in range(60):
         history.append(3)
         clock.advance(1_000)
-    log.roll()
-    assert log.segment_count > 6
+    log.maintenance.roll()
+    assert log.maintenance.segment_count > 6
     return history
 
 
@@ -137,7 +137,7 @@ def test_a_reader_with_few_descriptors_waits_while_the_old_files_are_away(tmp_pa
     stopped_at(monkeypatch, stop, "_take_away", after=True, number=number)
     with (
         Log.open(log.path, read_only=True, files=Files(descriptor_limit=FEW)) as beside,
-        running(log.compact, announced, stop),
+        running(log.maintenance.compact, announced, stop),
     ):
         assert newest(beside.scan()) == wanted
         announced.go_on.set()
@@ -161,7 +161,7 @@ def test_a_reader_takes_no_segments_from_between_two_steps_of_an_exchange(tmp_pa
         assert stop.reached.wait(WATCHDOG_S)
         return real(cls, *args, **options)
 
-    with running(log.compact, announced, stop):
+    with running(log.maintenance.compact, announced, stop):
         monkeypatch.setattr(Segments, "open", classmethod(slow_open))
         with Log.open(log.path, read_only=True) as beside:
             assert newest(beside.scan()) == wanted
@@ -176,7 +176,7 @@ def test_a_search_by_time_passes_over_no_segment_that_is_exchanged_meanwhile(tmp
     stopped_at(monkeypatch, announced, "_name_swap", after=False, number=1)
     stopped_at(monkeypatch, stop, "_take_away", after=True, number=1)
     real = Log._segments_now
-    with running(log.compact, announced, stop):
+    with running(log.maintenance.compact, announced, stop):
         old = log._segments_now()
 
         def slowly(self):
@@ -206,11 +206,11 @@ def cut_stopped_at_rename(monkeypatch, stop: Stop) -> None:
 
 def test_a_search_by_time_beside_a_truncation_takes_a_cut_segment_for_no_damage(tmp_path, monkeypatch, stop):
     log = written(tmp_path, descriptor_limit=FEW).log
-    target = log.segments[2]
+    target = log.maintenance.segments[2]
     end = target.base_offset + 3
     assert end < target.next_offset
     cut_stopped_at_rename(monkeypatch, stop)
-    with running(lambda: log.truncate_to(end), stop):
+    with running(lambda: log.replica.truncate_to(end), stop):
         assert log.offset_for_time(2**62) is None
     assert log.log_end_offset == end
     log.close()
@@ -220,21 +220,21 @@ def test_a_copy_of_a_log_that_is_cut_meanwhile_is_asked_for_again(tmp_path):
     log = written(tmp_path / "log").log
     for _ in range(5):
         log.append([(b"k", b"v")])
-    image = log.image()
-    log.truncate_to(log.log_end_offset - 3)
+    image = log.maintenance.capture()
+    log.replica.truncate_to(log.log_end_offset - 3)
     target = Directory(str(tmp_path / "copy"))
     (tmp_path / "copy").mkdir()
     with pytest.raises(ImageMovedError):
-        log.copy_image(image, target)
+        log.maintenance.copy(image, target)
     log.close()
 
 
 @pytest.mark.row("R3")
 def test_a_compaction_takes_a_segment_that_is_cut_meanwhile_for_no_damage(tmp_path, monkeypatch, stop):
     log = written(tmp_path, descriptor_limit=FEW).log
-    end = log.segments[3].base_offset + 3
+    end = log.maintenance.segments[3].base_offset + 3
     cut_stopped_at_rename(monkeypatch, stop)
-    cutting = threading.Thread(target=log.truncate_to, args=(end,))
+    cutting = threading.Thread(target=log.replica.truncate_to, args=(end,))
 
     def throttle(_size: int) -> None:
         """Have the cut begin when the first segment is read, before the one that is cut."""
@@ -243,14 +243,14 @@ def test_a_compaction_takes_a_segment_that_is_cut_meanwhile_for_no_damage(tmp_pa
             assert stop.reached.wait(WATCHDOG_S)
 
     try:
-        done = log.compact(throttle=throttle)
+        done = log.maintenance.compact(throttle=throttle)
     finally:
         stop.go_on.set()
         cutting.join(WATCHDOG_S)
     assert not done.is_complete
-    assert log.cleanable().uncleanable is None
-    log.roll()
-    assert log.compact().is_complete
+    assert log.maintenance.cleanable().uncleanable is None
+    log.maintenance.roll()
+    assert log.maintenance.compact().is_complete
     log.close()
 
 
@@ -258,7 +258,7 @@ def test_a_compaction_takes_a_segment_that_is_cut_meanwhile_for_no_damage(tmp_pa
 def test_an_inspection_beside_an_exchange_names_no_gap(tmp_path, monkeypatch, stop):
     log = written(tmp_path).log
     stopped_at(monkeypatch, stop, "_take_away", after=True)
-    with running(log.compact, stop):
+    with running(log.maintenance.compact, stop):
         assert verify.gaps(Directory(log.path)) == []
         assert list(verify.verify(verify.find(log.path), is_live=True)) == []
     log.close()
@@ -276,7 +276,7 @@ def test_a_reader_beside_a_writer_that_died_in_a_change_reads_on(tmp_path, monke
     with Log.open(log.path, read_only=True) as beside:
         assert kept(beside.scan()) == wanted
         with pytest.raises(OffsetOutOfRangeError):
-            beside.locate(log.log_end_offset + 1)
+            beside.replica.locate(log.log_end_offset + 1)
         assert beside.offset_for_time(2**62) is None
         assert beside.scan().count() == len(wanted)
     log._state.files_changing -= 1

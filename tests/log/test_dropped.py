@@ -15,7 +15,7 @@ from logstore import Log, LogConfig
 from logstore.dropped import release_all
 from logstore.errors import DirectoryLockedError
 from logstore.log.directory.lock import RootLock
-from logstore.log.policies import StandalonePolicy
+from logstore.log.watermark import StandalonePolicy
 from tests.log.logs import open_log, values_of
 
 
@@ -29,7 +29,7 @@ def test_a_log_that_is_dropped_warns_and_gives_its_root_back(tmp_path):
         del log
         release_all()
     with open_log(tmp_path) as log:
-        assert not log.was_clean
+        assert not log.maintenance.was_clean
         assert values_of(log) == [b"kept"]
     other = [sys.executable, "-c", "import logstore, sys; logstore.Log.open(sys.argv[1]).close()", log.path]
     subprocess.run(other, check=True, env={**os.environ, "PYTHONPATH": ":".join(sys.path)})

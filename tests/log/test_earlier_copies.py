@@ -23,7 +23,7 @@ def in_epochs(root: Path, count: int) -> list[bytes]:
     for number in range(count):
         before = root / f"{number}"
         with Log.open(before / "t-0", **SETTINGS) as log:
-            assert log.leader_epoch == number
+            assert log.replica.leader_epoch == number
             for n in range(3):
                 log.append([b"v" * 80 + b"%d" % n], ack="synced")
             crashed_copy(log, root / f"{number + 1}")
@@ -38,7 +38,7 @@ def test_an_earlier_epoch_file_gives_no_epoch_again(tmp_path):
     for earlier in files[:3]:
         (path / leader_epochs.LEADER_EPOCHS).write_bytes(earlier)
         with Log.open(path, **SETTINGS) as log:
-            assert (log.leader_epoch, log.epochs.entries) == (3, whole.entries)
+            assert (log.replica.leader_epoch, log.replica.epochs.entries) == (3, whole.entries)
 
 
 def test_after_a_kill_an_earlier_epoch_file_gives_no_epoch_again(tmp_path):
@@ -50,7 +50,7 @@ def test_after_a_kill_an_earlier_epoch_file_gives_no_epoch_again(tmp_path):
             path = crashed_copy(log, tmp_path / f"killed-{number}") / "t-0"
         (path / leader_epochs.LEADER_EPOCHS).write_bytes(earlier)
         with Log.open(path, **SETTINGS) as log:
-            assert (log.leader_epoch, log.epochs.entries) == (4, whole.entries)
+            assert (log.replica.leader_epoch, log.replica.epochs.entries) == (4, whole.entries)
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -136,7 +136,7 @@ def test_a_roll_of_a_memory_tail_shows_readers_nothing_that_was_not_synced(tmp_p
         log.flush()
         for _ in range(9):
             log.append([b"v" * 80])
-        log.roll()
+        log.maintenance.roll()
         with Log.open(tmp_path / "t-0", read_only=True, **settings) as reader:
             assert (reader.high_watermark, reader.log_end_offset) == (log.high_watermark, 10)
             assert reader.scan().count() == log.scan().count()

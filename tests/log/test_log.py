@@ -170,12 +170,12 @@ def test_records_that_do_not_compress_fit_where_plain_ones_fit(log, codec):
 def test_an_append_of_no_records_writes_nothing(log, kind):
     """A job that found nothing to do was refused."""
     log.append([b"0", b"1"])
-    size = log.size
+    size = log.maintenance.size
     assert log.append(NOTHING[kind]()) == AppendResult(2, 1)
     assert log.append(NOTHING[kind](), ack="synced", codec=Codec.ZSTD) == AppendResult(2, 1)
     assert log.append(NOTHING[kind](), expect=7) == AppendResult(2, 1)
     assert log.append(NOTHING[kind](), producer=ProducerStamp(1, 0, 0)) == AppendResult(2, 1)
-    assert (log.log_end_offset, log.size) == (2, size)
+    assert (log.log_end_offset, log.maintenance.size) == (2, size)
     assert log.append([b"2"], producer=ProducerStamp(1, 0, 0)).first_offset == 2
 
 
@@ -258,16 +258,17 @@ def test_sealed_segments_keep_their_bytes_under_load(tmp_path):
 
 @pytest.mark.row("M3")
 def test_no_public_method_changes_a_record(log):
-    verbs = {name for name in dir(log) if not name.startswith("_") and callable(getattr(log, name))}
+    faces = (log, log.replica, log.maintenance)
+    verbs = {name for face in faces for name in dir(face) if name[0] != "_" and callable(getattr(face, name))}
     writing = verbs - {
         *("open", "close", "read", "record_at", "scan", "locate", "offset_for_time", "wait_for"),
         *("metrics", "end_offset", "cleanable", "reconfigure", "facts", "oldest_segment"),
         *("open_transaction", "producer_epoch"),
-        *("image", "copy_image", "verify_image", "check_joined", "check_keys"),
-        *("flush", "tick", "roll", "advance_high_watermark"),
+        *("capture", "copy", "verify", "check_joined", "check_keys"),
+        *("flush", "tick", "roll", "advance_high_watermark", "log"),
     }
     assert writing == {
-        *("append", "append_batch", "append_control", "append_encoded", "append_run", "adopt", "appender"),
+        *("append", "append_batch", "append_control", "append_encoded", "append_run", "ingest_file", "appender"),
         # Of a record these take all or nothing.
         *("truncate_to", "delete_before", "retain", "compact"),
     }
@@ -348,7 +349,7 @@ def test_an_offset_opens_only_the_segment_that_holds_it(tmp_path):
     with open_log(tmp_path) as log:
         for base, following in zip(bases, [*bases[1:], 2_800], strict=True):
             if base:
-                log.roll()
+                log.maintenance.roll()
             for n in range(base, following, 100):
                 log.append([b"%d" % i for i in range(n, n + 100)])
         assert list(log_files(log)) == bases
@@ -392,13 +393,13 @@ def test_a_flush_comes_after_so_many_milliseconds(tmp_path, clock):
         before = table.call_counts()["fdatasync"]
         log.append([b"x"])
         clock.advance(99)
-        log.tick()
+        log.maintenance.tick()
         assert (table.call_counts()["fdatasync"], log.synced_end) == (before, 0)
         clock.advance(1)
-        log.tick()
+        log.maintenance.tick()
         assert (table.call_counts()["fdatasync"], log.synced_end) == (before + 1, 1)
         clock.advance(1_000)
-        log.tick()
+        log.maintenance.tick()
         assert table.call_counts()["fdatasync"] == before + 1, "nothing was written meanwhile"
         log.append([b"y"])
         # Longer ago than flush.ms: the append itself does it, without anybody who ticks.
@@ -437,13 +438,13 @@ def test_stored_and_read_bytes_are_the_producers_bytes(tmp_path, codec):
     with open_log(tmp_path) as log:
         log.append([b"before"])
         given = one_batch([(b"k%d" % n, b"v" * n) for n in range(200)], codec=codec)
-        result = log.append_batch(given)
+        result = log.replica.append_batch(given)
         assert result[:2] == (1, 200)
         read = log.read(1).data
         stored = log_files(log)[0].read_bytes()[-len(given) :]
     assert read == stored
     assert hashlib.sha256(stored[21:]).digest() == hashlib.sha256(given[21:]).digest()
-    assert stored == at(given, 1, log.leader_epoch)
+    assert stored == at(given, 1, log.replica.leader_epoch)
     assert stored[12:16] == bytes(4)
 
 
@@ -451,8 +452,8 @@ def test_the_batch_of_the_caller_is_left_as_it_is(log):
     given = bytearray(one_batch([b"a"]))
     before = bytes(given)
     log.append([b"x"])
-    log.append_batch(given)
-    log.append_batch(memoryview(given))
+    log.replica.append_batch(given)
+    log.replica.append_batch(memoryview(given))
     assert given == before
     assert values_of(log) == [b"x", b"a", b"a"]
 
@@ -503,7 +504,7 @@ def test_a_segment_rolls_by_time_after_a_reopen_too(tmp_path, clock, index_inter
 def test_the_age_of_a_segment_that_was_cut_to_nothing_begins_anew(tmp_path, clock):
     with open_log(tmp_path, clock=clock, segment_ms=1_000) as log:
         log.append([b"a"])
-        log.truncate_to(0)
+        log.replica.truncate_to(0)
         clock.advance(5_000)
         log.append([b"b"])
         log.append([b"c"])
@@ -539,10 +540,10 @@ def test_a_segment_rolls_when_its_index_is_full(tmp_path):
 def test_offsets_too_far_for_a_segment_begin_another(tmp_path):
     limit = 2**31 - 1
     with open_log(tmp_path) as log:
-        log.append_batch(at(one_batch([b"a"]), 0), origin=Origin.REPLICATION)
-        log.append_batch(at(one_batch([b"b"]), limit), origin=Origin.REPLICATION)
+        log.replica.append_batch(at(one_batch([b"a"]), 0), origin=Origin.REPLICATION)
+        log.replica.append_batch(at(one_batch([b"b"]), limit), origin=Origin.REPLICATION)
         assert bases(log) == [0]
-        log.append_batch(at(one_batch([b"c"]), limit + 1), origin=Origin.REPLICATION)
+        log.replica.append_batch(at(one_batch([b"c"]), limit + 1), origin=Origin.REPLICATION)
         assert bases(log) == [0, limit + 1]
         assert [record.offset for record in log] == [0, limit, limit + 1]
         assert next(iter(log.read(5))).value == b"b"
@@ -555,9 +556,9 @@ def test_a_gap_wider_than_a_segment_is_kept_through_a_crash(tmp_path, before):
     far = 10 * 2**31
     with open_log(tmp_path / "log") as log:
         for n in range(before):
-            log.append_batch(at(one_batch([b"%d" % n]), n), origin=Origin.REPLICATION)
-        log.append_batch(at(one_batch([b"far"]), far), origin=Origin.REPLICATION)
-        log.append_batch(at(one_batch([b"next"]), far + 1), origin=Origin.REPLICATION)
+            log.replica.append_batch(at(one_batch([b"%d" % n]), n), origin=Origin.REPLICATION)
+        log.replica.append_batch(at(one_batch([b"far"]), far), origin=Origin.REPLICATION)
+        log.replica.append_batch(at(one_batch([b"next"]), far + 1), origin=Origin.REPLICATION)
         expected = [*range(before), far, far + 1]
         assert [record.offset for record in log] == expected
         copy = crashed_copy(log, tmp_path / "copy")
@@ -654,7 +655,7 @@ def test_with_log_append_time_the_log_gives_the_timestamps(tmp_path, clock):
     with open_log(tmp_path, clock=clock, message_timestamp_type="LogAppendTime") as log:
         assert log.append([(None, b"a", 5)], timestamp=9).timestamp_ms == NOW_MS
         clock.advance(50)
-        assert log.append_batch(one_batch([b"b"], timestamp_ms=7)).timestamp_ms == NOW_MS + 50
+        assert log.replica.append_batch(one_batch([b"b"], timestamp_ms=7)).timestamp_ms == NOW_MS + 50
         records = list(log)
         assert [record.timestamp_ms for record in records] == [NOW_MS, NOW_MS + 50]
         assert {record.timestamp_type for record in records} == {TimestampType.LOG_APPEND_TIME}
@@ -679,7 +680,7 @@ def test_a_wall_clock_that_goes_back_loses_nothing(tmp_path, clock):
         for wanted in (0, NOW_MS, NOW_MS + 1, NOW_MS + 20):
             assert log.offset_for_time(wanted) == next((t, n) for n, t in enumerate(stamps) if t >= wanted)
         clock.advance(10)
-        log.tick()
+        log.maintenance.tick()
         assert log.synced_end == 5
     clock.set_now_ms(1_000)
     with open_log(tmp_path, **settings) as log:
@@ -695,7 +696,7 @@ def test_a_month_old_offset_is_readable_when_nothing_expires(tmp_path, clock):
             clock.advance(86_400_000)
         clock.advance(30 * 86_400_000)
         log.append([b"today"])
-        log.tick()
+        log.maintenance.tick()
         assert values_of(log, start=0, end=1) == [b"day 0"]
         found = log.offset_for_time(NOW_MS + 86_400_000)
         assert next(iter(log.read(found.offset))).value == b"day 1"
@@ -710,13 +711,13 @@ def test_a_month_old_offset_is_readable_when_nothing_expires(tmp_path, clock):
 def test_a_batch_over_the_limit_is_refused_and_one_at_the_limit_is_not(tmp_path):
     batch = one_batch([b"x" * 500])
     with open_log(tmp_path, max_message_bytes=len(batch)) as log:
-        log.append_batch(batch)
+        log.replica.append_batch(batch)
         with pytest.raises(RecordTooLargeError, match=r"max\.message\.bytes"):
-            log.append_batch(one_batch([b"x" * 501]))
+            log.replica.append_batch(one_batch([b"x" * 501]))
         with pytest.raises(RecordTooLargeError):
             log.append([b"x" * 501])
         # The leader has let it in, so a follower must take it.
-        log.append_batch(at(one_batch([b"x" * 501]), 1), origin=Origin.REPLICATION)
+        log.replica.append_batch(at(one_batch([b"x" * 501]), 1), origin=Origin.REPLICATION)
         assert log.log_end_offset == 2
 
 
@@ -726,12 +727,12 @@ def test_timestamps_outside_the_bounds_are_refused(tmp_path, clock):
     with open_log(tmp_path, clock=clock, **settings) as log:
         for good in (NOW_MS - 1_000, NOW_MS, NOW_MS + 500):
             log.append([(None, b"x", good)])
-            log.append_batch(one_batch([b"x"], timestamp_ms=good))
+            log.replica.append_batch(one_batch([b"x"], timestamp_ms=good))
         for bad in (NOW_MS - 1_001, NOW_MS + 501):
             with pytest.raises(InvalidTimestampError, match=r"message\.timestamp\.(before|after)\.max\.ms"):
                 log.append([b"fine", (None, b"x", bad)])
             with pytest.raises(InvalidTimestampError):
-                log.append_batch(one_batch([b"x"], timestamp_ms=bad))
+                log.replica.append_batch(one_batch([b"x"], timestamp_ms=bad))
         assert log.log_end_offset == 6
 
 
@@ -740,7 +741,7 @@ def test_timestamps_outside_the_bounds_are_refused(tmp_path, clock):
 def test_the_codec_of_the_log_wins_over_the_producers(tmp_path, codec):
     with open_log(tmp_path, compression_type=codec.name.lower()) as log:
         log.append([b"same same same"] * 50, codec=Codec.GZIP)
-        log.append_batch(one_batch([b"same same same"] * 50, codec=Codec.LZ4))
+        log.replica.append_batch(one_batch([b"same same same"] * 50, codec=Codec.LZ4))
         with log.appender(codec=Codec.ZSTD) as appender:
             for _ in range(50):
                 appender.append(b"same same same")
@@ -765,7 +766,7 @@ def test_a_compacted_log_wants_keys(tmp_path):
         with pytest.raises(InvalidRecordError, match="key"):
             log.append([(b"k", b"v"), b"keyless"])
         with pytest.raises(InvalidRecordError, match="key"):
-            log.append_batch(one_batch([b"keyless"]))
+            log.replica.append_batch(one_batch([b"keyless"]))
         log.append([(b"k", b"v")])
         assert log.log_end_offset == 1
 
@@ -801,8 +802,8 @@ def test_truncation_takes_whole_batches_from_the_end(tmp_path):
     with open_log(tmp_path, segment_bytes=500) as log:
         for n in range(30):
             log.append([b"%d" % (3 * n + i) for i in range(3)])
-        assert log.truncate_to(1_000) == 90
-        assert log.truncate_to(61) == 60
+        assert log.replica.truncate_to(1_000) == 90
+        assert log.replica.truncate_to(61) == 60
         assert (log.log_end_offset, log.high_watermark) == (60, 60)
         assert values_of(log) == [b"%d" % n for n in range(60)]
         assert max(bases(log)) <= 60
@@ -811,7 +812,7 @@ def test_truncation_takes_whole_batches_from_the_end(tmp_path):
             log.read(62)
     with open_log(tmp_path, segment_bytes=500) as log:
         assert values_of(log) == [*(b"%d" % n for n in range(60)), b"new"]
-        assert log.truncate_to(0) == 0
+        assert log.replica.truncate_to(0) == 0
         assert log.append([b"again"]).first_offset == 0
 
 
@@ -820,7 +821,7 @@ def test_truncation_below_the_log_start_is_refused(log):
     log.append([b"b"] * 3)
     log.delete_before(3)
     with pytest.raises(OffsetOutOfRangeError):
-        log.truncate_to(2)
+        log.replica.truncate_to(2)
     assert log.log_end_offset == 6
 
 
@@ -832,7 +833,7 @@ def test_truncation_inside_the_batch_of_the_log_start_leaves_an_empty_log_there(
         log.append([b"%d" % n for n in range(10)])
         start = before + 5
         log.delete_before(start)
-        assert log.truncate_to(start + 2) == start
+        assert log.replica.truncate_to(start + 2) == start
         assert (log.log_start_offset, log.log_end_offset, list(log)) == (start, start, [])
         emptied = crashed_copy(log, tmp_path / "emptied")
         assert log.append([b"new"]).first_offset == start
@@ -874,7 +875,7 @@ def test_readers_inside_a_deleted_segment_finish(tmp_path):
         held = log.read(0, max_bytes=1_500)
         records = iter(held)
         first = next(records)
-        piece = log.locate(0, max_bytes=1_500)
+        piece = log.replica.locate(0, max_bytes=1_500)
         wanted = piece.read()
         scan = iter(log.scan(max_bytes=500))
         assert next(scan).offset == 0
@@ -956,7 +957,7 @@ def test_a_memory_tail_is_spread_over_segments(tmp_path):
     with open_log(tmp_path, tail="memory", segment_bytes=1_000) as log:
         log.append([b"%04d" % n for n in range(1_000)])
         with pytest.raises(RecordTooLargeError):
-            log.append_batch(one_batch([b"x" * 1_000]))
+            log.replica.append_batch(one_batch([b"x" * 1_000]))
         log.flush()
         assert values_of(log) == [b"%04d" % n for n in range(1_000)]
         assert max(path.stat().st_size for path in log_files(log).values()) <= 1_000
@@ -983,9 +984,9 @@ def test_a_truncation_shows_no_committed_reader_what_a_marker_that_is_not_on_dis
     with open_log(tmp_path, visible_after="flush") as log:
         log.append([b"undecided"], producer=ProducerStamp(7, 0, 0, transactional=True))
         log.flush()
-        log.append_control(Marker.COMMIT, producer_id=7, producer_epoch=0)
+        log.replica.append_control(Marker.COMMIT, producer_id=7, producer_epoch=0)
         log.append([b"cut off"])
-        assert log.truncate_to(2) == 2
+        assert log.replica.truncate_to(2) == 2
         assert (log.high_watermark, log.last_stable_offset) == (1, 0)
         log.flush()
         assert (log.high_watermark, log.last_stable_offset) == (2, 2)
@@ -1041,7 +1042,7 @@ def test_a_reader_that_waits_at_the_end_is_told_when_the_log_is_cut_below_it(tmp
         waiter.start()
         while not (beside or log._state.high_watermark._waiters):
             time.sleep(0)
-        log.truncate_to(2)
+        log.replica.truncate_to(2)
         waiter.join()
         assert isinstance(answers[0], OffsetOutOfRangeError)
         assert reader.read(2, timeout_s=0.001).count() == 0
@@ -1050,7 +1051,7 @@ def test_a_reader_that_waits_at_the_end_is_told_when_the_log_is_cut_below_it(tmp
 
 @pytest.mark.row("C17")
 def test_only_an_owner_shows_more(tmp_path):
-    from logstore.log.policies import HighWatermarkPolicy
+    from logstore.log.watermark import HighWatermarkPolicy
 
     class Careful(HighWatermarkPolicy):
         def high_watermark(self, log_end_offset, synced_end, current):
@@ -1059,11 +1060,11 @@ def test_only_an_owner_shows_more(tmp_path):
     with open_log(tmp_path, owner=Careful()) as log:
         log.append([b"a", b"b", b"c"])
         assert (log.high_watermark, list(log)) == (0, [])
-        log.advance_high_watermark(2)
-        log.advance_high_watermark(1)
+        log.replica.advance_high_watermark(2)
+        log.replica.advance_high_watermark(1)
         assert values_of(log) == [b"a", b"b"]
         with pytest.raises(OffsetOutOfRangeError):
-            log.advance_high_watermark(4)
+            log.replica.advance_high_watermark(4)
         with pytest.raises(OffsetOutOfRangeError):
             log.delete_before(3)
 
@@ -1249,7 +1250,7 @@ def test_duplicates_among_the_last_five_batches_are_dropped(tmp_path, leave):
     log = open_log(tmp_path / "log")
     first = [log.append([b"%d" % n, b"+"], producer=idempotent(2 * n)) for n in range(8)]
     if "roll" in leave:
-        log.roll()
+        log.maintenance.roll()
     if "close" in leave:
         log.close()
         log = open_log(tmp_path / "log")
@@ -1263,7 +1264,7 @@ def test_duplicates_among_the_last_five_batches_are_dropped(tmp_path, leave):
             assert again == first[n]._replace(duplicate=True)
         assert log.log_end_offset == 16
         batch = one_batch([b"7", b"+"], producer_id=7, producer_epoch=0, base_sequence=14)
-        assert log.append_batch(batch).duplicate
+        assert log.replica.append_batch(batch).duplicate
         assert log.metrics().counters["duplicates"] == 6
         with pytest.raises(OutOfOrderSequenceError):
             log.append([b"x"], producer=idempotent(18))
@@ -1302,7 +1303,7 @@ def test_truncation_takes_back_what_producers_have_written(tmp_path):
     with open_log(tmp_path, segment_bytes=200) as log:
         for n in range(6):
             log.append([b"%d" % n * 50], producer=idempotent(n))
-        log.truncate_to(3)
+        log.replica.truncate_to(3)
         assert log.append([b"3" * 50], producer=idempotent(3)).duplicate is False
         assert log.append([b"2" * 50], producer=idempotent(2)).duplicate
         with pytest.raises(OutOfOrderSequenceError):
@@ -1324,9 +1325,9 @@ def write_transactions(log):
         put(1, b"one")
         log.append([b"plain" * 20])
         put(2, b"two")
-        log.append_control(Marker.COMMIT if n % 2 else Marker.ABORT, producer_id=1, producer_epoch=0)
+        log.replica.append_control(Marker.COMMIT if n % 2 else Marker.ABORT, producer_id=1, producer_epoch=0)
         put(2, b"two")
-        log.append_control(Marker.ABORT if n % 2 else Marker.COMMIT, producer_id=2, producer_epoch=0)
+        log.replica.append_control(Marker.ABORT if n % 2 else Marker.COMMIT, producer_id=2, producer_epoch=0)
     first_open = log.log_end_offset
     put(3, b"three")
     log.append([b"plain" * 20])
@@ -1367,7 +1368,7 @@ def test_committed_readers_see_decided_transactions_only(tmp_path, tail, segment
     for start in range(first_open + 1):
         part = [(r.offset, r.value) for r in beside.scan(start, isolation="read_committed", max_bytes=300)]
         assert part == [(offset, value) for offset, value in whole if offset >= start]
-    log.append_control(Marker.COMMIT, producer_id=3, producer_epoch=0)
+    log.replica.append_control(Marker.COMMIT, producer_id=3, producer_epoch=0)
     log.flush()
     assert beside.last_stable_offset == log.log_end_offset
     assert committed_values(beside, first_open) == [b"three", b"plain"]
@@ -1381,7 +1382,7 @@ def test_an_aborted_transaction_is_known_though_the_snapshots_are_gone(tmp_path)
         log.append([b"open" * 50], producer=ProducerStamp(1, 0, 0, True))
         log.append([b"x" * 200])
         log.append([b"x" * 200])
-        log.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
+        log.replica.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
         copy = crashed_copy(log, tmp_path / "copy")
     gone = [*copy.glob("t-0/*.snapshot"), *copy.glob("t-0/*.txnindex"), *copy.glob("t-0/logstore.producers")]
     assert gone
@@ -1396,8 +1397,8 @@ def test_the_aborted_index_of_a_sealed_segment_is_synced(tmp_path):
         table = Files()
         with open_log(root, files=table) as log:
             log.append([b"a"], producer=ProducerStamp(1, 0, 0, True))
-            log.append_control(marker, producer_id=1, producer_epoch=0)
-            log.roll()
+            log.replica.append_control(marker, producer_id=1, producer_epoch=0)
+            log.maintenance.roll()
             log.append([b"b"])
             log.flush()
             return table.call_counts()["fdatasync"]
@@ -1411,15 +1412,15 @@ def test_the_aborted_index_of_a_sealed_segment_is_synced(tmp_path):
 
 def test_the_leader_epoch_rises_at_each_unclean_open(tmp_path):
     log = open_log(tmp_path / "0")
-    assert log.leader_epoch == 0
+    assert log.replica.leader_epoch == 0
     log.append([b"a"])
     copy = crashed_copy(log, tmp_path / "1")
     log.close()
     with open_log(tmp_path / "0") as clean:
-        assert (clean.leader_epoch, clean.was_clean) == (0, True)
+        assert (clean.replica.leader_epoch, clean.maintenance.was_clean) == (0, True)
     for epoch in (1, 2, 3):
         log = open_log(copy)
-        assert (log.leader_epoch, log.was_clean) == (epoch, False)
+        assert (log.replica.leader_epoch, log.maintenance.was_clean) == (epoch, False)
         log.append([b"b"])
         copy = crashed_copy(log, tmp_path / str(epoch + 1))
         epochs = [batch.leader_epoch for batch in log.read(0).batches()]
@@ -1430,12 +1431,12 @@ def test_the_leader_epoch_rises_at_each_unclean_open(tmp_path):
 def test_replicated_batches_keep_their_offsets_and_epochs(tmp_path):
     with open_log(tmp_path) as log:
         given = at(one_batch([b"a", b"b"]), 5, leader_epoch=3)
-        assert log.append_batch(given, origin=Origin.REPLICATION)[:2] == (5, 6)
+        assert log.replica.append_batch(given, origin=Origin.REPLICATION)[:2] == (5, 6)
         assert log.read(0).data == given
         with pytest.raises(UnexpectedOffsetError):
-            log.append_batch(at(one_batch([b"x"]), 6, leader_epoch=3), origin=Origin.REPLICATION)
+            log.replica.append_batch(at(one_batch([b"x"]), 6, leader_epoch=3), origin=Origin.REPLICATION)
         with pytest.raises(FencedLeaderEpochError):
-            log.append_batch(at(one_batch([b"x"]), 7, leader_epoch=2), origin=Origin.REPLICATION)
+            log.replica.append_batch(at(one_batch([b"x"]), 7, leader_epoch=2), origin=Origin.REPLICATION)
         assert log.log_end_offset == 7
         assert [record.offset for record in log.scan(0)] == [5, 6]
 
@@ -1467,7 +1468,7 @@ def test_a_close_ends_though_another_thread_appends_all_the_while(tmp_path, monk
     log.close()
     assert flushed == [1]
     with open_log(tmp_path) as log:
-        assert log.was_clean
+        assert log.maintenance.was_clean
         assert values_of(log) == [b"v", b"meanwhile"]
 
 
@@ -1478,16 +1479,16 @@ def test_a_closed_log_may_be_closed_again_and_does_nothing_else(tmp_path):
     log.close()
     for use in (
         lambda: log.append([b"x"]),
-        lambda: log.append_batch(one_batch([b"x"])),
+        lambda: log.replica.append_batch(one_batch([b"x"])),
         lambda: log.read(0),
         lambda: log.scan(),
         log.flush,
-        log.roll,
+        log.maintenance.roll,
         log.appender,
-        lambda: log.truncate_to(0),
+        lambda: log.replica.truncate_to(0),
         lambda: log.delete_before(0),
         lambda: log.offset_for_time(0),
-        lambda: log.locate(0),
+        lambda: log.replica.locate(0),
         lambda: log.wait_for(0),
     ):
         with pytest.raises(LogClosedError, match="open it again"):
@@ -1506,7 +1507,7 @@ def test_a_reader_follows_its_writer(tmp_path):
         log.delete_before(10)
         assert reader.log_start_offset == 10
         assert [record.offset for record in reader] == list(range(10, 30))
-        log.truncate_to(20)
+        log.replica.truncate_to(20)
         assert [record.offset for record in reader] == list(range(10, 20))
         log.append([b"other" * 20])
         assert values_of(reader, start=20) == [b"other" * 20]
@@ -1514,7 +1515,7 @@ def test_a_reader_follows_its_writer(tmp_path):
         for change in (
             lambda: reader.append([b"x"]),
             reader.flush,
-            lambda: reader.truncate_to(0),
+            lambda: reader.replica.truncate_to(0),
             reader.appender,
         ):
             with pytest.raises(ReadOnlyError, match="read_only"):
@@ -1535,7 +1536,7 @@ def test_a_reader_of_a_truncation_under_way_sees_no_old_records(tmp_path, monkey
             drop(self, doomed)
 
         monkeypatch.setattr(type(segments), "drop", look_and_drop)
-        log.truncate_to(3)
+        log.replica.truncate_to(3)
         monkeypatch.undo()
         for n in range(3, 12):
             log.append([b"new %02d" % n * 20])
@@ -1563,7 +1564,7 @@ def test_many_descriptors_are_not_needed(tmp_path):
             if n % 7 == 0:
                 assert [record.offset for record in log] == list(range(n + 1))
         log.flush()
-        log.truncate_to(40)
+        log.replica.truncate_to(40)
         log.delete_before(20)
         assert [record.offset for record in log] == list(range(20, 40))
     with open_log(tmp_path, segment_bytes=300, files=table) as log:

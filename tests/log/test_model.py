@@ -161,7 +161,7 @@ class LogMachine(RuleBasedStateMachine):
         batch = encode(as_tuples(records), codec=int(codec))
         if len(batch) > min(self.settings["segment_bytes"], self.settings["max_message_bytes"]):
             return
-        assert self.log.append_batch(batch).first_offset == self.model.end
+        assert self.log.replica.append_batch(batch).first_offset == self.model.end
         self.model.append(records)
         self.grew()
 
@@ -224,7 +224,7 @@ class LogMachine(RuleBasedStateMachine):
         if producer_id not in self.model.open_transactions():
             return
         epoch = self.model.epoch_of(producer_id)
-        result = self.log.append_control(marker, producer_id=producer_id, producer_epoch=epoch)
+        result = self.log.replica.append_control(marker, producer_id=producer_id, producer_epoch=epoch)
         written = self.model.append_marker(producer_id, epoch, marker.name.lower())
         assert result[:2] == (written.base_offset, written.base_offset)
         self.grew()
@@ -234,9 +234,9 @@ class LogMachine(RuleBasedStateMachine):
         batch = encode(as_tuples(records))
         if len(batch) > min(self.settings["segment_bytes"], self.settings["max_message_bytes"]):
             return
-        base, epoch = self.model.end, self.log.leader_epoch
+        base, epoch = self.model.end, self.log.replica.leader_epoch
         batch = base.to_bytes(8, "big") + batch[8:12] + epoch.to_bytes(4, "big") + batch[16:]
-        assert self.log.append_batch(batch, origin=Origin.REPLICATION).first_offset == base
+        assert self.log.replica.append_batch(batch, origin=Origin.REPLICATION).first_offset == base
         self.model.append(records)
         self.grew()
 
@@ -250,7 +250,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def roll(self):
-        self.log.roll()
+        self.log.maintenance.roll()
         self.written = self.model.end
         self.show()
 
@@ -259,10 +259,10 @@ class LogMachine(RuleBasedStateMachine):
     def truncate(self, data):
         offset = data.draw(st.integers(self.model.start, self.model.end), "truncate to")
         if offset == self.model.end:
-            assert self.log.truncate_to(offset) == offset
+            assert self.log.replica.truncate_to(offset) == offset
             return
         end = self.model.truncate_to(offset)
-        assert self.log.truncate_to(offset) == end
+        assert self.log.replica.truncate_to(offset) == end
         self.synced = min(self.synced, end)
         self.written = end
         self.show()
@@ -280,7 +280,7 @@ class LogMachine(RuleBasedStateMachine):
     def reopen(self):
         self.log.close()
         self.open()
-        assert self.log.was_clean
+        assert self.log.maintenance.was_clean
         self.synced = self.written = self.model.end
         self.show()
         self.reader.refresh()

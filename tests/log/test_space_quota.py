@@ -43,18 +43,18 @@ def test_it_is_asked_once_for_many_appends():
         for _ in range(50):
             log.append([b"x" * 50])
         assert len(quota.asked) == 1
-        assert 0 < log.reserved_bytes < 10_000 - 50 * 100
+        assert 0 < log.maintenance.reserved_bytes < 10_000 - 50 * 100
 
 
 def test_without_room_nothing_is_written_and_the_next_append_asks_again():
     quota = Counted(300, 1)
     with open_log(quota) as log:
         log.append([b"x" * 100])
-        end, size = log.log_end_offset, log.size
+        end, size = log.log_end_offset, log.maintenance.size
         for _ in range(3):
             with pytest.raises(DiskBudgetError):
                 log.append([b"x" * 200])
-        assert (log.log_end_offset, log.size) == (end, size)
+        assert (log.log_end_offset, log.maintenance.size) == (end, size)
         assert len(quota.made) == 3
         assert log.metrics().counters["disk_full"] == 3
         quota.times = 1
@@ -96,7 +96,7 @@ def test_ready_batches_are_retried_too():
         batch = source.read(0).data
     with open_log(quota) as log:
         for number in range(5):
-            assert log.append_batch(batch).first_offset == number
+            assert log.replica.append_batch(batch).first_offset == number
 
 
 def test_the_open_gate_makes_no_room():

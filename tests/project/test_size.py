@@ -47,16 +47,16 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]
 def test_a_vast_log_is_large_whole_and_takes_little_room(logs: tuple[Path, Path]) -> None:
     one, hundred = logs
     with Log.open(hundred, retention_ms=-1) as log:
-        assert log.was_clean
+        assert log.maintenance.was_clean
         assert len(list(hundred.glob("*.log"))) == 101
         assert log.metrics().size == 100 * vast.GIB
         assert log.metrics().recovered_bytes == 0
         assert vast.allocated_bytes(hundred) < vast.GIB
-        found = log.locate(log.log_end_offset // 2)
+        found = log.replica.locate(log.log_end_offset // 2)
         assert found is not None
         assert found.base_offset <= log.log_end_offset // 2 < found.next_offset
     with Log.open(one, retention_ms=-1) as log:
-        assert log.was_clean
+        assert log.maintenance.was_clean
         assert log.metrics().size == vast.GIB
 
 
@@ -82,7 +82,7 @@ def cost(partition: Path) -> dict[str, Any]:
         after = files.counts()
         assert kept.pop() == 1_000
         # So that the next run finds the same log, with the same room in its active segment.
-        log.truncate_to(kept[0].first_offset - 3 * len(VALUES))
+        log.replica.truncate_to(kept[0].first_offset - 3 * len(VALUES))
     return {"calls": {op: after[op] - calls[op] for op in after}, "objects": made, "peak": peak}
 
 
@@ -149,7 +149,7 @@ LOOK_EVERYWHERE = """
         places = 100 * int(sys.argv[2])
         for place in range(places):
             offset = end * place // places
-            with_offset = log.locate(offset)
+            with_offset = log.replica.locate(offset)
             assert with_offset.base_offset <= offset < with_offset.next_offset
         print(json.dumps(resident_bytes()))
 """

@@ -139,7 +139,7 @@ def test_committed_records_only_unless_all_are_asked_for(spark: Any, tmp_path: P
         log = store.create_topic("events")[0]
         assert isinstance(log, logstore.Log)
         log.append([b"aborted"] * 3, producer=logstore.log.ProducerStamp(7, 0, 0, transactional=True))
-        log.append_control(logstore.log.Marker.ABORT, producer_id=7, producer_epoch=0)
+        log.replica.append_control(logstore.log.Marker.ABORT, producer_id=7, producer_epoch=0)
         log.append([b"plain"])
     assert read(spark, tmp_path / "store").count() == 1
     assert read(spark, tmp_path / "store", **{"kafka.isolation.level": "read_uncommitted"}).count() == 4

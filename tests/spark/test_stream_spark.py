@@ -118,7 +118,7 @@ def test_where_a_stream_ends_is_no_option(spark: Any, store: Store, checkpoint: 
 def test_bytes_limit_a_batch(spark: Any, store: Store, checkpoint: Path) -> None:
     for _ in range(10):
         append(store, 10)
-    size = store["flights"].partitions[0].size
+    size = store["flights"].partitions[0].maintenance.size
     found = run(spark, store, checkpoint, startingOffsets="earliest", maxBytesPerTrigger=str(size))
     assert [progress["numInputRows"] for progress in found] == [100, 100]
 

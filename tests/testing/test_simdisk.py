@@ -152,7 +152,7 @@ def test_sendfile_reaches_a_real_socket():
         sent = bytearray()
         reader = threading.Thread(target=lambda: sent.extend(iter_all(theirs)))
         reader.start()
-        piece = log.locate(0)
+        piece = log.replica.locate(0)
         assert piece.send_to(ours.fileno()) == piece.size
         ours.close()
         reader.join()

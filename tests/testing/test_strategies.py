@@ -35,7 +35,7 @@ def test_batches_are_whole(data: bytes) -> None:
     records = list(Batches(data))
     assert len(records) == view.record_count
     with Log.open("/data/t-0", files=SimDisk()) as log:
-        assert log.append_batch(data).last_offset == len(records) - 1
+        assert log.replica.append_batch(data).last_offset == len(records) - 1
 
 
 @given(strategies.log_settings(workable=False))

@@ -20,7 +20,7 @@ UNKNOWN_EPOCH = -1
 
 def epoch_before(log: Readable, offset: int) -> int:
     """Return the leader epoch of the record before an offset, or -1 if it has none."""
-    epoch = log.epochs.epoch_at(offset - 1) if offset > 0 else None
+    epoch = log.replica.epochs.epoch_at(offset - 1) if offset > 0 else None
     return UNKNOWN_EPOCH if epoch is None else epoch
 
 
@@ -28,7 +28,7 @@ def not_behind_its_epoch(log: Readable, offset: int, epoch: int) -> int:
     """Return the stored offset, or the end of its epoch if lower: later records have replaced those read."""
     if epoch < 0:
         return offset
-    known, end = log.epochs.end_offset_for(epoch, log.log_end_offset)
+    known, end = log.replica.epochs.end_offset_for(epoch, log.log_end_offset)
     if known < 0 or end >= offset:
         return offset
     _logger.warning(

@@ -2,8 +2,8 @@
 
 from logstore.batch._batch import Batches, BatchView
 from logstore.log.log import Log, ProducerStamp
-from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.live_reader import LogReader
+from logstore.log.watermark import HighWatermarkPolicy, StandalonePolicy
 from logstore.records import AbortedTransaction, Marker, Origin
 
 __all__ = [

@@ -1,8 +1,9 @@
-"""One partition's log for its one writer: open, close, roll, truncate, delete, maintain.
+"""One partition's log for its one writer: open, close, append, read.
 
-`reader` is responsible for reading, `writable` for appending. Owns the lock, the active segment and the order
-of updates: bytes, then indexes, then producer state, then the log end offset, then the high watermark, then
-the published end. One process writes a log; its methods may be called from any thread.
+`read.reader` is responsible for reading, `append` for appending, `replica` and `maintenance` for the calls that
+are not a user's. Owns the lock, the active segment and the order of updates: bytes, then indexes, then producer
+state, then the log end offset, then the high watermark, then the published end. One process writes a log; its
+methods may be called from any thread.
 `docs/durability.md` argues what survives which crash.
 
 Invariants, under the lock: log start <= last stable offset <= high watermark <= log end offset;
@@ -17,58 +18,46 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from logstore._segment import Segment
+from logstore.batch._encode import Encoder
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig, Setting
 from logstore.config.schema import naming_arguments
 from logstore.dropped import hand_over, wait_until
-from logstore.errors import (
-    LogstoreError,
-    OffsetOutOfRangeError,
-)
+from logstore.errors import LogstoreError
 from logstore.io._files import LIBC, Files, fork_generation
-from logstore.io._interrupts import held, locked, made, shielded
-from logstore.log.append.append import ProducerStamp
-from logstore.log.cleanup import retention, truncation
-from logstore.log.cleanup.retention import OldestSegment, Retained
-from logstore.log.compaction import compaction, plan
-from logstore.log.compaction.compaction import Compacted, Throttle
-from logstore.log.compaction.plan import Cleanable
+from logstore.io._interrupts import held, made, shielded
+from logstore.log.append.append import LogWriter, ProducerStamp, produced_by
+from logstore.log.append.appender import Appender
+from logstore.log.cleanup import truncation
 from logstore.log.directory.files import Directory, parse_partition
 from logstore.log.directory.lock import check_place
 from logstore.log.formats.checkpoints import LogKind
 from logstore.log.formats.leader_epochs import Epochs
-from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
-from logstore.log.read.live_reader import LogReader
-from logstore.log.read.reader import REST_S
+from logstore.log.maintenance import LogMaintenance, Settings
+from logstore.log.moments import Time
+from logstore.log.read.live_reader import LogElsewhere, LogReader
+from logstore.log.read.reader import REST_S, Readable
 from logstore.log.read.segment_holds import Hold
+from logstore.log.replica import LogReplica
 from logstore.log.root import PartitionFacts, Root
 from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
 from logstore.log.state import State
-from logstore.log.timer import TICKER
-from logstore.log.tools import checkpoint_copy
-from logstore.log.tools.checkpoint_copy import Copied, Image
-from logstore.log.watermark import Watermark
-from logstore.log.writable import Writable
-from logstore.metrics import LogMetrics, Taken
-from logstore.records import (
-    AbortedTransaction,
-    Isolation,
-)
+from logstore.log.watermark import HighWatermarkPolicy, StandalonePolicy, Watermark
+from logstore.metrics import LogMetrics
+from logstore.records import AbortedTransaction, Ack, AppendResult, Codec, Isolation
 
 if TYPE_CHECKING:
     import random
 
-INT64_MAX = 2**63 - 1
+    from logstore.batch.record_types import Records
 
 Path = str | os.PathLike[str]
-Settings = LogConfig | Mapping[str, Setting] | None
 
 
-class Log(Writable):
+class Log(Readable):
     """One partition's log, opened for writing.
 
     >>> with Log.open(tmp / "flights-0") as log:
@@ -160,8 +149,16 @@ class Log(Writable):
         except BaseException:
             root.release(name, None)
             raise
-        super().__init__(state, config, clock)
-        self._keyed_below = (0, 0)  # of a generation: records below this offset have keys
+        self.name = name
+        self.path = directory.path
+        self.config = config
+        self._clock = clock
+        self._state = state
+        self._lock = state.lock
+        self._writer = LogWriter(state)
+        self._flusher = self._writer.flusher
+        self._appenders: set[int] = set()  #: the ids of those that are not closed
+        self._dropped_appenders: set[Appender] = set()  #: the dropped ones among them; finalizers add to it
         if state.synced.value < state.end.value and (config.tail == "memory" or config.visible_after == "flush"):
             # Without this flush, records synced above the recovery point would stay invisible.
             try:
@@ -171,7 +168,7 @@ class Log(Writable):
                 raise
         if config.compacts and not state.is_keyed and not drop_keyless and self._holds_records():
             try:
-                self.check_keys()
+                self.maintenance.check_keys()
             except BaseException:
                 self.close()
                 raise
@@ -199,8 +196,7 @@ class Log(Writable):
             # The parent owns the files and the lock: releasing them here would unlock the parent's log.
             state.closed = True
             return
-        if self._ticking:
-            TICKER.remove(self)
+        self._writer.stop_ticking()
         for appender in list(self._dropped_appenders):
             with contextlib.suppress(LogstoreError):  # reported by `_release_dropped` of the appender
                 appender.close()
@@ -271,7 +267,123 @@ class Log(Writable):
         state = "closed" if self._state.closed else f"{self._state.log_start}..{self._state.end.value - 1}"
         return f"<Log {self.name} {state} {self.path!r}>"
 
-    # -- offsets, epochs, metrics ----------------------------------------------------------------
+    # -- faces -----------------------------------------------------------------------------------
+
+    @property
+    def replica(self) -> LogReplica:
+        """The calls of brokers, replicas and transaction coordinators."""
+        return LogReplica(self, self._writer)
+
+    @property
+    def maintenance(self) -> LogMaintenance:
+        """The calls of maintenance: rolling, retention, compaction, checkpoints, settings."""
+        return LogMaintenance(self, self._writer)
+
+    # -- appending, flushing, deleting -----------------------------------------------------------
+
+    def append(
+        self,
+        records: Records,
+        *,
+        timestamp: Time | None = None,
+        codec: Codec | None = None,
+        producer: ProducerStamp | None = None,
+        ack: Ack | str | None = None,
+        expect: int | None = None,
+    ) -> AppendResult:
+        """Write records at the log end offset, in one batch unless they are too large for one.
+
+        ``records`` is a list of values, of (key, value), (key, value, timestamp) or (key, value,
+        timestamp, headers), or of `Record`s; an Arrow array of values or an Arrow table with columns
+        key, value, timestamp, headers; or a numpy array of fixed-size values. Keys and values are
+        buffers or None. Records without a timestamp (ms or an aware datetime) get ``timestamp``, or
+        the time of the append. ``producer`` makes the append idempotent; it must fit one batch. With
+        ``expect`` the records are written only if the first one gets this offset.
+
+        With ``ack="written"`` the records are in the page cache on return and survive the process;
+        with ``"synced"`` they are on disk and survive power loss. The default is ``logstore.ack``.
+
+        Returns the offsets given; for a sequence already written, the first ones and
+        ``duplicate=True``. Without records nothing is written, and ``last_offset`` is one below ``first_offset``.
+
+        Raises:
+            RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the
+                records cannot be written. Nothing is.
+            OutOfOrderSequenceError, DuplicateSequenceError, ProducerFencedError,
+                InvalidTransactionError: ``producer`` does not fit. Nothing is written.
+            ExpectedOffsetError: the log does not end at ``expect``. Nothing is written.
+            DiskFullError, TooManyFilesError: there is no room, or no file can be opened. Nothing is written;
+                retry once there is room.
+            StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
+        """
+        return self._writer.append(records, timestamp, codec, producer, ack, expect)
+
+    def append_encoded(
+        self,
+        encoder: Encoder,
+        *,
+        producer: ProducerStamp | None = None,
+        ack: Ack | str | None = None,
+        expect: int | None = None,
+    ) -> AppendResult:
+        """Write the finished batches of an encoder, for a batching caller; raise as `append`.
+
+        ``producer`` is the producer in the header of its one batch.
+        """
+        self._state.check_writable()
+        produced = None if producer is None else produced_by(producer, encoder)
+        return self._writer.append_encoded(encoder, produced, self._clock.now_ms(), ack, expect)
+
+    def appender(
+        self,
+        *,
+        linger_ms: int | None = None,
+        batch_bytes: int | None = None,
+        codec: Codec | None = None,
+        ack: Ack | str | None = None,
+    ) -> Appender:
+        """Open a buffered appender for single records; see `Appender`.
+
+        Raises:
+            InvalidSettingError: ``linger_ms`` or ``batch_bytes`` is out of range of the setting of its name.
+        """
+        self._state.check_writable()
+        config = self.config
+        if linger_ms is not None:
+            config = config.replace(linger_ms=linger_ms)
+        if batch_bytes is not None:
+            config = config.replace(batch_bytes=batch_bytes)
+        return Appender(
+            self,
+            linger_ms=config.linger_ms,
+            batch_bytes=config.batch_bytes,
+            codec=codec,
+            ack=None if ack is None else self._writer.ack_of(ack),
+            clock=self._clock,
+        )
+
+    def flush(self) -> None:
+        """Make everything that was appended before this call durable. Blocks on the disk.
+
+        Raises:
+            StorageFailedError: the sync failed. It is not retried: the log takes no more writes,
+                and records synced before are safe.
+            TooManyFilesError: no file could be opened to be synced. Nothing is lost: flush again.
+        """
+        self._writer.flush()
+
+    def delete_before(self, offset: int) -> int:
+        """Raise the log start offset to ``offset`` and return it. Whole segments below are deleted at once.
+
+        Readers that are inside a deleted segment finish; later ones get OffsetOutOfRangeError.
+
+        Raises:
+            OffsetOutOfRangeError: ``offset`` is above the high watermark. Nothing is deleted.
+            DiskFullError, StorageFailedError: the new start could not be recorded.
+        """
+        return shielded(truncation.delete_before, self._state, offset, self._flusher.sync_to)
+
+    # -- offsets, metrics ------------------------------------------------------------------------
 
     @property
     def log_start_offset(self) -> int:
@@ -280,12 +392,6 @@ class Log(Writable):
     @property
     def log_end_offset(self) -> int:
         return self._state.end.value
-
-    @property
-    def next_offset(self) -> int:
-        """The offset of the next append: the log end offset, or a position with offset.mode=bytes."""
-        with held(self._state.lock):
-            return self._state.next_offset_locked()
 
     @property
     def high_watermark(self) -> int:
@@ -300,31 +406,8 @@ class Log(Writable):
         """The offset below which everything is on disk."""
         return self._state.synced.value
 
-    @property
-    def was_clean(self) -> bool:
-        """Whether the log had been closed cleanly before this open; if not, it may have lost its tail."""
-        return self._state.was_clean
-
-    @property
-    def leader_epoch(self) -> int:
-        """The leader epoch stamped into appended batches."""
-        return self._state.leader_epoch
-
-    @property
-    def epochs(self) -> Epochs:
+    def _epochs(self) -> Epochs:
         return self._state.epochs
-
-    def facts(self) -> PartitionFacts:
-        """Return the offsets that the root's checkpoints may record now; all of them are on disk."""
-        state = self._state
-        state.check_open()
-        with held(state.lock):
-            return PartitionFacts(
-                state.recovery.point.recovery_point,
-                state.log_start,
-                state.high_watermark.value,
-                state.first_dirty_offset if state.config.compacts else None,
-            )
 
     def metrics(self) -> LogMetrics:
         """Return the log's numbers at this moment."""
@@ -347,6 +430,8 @@ class Log(Writable):
                 cut_bytes=self._state.cut_bytes,
                 counters=self._state.counters.snapshot(),
             )
+
+    # -- hooks of `Readable` ----------------------------------------------------------------------
 
     def _marks(self) -> tuple[int, int, int]:
         state = self._state
@@ -391,202 +476,8 @@ class Log(Writable):
     def _check_open(self) -> None:
         self._state.check_open()
 
-    # -- high watermark -----------------------------------------------------------------------
-
-    def advance_high_watermark(self, offset: int) -> None:
-        """Raise the high watermark to ``offset``: for the log's owner only.
-
-        Raises:
-            OffsetOutOfRangeError: ``offset`` is above the log end offset.
-        """
-        self._state.check_open()
-        locked(self._state.lock, self._settle_locked, self._advance_locked, offset)
-
-    def _advance_locked(self, offset: int) -> None:
-        if offset > self._state.end.value:
-            raise OffsetOutOfRangeError(
-                f"{self.name}: high watermark {offset} above the log end offset {self._state.end.value}",
-                offset=offset,
-            )
-        if self._state.high_watermark.advance(offset):
-            self._state.last_stable.advance(self._state.transactions.last_stable_offset(offset))
-            self._state.publish_locked()
-
-    # -- rolling ---------------------------------------------------------------------------------
-
-    def roll(self) -> None:
-        """Seal the active segment and begin a new one, unless the active one is empty."""
-        self._state.check_writable()
-        shielded(self._roll)
-
-    def _roll(self) -> None:
-        state = self._state
-        with held(state.lock):
-            state.check_whole_locked()
-            with state.change():
-                state.drain_tail_locked()
-                if state.segments.active.size:
-                    state.roll_locked()
-
-    # -- truncating and deleting -----------------------------------------------------------------
-
-    def truncate_to(self, offset: int) -> int:
-        """Truncate the log to end at or before ``offset``; return the new log end offset.
-
-        A batch that holds ``offset`` inside is removed whole. Durable on return. The high watermark falls
-        with the end, so this is for the log's owner: a follower that found its leader's end.
-
-        Raises:
-            OffsetOutOfRangeError: ``offset`` is below the log start offset.
-            StorageFailedError: the truncation failed half way; opening the log again finishes it.
-        """
-        return shielded(truncation.truncate_to, self._state, offset)
-
-    def delete_before(self, offset: int) -> int:
-        """Raise the log start offset to ``offset`` and return it. Whole segments below are deleted at once.
-
-        Readers that are inside a deleted segment finish; later ones get OffsetOutOfRangeError.
-
-        Raises:
-            OffsetOutOfRangeError: ``offset`` is above the high watermark. Nothing is deleted.
-            DiskFullError, StorageFailedError: the new start could not be recorded.
-        """
-        return shielded(truncation.delete_before, self._state, offset, self._flusher.sync_to)
-
-    # -- maintenance -----------------------------------------------------------------------------
-
-    def retain(self, now_ms: int | None = None) -> Retained:
-        """Delete old or surplus segments, by ``retention.ms`` and ``retention.bytes``.
-
-        Also seals an active segment that has been idle for ``segment.ms``, and expires idle producers.
-        A segment is as old as its newest record; with ``cleanup.policy=compact`` alone none is deleted.
-        Deletions are as durable as those of `delete_before`. ``now_ms`` is the log's clock by default.
-
-        Raises:
-            DiskFullError, StorageFailedError: as `delete_before`.
-        """
-        return shielded(retention.retain, self._state, self._flusher.sync_to, now_ms)
-
-    def oldest_segment(self, active_bytes: int = INT64_MAX) -> OldestSegment | None:
-        """Return the first segment if it could be deleted whole, else None.
-
-        Nothing at or above the high watermark can be. The active segment counts if it has ``active_bytes``.
-        """
-        self._state.check_open()
-        return retention.oldest(self._state, active_bytes)
-
-    def image(self) -> Image:
-        """Capture the log as it is now, for `copy_image`."""
-        return shielded(checkpoint_copy.capture, self._state)
-
-    def copy_image(self, taken: Image, target: Directory, *, link: bool = True) -> Copied:
-        """Build the log of an image in an empty directory, by hard links where possible.
-
-        Durable on return, except for the directory's own name. The copy is a log that was not closed: it is
-        recovered when it is opened.
-
-        Raises:
-            ImageMovedError: segments were deleted or swapped meanwhile; take another image.
-            StorageError: the copy could not be written.
-        """
-        return checkpoint_copy.copy(self._state, taken, target, link=link)
-
-    @staticmethod
-    def verify_image(taken: Image, target: Directory) -> int:
-        """Check every batch of a copy; return their bytes.
-
-        Raises:
-            CorruptRecordError: a batch is not as it was written, or records are missing.
-        """
-        return checkpoint_copy.verify(taken, target)
-
-    @property
-    def reserved_bytes(self) -> int:
-        """Bytes that the log has reserved and not written yet."""
-        return self._state.reserved_bytes
-
-    @property
-    def taken(self) -> Taken:
-        """Disk and core usage of appends to this log since it was opened."""
-        counters = self._state.counters
-        return Taken(counters.appends, counters.appended_bytes, self._state.sync_s)
-
-    def cleanable(self, now_ms: int | None = None) -> Cleanable:
-        """Return the range that a compaction would clean, how dirty it is, and whether it is due."""
-        return compaction.look(self._state, now_ms)
-
-    def compact(
-        self,
-        *,
-        map_bytes: int = compaction.MAP_BYTES,
-        now_ms: int | None = None,
-        throttle: Throttle | None = None,
-    ) -> Compacted:
-        """Keep only the newest record of each key in all sealed segments below the last stable offset.
-
-        Runs whether or not it is due (`cleanable`). Offsets and order stay; appends and reads run
-        concurrently. Records without a key are deleted, as in Kafka. Memory is that of a map of keys, at
-        most ``map_bytes`` (24 bytes a key; a map that is too small takes several rounds), plus a few
-        MiB. ``throttle`` is called with each count of bytes read or written, and may block. Durable on
-        return.
-
-        Raises:
-            CorruptRecordError: a batch is damaged; its position is named, `cleanable` reports it from now
-                on, and nothing was lost.
-            DiskFullError, StorageError: the new segments could not be written. The old ones are there.
-            InvalidSettingError: the log's ``cleanup.policy`` is not compact.
-            LogClosedError: the log was closed meanwhile. Finished work is kept.
-            StorageFailedError: the swap of segments failed half way; opening the log again finishes it.
-        """
-        return compaction.compact(
-            self._state, self._flusher.sync_to, map_bytes=map_bytes, now_ms=now_ms, throttle=throttle
-        )
-
-    @naming_arguments
-    def reconfigure(self, config: Settings = None, *, drop_keyless: bool = False, **settings: Setting) -> None:
-        """Apply new settings to the open log; existing segments keep their form.
-
-        A log becomes a compacted one only if each of its records has a key, including those appended
-        meanwhile, or with ``drop_keyless``.
-
-        Raises:
-            InvalidSettingError: a setting cannot change while the log is open; every one is named, and
-                nothing has changed.
-            PolicyViolationError: compaction would delete records that have no key. Nothing has changed.
-            ConfigError: as `open`.
-        """
-        shielded(self._reconfigure, LogConfig.of(config, **settings), drop_keyless)
-
-    def _reconfigure(self, settled: LogConfig, drop_keyless: bool) -> None:
-        before = self._state.config
-        begins = settled.compacts and not before.compacts and not drop_keyless
-        if begins:
-            self.check_keys()
-        self._state.reconfigure(settled)
-        self._settle(settled)
-        if begins:
-            # A record without a key may have been appended before the new settings refused such appends.
-            try:
-                self.check_keys()
-            except BaseException:
-                self._state.reconfigure(before)
-                self._settle(before)
-                raise
-
-    def check_keys(self) -> None:
-        """Check that every record appended since the last such call has a key.
-
-        Raises:
-            PolicyViolationError: a record has no key, so the log may not be compacted.
-        """
-        state = self._state
-        if self.end_offset() < state.end.value:
-            self.flush()  # unsynced records are not visible to `scan`
-        generation, end = state.generation, self.end_offset()
-        start = max(state.log_start, self._keyed_below[1] if self._keyed_below[0] == generation else 0)
-        if start < end:
-            plan.refuse_keyless(self.name, self.scan(start, end, on_damage="skip").chunks(), start)
-        self._keyed_below = (generation, end)
+    def _elsewhere(self) -> object:
+        return LogElsewhere.of(self._state.directory, self.config, self._state.recovery.point.kind)
 
 
 __all__ = ["Log", "LogReader", "ProducerStamp"]

@@ -42,7 +42,6 @@ from logstore.log.directory.segments import check_joint
 from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.recovery_point import PublishedFile, RecoveryPointFile, note_start
-from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.producers import Producers
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
@@ -50,7 +49,7 @@ from logstore.log.root import Root
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
-from logstore.log.watermark import Watermark
+from logstore.log.watermark import HighWatermarkPolicy, Watermark
 from logstore.metrics import Counters
 from logstore.records import TopicPartition
 
@@ -158,6 +157,7 @@ class State:
                 segment.file.mark_dirty()
         self._promises_durable = False
         self.tail = MemoryTail() if config.tail == "memory" else None
+        self.keyed_below = (0, 0)  # of a generation: every record below this offset has a key
         self.is_keyed = False  # a compaction, or a check of each record, has found keys
         #: The log became a compacted one while it was open: keys of appends are checked again under the lock.
         self.must_check_keys = False
@@ -308,7 +308,7 @@ class State:
         try:
             if size > self.reserved_bytes:
                 self.reserved_bytes += self.quota.reserve(size - self.reserved_bytes)
-            self.segments.active.append(data, first, leader_epoch)
+            self.segments.all[-1].append(data, first, leader_epoch)
             self.reserved_bytes -= size
         except NO_ROOM as error:
             self.counters.disk_full += isinstance(error, DiskFullError)
@@ -335,12 +335,12 @@ class State:
 
     def move_marks_locked(self, *, has_grown: bool = True) -> None:
         """Move the high watermark and the last stable offset, then publish if anything changed."""
-        end = self.end.value
-        mark = self._owner.high_watermark(end, self.synced.value, self.high_watermark.value)
+        end, high_watermark = self.end.value, self.high_watermark
+        mark = self._owner.high_watermark(end, self.synced.value, high_watermark.value)
         if has_grown:
             self._is_published = False
-        moved = self.high_watermark.advance(mark if mark < end else end)
-        moved = self.last_stable.advance(self.transactions.last_stable_offset(self.high_watermark.value)) or moved
+        moved = high_watermark.advance(mark if mark < end else end)
+        moved = self.last_stable.advance(self.transactions.last_stable_offset(high_watermark.value)) or moved
         if moved or not self._is_published:
             self.publish_locked()
 
@@ -389,7 +389,7 @@ class State:
         )
 
     def roll_is_due_locked(self, size: int, last_offset: int, max_timestamp: int) -> bool:
-        segment = self.segments.active
+        segment = self.segments.all[-1]
         config = self.config
         if segment.size == 0:
             return last_offset - segment.base_offset > INT32_MAX

@@ -1,14 +1,17 @@
-"""Watermark: an offset that rises and can be waited for.
+"""Watermark: an offset that rises and can be waited for, and the policy that says how far the high one rises.
 
 Callers above wait here for a log to move; nothing below calls back. The value is read without a
-lock, and is set after the bytes below it have been written.
+lock, and is set after the bytes below it have been written. A `Log` never decides its own high watermark. It asks
+its policy: `StandalonePolicy` for a log without followers, one of the replication layer for a log with followers.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.config.log import LogConfig
 from logstore.io._interrupts import Condition, held
 
 
@@ -54,26 +57,21 @@ class Watermark:
     True
     """
 
-    __slots__ = ("_changed", "_clock", "_closed", "_notifiers", "_value", "_waiters")
+    __slots__ = ("_changed", "_clock", "_closed", "_notifiers", "_waiters", "value")
 
     def __init__(self, value: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._value = value
+        self.value = value  #: the offset; only `advance` and `reset` set it, and it falls only by `reset`
         self._clock = clock
         self._changed = Condition()
         self._waiters = 0
         self._closed = False
         self._notifiers: tuple[Notifier, ...] = ()
 
-    @property
-    def value(self) -> int:
-        """The offset; it falls only by `reset`."""
-        return self._value
-
     def advance(self, value: int) -> bool:
         """Raise the offset to ``value`` and return whether it rose; a lower one changes nothing."""
-        if value <= self._value:
+        if value <= self.value:
             return False
-        self._value = value
+        self.value = value
         # No wakeup is missed: a waiter counts itself before it reads the value, so one of the two sees the other.
         if self._waiters:
             self.wake()
@@ -81,26 +79,26 @@ class Watermark:
 
     def reset(self, value: int) -> None:
         """Set the offset, even to a lower value, after a truncation."""
-        self._value = value
+        self.value = value
         self.wake()
 
     def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
         """Block until the offset is at least ``value``; return False on timeout or if it is closed."""
-        return self._value >= value or self._wait(lambda now: now >= value, timeout_s)
+        return self.value >= value or self._wait(lambda now: now >= value, timeout_s)
 
     def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
         """Block until the offset differs from ``value``, higher or lower; return False as `wait_for`.
 
         For a reader at the end: a truncation below it has to wake it as well.
         """
-        return self._value != value or self._wait(lambda now: now != value, timeout_s)
+        return self.value != value or self._wait(lambda now: now != value, timeout_s)
 
     def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
         deadline = self._clock.deadline_s(timeout_s)
         with held(self._changed):
             self._waiters += 1
             try:
-                while not is_reached(self._value):
+                while not is_reached(self.value):
                     left = None if deadline is None else deadline - self._clock.monotonic_s()
                     if self._closed or (left is not None and left <= 0):
                         return False
@@ -136,4 +134,32 @@ class Watermark:
             notifier.notify()
 
     def __repr__(self) -> str:
-        return f"<Watermark {self._value}>"
+        return f"<Watermark {self.value}>"
+
+
+class HighWatermarkPolicy(ABC):
+    """The policy of one log."""
+
+    @abstractmethod
+    def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
+        """Return the high watermark that the log should have now.
+
+        Called under the log's lock after each append and each flush, so it must not block and must
+        not call the log. ``synced_end`` is the offset below which everything is on disk. A result
+        below ``current`` changes nothing; one above ``log_end_offset`` is lowered to it. A policy
+        that learns of progress at other times calls `LogReplica.advance_high_watermark`.
+        """
+
+
+class StandalonePolicy(HighWatermarkPolicy):
+    """The policy of a log without replicas: records are visible once written, or once synced.
+
+    ``logstore.visible.after=flush`` shows a record only once it is on disk, as the paper of 2011
+    describes; so does a tail that is held in memory.
+    """
+
+    def __init__(self, config: LogConfig) -> None:
+        self._after_flush = config.visible_after == "flush" or config.tail == "memory"
+
+    def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
+        return synced_end if self._after_flush else log_end_offset

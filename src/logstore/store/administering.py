@@ -161,8 +161,8 @@ class Administering(ABC):
                     log.log_start_offset,
                     log.high_watermark,
                     log.log_end_offset,
-                    log.size,
-                    log.segment_count,
+                    log.maintenance.size,
+                    log.maintenance.segment_count,
                 )
             )
         return TopicDescription(
@@ -213,7 +213,7 @@ class Administering(ABC):
             for number in range(self._topics.entry(name).partitions):
                 log = self.partition(name, number)
                 assert isinstance(log, Log), log
-                log.check_keys()
+                log.maintenance.check_keys()
         altered = shielded(self._topics.alter, name, changes, drop_keyless=drop_keyless).settings
         changed = canonical_keys(changes)
         warn_of_unkept({key: value for key, value in altered.items() if key in changed})

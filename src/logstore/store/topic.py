@@ -19,7 +19,7 @@ from logstore.log import Log
 from logstore.log.moments import moment_of
 from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset
 from logstore.store.catalog.partitions import LentLog
-from logstore.topic_names import check_writable_by_users
+from logstore.topic_names import INTERNAL, check_writable_by_users
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -204,7 +204,8 @@ class Topic:
 
     def _log_to_write(self, partition: int) -> Log:
         """Return a log as `log` does, for the time of a call: this one does not keep the store open."""
-        check_writable_by_users(self.name)
+        if self.name in INTERNAL:
+            check_writable_by_users(self.name)
         log = self.store._log_of(self.name, partition, self.id)
         if not isinstance(log, Log):
             raise ReadOnlyError(

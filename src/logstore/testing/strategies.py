@@ -84,7 +84,7 @@ def record_lists(
 
 
 def batches(*, codecs: tuple[Codec, ...] = CODECS, max_size: int = 20) -> Strategy[bytes]:
-    """Generate one record batch v2 with a valid CRC and base offset 0: for `Log.append_batch`, and for parsers."""
+    """Generate a record batch v2 with a valid CRC and base offset 0, for `LogReplica.append_batch` and parsers."""
     return st.builds(
         lambda rows, codec: bytes(encode(rows, codec=codec)),
         record_lists(max_size=max_size),

@@ -216,7 +216,7 @@ def test_a_scan_of_nothing_is_appended_as_nothing(topic):
 def test_a_producer_that_is_sent_nothing_writes_nothing(topic):
     with topic.store.producer(linger_ms=60_000) as producer:
         producer.flush()
-    assert [log.size for log in topic] == [0] * COUNT
+    assert [log.maintenance.size for log in topic] == [0] * COUNT
 
 
 def test_what_are_no_records_is_refused(topic):

@@ -136,7 +136,7 @@ def test_committed_readers_count_and_see_neither_aborted_records_nor_markers(tmp
         log.append([b"a"])
         stamp = {"producer_id": 1, "producer_epoch": 0}
         log.append([b"b", b"c"], producer=ProducerStamp(**stamp, base_sequence=0, transactional=True))
-        log.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
+        log.replica.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
         log.append([b"d"], producer=ProducerStamp(**stamp, base_sequence=2, transactional=True))
         logs = {0: log}
         for isolation, values in (("read_uncommitted", [b"a", b"b", b"c", b"d"]), ("read_committed", [b"a"])):

@@ -59,9 +59,9 @@ def log(tmp_path):
         log.append([b"a", b"b"])
         log.append([b"c", b"d"], producer=ProducerStamp(7, 1, 0))
         log.append([b"e"], producer=ProducerStamp(8, 0, 0, True))
-        log.append_control(Marker.COMMIT, producer_id=9, producer_epoch=0, coordinator_epoch=4)
+        log.replica.append_control(Marker.COMMIT, producer_id=9, producer_epoch=0, coordinator_epoch=4)
         log.delete_before(1)
-        log.append_batch(at(one_batch([b"f"]), 6, leader_epoch=3), origin=Origin.REPLICATION)
+        log.replica.append_batch(at(one_batch([b"f"]), 6, leader_epoch=3), origin=Origin.REPLICATION)
         yield log
 
 
@@ -159,7 +159,7 @@ BATCHES = {
 @pytest.mark.parametrize("name", BATCHES)
 def test_a_bad_batch_is_refused(log, name):
     batch, error, code, words = BATCHES[name]
-    assert refused(log, error, words, lambda: log.append_batch(batch)).code == code
+    assert refused(log, error, words, lambda: log.replica.append_batch(batch)).code == code
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
@@ -170,7 +170,7 @@ def test_a_damaged_compressed_batch_is_refused(log, codec):
             log,
             CorruptRecordError,
             codec.name.lower() + "|" + "frame|block|stream|empty",
-            partial(log.append_batch, sealed(bad)),
+            partial(log.replica.append_batch, sealed(bad)),
         )
         assert error.code == 2
 
@@ -179,7 +179,7 @@ def test_a_damaged_compressed_batch_is_refused(log, codec):
 def test_a_batch_that_decompresses_to_more_than_the_limit_is_refused(log, codec):
     bomb = one_batch([bytes(30_000)], codec=codec)
     assert len(bomb) < 5_000
-    error = refused(log, DecompressedTooLargeError, "20000", lambda: log.append_batch(bomb))
+    error = refused(log, DecompressedTooLargeError, "20000", lambda: log.replica.append_batch(bomb))
     assert error.code == 10
 
 
@@ -192,7 +192,7 @@ def test_a_codec_whose_package_is_missing_is_named(log):
         from logstore.errors import UnsupportedCodecError
         batch = bytes.fromhex(sys.argv[2])
         with Log.open(sys.argv[1]) as log:
-            for use in (lambda: log.append_batch(batch), lambda: log.append([b"x"], codec=Codec.SNAPPY)):
+            for use in (lambda: log.replica.append_batch(batch), lambda: log.append([b"x"], codec=Codec.SNAPPY)):
                 try:
                     use()
                 except UnsupportedCodecError as error:
@@ -244,7 +244,7 @@ def test_a_duplicate_older_than_the_last_five_batches_is_told_apart(log):
 
 def test_markers_of_older_producers_and_coordinators_are_refused(log):
     def marker(producer_id, epoch, coordinator_epoch):
-        return lambda: log.append_control(
+        return lambda: log.replica.append_control(
             Marker.ABORT, producer_id=producer_id, producer_epoch=epoch, coordinator_epoch=coordinator_epoch
         )
 
@@ -252,12 +252,14 @@ def test_markers_of_older_producers_and_coordinators_are_refused(log):
     assert refused(log, ProducerFencedError, "epoch 1", marker(7, 0, 9)).code == 47
     data = one_batch([b"x"], producer_id=9, producer_epoch=0, base_sequence=0)
     words = "control batches only"
-    refused(log, InvalidRecordError, words, lambda: log.append_batch(data, origin=Origin.COORDINATOR))
+    refused(log, InvalidRecordError, words, lambda: log.replica.append_batch(data, origin=Origin.COORDINATOR))
 
 
 def test_replicated_batches_that_do_not_follow_are_refused(log):
     def replicate(base_offset, leader_epoch):
-        return lambda: log.append_batch(at(one_batch([b"x"]), base_offset, leader_epoch), origin=Origin.REPLICATION)
+        return lambda: log.replica.append_batch(
+            at(one_batch([b"x"]), base_offset, leader_epoch), origin=Origin.REPLICATION
+        )
 
     assert refused(log, UnexpectedOffsetError, "begins at offset 6, the log ends at 7", replicate(6, 3)).code == 1
     assert refused(log, FencedLeaderEpochError, "leader epoch 2", replicate(7, 2)).code == 74
@@ -293,16 +295,16 @@ def test_a_bad_record_is_refused(log, name):
 
 
 def test_a_batch_that_is_no_buffer_is_refused(log):
-    refused(log, RecordTypeError, "str", lambda: log.append_batch("text"))
+    refused(log, RecordTypeError, "str", lambda: log.replica.append_batch("text"))
     for bad in (5, None, [b"x"]):
-        refused(log, RecordTypeError, type(bad).__name__, lambda bad=bad: log.append_batch(bad))
+        refused(log, RecordTypeError, type(bad).__name__, lambda bad=bad: log.replica.append_batch(bad))
 
 
 def test_an_unknown_codec_or_acknowledgement_is_refused(log):
     refused(log, UnsupportedCodecError, "codec 9", lambda: log.append([b"x"], codec=9))
     for use in (
         lambda: log.append([b"x"], ack="sometimes"),
-        lambda: log.append_batch(PLAIN, ack="sometimes"),
+        lambda: log.replica.append_batch(PLAIN, ack="sometimes"),
         lambda: log.appender(ack="sometimes"),
     ):
         refused(log, InvalidSettingError, "ack: expected 'written' or 'synced', found 'sometimes'", use)
@@ -317,7 +319,7 @@ def test_an_unknown_codec_or_acknowledgement_is_refused(log):
 def test_an_unknown_isolation_is_refused(log):
     for use in (
         lambda: log.read(1, isolation="sometimes"),
-        lambda: log.locate(1, isolation="sometimes"),
+        lambda: log.replica.locate(1, isolation="sometimes"),
         lambda: log.scan(isolation="sometimes"),
         lambda: log.offset_for_time(0, isolation="sometimes"),
         lambda: log.wait_for(1, isolation="sometimes"),
@@ -329,12 +331,12 @@ OFFSETS = {
     "below the start": (lambda log: log.read(0), "offset 0 is out of range, the log holds 1 to 6"),
     "above the end": (lambda log: log.read(8), "offset 8 is out of range"),
     "negative": (lambda log: log.read(-1), "offset -1"),
-    "a slice": (lambda log: log.locate(8), "offset 8"),
+    "a slice": (lambda log: log.replica.locate(8), "offset 8"),
     "a scan": (lambda log: log.scan(0), "begin again at log_start_offset"),
     "the end of a scan": (lambda log: log.scan(1, 99), "offset 99"),
-    "a truncation": (lambda log: log.truncate_to(0), "starts at 1"),
+    "a truncation": (lambda log: log.replica.truncate_to(0), "starts at 1"),
     "a deletion": (lambda log: log.delete_before(99), "high watermark is 7"),
-    "a high watermark": (lambda log: log.advance_high_watermark(99), "99"),
+    "a high watermark": (lambda log: log.replica.advance_high_watermark(99), "99"),
 }
 
 
@@ -349,7 +351,12 @@ def test_an_offset_out_of_range_is_refused(log, name):
 def test_a_closed_log_is_refused(log):
     log.close()
     before = tree(os.path.dirname(log.path))
-    for use in (lambda: log.append([b"x"]), lambda: log.read(1), lambda: log.append_batch(PLAIN), log.flush):
+    for use in (
+        lambda: log.append([b"x"]),
+        lambda: log.read(1),
+        lambda: log.replica.append_batch(PLAIN),
+        log.flush,
+    ):
         with pytest.raises(LogClosedError, match="t-0: the log is closed; open it again") as caught:
             use()
         assert caught.value.code == 56
@@ -546,14 +553,14 @@ def test_a_read_only_log_refuses_every_change(tmp_path):
     with open_log(tmp_path, read_only=True) as log:
         for use in (
             lambda: log.append([b"x"]),
-            lambda: log.append_batch(PLAIN),
-            lambda: log.append_control(Marker.ABORT, producer_id=1, producer_epoch=0),
-            lambda: log.truncate_to(0),
+            lambda: log.replica.append_batch(PLAIN),
+            lambda: log.replica.append_control(Marker.ABORT, producer_id=1, producer_epoch=0),
+            lambda: log.replica.truncate_to(0),
             lambda: log.delete_before(1),
             log.appender,
             log.flush,
-            log.roll,
-            lambda: log.advance_high_watermark(0),
+            log.maintenance.roll,
+            lambda: log.replica.advance_high_watermark(0),
         ):
             with pytest.raises(ReadOnlyError, match="open it without read_only=True"):
                 use()

@@ -42,7 +42,7 @@ def batches_of(values=VALUES, *, each=3, stamp=NOW_MS):
 
 
 def put_file(log, batches, files=LIBC):
-    """A file below the log's directory with these batches; what `Log.adopt` is told of it."""
+    """A file below the log's directory with these batches; what `LogReplica.ingest_file` is told of it."""
     data = b"".join(batches)
     with contextlib.suppress(StorageError):
         files.mkdir(f"{log.path}/.staging")
@@ -57,7 +57,7 @@ def put_file(log, batches, files=LIBC):
 def adopt(log, batches, *, producer=None, files=LIBC):
     whole, counts = put_file(log, batches, files)
     runs = [(bytearray(batch), count) for batch, count in zip(batches, counts, strict=True)]
-    return log.adopt(whole, runs, producer=producer)
+    return log.replica.ingest_file(whole, runs, producer=producer)
 
 
 def test_the_file_is_the_log_s_as_it_is(tmp_path):
@@ -74,7 +74,7 @@ def test_the_file_is_the_log_s_as_it_is(tmp_path):
         assert values_of(log) == [b"before", *VALUES, b"after"]
         assert [record.offset for record in log.scan()] == list(range(12))
         assert log.record_at(7).value == b"6"
-        assert log.segment_count == 2
+        assert log.maintenance.segment_count == 2
         log.flush()
         assert log.synced_end == 12
     with open_log(tmp_path) as log:
@@ -86,13 +86,13 @@ def test_the_file_is_the_log_s_as_it_is(tmp_path):
 def test_an_empty_segment_gives_it_its_name(tmp_path):
     with open_log(tmp_path) as log:
         assert adopt(log, batches_of()).last_offset == 9
-        assert log.segment_count == 1
+        assert log.maintenance.segment_count == 1
         assert adopt(log, batches_of()).first_offset == 10
-        assert log.segment_count == 2
+        assert log.maintenance.segment_count == 2
         assert values_of(log) == VALUES * 2
-        log.roll()
+        log.maintenance.roll()
         assert adopt(log, batches_of()).first_offset == 20
-        assert log.segment_count == 3
+        assert log.maintenance.segment_count == 3
         assert sorted(log_files(log)) == [0, 10, 20]
         log.flush()
     with open_log(tmp_path) as log:
@@ -110,23 +110,23 @@ def test_batches_get_offsets_epoch_and_producer_and_their_crcs_hold(tmp_path):
         assert [batch.base_offset for batch in found] == [1, 4, 7, 10]
         assert [batch.base_sequence for batch in found] == [0, 3, 6, 9]
         assert {(b.producer_id, b.producer_epoch, b.is_transactional) for b in found} == {(7, 0, True)}
-        assert {batch.leader_epoch for batch in found} == {log.leader_epoch}
-        assert log.open_transaction(7) == 1
+        assert {batch.leader_epoch for batch in found} == {log.replica.leader_epoch}
+        assert log.replica.open_transaction(7) == 1
         assert log.last_stable_offset == 1
         assert values_of(log, isolation="read_committed") == [b"before"]
-        log.append_control(Marker.COMMIT, producer_id=7, producer_epoch=0)
+        log.replica.append_control(Marker.COMMIT, producer_id=7, producer_epoch=0)
         assert values_of(log, isolation="read_committed") == [b"before", *VALUES]
 
 
 def test_an_aborted_one_is_not_seen_and_goes_on_after_a_restart(tmp_path):
     with open_log(tmp_path) as log:
         adopt(log, batches_of(), producer=STAMP)
-        log.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)
+        log.replica.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)
         adopt(log, batches_of([b"x"] * 4), producer=STAMP._replace(producer_epoch=1))
         log.flush()
     with open_log(tmp_path) as log:
-        assert log.open_transaction(7) == 11
-        log.append_control(Marker.COMMIT, producer_id=7, producer_epoch=1)
+        assert log.replica.open_transaction(7) == 11
+        log.replica.append_control(Marker.COMMIT, producer_id=7, producer_epoch=1)
         assert values_of(log, isolation="read_committed") == [b"x"] * 4
 
 
@@ -216,13 +216,13 @@ def test_a_setting_that_changes_while_it_is_stamped_counts(tmp_path):
 
         def runs():
             yield from zip(map(bytearray, batches_of()), counts, strict=True)
-            log.reconfigure({"segment.bytes": 250})
+            log.maintenance.reconfigure({"segment.bytes": 250})
 
-        assert log.adopt(whole, runs(), producer=STAMP) is None
+        assert log.replica.ingest_file(whole, runs(), producer=STAMP) is None
         assert log.log_end_offset == 0
         # It is stamped by now, and may be written like any other.
         for batch in batches_of():
-            log.append_run(bytearray(batch), max_timestamp_ms=NOW_MS + 9)
+            log.replica.append_run(bytearray(batch), max_timestamp_ms=NOW_MS + 9)
         assert values_of(log) == VALUES
 
 
@@ -242,7 +242,7 @@ def test_a_file_that_may_not_be_written_is_left(number):
     with Log.open("/data/t-0", files=disk) as log:
         whole, _ = put_file(log, batches_of(), disk)
         disk.fail("open", 1, errno=getattr(errno, number), path_contains="given")
-        assert log.adopt(whole, [(bytearray(b), 3) for b in batches_of()]) is None
+        assert log.replica.ingest_file(whole, [(bytearray(b), 3) for b in batches_of()]) is None
         assert log.log_end_offset == 0
 
 
@@ -258,7 +258,7 @@ def test_a_file_that_goes_or_may_not_be_moved_is_copied_though_it_is_stamped(num
         disk.fail("rename", 1, errno=getattr(errno, number), path_contains="given")
         assert adopt(log, batches_of(), producer=STAMP, files=disk) is None
         for batch in batches_of():
-            log.append_run(bytearray(batch), max_timestamp_ms=NOW_MS + 9)
+            log.replica.append_run(bytearray(batch), max_timestamp_ms=NOW_MS + 9)
         assert values_of(log) == before + VALUES
         log.flush()
     with Log.open("/data/t-0", files=disk.crash("none")) as log:
@@ -315,7 +315,7 @@ def test_a_producer_that_does_not_fit_leaves_the_log_as_it_was(tmp_path):
         with pytest.raises(logstore.errors.ProducerFencedError):
             adopt(log, batches_of(), producer=STAMP)
         assert log.log_end_offset == 10
-        assert log.segment_count == 1
+        assert log.maintenance.segment_count == 1
 
 
 @pytest.mark.parametrize("filled", [False, True])
@@ -351,7 +351,9 @@ def test_without_a_descriptor_the_log_and_the_file_are_as_they_were(filled):
             batches = batches_of()
 
             def again(log=log, whole=whole, counts=counts, batches=batches):
-                return log.adopt(whole, [(bytearray(b), c) for b, c in zip(batches, counts, strict=True)])
+                return log.replica.ingest_file(
+                    whole, [(bytearray(b), c) for b, c in zip(batches, counts, strict=True)]
+                )
 
             disk.fail("open", nth, errno=errno.EMFILE, times=-1)
             was_refused = False
@@ -389,7 +391,7 @@ def test_every_change_fails_in_turn_and_the_log_keeps_what_was_there(filled):
             runs = [(bytearray(b), n) for b, n in zip(batches_of(), counts, strict=True)]
             result = None
             try:
-                result = log.adopt(whole, runs)
+                result = log.replica.ingest_file(whole, runs)
                 log.flush()
             except (StorageError, StorageFailedError):
                 outcomes.add("failed")

@@ -27,7 +27,7 @@ def filled(root, clock, segments=5, each_ms=0, **settings):
     for n in range(segments + 1):
         log.append([b"%d" % n])
         if n < segments:
-            log.roll()
+            log.maintenance.roll()
         clock.advance(each_ms)
     return log
 
@@ -46,12 +46,12 @@ def test_a_segment_goes_when_its_newest_record_is_older_than_retention_ms(tmp_pa
     clock = ManualClock()
     with filled(tmp_path, clock, segments=2, segment_ms=400 * DAY_MS, retention_ms=retention_ms) as log:
         clock.advance((days - 1) * DAY_MS)
-        assert log.retain().deleted_segments == 0
+        assert log.maintenance.retain().deleted_segments == 0
         assert len(list(log.scan())) == 3
         clock.advance(DAY_MS)
-        assert log.retain().deleted_segments == 0
+        assert log.maintenance.retain().deleted_segments == 0
         clock.advance(MINUTE_MS)
-        done = log.retain()
+        done = log.maintenance.retain()
         assert (done.deleted_segments, done.log_start_offset) == (3, 3)
         assert done.deleted_bytes > 0
         assert list(log.scan()) == []
@@ -64,14 +64,14 @@ def test_a_record_of_the_future_keeps_its_segment_and_all_behind_it(tmp_path):
     with open_log(tmp_path, clock=clock, retention_ms=1_000, message_timestamp_after_max_ms=10**12) as log:
         with pytest.warns(RetentionWarning):
             log.append([(None, b"old", clock.now_ms() - 5_000)])
-        log.roll()
+        log.maintenance.roll()
         log.append([(None, b"future", clock.now_ms() + 5_000), (None, b"old", clock.now_ms() - 9_000)])
-        log.roll()
+        log.maintenance.roll()
         log.append([(None, b"old", clock.now_ms() - 5_000)])
-        assert log.retain().deleted_segments == 1
+        assert log.maintenance.retain().deleted_segments == 1
         assert [r.value for r in log.scan()] == [b"future", b"old", b"old"]
         clock.advance(6_001)
-        assert log.retain().deleted_segments == 2
+        assert log.maintenance.retain().deleted_segments == 2
 
 
 @pytest.mark.row("R2")
@@ -80,7 +80,7 @@ def test_the_log_is_never_larger_than_its_limit_and_one_segment(tmp_path):
     with open_log(tmp_path, clock=clock, retention_bytes=limit, segment_bytes=segment) as log:
         for n in range(300):
             log.append([b"%4d" % n + b"v" * (n % 150)])
-            log.retain()
+            log.maintenance.retain()
             size = log.metrics().size
             assert size <= limit + segment
         assert size > limit - segment
@@ -93,7 +93,7 @@ def test_minus_one_keeps_all_for_ever(tmp_path):
     clock = ManualClock()
     with filled(tmp_path, clock, retention_ms=-1, retention_bytes=-1) as log:
         clock.advance(10_000 * DAY_MS)
-        assert log.retain().deleted_segments == 0
+        assert log.maintenance.retain().deleted_segments == 0
         assert len(list(log.scan())) == 6
 
 
@@ -104,10 +104,10 @@ def test_reading_removes_nothing_and_keeps_nothing(tmp_path):
     with filled(tmp_path, clock, retention_ms=7 * DAY_MS) as log:
         first = [r.value for r in log.scan()]
         clock.advance(DAY_MS)
-        log.retain()
+        log.maintenance.retain()
         assert [r.value for r in log.scan()] == first
         clock.advance(7 * DAY_MS)
-        log.retain()
+        log.maintenance.retain()
         assert list(log.scan()) == []
 
 
@@ -115,7 +115,7 @@ def test_reading_removes_nothing_and_keeps_nothing(tmp_path):
 def test_below_the_log_start_there_is_nothing_to_go_back_to(tmp_path):
     clock = ManualClock()
     with filled(tmp_path, clock, each_ms=10_000, retention_ms=25_000) as log:
-        log.retain()
+        log.maintenance.retain()
         start = log.log_start_offset
         assert 0 < start < 6
         for offset in range(start):
@@ -143,10 +143,10 @@ def test_nothing_above_the_high_watermark_goes(tmp_path):
     clock, owner = ManualClock(), Held()
     with filled(tmp_path, clock, retention_ms=1, owner=owner) as log:
         clock.advance(DAY_MS)
-        assert log.retain().log_start_offset == 2
+        assert log.maintenance.retain().log_start_offset == 2
         owner.mark = 99
         log.append([(None, b"more", clock.now_ms())])
-        assert log.retain().log_start_offset == 5
+        assert log.maintenance.retain().log_start_offset == 5
         assert [r.value for r in log.scan()] == [b"5", b"more"]
 
 
@@ -158,9 +158,9 @@ def test_a_log_that_is_only_compacted_does_not_expire(tmp_path, policy, left):
     with log:
         for n in range(6):
             log.append([(b"%d" % n, b"v")])
-            log.roll()
+            log.maintenance.roll()
         clock.advance(DAY_MS)
-        log.retain()
+        log.maintenance.retain()
         assert len(list(log.scan())) == left
 
 
@@ -168,23 +168,23 @@ def test_a_log_that_is_only_compacted_does_not_expire(tmp_path, policy, left):
 def test_an_idle_segment_is_sealed_once_segment_ms_has_passed_and_old_records_seal_no_segment_each(tmp_path):
     clock = ManualClock()
     with open_log(tmp_path, clock=clock, segment_ms=10_000, retention_ms=-1) as log:
-        assert not log.retain().rolled
+        assert not log.maintenance.retain().rolled
         log.append([b"a"])
         clock.advance(10_000)
-        assert not log.retain().rolled
+        assert not log.maintenance.retain().rolled
         clock.advance(1)
-        assert log.retain().rolled
+        assert log.maintenance.retain().rolled
         assert bases(log) == [0, 1]
         # Nothing in the new one: it is not sealed.
         clock.advance(DAY_MS)
-        assert not log.retain().rolled
+        assert not log.maintenance.retain().rolled
         # Records of long ago, imported: the segment's age counts from when it was begun.
         log.append([(None, b"of 2013", 1_357_000_000_000)])
-        assert log.retain().rolled
+        assert log.maintenance.retain().rolled
         log.append([(None, b"of 2013", 1_357_000_000_000)])
-        assert not log.retain().rolled
+        assert not log.maintenance.retain().rolled
         clock.advance(10_001)
-        assert log.retain().rolled
+        assert log.maintenance.retain().rolled
         assert bases(log) == [0, 1, 2, 3]
 
 
@@ -195,12 +195,12 @@ def test_silent_producers_are_forgotten_by_a_log_that_nobody_writes(tmp_path):
         log.append([b"a"], producer=ProducerStamp(7, 0, 0))
         log.append([b"b"], producer=ProducerStamp(8, 0, 0, True))
         clock.advance(2 * DAY_MS)
-        assert log.retain().expired_producers == 1
+        assert log.maintenance.retain().expired_producers == 1
         # An open transaction is not forgotten.
         assert log.metrics().producer_count == 1
-        log.append_control(Marker.COMMIT, producer_id=8, producer_epoch=0)
+        log.replica.append_control(Marker.COMMIT, producer_id=8, producer_epoch=0)
         clock.advance(2 * DAY_MS)
-        assert log.retain().expired_producers == 1
+        assert log.maintenance.retain().expired_producers == 1
 
 
 @pytest.mark.row("R1")
@@ -213,7 +213,7 @@ def test_what_a_cut_off_deletion_has_left_below_the_start_goes(tmp_path, monkeyp
             patch.setattr(Segments, "drop", lambda self, doomed: None)
             log.delete_before(3)
         assert bases(log)[0] == 0
-        log.retain()
+        log.maintenance.retain()
         assert bases(log) == [3, 4, 5]
         assert [r.value for r in log.scan()] == [b"3", b"4", b"5"]
 
@@ -222,10 +222,10 @@ def test_a_log_that_is_closed_or_read_only_keeps_no_house(tmp_path):
     clock = ManualClock()
     log = filled(tmp_path, clock)
     with Log.open(log.path, read_only=True) as reader, pytest.raises(ReadOnlyError):
-        reader.retain()
+        reader.maintenance.retain()
     log.close()
     with pytest.raises(LogClosedError):
-        log.retain()
+        log.maintenance.retain()
 
 
 # --- settings of an open log --------------------------------------------------------------------
@@ -235,7 +235,9 @@ def test_other_settings_hold_from_the_next_call_on(tmp_path):
     clock = ManualClock()
     with open_log(tmp_path, clock=clock) as log:
         log.append([(b"a", b"1")])
-        log.reconfigure(compression_type="zstd", segment_bytes=500, message_timestamp_type="LogAppendTime")
+        log.maintenance.reconfigure(
+            compression_type="zstd", segment_bytes=500, message_timestamp_type="LogAppendTime"
+        )
         assert log.config.segment_bytes == 500
         log.append([(b"a", b"1", 5)])
         batch = log.read(1).batches()[0]
@@ -243,21 +245,21 @@ def test_other_settings_hold_from_the_next_call_on(tmp_path):
         for _ in range(30):
             log.append([(b"a", b"v" * 60)])
         assert log.metrics().segment_count > 2
-        log.reconfigure({"cleanup.policy": "compact"})
+        log.maintenance.reconfigure({"cleanup.policy": "compact"})
         assert log.config.compression_type == "producer"
-        log.roll()
-        log.compact()
+        log.maintenance.roll()
+        log.maintenance.compact()
         assert [r.offset for r in log.scan()] == [log.log_end_offset - 1]
-        log.reconfigure(flush_messages=1)
+        log.maintenance.reconfigure(flush_messages=1)
         log.append([b"synced"])
         assert log.synced_end == log.log_end_offset
-        log.reconfigure(flush_ms=1_000)
+        log.maintenance.reconfigure(flush_ms=1_000)
         log.append([b"later"])
         assert log.synced_end == log.log_end_offset - 1
         clock.advance(1_000)
-        log.tick()
+        log.maintenance.tick()
         assert log.synced_end == log.log_end_offset
-        log.reconfigure(ack="synced")
+        log.maintenance.reconfigure(ack="synced")
         log.append([b"now"])
         assert log.synced_end == log.log_end_offset
 
@@ -267,10 +269,10 @@ def test_retention_goes_by_the_settings_of_now(tmp_path):
     with filled(tmp_path, clock, producer_id_expiration_ms=10 * DAY_MS) as log:
         log.append([b"a"], producer=ProducerStamp(7, 0, 0))
         clock.advance(DAY_MS)
-        assert log.retain() == (0, 0, 0, False, 0)
-        log.reconfigure(retention_ms=DAY_MS // 2, producer_id_expiration_ms=DAY_MS // 2)
+        assert log.maintenance.retain() == (0, 0, 0, False, 0)
+        log.maintenance.reconfigure(retention_ms=DAY_MS // 2, producer_id_expiration_ms=DAY_MS // 2)
         clock.advance(DAY_MS // 10)
-        done = log.retain()
+        done = log.maintenance.retain()
         assert (done.log_start_offset, done.expired_producers) == (7, 1)
 
 
@@ -278,11 +280,11 @@ def test_what_cannot_change_is_named_and_nothing_has_changed(tmp_path):
     with open_log(tmp_path, clock=ManualClock()) as log:
         before = log.config
         with pytest.raises(InvalidSettingError) as caught:
-            log.reconfigure(tail="memory", visible_after="flush", segment_bytes=500)
+            log.maintenance.reconfigure(tail="memory", visible_after="flush", segment_bytes=500)
         assert set(caught.value.problems) == {"logstore.tail", "logstore.visible.after"}
         with pytest.raises(UnknownSettingError, match="retention"):
-            log.reconfigure({"retention.msec": 1})
+            log.maintenance.reconfigure({"retention.msec": 1})
         with pytest.raises(InvalidSettingError):
-            log.reconfigure(segment_bytes=1)
+            log.maintenance.reconfigure(segment_bytes=1)
         assert log.config is before
         assert log._state.config is before

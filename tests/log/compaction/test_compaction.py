@@ -24,9 +24,10 @@ from logstore.errors import (
     ReadOnlyError,
 )
 from logstore.log import Marker, ProducerStamp
-from logstore.log.append import validation
+from logstore.log.append import append as append_module
 from logstore.log.compaction import compaction, segment_swap
 from logstore.log.formats.transaction_index import encode as encode_aborted
+from logstore.log.maintenance import LogMaintenance
 from logstore.log.read.live_reader import LogReader
 from logstore.log.state import State
 from logstore.log.transactions import Transactions
@@ -56,7 +57,7 @@ def test_of_each_key_the_newest_record_stays_with_its_offset(tmp_path):
     history = keyed(tmp_path)
     for _ in range(150):
         history.append(3)
-    history.log.roll()
+    history.log.maintenance.roll()
     done = history.compact()
     assert done.is_complete
     assert done.first_dirty_offset == history.log.log_end_offset == 450
@@ -69,9 +70,9 @@ def test_of_each_key_the_newest_record_stays_with_its_offset(tmp_path):
         assert kept(reader.scan()) == sorted(newest.values())
     history.log.close()
     with opened(tmp_path) as again:
-        assert again.was_clean
+        assert again.maintenance.was_clean
         assert kept(again.scan()) == sorted(newest.values())
-        assert again.cleanable().first_dirty_offset == 450
+        assert again.maintenance.cleanable().first_dirty_offset == 450
 
 
 @settings(max_examples=40)
@@ -88,10 +89,10 @@ def test_whatever_is_written_and_however_often_it_is_compacted(seed, slots, keys
         if rng.random() < 0.6:
             history.settle()
         if rng.random() < 0.7:
-            history.log.roll()
+            history.log.maintenance.roll()
         if rng.random() < 0.5:
             clock.advance(rng.choice([1, DELETE_RETENTION_MS // 2, DELETE_RETENTION_MS + 1]))
-        end = history.log.cleanable().end_offset
+        end = history.log.maintenance.cleanable().end_offset
         done = history.compact(map_bytes=slots * SLOT_BYTES)
         assert done.is_complete
         assert done.first_dirty_offset == end
@@ -128,13 +129,13 @@ def test_the_maps_of_all_rounds_together_are_never_larger_than_one_may_be(tmp_pa
     log = opened(tmp_path, segment_bytes=20_000)
     for first in range(0, 1_000, 10):
         log.append([(b"key-%d" % n, b"value", 1_000) for n in range(first, first + 10)])
-    log.roll()
+    log.maintenance.roll()
     monkeypatch.setattr(compaction, "KeyMap", made)
     gc.collect()
     before = allocated_bytes()
     gc.disable()
     try:
-        done = log.compact(map_bytes=most, throttle=lambda _: seen.append(allocated_bytes() - before))
+        done = log.maintenance.compact(map_bytes=most, throttle=lambda _: seen.append(allocated_bytes() - before))
         left = allocated_bytes() - before
     finally:
         gc.enable()
@@ -154,11 +155,11 @@ def test_a_map_that_one_batch_does_not_fit_is_given_back_before_a_larger_one_is_
 
     log = opened(tmp_path, segment_bytes=20_000)
     log.append([(b"key-%d" % n, b"value", 1_000) for n in range(100)])
-    log.roll()
+    log.maintenance.roll()
     monkeypatch.setattr(compaction, "KeyMap", made)
     gc.collect()
     before = allocated_bytes()
-    assert log.compact(map_bytes=10 * SLOT_BYTES).is_complete
+    assert log.maintenance.compact(map_bytes=10 * SLOT_BYTES).is_complete
     assert alive == [0] * 5
     log.close()
 
@@ -167,7 +168,7 @@ def test_a_second_pass_over_a_clean_log_changes_nothing(tmp_path):
     history = keyed(tmp_path, segment_bytes=100_000)
     for _ in range(50):
         history.append(2)
-    history.log.roll()
+    history.log.maintenance.roll()
     history.compact()
     before = {base: path.read_bytes() for base, path in log_files(history.log).items()}
     generation = history.log._state.generation
@@ -184,8 +185,8 @@ def test_a_batch_that_loses_records_keeps_its_codec_offsets_and_sequence(tmp_pat
             [(b"a", b"1" * 50), (b"b", b"2" * 50), (b"c", b"3" * 50)], codec=codec, producer=ProducerStamp(7, 0, 0)
         )
         log.append([(b"b", b"new")])
-        log.roll()
-        log.compact()
+        log.maintenance.roll()
+        log.maintenance.compact()
         first = log.read(0).batches()[0]
         assert (first.base_offset, first.last_offset, len(first)) == (0, 2, 2)
         assert (first.codec, first.base_sequence, first.last_sequence) == (codec, 0, 2)
@@ -200,21 +201,21 @@ def test_a_tombstone_stays_for_delete_retention_ms_after_a_compaction_has_met_it
     with opened(tmp_path, clock) as log:
         log.append([(b"a", b"1")])
         log.append([(b"a", None), (b"b", b"2")])
-        log.roll()
+        log.maintenance.roll()
         clock.advance(10 * DELETE_RETENTION_MS)
-        log.compact()
+        log.maintenance.compact()
         assert pairs(log) == [(1, b"a", None), (2, b"b", b"2")]
         (batch,) = [b for b in log.read(0).batches() if len(b)]
         assert batch.delete_horizon_ms == clock.now_ms() + DELETE_RETENTION_MS
         clock.advance(DELETE_RETENTION_MS - 1)
-        assert not log.cleanable().is_due
-        log.compact()
+        assert not log.maintenance.cleanable().is_due
+        log.maintenance.compact()
         assert (1, b"a", None) in pairs(log)
         clock.advance(1)
-        assert log.cleanable().is_due
-        log.compact()
+        assert log.maintenance.cleanable().is_due
+        log.maintenance.compact()
         assert pairs(log) == [(2, b"b", b"2")]
-        assert not log.cleanable().is_due
+        assert not log.maintenance.cleanable().is_due
 
 
 def test_a_tombstone_goes_only_with_the_values_before_it(tmp_path):
@@ -224,9 +225,9 @@ def test_a_tombstone_goes_only_with_the_values_before_it(tmp_path):
         for n in range(20):
             log.append([(b"a", b"%d" % n)])
         log.append([(b"a", None)])
-        log.roll()
+        log.maintenance.roll()
         for _ in range(4):
-            log.compact(map_bytes=2 * SLOT_BYTES)
+            log.maintenance.compact(map_bytes=2 * SLOT_BYTES)
             assert pairs(log) in ([(20, b"a", None)], [])
             clock.advance(DELETE_RETENTION_MS)
         assert pairs(log) == []
@@ -242,7 +243,7 @@ def transaction(log, producer_id, marker, *records) -> None:
     sequence = log._state.transactions.producers.get(producer_id)
     stamp = ProducerStamp(producer_id, 0, 0 if sequence is None else sequence.next_sequence, True)
     log.append(list(records), producer=stamp)
-    log.append_control(marker, producer_id=producer_id, producer_epoch=0)
+    log.replica.append_control(marker, producer_id=producer_id, producer_epoch=0)
 
 
 def test_aborted_records_go_and_replace_nothing(tmp_path):
@@ -250,8 +251,8 @@ def test_aborted_records_go_and_replace_nothing(tmp_path):
         log.append([(b"a", b"kept")])
         transaction(log, 5, Marker.ABORT, (b"a", b"aborted"), (b"b", b"aborted"))
         transaction(log, 6, Marker.COMMIT, (b"c", b"committed"))
-        log.roll()
-        log.compact()
+        log.maintenance.roll()
+        log.maintenance.compact()
         assert pairs(log) == [(0, b"a", b"kept"), (4, b"c", b"committed")]
         assert [r.value for r in log.scan(isolation="read_committed")] == [b"kept", b"committed"]
 
@@ -265,19 +266,19 @@ def test_markers_stay_while_a_batch_of_their_transaction_does_and_then_for_a_hor
             # Newer batches, so that the old ones are no producer's last.
             transaction(log, producer_id, Marker.COMMIT, (b"x%d" % producer_id, b"1"))
         log.append([(b"b", b"2")])
-        log.roll()
+        log.maintenance.roll()
 
         def markers() -> list:
             return [batch for run in log.scan().chunks() for batch in run.batches() if batch.is_control]
 
-        log.compact()
+        log.maintenance.compact()
         assert [m.base_offset for m in markers()] == [1, 3, 5, 7]  # the aborted batch and the replaced one were met
-        log.compact()
+        log.maintenance.compact()
         assert [m.base_offset for m in markers()] == [1, 3, 5, 7]  # none was met: they have a horizon now
         horizons = [marker.delete_horizon_ms for marker in markers()]
         assert horizons == [clock.now_ms() + DELETE_RETENTION_MS] * 2 + [None] * 2
         clock.advance(DELETE_RETENTION_MS)
-        log.compact()
+        log.maintenance.compact()
         assert [m.base_offset for m in markers()] == [5, 7]
         assert [r.value for r in log.scan(isolation="read_committed")] == [b"1", b"1", b"2"]
 
@@ -289,14 +290,14 @@ def test_nothing_above_the_last_stable_offset_is_compacted(tmp_path):
         log.append([(b"a", b"open")], producer=ProducerStamp(5, 0, 0, True))
         for n in range(5):
             log.append([(b"a", b"late%d" % n)])
-        log.roll()
-        assert log.cleanable().end_offset <= 5
-        done = log.compact()
+        log.maintenance.roll()
+        assert log.maintenance.cleanable().end_offset <= 5
+        done = log.maintenance.compact()
         assert done.first_dirty_offset <= 5
         assert [offset for offset, *_ in pairs(log)][-6:] == list(range(5, 11))
-        log.append_control(Marker.COMMIT, producer_id=5, producer_epoch=0)
-        log.roll()
-        log.compact()
+        log.replica.append_control(Marker.COMMIT, producer_id=5, producer_epoch=0)
+        log.maintenance.roll()
+        log.maintenance.compact()
         assert pairs(log) == [(10, b"a", b"late4")]
 
 
@@ -304,8 +305,8 @@ def test_a_producer_that_has_lost_all_its_records_goes_on_where_it_was(tmp_path)
     with opened(tmp_path) as log:
         log.append([(b"a", b"1"), (b"b", b"2")], producer=ProducerStamp(7, 3, 0))
         log.append([(b"a", b"3"), (b"b", b"4")])
-        log.roll()
-        log.compact()
+        log.maintenance.roll()
+        log.maintenance.compact()
         assert [len(b) for b in log.read(0).batches()] == [0, 2]
         path = log.path
         again = Log.open(path, read_only=True)
@@ -325,17 +326,17 @@ def test_a_producer_that_has_lost_all_its_records_goes_on_where_it_was(tmp_path)
 
 def test_a_log_is_due_by_its_dirty_ratio(tmp_path):
     with opened(tmp_path, min_cleanable_dirty_ratio=0.5, segment_bytes=200) as log:
-        assert not log.cleanable().is_due
+        assert not log.maintenance.cleanable().is_due
         for n in range(20):
             log.append([(b"%d" % n, b"v" * 40)])
-        log.roll()
-        look = log.cleanable()
+        log.maintenance.roll()
+        look = log.maintenance.cleanable()
         assert (look.first_dirty_offset, look.end_offset, look.dirty_ratio, look.is_due) == (0, 20, 1.0, True)
-        log.compact()
-        assert log.cleanable().dirty_ratio == 0
+        log.maintenance.compact()
+        assert log.maintenance.cleanable().dirty_ratio == 0
         for n in range(20):
             log.append([(b"%d" % n, b"v" * 40)])
-            look = log.cleanable()
+            look = log.maintenance.cleanable()
             assert look.dirty_ratio == look.dirty_bytes / max(look.clean_bytes + look.dirty_bytes, 1)
             assert look.is_due == (look.dirty_ratio > 0.5)
 
@@ -347,15 +348,15 @@ def test_what_is_young_is_not_compacted_and_what_is_late_is_due(tmp_path):
     ) as log:
         log.append([(b"a", b"1")])
         log.append([(b"a", b"2")])
-        log.roll()
-        assert log.cleanable().end_offset == 0
-        log.compact()
+        log.maintenance.roll()
+        assert log.maintenance.cleanable().end_offset == 0
+        log.maintenance.compact()
         assert len(pairs(log)) == 2
         clock.advance(1_000)
-        assert (log.cleanable().end_offset, log.cleanable().is_due) == (2, False)
+        assert (log.maintenance.cleanable().end_offset, log.maintenance.cleanable().is_due) == (2, False)
         clock.advance(4_001)
-        assert log.cleanable().is_due
-        log.compact()
+        assert log.maintenance.cleanable().is_due
+        log.maintenance.compact()
         assert pairs(log) == [(1, b"a", b"2")]
 
 
@@ -372,7 +373,7 @@ def test_segments_become_one_up_to_their_limits(tmp_path):
     history = keyed(tmp_path, segment_bytes=600, keys=200)
     for _ in range(60):
         history.append(4)
-    history.log.roll()
+    history.log.maintenance.roll()
     history.compact()
     history.compact()
     segments = history.log._state.segments.all[:-1]
@@ -389,8 +390,8 @@ def test_a_map_that_holds_not_even_one_batch_grows_to_it(tmp_path):
     with opened(tmp_path, segment_bytes=10_000) as log:
         log.append([(b"%d" % n, b"v") for n in range(100)], codec=Codec.ZSTD)
         log.append([(b"%d" % n, b"w") for n in range(50, 150)])
-        log.roll()
-        done = log.compact(map_bytes=2 * SLOT_BYTES)
+        log.maintenance.roll()
+        done = log.maintenance.compact(map_bytes=2 * SLOT_BYTES)
         assert done.rounds >= 2
         assert [(r.key, r.value) for r in log.scan()] == [
             *((b"%d" % n, b"v") for n in range(50)),
@@ -404,8 +405,8 @@ def test_a_batch_larger_than_what_is_read_at_once_is_compacted(tmp_path):
         log.append([(b"a", b"1"), (b"b", large)])
         log.append([(b"a", large)], codec=Codec.LZ4)
         log.append([(b"c", b"3")])
-        log.roll()
-        log.compact()
+        log.maintenance.roll()
+        log.maintenance.compact()
         assert [(o, k, len(v)) for o, k, v in pairs(log)] == [(1, b"b", 3 << 20), (2, b"a", 3 << 20), (3, b"c", 1)]
 
 
@@ -413,7 +414,7 @@ def test_the_throttle_hears_of_every_byte(tmp_path):
     history = keyed(tmp_path)
     for _ in range(30):
         history.append(2)
-    history.log.roll()
+    history.log.maintenance.roll()
     size = history.log.metrics().size
     heard: list[int] = []
     done = history.compact(throttle=heard.append)
@@ -425,8 +426,8 @@ def test_keyless_records_go_as_in_kafka_and_are_counted(tmp_path):
     with opened(tmp_path, cleanup_policy="delete") as log:
         log.append([b"no key", (b"a", b"1")])
     with opened(tmp_path, drop_keyless=True) as log:
-        log.roll()
-        assert log.compact().keyless_records == 1
+        log.maintenance.roll()
+        assert log.maintenance.compact().keyless_records == 1
         assert pairs(log) == [(1, b"a", b"1")]
 
 
@@ -451,19 +452,19 @@ def test_keys_are_looked_for_once_and_again_after_the_log_was_not_compacted(tmp_
     with opened(tmp_path, cleanup_policy="delete") as log:
         log.append([(b"a", b"1")])
     looks = []
-    look = Log.check_keys
-    monkeypatch.setattr(Log, "check_keys", lambda log: looks.append(log) or look(log))
+    look = LogMaintenance.check_keys
+    monkeypatch.setattr(LogMaintenance, "check_keys", lambda log: looks.append(log) or look(log))
     for _ in range(2):
         with opened(tmp_path) as log:
             log.append([(b"a", b"2")])
     assert len(looks) == 1
     with opened(tmp_path) as log:
-        log.reconfigure({**SETTINGS, "cleanup_policy": "delete"})
+        log.maintenance.reconfigure({**SETTINGS, "cleanup_policy": "delete"})
         log.append([b"no key"])
     with pytest.raises(PolicyViolationError, match="offset 3"):
         opened(tmp_path)
     with opened(tmp_path, cleanup_policy="delete") as log, pytest.raises(PolicyViolationError, match="offset 3"):
-        log.reconfigure(SETTINGS)
+        log.maintenance.reconfigure(SETTINGS)
 
 
 @pytest.mark.parametrize("settings", [{}, {"logstore.visible.after": "flush"}, {"logstore.tail": "memory"}])
@@ -484,30 +485,30 @@ def test_an_append_without_a_key_beside_the_change_is_either_refused_or_refuses_
 
         monkeypatch.setattr(State, "reconfigure", after_an_append)
         with pytest.raises(PolicyViolationError, match="offset 1"):
-            log.reconfigure(compacted)
+            log.maintenance.reconfigure(compacted)
         assert not log.config.compacts
         log.flush()
         log.delete_before(2)
-        look = validation.check_timestamps
+        locked = append_module.locked
 
         def before_an_append(*args):
-            monkeypatch.setattr(validation, "check_timestamps", look)
-            log.reconfigure(compacted)
-            look(*args)
+            monkeypatch.setattr(append_module, "locked", locked)
+            log.maintenance.reconfigure(compacted)
+            return locked(*args)
 
         batch = one_batch([b"no key"])
-        for append in (lambda: log.append([b"no key"]), lambda: log.append_batch(batch)):
-            log.reconfigure(settings)
-            monkeypatch.setattr(validation, "check_timestamps", before_an_append)
+        for append in (lambda: log.append([b"no key"]), lambda: log.replica.append_batch(batch)):
+            log.maintenance.reconfigure(settings)
+            monkeypatch.setattr(append_module, "locked", before_an_append)
             with pytest.raises(InvalidRecordError, match="without key"):
                 append()
         # Batches that were looked at long before.
         with pytest.raises(InvalidRecordError, match="without key"):
-            log.append_run(bytearray(batch), max_timestamp_ms=0)
+            log.replica.append_run(bytearray(batch), max_timestamp_ms=0)
         assert log.config.compacts
         assert log.log_end_offset == 2
         log.append([(b"a", b"2")])
-        log.append_run(bytearray(one_batch([(b"a", b"3")])), max_timestamp_ms=0)
+        log.replica.append_run(bytearray(one_batch([(b"a", b"3")])), max_timestamp_ms=0)
         assert log.log_end_offset == 4
 
 
@@ -561,8 +562,8 @@ def test_appends_and_reads_go_on_meanwhile(tmp_path):
     for _ in range(12):
         if stop.is_set():
             break
-        log.roll()
-        log.compact()
+        log.maintenance.roll()
+        log.maintenance.compact()
     stop.set()
     for thread in threads:
         thread.join()
@@ -575,10 +576,10 @@ def test_a_reader_that_holds_an_old_tuple_reads_on(tmp_path):
     history = keyed(tmp_path)
     for _ in range(60):
         history.append(2)
-    history.log.roll()
+    history.log.maintenance.roll()
     batches = history.log.scan(max_bytes=1).chunks()
     first = next(batches)
-    held = history.log.locate(0, max_bytes=1 << 20)
+    held = history.log.replica.locate(0, max_bytes=1 << 20)
     before = held.read()
     history.compact()
     assert held.read() == before
@@ -602,7 +603,7 @@ def test_a_reader_in_another_process_follows_through_every_swap(tmp_path, limit)
                 history.append(2)
             if round_number % 2:
                 assert kept(reader.scan()) == kept(history.log.scan())
-            history.log.roll()
+            history.log.maintenance.roll()
             history.compact()
             assert kept(reader.scan()) == kept(history.log.scan())
             assert kept(reader.scan(isolation="read_committed")) == kept(history.log.scan())
@@ -619,7 +620,7 @@ def test_a_committed_reader_in_another_process_never_sees_what_was_aborted(tmp_p
             for _ in range(6):
                 history.step()
             history.settle()
-            history.log.roll()
+            history.log.maintenance.roll()
             history.compact()
             visible = {record.offset for record in committed(history.parts)}
             assert {record.offset for record in reader.scan(isolation="read_committed")} <= visible
@@ -636,7 +637,7 @@ def committed_values_with_compactions_between(root, monkeypatch, beside: bool) -
     for _ in range(12):
         transaction(log, 5, Marker.ABORT, (b"a", b"aborted"))
         transaction(log, 6, Marker.COMMIT, (b"b", b"seen"))
-    log.roll()
+    log.maintenance.roll()
     compactions, busy = [], []
 
     def compacting(look):
@@ -644,7 +645,7 @@ def committed_values_with_compactions_between(root, monkeypatch, beside: bool) -
             if not compactions and not busy:
                 # The first takes the records, the second the list of their transactions.
                 busy.append(True)
-                compactions.extend([log.compact(), log.compact()])
+                compactions.extend([log.maintenance.compact(), log.maintenance.compact()])
                 busy.clear()
             return look(*arguments)
 
@@ -689,20 +690,20 @@ def test_a_truncation_meanwhile_ends_the_run_and_loses_nothing(tmp_path):
     history = keyed(tmp_path)
     for _ in range(100):
         history.append(2)
-    history.log.roll()
+    history.log.maintenance.roll()
     log, cuts = history.log, []
 
     def cut(_count: int) -> None:
         if not cuts:
-            cuts.append(log.truncate_to(100))
+            cuts.append(log.replica.truncate_to(100))
 
-    assert not log.compact(throttle=cut).is_complete
+    assert not log.maintenance.compact(throttle=cut).is_complete
     assert cuts == [100]
-    assert log.cleanable().first_dirty_offset == 0
+    assert log.maintenance.cleanable().first_dirty_offset == 0
     parts = [part for part in history.parts if part.last < 100]
     check(log, parts, [])
     assert not [name for name in (tmp_path / "t-0").iterdir() if name.suffix in (".cleaned", ".swap")]
-    log.compact()
+    log.maintenance.compact()
     check(log, parts, [log._clock.now_ms()])
     log.close()
 
@@ -712,17 +713,17 @@ def test_a_truncation_lowers_what_counts_as_compacted(tmp_path):
     with opened(tmp_path, segment_bytes=150) as log:
         for n in range(20):
             log.append([(b"a%d" % n, b"1")])
-        log.roll()
-        log.compact()
-        assert log.cleanable().first_dirty_offset == 20
-        log.truncate_to(5)
+        log.maintenance.roll()
+        log.maintenance.compact()
+        assert log.maintenance.cleanable().first_dirty_offset == 20
+        log.replica.truncate_to(5)
         for _ in range(15):
             log.append([(b"b", b"1")])
-        log.roll()
-        assert log.cleanable().first_dirty_offset == 5
+        log.maintenance.roll()
+        assert log.maintenance.cleanable().first_dirty_offset == 5
     with opened(tmp_path, segment_bytes=150) as log:
-        assert log.cleanable().first_dirty_offset == 5
-        log.compact()
+        assert log.maintenance.cleanable().first_dirty_offset == 5
+        log.maintenance.compact()
         assert [key for _, key, _ in pairs(log)] == [*(b"a%d" % n for n in range(5)), b"b"]
 
 
@@ -730,7 +731,7 @@ def test_a_deletion_meanwhile_ends_the_run(tmp_path):
     history = keyed(tmp_path)
     for _ in range(100):
         history.append(2)
-    history.log.roll()
+    history.log.maintenance.roll()
     log = history.log
     asked: list[int] = []
 
@@ -738,11 +739,11 @@ def test_a_deletion_meanwhile_ends_the_run(tmp_path):
         if not asked:
             asked.append(log.delete_before(120))
 
-    assert not log.compact(throttle=delete).is_complete
+    assert not log.maintenance.compact(throttle=delete).is_complete
     sent = [r for part in history.parts for r in part.records if r.offset >= 120]
     newest = {record.key: record for record in sent}
     assert set(newest.values()) <= set(kept(log.scan()))
-    log.compact()
+    log.maintenance.compact()
     assert [r for r in kept(log.scan()) if r.offset >= 120] == sorted(newest.values())
     log.close()
 
@@ -751,7 +752,7 @@ def test_closing_ends_a_compaction_and_leaves_a_whole_log(tmp_path):
     history = keyed(tmp_path)
     for _ in range(100):
         history.append(2)
-    history.log.roll()
+    history.log.maintenance.roll()
     log, closers = history.log, []
 
     def close(_count: int) -> None:
@@ -762,10 +763,10 @@ def test_closing_ends_a_compaction_and_leaves_a_whole_log(tmp_path):
                 pass
 
     with pytest.raises(LogClosedError, match="closed during its compaction"):
-        log.compact(throttle=close)
+        log.maintenance.compact(throttle=close)
     closers[0].join()
     with opened(tmp_path) as again:
-        assert again.was_clean
+        assert again.maintenance.was_clean
         check(again, history.parts, history.runs)
 
 
@@ -776,24 +777,24 @@ def test_a_log_that_is_not_compacted_is_refused(tmp_path):
     with opened(tmp_path, cleanup_policy="delete") as log:
         log.append([(b"a", b"1")])
         with pytest.raises(InvalidSettingError, match=r"cleanup\.policy.*not compacted"):
-            log.compact()
+            log.maintenance.compact()
     with opened(tmp_path) as log:
         with pytest.raises(
             InvalidSettingError, match=r"dedupe\.buffer\.size: expected at least 48 bytes, found 10"
         ):
-            log.compact(map_bytes=10)
-        assert log.compact().rounds == 0
+            log.maintenance.compact(map_bytes=10)
+        assert log.maintenance.compact().rounds == 0
         with Log.open(log.path, read_only=True) as reader, pytest.raises(ReadOnlyError):
-            reader.compact()
+            reader.maintenance.compact()
     with pytest.raises(LogClosedError):
-        log.compact()
+        log.maintenance.compact()
 
 
 def test_a_damaged_batch_marks_the_log_with_its_place_and_loses_nothing(tmp_path):
     history = keyed(tmp_path)
     for _ in range(60):
         history.append(2)
-    history.log.roll()
+    history.log.maintenance.roll()
     files = log_files(history.log)
     victim = files[sorted(files)[3]]
     whole = victim.read_bytes()
@@ -802,13 +803,13 @@ def test_a_damaged_batch_marks_the_log_with_its_place_and_loses_nothing(tmp_path
     with pytest.raises(CorruptRecordError) as caught:
         history.compact()
     assert (caught.value.path, caught.value.position) == (str(victim), 0)
-    look = history.log.cleanable()
+    look = history.log.maintenance.cleanable()
     assert str(victim) in look.uncleanable
     assert not look.is_due
     victim.write_bytes(whole)
     assert {base: path.read_bytes() for base, path in log_files(history.log).items()} == before
     history.compact()
-    assert history.log.cleanable().uncleanable is None
+    assert history.log.maintenance.cleanable().uncleanable is None
     check(history.log, history.parts, history.runs)
     history.log.close()
 
@@ -821,10 +822,10 @@ def test_an_aborted_index_that_says_otherwise_than_the_markers_drops_nothing(tmp
         log.append([(b"a", b"good")])
         log.append([(b"a", b"decided")], producer=ProducerStamp(5, 0, 0, True))
         if marker_behind:
-            log.roll()
-        log.append_control(marker, producer_id=5, producer_epoch=0)
+            log.maintenance.roll()
+        log.replica.append_control(marker, producer_id=5, producer_epoch=0)
         if not marker_behind:
-            log.roll()
+            log.maintenance.roll()
         log.append([(b"b", b"more")])
     forget_sums(tmp_path / "t-0")
     index = tmp_path / "t-0" / f"{2 if marker_behind else 0:020d}.txnindex"
@@ -837,8 +838,8 @@ def test_an_aborted_index_that_says_otherwise_than_the_markers_drops_nothing(tmp
         with pytest.raises(
             CorruptRecordError, match=r"producer 5 that ends at offset 2 .*txnindex.* says otherwise"
         ):
-            log.compact()
-        assert "producer 5" in log.cleanable().uncleanable
+            log.maintenance.compact()
+        assert "producer 5" in log.maintenance.cleanable().uncleanable
         assert {base: path.read_bytes() for base, path in log_files(log).items()} == before
 
 
@@ -848,7 +849,7 @@ def test_without_room_the_old_segments_stay_and_it_is_done_again(tmp_path):
     history = Keyed(log, clock, random.Random(2), keys=100)
     for _ in range(60):
         history.append(2)
-    history.log.roll()
+    history.log.maintenance.roll()
     log.flush()
     disk.capacity = disk.used_bytes + 300
     with pytest.raises(DiskFullError):
@@ -871,13 +872,13 @@ def test_a_transaction_that_is_listed_no_more_speaks_for_no_later_one_after_a_cu
         log.append([(b"z", b"z")], producer=ProducerStamp(5, 0, 2))
         for number in range(5):
             log.append([(b"x", b"%d" % number)])
-            log.roll()
+            log.maintenance.roll()
             clock.advance(0.01)
-            log.compact()
+            log.maintenance.compact()
             if number == 1:
                 end = log.log_end_offset
                 log.append([(b"y", b"cut off")])
-                log.truncate_to(end)
+                log.replica.truncate_to(end)
             found = {r.key: r.value for r in log.scan(isolation="read_committed")}
             assert found == {b"c": b"committed", b"z": b"z", b"x": b"%d" % number}, number
 
@@ -887,17 +888,17 @@ def test_what_was_looked_at_before_a_cut_is_not_compacted_after_it(tmp_path):
         log.append([(b"a", b"kept")])
         log.append([(b"b", b"1")])
         log.append([(b"b", b"2")])
-        log.roll()
+        log.maintenance.roll()
 
         def cut_meanwhile(end: int) -> None:
-            log.truncate_to(1)
+            log.replica.truncate_to(1)
             log.append([(b"a", b"aborted")], producer=ProducerStamp(5, 0, 0, True))
             log.append([(b"b", b"3")])
-            log.roll()
+            log.maintenance.roll()
             log.flush()
 
         assert not compaction.compact(log._state, cut_meanwhile).is_complete
-        log.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
+        log.replica.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
         assert [r.value for r in log.scan(isolation="read_committed")] == [b"kept", b"3"]
 
 
@@ -906,16 +907,16 @@ def test_a_discarded_form_that_could_not_be_removed_costs_nothing_at_the_next_sw
     disk, more = SimDisk(1), {"cleanup_policy": "compact", "segment_bytes": 400}
     with Log.open("/data/t-0", files=disk, clock=ManualClock(), **more) as log:
         log.append([(b"only", b"x" * 300)])
-        log.roll()
+        log.maintenance.roll()
         for number in range(6):
             log.append([(b"k", b"y" * 100)])
             log.append([(b"m%d" % number, b"live")])
         log.append([(b"k", b"last" + b"z" * 90)])
-        log.roll()
+        log.maintenance.roll()
         log.flush()
         monkeypatch.setattr(segment_swap, "discard", lambda state, new: new.close())
         disk.keep_moments()
-        log.compact()
+        log.maintenance.compact()
         assert disk.moment_count > 20
         for moment in disk.moments():
             with Log.open("/data/t-0", files=moment.crash("all"), clock=ManualClock(), **more) as after:

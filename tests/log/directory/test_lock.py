@@ -96,8 +96,9 @@ def test_a_forked_child_is_refused_and_harms_nothing(tmp_path):
             code = 1
             try:
                 for use in (
-                    lambda: log.append([b"child"]), lambda: log.read(0), log.flush, log.roll, log.appender,
-                    lambda: log.truncate_to(0), lambda: log.delete_before(1), lambda: list(log),
+                    lambda: log.append([b"child"]), lambda: log.read(0), log.flush, log.appender,
+                    log.maintenance.roll,
+                    lambda: log.replica.truncate_to(0), lambda: log.delete_before(1), lambda: list(log),
                     lambda: reader.read(0), lambda: list(reader),
                 ):
                     try:
@@ -123,7 +124,7 @@ def test_a_forked_child_is_refused_and_harms_nothing(tmp_path):
         log.append([b"still here"])
         log.close()
         with Log.open(sys.argv[1]) as log:
-            assert log.was_clean
+            assert log.maintenance.was_clean
             assert [record.value for record in log] == [b"parent", b"still here"]
     """
     done = subprocess.run(
@@ -146,7 +147,7 @@ def test_a_killed_owner_leaves_no_lock(tmp_path):
     assert done.returncode == -9
     with open_log(tmp_path) as log:
         assert [record.value for record in log] == [b"a"]
-        assert not log.was_clean
+        assert not log.maintenance.was_clean
 
 
 # --- for a moment -----------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def test_ids_are_the_sizes_before_them(tmp_path):
         assert [result.first_offset for result in results] == [0, sizes[0], sizes[0] + sizes[1]]
         assert all(result.last_offset == result.first_offset for result in results)
         assert log.log_end_offset == results[-1].last_offset + 1
-        assert log.next_offset == sum(sizes)
+        assert log.replica.next_offset == sum(sizes)
         check_positions(log)
         # Seeking without an index: the id leads to the bytes.
         (path,) = log_files(log).values()
@@ -78,7 +78,7 @@ def test_rolls_and_restarts_count_on(tmp_path):
         with open_log(tmp_path, clock=ManualClock()) as log:
             for _ in range(8):
                 values = [rng.randbytes(rng.randrange(1, 90)) for _ in range(rng.randrange(1, 4))]
-                due = log.next_offset
+                due = log.replica.next_offset
                 result = log.append(values)
                 assert result.first_offset == due
                 sent |= {result.first_offset + n: value for n, value in enumerate(values)}
@@ -120,7 +120,7 @@ def test_an_append_of_several_batches_gives_each_its_own_place(tmp_path):
 def test_no_batch_is_compressed_whoever_asks_for_it(tmp_path):
     with open_log(tmp_path) as log:
         log.append([b"v" * 200], codec=Codec.ZSTD)
-        log.append_batch(one_batch([b"w" * 200] * 3, codec=Codec.GZIP))
+        log.replica.append_batch(one_batch([b"w" * 200] * 3, codec=Codec.GZIP))
         second = log.append([b"x" * 200], codec=Codec.LZ4).first_offset
         codecs = [log.read(offset).batches()[0].codec for offset, *_ in stored(log)]
         assert codecs == [Codec.NONE] * 3
@@ -134,7 +134,7 @@ def test_markers_and_producers_go_on(tmp_path):
         first = log.append([b"in"], producer=stamp)
         again = log.append([b"in"], producer=stamp)
         assert again == first._replace(duplicate=True)
-        log.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)
+        log.replica.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)
         last = log.append([b"out"])
         assert [last.first_offset] == [base for base, *_ in stored(log)][2:]
         assert values_of(log, isolation="read_committed") == [b"out"]
@@ -145,7 +145,7 @@ def test_a_truncation_gives_its_places_again(tmp_path):
     with open_log(tmp_path) as log:
         offsets = [log.append([b"v" * 50]).first_offset for _ in range(20)]
         for kept in (15, 9, 1, 0):
-            assert log.truncate_to(offsets[kept]) <= offsets[kept]
+            assert log.replica.truncate_to(offsets[kept]) <= offsets[kept]
             assert log.append([b"w" * 50]).first_offset == offsets[kept]
             check_positions(log)
 
@@ -166,7 +166,7 @@ def test_after_a_deletion_ids_still_rise(tmp_path):
 def test_a_replica_keeps_its_leaders_places(tmp_path):
     with open_log(tmp_path) as log:
         for base in (0, 500, 501):
-            log.append_batch(at(one_batch([b"%d" % base]), base), origin=Origin.REPLICATION)
+            log.replica.append_batch(at(one_batch([b"%d" % base]), base), origin=Origin.REPLICATION)
         assert [base for base, *_ in stored(log)] == [0, 500, 501]
 
 
@@ -183,12 +183,12 @@ def test_a_log_may_change_its_mode(tmp_path):
 def test_an_open_log_may_change_its_mode(tmp_path):
     with open_log(tmp_path, offset_mode="logical") as log:
         log.append([b"v"] * 10)
-        log.reconfigure({**SETTINGS})
+        log.maintenance.reconfigure({**SETTINGS})
         size = log.metrics().size
-        assert log.append([b"p"]).first_offset == size == log.next_offset - (log.metrics().size - size)
+        assert log.append([b"p"]).first_offset == size == log.replica.next_offset - (log.metrics().size - size)
         with pytest.raises(InvalidSettingError):
-            log.reconfigure({**SETTINGS, "cleanup_policy": "compact"})
-        log.reconfigure({**SETTINGS, "offset_mode": "logical"})
+            log.maintenance.reconfigure({**SETTINGS, "cleanup_policy": "compact"})
+        log.maintenance.reconfigure({**SETTINGS, "offset_mode": "logical"})
         assert log.append([b"l"]).first_offset == size + 1
 
 
@@ -244,11 +244,11 @@ def test_every_power_cut_leaves_places_that_are_right(seed):
     for _ in range(25):
         if sent and rng.random() < 0.1:
             keep = rng.randrange(len(sent))
-            log.truncate_to(sent[keep][0])
+            log.replica.truncate_to(sent[keep][0])
             del sent[keep:]
             break
         value = rng.randbytes(rng.randrange(1, 200))
-        before = log.next_offset
+        before = log.replica.next_offset
         synced = rng.random() < 0.4
         assert log.append([value], ack="synced" if synced else "written").first_offset == before
         sent.append((before, value))

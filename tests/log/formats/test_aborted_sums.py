@@ -33,7 +33,7 @@ DAY_MS = 86_400_000
 def abort(log: Log, producer_id: int, value: bytes = b"aborted") -> None:
     log.append([value], producer=ProducerStamp(producer_id, 0, 0, transactional=True))
     log.append([b"plain"])
-    log.append_control(Marker.ABORT, producer_id=producer_id, producer_epoch=0)
+    log.replica.append_control(Marker.ABORT, producer_id=producer_id, producer_epoch=0)
 
 
 def written(root: Path, **more) -> Path:
@@ -41,10 +41,10 @@ def written(root: Path, **more) -> Path:
     with Log.open(root / "t-0", **SETTINGS, **more) as log:
         for producer_id in range(2):
             abort(log, producer_id)
-        log.roll()
+        log.maintenance.roll()
         for producer_id in range(2, 4):
             abort(log, producer_id)
-        assert log.segment_count == 2
+        assert log.maintenance.segment_count == 2
     return root / "t-0"
 
 
@@ -82,7 +82,7 @@ def test_a_lost_aborted_index_shows_no_aborted_record(tmp_path, fault, which, ki
         with Log.open(tmp_path / "log" / "t-0", **SETTINGS) as log:
             abort(log, 0)
             abort(log, 1)
-            log.roll()
+            log.maintenance.roll()
             abort(log, 2)
             abort(log, 3)
             log.flush()
@@ -128,7 +128,7 @@ def test_sums_of_another_moment_change_no_answer(tmp_path, read_only):
             abort(log, producer_id)
             notes.append((path / transaction_index.NOTE).read_bytes())
             if producer_id % 2:
-                log.roll()
+                log.maintenance.roll()
         copy = crashed_copy(log, tmp_path / "copy")
     assert len(set(notes)) == 6
     for number, note in enumerate(notes):
@@ -146,16 +146,16 @@ def test_what_was_aborted_stays_aborted_when_its_producer_is_forgotten(tmp_path)
     with Log.open(path, clock=clock, **SETTINGS) as log:
         clock.advance(2 * DAY_MS)
         log.append([b"late"])
-        log.tick()
+        log.maintenance.tick()
         log._state.expire_producers_locked(clock.now_ms())
         assert log.metrics().producer_count == 0
     with Log.open(path, clock=clock, **SETTINGS) as log:
         assert log.metrics().producer_count == 0
         assert committed(log) == [*PLAIN, b"late"]
         # Its marker is cut off, so that it is open again.
-        log.truncate_to(8)
+        log.replica.truncate_to(8)
         assert log.last_stable_offset == 6
-        log.truncate_to(6)
+        log.replica.truncate_to(6)
         assert committed(log) == PLAIN[:2]
     with Log.open(path, clock=clock, **SETTINGS) as log:
         log.append([b"later"])
@@ -189,8 +189,8 @@ def test_a_log_of_an_earlier_release_has_its_indexes_summed_by_the_first_open(tm
 def test_a_log_in_which_nothing_was_aborted_has_no_sums(tmp_path):
     with Log.open(tmp_path / "t-0", **SETTINGS) as log:
         log.append([b"committed"], producer=ProducerStamp(1, 0, 0, transactional=True))
-        log.append_control(Marker.COMMIT, producer_id=1, producer_epoch=0)
-        log.roll()
+        log.replica.append_control(Marker.COMMIT, producer_id=1, producer_epoch=0)
+        log.maintenance.roll()
     assert not (tmp_path / "t-0" / transaction_index.NOTE).exists()
     assert not recovery.read_point(Directory(tmp_path / "t-0")).lists_aborted
 
@@ -201,7 +201,7 @@ def test_without_room_for_the_sums_nothing_is_shown_and_they_are_written_later(t
         abort(log, 0)
         files.fail("pwrite", errno=errno.ENOSPC, path_contains=transaction_index.NOTE, times=-1)
         abort(log, 1)
-        log.roll()
+        log.maintenance.roll()
         abort(log, 2)
         with Log.open(tmp_path / "t-0", read_only=True, **SETTINGS) as reader:
             assert committed(reader) == PLAIN[:3]
@@ -221,7 +221,7 @@ def test_a_reader_beside_the_writer_hides_what_is_aborted_since(tmp_path):
                 abort(log, producer_id)
                 assert committed(reader) == [b"plain"] * (producer_id + 2)
                 if producer_id % 2:
-                    log.roll()
+                    log.maintenance.roll()
                     assert committed(reader) == [b"plain"] * (producer_id + 2)
 
 
@@ -231,7 +231,7 @@ def test_the_sums_are_whole_after_segments_with_aborted_transactions_were_delete
     with Log.open(path, **SETTINGS) as log:
         for producer_id in range(2):
             abort(log, producer_id)
-            log.roll()
+            log.maintenance.roll()
         abort(log, 2)
         log.delete_before(4)
         abort(log, 3)
@@ -245,7 +245,7 @@ def test_a_count_beside_a_writer_that_cuts_its_log_is_no_damage(tmp_path, monkey
 
     def looked(reader, *offsets):
         while cuts:
-            log.truncate_to(cuts.pop())
+            log.replica.truncate_to(cuts.pop())
         return look(reader, *offsets)
 
     with Log.open(path, **SETTINGS) as log, Log.open(path, read_only=True, **SETTINGS) as reader:
@@ -272,7 +272,7 @@ def store_with_aborts(root: Path) -> logstore.Store:
     store = logstore.open(root, {"segment.bytes": 600, "logstore.housekeeping": "manual"})
     store.create_topic("t", 1)
     abort(store.partition("t", 0), 1)
-    store.partition("t", 0).roll()
+    store.partition("t", 0).maintenance.roll()
     abort(store.partition("t", 0), 2)
     return store
 

@@ -206,7 +206,7 @@ def test_an_epoch_whose_records_were_lost_is_not_given_to_others(tmp_path):
     log.append([b"old"], ack="synced")
     second = open_log(crashed_copy(log, tmp_path / "1"))
     second.append([b"read by a consumer, then lost"])
-    assert second.leader_epoch == 1
+    assert second.replica.leader_epoch == 1
     crashed_copy(second, tmp_path / "2")
     for each in (log, second):
         each.close()
@@ -214,10 +214,10 @@ def test_an_epoch_whose_records_were_lost_is_not_given_to_others(tmp_path):
     (path,) = (tmp_path / "2" / "t-0").glob("*.log")
     path.write_bytes(path.read_bytes()[: len(one_batch([b"old"]))])
     with open_log(tmp_path / "2") as log:
-        assert (log.log_end_offset, log.leader_epoch) == (1, 2)
+        assert (log.log_end_offset, log.replica.leader_epoch) == (1, 2)
         log.append([b"another"])
         assert [batch.leader_epoch for batch in log.read(0).batches()] == [0, 2]
-        assert log.epochs.entries == ((0, 0), (2, 1))
+        assert log.replica.epochs.entries == ((0, 0), (2, 1))
 
 
 def test_an_epoch_in_which_nothing_was_written_outlives_a_clean_close(tmp_path):
@@ -228,7 +228,7 @@ def test_an_epoch_in_which_nothing_was_written_outlives_a_clean_close(tmp_path):
     open_log(root).close()
     for _ in range(2):
         with open_log(root) as log:
-            assert (log.was_clean, log.leader_epoch) == (True, 1)
+            assert (log.maintenance.was_clean, log.replica.leader_epoch) == (True, 1)
     with open_log(root) as log:
         log.append([b"new"])
         assert [batch.leader_epoch for batch in log.read(0).batches()] == [0, 1]

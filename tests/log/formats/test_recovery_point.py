@@ -61,7 +61,7 @@ def test_while_a_log_is_cut_no_end_is_published_that_its_files_have_not_any_more
     with Log.open(tmp_path / "t-0", tail=tail) as log:
         for _ in range(3):
             log.append([b"v"])
-            log.roll()
+            log.maintenance.roll()
         monkeypatch.setattr(Segments, "drop", dropped)
-        log.truncate_to(1)
+        log.replica.truncate_to(1)
     assert [marks.log_end_offset for marks in published] == [1, 1]

@@ -53,7 +53,7 @@ def written(directory: Path, count: int = 120) -> list[Batch]:
             log.append([(b"key", value_of(n)) for n in range(first, last)], codec=Codec(number % 5))
         found = [
             Batch(segment.path, position, size, base, last + 1)
-            for segment in log.segments
+            for segment in log.maintenance.segments
             for base, last, position, size, _, _ in segment.headers(0)
         ]
     assert len({batch.path for batch in found}) > 3
@@ -283,7 +283,7 @@ def test_damage_under_a_running_log_is_told_and_gone_when_the_bytes_come_back(tm
     with Log.open(tmp_path / "flights-0", index_interval_bytes=512) as log:
         for n in range(50):
             log.append([(b"key", value_of(n))])
-        (segment,) = log.segments
+        (segment,) = log.maintenance.segments
         places = [position for _, _, position, _, _, _ in segment.headers(0)]
         path = Path(segment.path)
         whole = path.read_bytes()
@@ -306,7 +306,7 @@ def test_a_batch_inside_of_a_value_is_not_believed(tmp_path: Path) -> None:
             inner = bytearray(encode([b"inner"], timestamp_ms=1))
             inner[0:8] = (n + 1).to_bytes(8, "big")
             log.append([(b"key", bytes(inner) * 2)])
-        (segment,) = log.segments
+        (segment,) = log.maintenance.segments
         places = [position for _, _, position, _, _, _ in segment.headers(0)]
         data = bytearray(Path(segment.path).read_bytes())
         data[places[10] + 16] = 0
@@ -328,15 +328,15 @@ def test_a_batch_that_cannot_be_decoded_though_its_checksum_holds_is_damage_too(
             append(log, b"whole")
         batch = log.read(6, max_bytes=1).batches()[0]
         bad = with_codec(batch, codec, b"\x7f" * (batch.size - 61))
-        data = Path(log.segments[0].path).read_bytes()
-        Path(log.segments[0].path).write_bytes(data.replace(bytes(batch), bytes(bad)))
+        data = Path(log.maintenance.segments[0].path).read_bytes()
+        Path(log.maintenance.segments[0].path).write_bytes(data.replace(bytes(batch), bytes(bad)))
         assert log.log_end_offset == 12
         seen: list[int] = []
         with pytest.raises(CorruptRecordError) as caught:
             seen.extend(record.offset for record in log)
         assert seen == list(range(6))
         assert (caught.value.offset, caught.value.next_offset) == (6, 8)
-        assert caught.value.path == log.segments[0].path
+        assert caught.value.path == log.maintenance.segments[0].path
         values: list[bytes | None] = []
         with pytest.raises(CorruptRecordError):
             values.extend(itertools.chain.from_iterable(log.scan().values()))
@@ -407,7 +407,7 @@ def test_a_consumer_hands_out_what_stands_before_damage_and_goes_on_where_it_is_
         for n in range(30):
             topic.append(value_of(n), partition=0)
         topic.append_many([b"other"] * 3, partition=1)
-        (segment,) = topic[0].segments
+        (segment,) = topic[0].maintenance.segments
         at = [position for _, _, position, _, _, _ in segment.headers(0)]
         changed(Batch(segment.path, at[10], 0, 10, 11), KINDS[kind])
         consumer = store.consumer(auto_offset_reset="earliest")

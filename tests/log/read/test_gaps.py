@@ -30,7 +30,7 @@ def build(root, **settings):
     with open_log(root, **SETTINGS, **settings) as log:
         for n in range(COUNT):
             log.append([(b"%d" % (n % 7), b"%02d" % n * 20)], timestamp=1_000 + n)
-        return [segment.base_offset for segment in log.segments]
+        return [segment.base_offset for segment in log.maintenance.segments]
 
 
 def log_of(root, base):
@@ -94,7 +94,7 @@ WAYS = {
     "read in front of it": lambda log, first, end: log.read(first),
     "read inside": lambda log, first, end: log.read(end - 1),
     "record_at": lambda log, first, end: log.record_at(first + 1),
-    "locate": lambda log, first, end: log.locate(first),
+    "locate": lambda log, first, end: log.replica.locate(first),
     "iterate": lambda log, first, end: list(log),
     "scan inside": lambda log, first, end: list(log.scan(first + 1, end - 1)),
     "values": lambda log, first, end: list(log.scan().values()),
@@ -177,7 +177,7 @@ def test_a_reader_that_follows_a_writer_raises_no_false_alarm(tmp_path):
             log.append([b"%02d" % n * 20])
             assert reader.scan().count() == n + 1
             assert reader.record_at(n).offset == n
-        log.truncate_to(25)
+        log.replica.truncate_to(25)
         log.append([b"new"])
         assert [record.offset for record in reader] == list(range(26))
         log.delete_before(20)
@@ -207,8 +207,8 @@ def test_a_compaction_does_not_put_segments_together_over_a_loss(tmp_path):
     before = tree(tmp_path)
     with open_log(tmp_path, **SETTINGS, cleanup_policy="compact") as log:
         with pytest.raises(DamagedLogError, match=f"offsets {first} to {end - 1} are missing"):
-            log.compact()
-        assert f"offsets {first} to {end - 1} are missing" in (log.cleanable().uncleanable or "")
+            log.maintenance.compact()
+        assert f"offsets {first} to {end - 1} are missing" in (log.maintenance.cleanable().uncleanable or "")
     after = tree(tmp_path)
     assert {name for name in before if name.endswith(".log")} == {name for name in after if name.endswith(".log")}
 
@@ -216,10 +216,10 @@ def test_a_compaction_does_not_put_segments_together_over_a_loss(tmp_path):
 def test_a_compacted_log_lies_end_to_end_and_its_losses_are_found(tmp_path):
     bases = build(tmp_path, cleanup_policy="compact")
     with open_log(tmp_path, **{**SETTINGS, "segment_bytes": 1_200}, cleanup_policy="compact") as log:
-        log.compact()
+        log.maintenance.compact()
         assert len({record.key for record in log}) == 7
-        bases = [segment.base_offset for segment in log.segments]
-        assert all(segment.is_joined() for segment in log.segments[:-1])
+        bases = [segment.base_offset for segment in log.maintenance.segments]
+        assert all(segment.is_joined() for segment in log.maintenance.segments[:-1])
     assert len(bases) > 2
     remove(tmp_path, bases[1])
     with (
@@ -235,7 +235,7 @@ def test_retention_says_what_was_lost_before_it_deletes_what_is_around_it(whole,
     shutil.copytree(source, root)
     remove(root, bases[2])
     with open_log(root, **SETTINGS, retention_ms=0) as log, caplog.at_level(logging.ERROR):
-        log.retain()
+        log.maintenance.retain()
         assert log.log_start_offset == COUNT
     assert f"offsets {bases[2]} to {bases[3] - 1} are missing" in caplog.text
 
@@ -250,7 +250,7 @@ def test_an_image_of_a_log_is_not_made_over_a_loss(whole, tmp_path):
         open_log(root, **SETTINGS) as log,
         pytest.raises(DamagedLogError, match=f"to {bases[3] - 1} are missing"),
     ):
-        log.copy_image(log.image(), Directory(tmp_path / "copy" / "t-0"))
+        log.maintenance.copy(log.maintenance.capture(), Directory(tmp_path / "copy" / "t-0"))
 
 
 def test_an_image_that_has_lost_the_end_of_a_segment_is_not_verified(whole, tmp_path):
@@ -258,19 +258,19 @@ def test_an_image_that_has_lost_the_end_of_a_segment_is_not_verified(whole, tmp_
     copy = tmp_path / "copy"
     (copy / "t-0").mkdir(parents=True)
     with open_log(source, **SETTINGS) as log:
-        image = log.image()
-        log.copy_image(image, Directory(copy / "t-0"), link=False)
-        assert log.verify_image(image, Directory(copy / "t-0")) > 0
+        image = log.maintenance.capture()
+        log.maintenance.copy(image, Directory(copy / "t-0"), link=False)
+        assert log.maintenance.verify(image, Directory(copy / "t-0")) > 0
         cut(copy, bases[2])
         with pytest.raises(CorruptRecordError, match=f"to {bases[3] - 1} are missing before the next segment"):
-            log.verify_image(image, Directory(copy / "t-0"))
+            log.maintenance.verify(image, Directory(copy / "t-0"))
 
 
 def test_a_copy_is_of_the_kind_of_its_log(tmp_path):
     build(tmp_path / "log")
     (tmp_path / "copy" / "t-0").mkdir(parents=True)
     with open_log(tmp_path / "log", **SETTINGS) as log:
-        log.copy_image(log.image(), Directory(tmp_path / "copy" / "t-0"))
+        log.maintenance.copy(log.maintenance.capture(), Directory(tmp_path / "copy" / "t-0"))
     for name in (checkpoints.RECOVERY, checkpoints.START):
         point = checkpoints.decode_slots((tmp_path / "copy" / "t-0" / name).read_bytes())
         assert point.kind is LogKind.CONTIGUOUS
@@ -295,15 +295,15 @@ def test_a_log_is_contiguous_from_its_beginning(tmp_path, settings):
     assert len(bases) > 3
     assert kinds(tmp_path / "larger") == (LogKind.CONTIGUOUS, LogKind.CONTIGUOUS)
     with open_log(tmp_path / "larger", **settings) as log:
-        assert all(segment.is_joined() for segment in log.segments[:-1])
+        assert all(segment.is_joined() for segment in log.maintenance.segments[:-1])
 
 
 def test_a_replica_turns_gapped_before_its_first_gap_between_segments(tmp_path):
     with open_log(tmp_path / "log") as log:
-        log.append_batch(at(one_batch([b"a"]), 0), origin=Origin.REPLICATION)
-        log.append_batch(at(one_batch([b"b"]), 7), origin=Origin.REPLICATION)
+        log.replica.append_batch(at(one_batch([b"a"]), 0), origin=Origin.REPLICATION)
+        log.replica.append_batch(at(one_batch([b"b"]), 7), origin=Origin.REPLICATION)
         assert kinds(tmp_path / "log")[0] is LogKind.CONTIGUOUS  # a gap inside a segment hides no loss
-        log.append_batch(at(one_batch([b"c"]), 2**33), origin=Origin.REPLICATION)
+        log.replica.append_batch(at(one_batch([b"c"]), 2**33), origin=Origin.REPLICATION)
         assert kinds(tmp_path / "log") == (LogKind.GAPPED, LogKind.GAPPED)
         copy = crashed_copy(log, tmp_path / "copy")
         with open_log(tmp_path / "log", read_only=True) as reader:
@@ -319,12 +319,12 @@ def test_a_replica_turns_gapped_before_its_first_gap_between_segments(tmp_path):
 def test_a_log_that_is_cut_inside_of_a_gap_ends_before_it_and_opens_again(tmp_path, policy):
     """Its end was a promise that no batch kept, and the next open took it for a loss."""
     with open_log(tmp_path, **SETTINGS, cleanup_policy=policy) as log:
-        log.append_batch(at(one_batch([(b"k", b"a")]), 0), origin=Origin.REPLICATION)
-        log.append_batch(at(one_batch([(b"k", b"b")]), 20), origin=Origin.REPLICATION)
-        assert log.truncate_to(10) == log.log_end_offset == 1
+        log.replica.append_batch(at(one_batch([(b"k", b"a")]), 0), origin=Origin.REPLICATION)
+        log.replica.append_batch(at(one_batch([(b"k", b"b")]), 20), origin=Origin.REPLICATION)
+        assert log.replica.truncate_to(10) == log.log_end_offset == 1
     with open_log(tmp_path, **SETTINGS, cleanup_policy=policy) as log:
         log.append([(b"k", b"x" * 900)])
-        assert [segment.base_offset for segment in log.segments] == [0, 1]
+        assert [segment.base_offset for segment in log.maintenance.segments] == [0, 1]
         assert kinds(tmp_path) == (LogKind.CONTIGUOUS, LogKind.CONTIGUOUS)
         assert [record.offset for record in log] == [0, 1]
 
@@ -347,7 +347,7 @@ def test_an_older_log_becomes_contiguous_when_nothing_is_missing_in_it(tmp_path)
     with open_log(tmp_path, **SETTINGS, read_only=True) as log:
         assert log.scan().count() == COUNT
     with open_log(tmp_path, **SETTINGS) as log:
-        assert log.was_clean
+        assert log.maintenance.was_clean
     assert kinds(tmp_path)[0] is LogKind.CONTIGUOUS
     remove(tmp_path, bases[2])
     with open_log(tmp_path, **SETTINGS) as log, pytest.raises(DamagedLogError, match="are missing"):
@@ -406,7 +406,7 @@ def test_planted_segments_that_are_passed_without_a_look_are_found(whole, tmp_pa
     shutil.copytree(source, tmp_path / "holed")
     first, end = hole(tmp_path / "holed", bases[2], bases[3], damage)
     damage(tmp_path / "holed", bases[2])
-    monkeypatch.setattr(Log, "check_joined", lambda self, segment: None)
+    monkeypatch.setattr(Log, "_check_joined", lambda self, segment: None)
     with open_log(tmp_path / "holed", **SETTINGS) as log:
         assert log.scan().count() == COUNT - (end - first)
         assert [record.offset for record in log] == [*range(first), *range(end, COUNT)]

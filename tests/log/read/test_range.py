@@ -39,11 +39,11 @@ def log_with(batches: Any) -> Log:
         values = [b"x" * size] * count
         if kind == "plain":
             batch = encode(values, codec=codec, timestamp_ms=log.log_end_offset)
-            log.append_batch(at(batch, log.log_end_offset + gap), origin=Origin.REPLICATION)
+            log.replica.append_batch(at(batch, log.log_end_offset + gap), origin=Origin.REPLICATION)
         else:
             log.append(values, producer=ProducerStamp(1, 0, sequence, transactional=True), codec=codec)
             sequence += count
-            log.append_control(Marker[kind.upper()], producer_id=1, producer_epoch=0)
+            log.replica.append_control(Marker[kind.upper()], producer_id=1, producer_epoch=0)
     return log
 
 
@@ -90,7 +90,7 @@ def test_a_header_that_is_wrong_is_damage_to_a_count_too(tmp_path: Path) -> None
     for at_byte, new in ((16, b"\x09"), (8, b"\x7f"), (0, b"\x01"), (23, b"\x00\x00\x00\x00")):
         place = tmp_path / f"t{at_byte}-0"
         with Log.open(place) as log:
-            sizes = [log.append([b"x"] * 5) and log.size for _ in range(3)]
+            sizes = [log.append([b"x"] * 5) and log.maintenance.size for _ in range(3)]
             (path,) = log_files(log).values()
             data = bytearray(path.read_bytes())
             position = sizes[0] + at_byte
@@ -110,7 +110,7 @@ def test_a_count_of_what_was_deleted_is_held_and_of_what_was_cut_out_of_range(tm
             log.scan(0)
         assert scan.count() == 50
         assert rest.count() == 25
-        log.truncate_to(30)
+        log.replica.truncate_to(30)
         with pytest.raises(OffsetOutOfRangeError):
             log.scan(25, 31)
         assert log.scan(25).count() == 5

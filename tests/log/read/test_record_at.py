@@ -59,9 +59,9 @@ def test_out_of_range_and_closed(tmp_path):
 def test_markers_aborted_records_and_gaps_are_no_records(tmp_path):
     with open_log(tmp_path) as log:
         log.append([b"aborted"], producer=ProducerStamp(1, 0, 0, True))
-        log.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
+        log.replica.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
         log.append([b"kept"])
-        log.append_batch(at(one_batch([b"behind a gap"]), 10), origin=Origin.REPLICATION)
+        log.replica.append_batch(at(one_batch([b"behind a gap"]), 10), origin=Origin.REPLICATION)
         found = {offset: log.record_at(offset) for offset in range(11)}
         assert {o: r.value for o, r in found.items() if r is not None} == {
             0: b"aborted",
@@ -77,7 +77,7 @@ def test_batches_from_which_records_are_missing(tmp_path):
     records = [ModelRecord(offset, 5, b"k", b"v%d" % offset) for offset in (1, 4, 5)]
     kept = encode_batch(records, base_offset=0, last_offset_delta=6)
     with open_log(tmp_path) as log:
-        log.append_batch(kept, origin=Origin.REPLICATION)
+        log.replica.append_batch(kept, origin=Origin.REPLICATION)
         log.append([b"v7"])
         found = [record and record.value for record in map(log.record_at, range(8))]
         assert found == [None, b"v1", None, None, b"v4", b"v5", None, b"v7"]

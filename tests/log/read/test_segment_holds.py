@@ -24,7 +24,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
     with open_log(tmp_path, **{"cleanup.policy": "compact,delete", "segment.bytes": 100_000}) as log:
         for segment in range(SEGMENTS):
             log.append([(b"k%d" % (n % 3), b"%d" % (segment * EACH + n), 1_000 + segment) for n in range(EACH)])
-            log.roll()
+            log.maintenance.roll()
         yield log
 
 
@@ -33,14 +33,14 @@ def delete(log: Log) -> None:
 
 
 def compact(log: Log) -> None:
-    log.compact()
+    log.maintenance.compact()
 
 
 def compact_and_delete(log: Log) -> None:
-    log.compact()
+    log.maintenance.compact()
     log.append([(b"k0", b"new")])
-    log.roll()
-    log.compact()
+    log.maintenance.roll()
+    log.maintenance.compact()
     log.delete_before(log.high_watermark)
 
 
@@ -83,8 +83,8 @@ def test_aborted_records_stay_hidden_in_what_a_scan_holds(tmp_path: Path, change
             log.append([(b"k", b"%d" % n)], producer=stamp)
             log.append([(b"k", b"plain %d" % n)])
             marker = Marker.ABORT if n % 2 else Marker.COMMIT
-            log.append_control(marker, producer_id=7, producer_epoch=0)
-            log.roll()
+            log.replica.append_control(marker, producer_id=7, producer_epoch=0)
+            log.maintenance.roll()
         scan = log.scan(isolation=Isolation.READ_COMMITTED, max_bytes=1)
         expected = values(scan)
         assert b"0" in expected
@@ -139,7 +139,7 @@ def test_a_scan_that_needs_too_many_descriptors_says_what_is_gone(
 def test_nothing_is_held_against_a_truncation(log: Log) -> None:
     scan = log.scan(max_bytes=1)
     delete(log)
-    log.truncate_to(57)
+    log.replica.truncate_to(57)
     log.append([(b"k", b"other")] * 10)
     with pytest.raises(OffsetOutOfRangeError):
         list(scan)

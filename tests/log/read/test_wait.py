@@ -61,7 +61,7 @@ def test_a_truncation_is_news_too(logs):
     logs[0].append([b"v"])
     logs[0].append([b"w"])
     thread, answers = waiting(ends(logs), Notifier())
-    logs[0].truncate_to(1)
+    logs[0].replica.truncate_to(1)
     thread.join(300)
     assert answers == [True]
 
@@ -73,7 +73,7 @@ def test_a_committed_reader_waits_for_the_end_of_the_transaction(logs):
     clock = ManualClock()
     assert not wait_for_any(places, isolation, Notifier(clock=clock), clock, 5.0)
     assert clock.monotonic_s() == 5.0
-    logs[1].append_control(Marker.COMMIT, producer_id=1, producer_epoch=0)
+    logs[1].replica.append_control(Marker.COMMIT, producer_id=1, producer_epoch=0)
     assert wait_for_any(places, isolation, Notifier(clock=clock), clock, 5.0)
 
 

@@ -28,7 +28,7 @@ class Compaction:
             log.append([(b"k", b"first")])
             log.append([(b"k", b"compacted away")])
             log.append([(b"a", b"aborted")], producer=ProducerStamp(5, 0, 0, True))
-            log.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
+            log.replica.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
             for n in range(12):
                 log.append([(b"k%d" % n, b"v" * 60)])
             self.old = values_of(log)

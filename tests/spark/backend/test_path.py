@@ -176,9 +176,9 @@ def test_committed_readers_see_no_aborted_and_no_open_transaction(store: Store, 
     log.append([b"aborted"] * 3, producer=logstore.log.ProducerStamp(7, 0, 0, transactional=True))
     assert committed.latest([ZERO]) == {ZERO: 1}
     assert dirty.latest([ZERO]) == {ZERO: 4}
-    log.append_control(logstore.log.Marker.ABORT, producer_id=7, producer_epoch=0)
+    log.replica.append_control(logstore.log.Marker.ABORT, producer_id=7, producer_epoch=0)
     log.append([b"good"] * 2, producer=logstore.log.ProducerStamp(7, 0, 3, transactional=True))
-    log.append_control(logstore.log.Marker.COMMIT, producer_id=7, producer_epoch=0)
+    log.replica.append_control(logstore.log.Marker.COMMIT, producer_id=7, producer_epoch=0)
     end = committed.latest([ZERO])[ZERO]
     assert end == 8
     assert offsets(committed, Range("events", 0, 0, end)) == [0, 5, 6]

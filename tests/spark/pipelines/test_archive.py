@@ -44,8 +44,8 @@ def fill(path: Path, count: int, first: int = 0) -> None:
 def compact(path: Path) -> None:
     with logstore.open(path, environ={}) as store:
         for log in store[TOPIC].partitions:
-            log.roll()
-            log.compact()
+            log.maintenance.roll()
+            log.maintenance.compact()
         store[TOPIC][1].delete_before(30)
 
 

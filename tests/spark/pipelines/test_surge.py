@@ -110,8 +110,8 @@ def test_a_replay_in_micro_batches_gives_the_prices_of_a_batch(spark: SparkSessi
     assert len(prices) > len(newest), "a window was to be priced before it was over, and again"
     with logstore.open(tmp_path / "store", environ={}) as store:
         topic = store[surge.PRICES]
-        topic[0].roll()
-        topic[0].compact()
+        topic[0].maintenance.roll()
+        topic[0].maintenance.compact()
         assert topic.config.cleanup_policy == "compact"
         left = [json.loads(record.value) for record in topic[0]]
     assert {p["cell"]: p["end"] for p in left} == {

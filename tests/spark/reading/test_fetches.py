@@ -240,7 +240,7 @@ def test_a_fetch_of_a_range_without_visible_records_goes_on(tmp_path: Path) -> N
         assert isinstance(log, logstore.Log)
         for n in range(20):
             log.append([b"aborted" * 100] * 5, producer=logstore.log.ProducerStamp(7, 0, n * 5, transactional=True))
-        log.append_control(logstore.log.Marker.ABORT, producer_id=7, producer_epoch=0)
+        log.replica.append_control(logstore.log.Marker.ABORT, producer_id=7, producer_epoch=0)
         log.append([b"plain"])
     given = options(tmp_path, fetchbytes="4k")
     assert len(list(runs(backend_of(given), Range("events", 0, 0, 102), given))) > 3

@@ -130,7 +130,7 @@ def test_a_log_whose_offsets_are_positions_goes_on_as_one(tmp_path):
         topic = store.create_topic("t", settings={"logstore.offset.mode": "bytes", "segment.bytes": 400})
         for number in range(20):
             topic.append(b"record %d" % number)
-        end = topic[0].next_offset
+        end = topic[0].replica.next_offset
     (tmp_path / "data" / CATALOGUE).unlink()
     logstore.rebuild(tmp_path / "data")
     with open_store(tmp_path / "data") as store:

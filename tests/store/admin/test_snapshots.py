@@ -22,6 +22,7 @@ from logstore.errors import (
 )
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
+from logstore.log.maintenance import LogMaintenance
 from logstore.log.tools import checkpoint_copy
 from logstore.records import TopicPartition
 from logstore.store.admin import snapshots
@@ -185,7 +186,7 @@ def test_open_transactions_and_aborted_ones_are_as_they_were(tmp_path):
         for number in range(12):
             log.append([b"%d" % number], producer=ProducerStamp(7, 0, number, transactional=True))
             if number == 5:
-                log.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)
+                log.replica.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)
         store.snapshot(tmp_path / "copy", verify=True)
         stable = log.last_stable_offset
     with logstore.open(tmp_path / "copy") as copy:
@@ -193,7 +194,7 @@ def test_open_transactions_and_aborted_ones_are_as_they_were(tmp_path):
         assert log.last_stable_offset == stable
         assert list(log.scan(isolation="read_committed")) == []
         log.append([b"12"], producer=ProducerStamp(7, 0, 12, transactional=True))
-        log.append_control(Marker.COMMIT, producer_id=7, producer_epoch=0)
+        log.replica.append_control(Marker.COMMIT, producer_id=7, producer_epoch=0)
         assert len(list(log.scan(isolation="read_committed"))) == 7
 
 
@@ -328,16 +329,16 @@ def test_deletions_beside_it_make_it_begin_anew(tmp_path, monkeypatch):
         honest = snapshots._copy_logs
 
         def deleting(logs, partial, **options):
-            images = Log.image
+            images = LogMaintenance.capture
 
-            def image(log):
-                taken = images(log)
-                if log.name == TopicPartition("flights", 0) and (offset := next(offsets, None)) is not None:
+            def capture(face):
+                taken = images(face)
+                if face.log.name == TopicPartition("flights", 0) and (offset := next(offsets, None)) is not None:
                     flights.delete_records({0: offset})
                 return taken
 
             with monkeypatch.context() as patch:
-                patch.setattr(Log, "image", image)
+                patch.setattr(LogMaintenance, "capture", capture)
                 return honest(logs, partial, **options)
 
         monkeypatch.setattr(snapshots, "_copy_logs", deleting)

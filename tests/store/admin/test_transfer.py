@@ -74,7 +74,7 @@ def test_a_copy_without_its_offsets_leaves_out_what_readers_do_not_see(tmp_path)
     with Log.open(tmp_path / "a" / "t-0") as source, Log.open(tmp_path / "b" / "t-0") as target:
         source.append([b"one"])
         source.append([b"aborted"], producer=ProducerStamp(7, 0, 0, transactional=True))
-        source.append_control(Marker.ABORT, producer_id=7, producer_epoch=0, coordinator_epoch=0)
+        source.replica.append_control(Marker.ABORT, producer_id=7, producer_epoch=0, coordinator_epoch=0)
         source.append([b"two"])
         source.append([b"open"], producer=ProducerStamp(8, 0, 0, transactional=True))
         assert copy_log(source, target) > 0

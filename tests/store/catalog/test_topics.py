@@ -164,15 +164,15 @@ def test_settings_change_while_the_topic_is_used_and_stay(disk):
         topic = store.create_topic("flights", 1, {"segment.bytes": 200})
         for _ in range(4):
             topic.append(b"x" * 60)
-        assert topic[0].segment_count > 1
+        assert topic[0].maintenance.segment_count > 1
         assert store.alter_topic("flights", {"segment.bytes": 1 << 20, "retention.ms": 7}) == {
             "segment.bytes": str(1 << 20),
             "retention.ms": "7",
         }
-        count = topic[0].segment_count
+        count = topic[0].maintenance.segment_count
         for _ in range(20):
             topic.append(b"x" * 60)
-        assert topic[0].segment_count <= count + 1
+        assert topic[0].maintenance.segment_count <= count + 1
         # None takes a key back to the store's default.
         assert store.alter_topic("flights", {"segment.bytes": None}) == {"retention.ms": "7"}
         assert topic.config.segment_bytes == 1000

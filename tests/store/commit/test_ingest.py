@@ -32,7 +32,7 @@ from logstore.errors import (
     UnknownPartitionError,
     UnknownTopicError,
 )
-from logstore.log import Log
+from logstore.log.replica import LogReplica
 from logstore.records import Codec, TopicPartition
 from logstore.store.commit import commit_log, staged_reader, staged_writer
 from logstore.store.commit.commit_log import Sinks, SinkState, producer_id_of
@@ -183,7 +183,7 @@ def test_a_query_that_begins_is_told_who_has_written_there_before(store, disk, c
 def test_a_query_whose_first_try_failed_is_told_too(store, monkeypatch):
     store.ingest(stage(store, {F0: [[b"a"]]}, query="old"))
     with monkeypatch.context() as patch:
-        patch.setattr(Log, "append_run", broken)
+        patch.setattr(LogReplica, "append_run", broken)
         with pytest.raises(StorageError):
             store.ingest(stage(store, {F0: [[b"b"]]}, query="new"))
     assert store.ingest(stage(store, {F0: [[b"b"]]}, query="new", attempt=1)).others == ("old",)
@@ -533,7 +533,7 @@ def test_a_replay_keeps_offsets_times_and_headers(store, clock):
     assert [(r.offset, r.value) for r in log.scan()] == [(100, b"a"), (101, b"b"), (500, b"c")]
     assert (log.log_start_offset, log.log_end_offset, log.synced_end) == (100, 501, 501)
     assert [(r.key, r.value, r.timestamp_ms, list(r.headers)) for r in log.scan(100, 102)] == records
-    assert {batch.leader_epoch for batch in log.read(100).batches()} == {log.leader_epoch}
+    assert {batch.leader_epoch for batch in log.read(100).batches()} == {log.replica.leader_epoch}
 
 
 def test_files_of_a_replay_are_merged_by_their_offsets(store):
@@ -586,8 +586,8 @@ def test_in_a_compacted_topic_only_what_a_compaction_went_over_may_be_missing(st
     with pytest.raises(UnexpectedOffsetError, match="or none"):
         store.ingest(missing)
     log = store.partition(name, 0)
-    log.roll()
-    log.compact()
+    log.maintenance.roll()
+    log.maintenance.compact()
     assert committed(store, name) == [[b"2"]]
     again = stage(store, {place: [(0, records[:2]), (9, records[2:])]}, query="again", mode="replay")
     assert not store.ingest(again).duplicate
@@ -737,7 +737,7 @@ def test_it_stays_small_though_nobody_keeps_house(store, monkeypatch):
     monkeypatch.setattr(commit_log, "_TIDY_BYTES", 4000)
     for batch in range(60):
         store.ingest(stage(store, {F0: [[b"%d" % batch]]}, batch=batch))
-        assert store.partition("__logstore_sinks", 0).size < 8000
+        assert store.partition("__logstore_sinks", 0).maintenance.size < 8000
     assert store.ingest(stage(store, {F0: [[b"x"]]}, batch=59)).duplicate
 
 
@@ -755,7 +755,7 @@ def test_a_batch_that_is_decided_is_no_error_though_its_markers_are_late(store, 
         raise DiskFullError("planted")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Log, "append_control", fails)
+        patched.setattr(LogReplica, "append_control", fails)
         assert not store.ingest(stage(store, {F0: [[b"a"]]})).duplicate
     assert committed(store)[0] == []
     assert store.ingest(stage(store, {F0: [[b"a"]]})).duplicate
@@ -763,15 +763,15 @@ def test_a_batch_that_is_decided_is_no_error_though_its_markers_are_late(store, 
 
 
 def test_a_log_that_takes_no_marker_does_not_keep_the_readers_of_others_waiting(store, monkeypatch):
-    honest = Log.append_control
+    honest = LogReplica.append_control
 
     def fails(self, *args, **options):
-        if self.name.partition == 0:
+        if self.log.name.partition == 0:
             raise DiskFullError("planted")
         return honest(self, *args, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Log, "append_control", fails)
+        patched.setattr(LogReplica, "append_control", fails)
         store.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]], F2: [[b"c"]]}))
     assert committed(store) == [[], [b"b"], [b"c"]]
     assert store.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]], F2: [[b"c"]]})).duplicate
@@ -782,7 +782,7 @@ def test_records_of_many_days_do_not_roll_a_segment_for_each_run(store):
     days = [[(None, b"x" * 900_000, 2 * 86_400_000 * number, None)] for number in range(8)]
     store.ingest(stage(store, {F0: days}))
     # With segment.ms at seven days; by the newest record of the whole file it would be one for each run.
-    assert store.partition("flights", 0).segment_count <= 3
+    assert store.partition("flights", 0).maintenance.segment_count <= 3
 
 
 def test_in_a_rebuilt_catalogue_what_is_in_is_kept_for_ever_nevertheless(store, disk, clock):

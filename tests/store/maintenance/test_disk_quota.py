@@ -21,7 +21,8 @@ from logstore.errors import (
 )
 from logstore.io._files import LIBC
 from logstore.io._interrupts import held
-from logstore.log.policies import HighWatermarkPolicy
+from logstore.log.maintenance import LogMaintenance
+from logstore.log.watermark import HighWatermarkPolicy
 from logstore.store.maintenance.disk_quota import Limits
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing._faults import FaultyFiles
@@ -186,9 +187,9 @@ def test_nothing_above_the_high_watermark_goes():
     with Log.open("/data/flights-0", SETTINGS, owner=Unmoved(), files=SimDisk()) as log:
         for _ in range(20):
             log.append([b"x" * 8100])
-        assert log.oldest_segment() is None
-        log.advance_high_watermark(log.log_end_offset)
-        oldest = log.oldest_segment()
+        assert log.maintenance.oldest_segment() is None
+        log.replica.advance_high_watermark(log.log_end_offset)
+        oldest = log.maintenance.oldest_segment()
         assert 0 < oldest.end_offset < 20
 
 
@@ -456,7 +457,7 @@ def test_a_log_with_a_memory_tail_is_deleted_without_room_while_another_thread_m
             fill(kept, 400)
         fill(doomed, 3)
         log = doomed[0]
-        there, begun, retain = threading.Event(), threading.Event(), log.retain
+        there, begun, retain = threading.Event(), threading.Event(), log.maintenance.retain
 
         def slow(now_ms=None):
             there.set()
@@ -464,7 +465,7 @@ def test_a_log_with_a_memory_tail_is_deleted_without_room_while_another_thread_m
             deleting.join(1)
             return retain(now_ms)
 
-        log.retain = slow
+        log.maintenance.retain = slow
         store._disk_quota._refused = None
         deleting = threading.Thread(target=store.delete_topic, args=("doomed",), daemon=True)
         making = threading.Thread(target=store._disk_quota.reclaim, args=(100 * KIB,), daemon=True)
@@ -500,21 +501,23 @@ def test_a_writer_that_never_rests_keeps_no_round_of_making_room_busy(clock, mon
         for topic in topics:
             fill(topic, 26)
         calls = 0
-        step = getattr(Log, at)
+        face = Log if at == "delete_before" else LogMaintenance
+        step = getattr(face, at)
 
-        def beside_a_writer(log, *args):
+        def beside_a_writer(self, *args):
             nonlocal calls
             calls += 1
             assert calls < 200, "kept busy"
             clock.advance(1)
-            done = step(log, *args) if at == "delete_before" else None
+            log = self if at == "delete_before" else self.log
+            done = step(self, *args) if at == "delete_before" else None
             # Past the gate, as a writer that has been granted room before.
             for number in range(1 if at == "oldest_segment" else 12):
                 monkeypatch.setattr(store._disk_quota, "reserve", lambda name, needed, *, refuses: needed)
                 log.append([b"x" * (8100 if at == "delete_before" else 10 + number)])
-            return step(log, *args) if at == "oldest_segment" else done
+            return step(self, *args) if at == "oldest_segment" else done
 
-        monkeypatch.setattr(Log, at, beside_a_writer)
+        monkeypatch.setattr(face, at, beside_a_writer)
         # More than there is: the round ends when all that was there has been deleted.
         with held(store._disk_quota._making):
             store._disk_quota._make_room_locked(10_000 * KIB)

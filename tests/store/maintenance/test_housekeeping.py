@@ -20,6 +20,7 @@ from logstore.log.append import flush
 from logstore.log.append.group_commit import _Waiter
 from logstore.log.directory.files import Directory
 from logstore.log.formats import checkpoints
+from logstore.log.maintenance import LogMaintenance
 from logstore.metrics import Taken
 from logstore.store.maintenance.scheduler import Interrupted, Scheduler
 from logstore.store.maintenance.tasks import REST, MaintenanceTasks, Throttle
@@ -132,17 +133,17 @@ def test_housekeeping_ends_though_a_compacted_topic_is_written_all_the_while(tmp
         topics = [store.create_topic(name, 1, settings) for name in ("latest", "newest")]
         for topic in topics:
             fill(topic, 20)
-        compacted, compact = [], Log.compact
+        compacted, compact = [], LogMaintenance.compact
 
-        def compact_and_write(log, **options):
-            done = compact(log, **options)
-            compacted.append(log.name.topic)
+        def compact_and_write(face, **options):
+            done = compact(face, **options)
+            compacted.append(face.log.name.topic)
             if len(compacted) < 20:
                 for topic in topics:
                     fill(topic, 20)
             return done
 
-        monkeypatch.setattr(Log, "compact", compact_and_write)
+        monkeypatch.setattr(LogMaintenance, "compact", compact_and_write)
         store.housekeep()
         assert sorted(compacted) == ["latest", "newest"]
 
@@ -548,12 +549,12 @@ def test_a_log_says_what_appends_have_taken(tmp_path, clock, monkeypatch):
     monkeypatch.setattr(flush, "_sync_unless_dropped", slow)
     with open_store(tmp_path, clock) as store:
         log = store.create_topic("flights")[0]
-        assert log.taken == Taken(0, 0, 0.0)
+        assert log.maintenance.taken == Taken(0, 0, 0.0)
         log.append([b"one", b"two"])
         log.append([b"three"])
-        assert log.taken == Taken(2, log.metrics().counters["appended_bytes"], 0.0)
+        assert log.maintenance.taken == Taken(2, log.metrics().counters["appended_bytes"], 0.0)
         log.flush()
-        assert log.taken.sync_s == pytest.approx(0.02)
+        assert log.maintenance.taken.sync_s == pytest.approx(0.02)
 
 
 def test_closing_ends_a_long_task_in_its_middle(tmp_path):
@@ -601,7 +602,7 @@ def test_a_topic_that_goes_while_it_is_worked_on_is_passed_over(tmp_path, clock,
     with open_store(tmp_path, clock) as store:
         for name in ("first", "second", "third"):
             store.create_topic(name).append(b"one")
-        honest = Log.retain
+        honest = LogMaintenance.retain
 
         def retain(log):
             if "second" in store:
@@ -609,7 +610,7 @@ def test_a_topic_that_goes_while_it_is_worked_on_is_passed_over(tmp_path, clock,
                 store.delete_topic("first")
             return honest(log)
 
-        monkeypatch.setattr(Log, "retain", retain)
+        monkeypatch.setattr(LogMaintenance, "retain", retain)
         store.housekeep()
         assert store.topics() == ["third"]
         assert "passes over" not in caplog.text

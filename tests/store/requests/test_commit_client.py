@@ -29,9 +29,9 @@ from logstore.errors import (
     StorageError,
     UnknownTopicError,
 )
-from logstore.log import Log
 from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import holder_of
+from logstore.log.replica import LogReplica
 from logstore.records import TopicPartition
 from logstore.store import commit_client
 from logstore.store.commit.commit_log import Sinks
@@ -354,7 +354,7 @@ def test_an_owner_that_cannot_settle_tries_again(root, monkeypatch):
         store.housekeep()
         log = store.partition("flights", 0)
         with monkeypatch.context() as patch:
-            patch.setattr(Log, "append_control", no_room)
+            patch.setattr(LogReplica, "append_control", no_room)
             patch.setattr(Sinks, "flush", no_room)
             patch.setattr(Ingest, "_flush", no_room)
             with pytest.raises(DiskFullError):

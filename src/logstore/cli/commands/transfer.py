@@ -193,11 +193,11 @@ def _import_logs(
             if keep_offsets or (keep_partitions and not new_timestamps):
                 into = target[number]
                 assert isinstance(into, Log)
-                with output.progress(str(log.name), log.size) as step:
+                with output.progress(str(log.name), log.maintenance.size) as step:
                     total += copy_log(log, into, keep_offsets=keep_offsets, step=step)
                 continue
             start, end = log.log_start_offset, log.last_stable_offset
-            with output.progress(str(log.name), log.size) as step:
+            with output.progress(str(log.name), log.maintenance.size) as step:
                 for chunk in log.scan(start, end, isolation=Isolation.READ_COMMITTED).chunks():
                     records = [
                         (r.key, r.value, store.clock.now_ms() if new_timestamps else r.timestamp_ms, r.headers)

@@ -76,10 +76,10 @@ def narrowed(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, i
 
 
 def _since(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, int]:
-    segments = [segment for segment in log.segments if segment.base_offset < end]
+    segments = [segment for segment in log.maintenance.segments if segment.base_offset < end]
     for segment in segments:
         # Records lost between two segments may be as new as ``since_ms``; only a full read would tell.
-        log.check_joined(segment)
+        log.maintenance.check_joined(segment)
     new = [place for place, segment in enumerate(segments) if _is_as_new(segment, since_ms)]
     if not new:
         return end, end
@@ -104,7 +104,7 @@ class _Bytes:
     """The segments of a log as they are now, concatenated."""
 
     def __init__(self, log: Readable) -> None:
-        self._segments = log.segments
+        self._segments = log.maintenance.segments
         self._bases = [segment.base_offset for segment in self._segments]
         self._starts = [0]
         for segment in self._segments:

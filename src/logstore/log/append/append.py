@@ -1,29 +1,45 @@
-"""One append under the lock: check the writer, choose the segment, write, update the state.
+"""Append: from records to bytes at the log end, and their acknowledgement.
 
-The bytes come first; epochs, producer state and marks follow them, so that a reader or a crash in
-between finds no mark above missing bytes.
+`LogWriter` encodes records and takes the lock; `write_locked` is one append under the lock, in numbered steps. The
+bytes come first; epochs, producer state and marks follow them, so that a reader or a crash in between finds no mark
+above missing bytes. Any thread may append; the lock is held for one write at a time, never while space is reclaimed
+or the disk is waited for.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from logstore.batch._batch import BatchView, stamp_run
-from logstore.batch._encode import Encoder
+from logstore.batch._encode import Encoder, timestamp_of
+from logstore.config.log import LogConfig
 from logstore.errors import (
+    NO_ROOM,
+    DiskFullError,
+    ExpectedOffsetError,
     FencedLeaderEpochError,
     InvalidRecordError,
     LogstoreError,
+    NotSyncedError,
     RecordTooLargeError,
     UnexpectedOffsetError,
 )
-from logstore.io._interrupts import shielded
-from logstore.log.append.validation import Admitted, check_keys
-from logstore.log.cleanup.truncation import cut_locked
+from logstore.io._interrupts import held, locked, shielded
+from logstore.log.append.flush import Flusher
+from logstore.log.append.validation import Admitted, check_keys, check_timestamps
+from logstore.log.cleanup.truncation import cut_locked, settle_locked
+from logstore.log.moments import Time
 from logstore.log.producers import ProducedBatch
-from logstore.log.state import INT32_MAX, State, batches_of
-from logstore.records import AppendResult, Origin, TimestampType
+from logstore.log.read.range import Scan
+from logstore.log.space_quota import with_room
+from logstore.log.state import INT32_MAX, INT64_MAX, State, batches_of
+from logstore.log.timer import TICKER
+from logstore.records import Ack, AppendResult, Codec, Origin, TimestampType
+
+_logger = logging.getLogger(__name__)
 
 
 class ProducerStamp(NamedTuple):
@@ -42,7 +58,220 @@ Put = Callable[[State, Any, int, int, int, int, int], int]
 
 _REPLICATION = Origin.REPLICATION
 _CLIENT = Origin.CLIENT
+_WRITTEN = Ack.WRITTEN
 _new_result = tuple.__new__
+
+
+class LogWriter:
+    """Writing part of an open log: encoders, settings of an append, acknowledgements."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.flusher = Flusher(state)
+        self._clock = state.clock
+        self._settle_locked = partial(settle_locked, state)
+        self._special_encoders: list[Encoder] = []
+        self._ticking = False
+        self.configure(state.config)
+
+    def configure(self, config: LogConfig) -> None:
+        """Cache the settings that every append needs, and values derived from them."""
+        self.config = config
+        self.append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+        self._codec = config.codec
+        self._limits = config.batch_limits
+        self._compacts = config.compacts
+        self._default_ack = config.default_ack
+        self._before_max_ms = config.message_timestamp_before_max_ms
+        self._after_max_ms = config.message_timestamp_after_max_ms
+        # After the settings: an encoder of the old list would be reused with the old settings.
+        self._encoders: list[Encoder] = []
+        #: Whether the settings may make an append flush unasked.
+        self._flushes = self.flusher.may_become_due
+        was_ticking, self._ticking = self._ticking, config.flush_ms < INT64_MAX
+        if self._ticking and not was_ticking:
+            TICKER.add(self.flusher, self._clock)
+        elif was_ticking and not self._ticking:
+            TICKER.remove(self.flusher)
+
+    def stop_ticking(self) -> None:
+        """Stop timed flushes: the log is about to be closed."""
+        if self._ticking:
+            TICKER.remove(self.flusher)
+
+    def append(
+        self,
+        records: Any,
+        timestamp: Time | None,
+        codec: Codec | None,
+        producer: ProducerStamp | None,
+        ack: Ack | str | None,
+        expect: int | None,
+    ) -> AppendResult:
+        """Encode records and write them; see `Log.append`."""
+        self.state.check_writable()
+        now = self._clock.now_ms()
+        # Two pools: an encoder left with a special append's codec or producer would write a plain one wrong.
+        plain = producer is None and codec is None
+        encoders = self._encoders if plain else self._special_encoders
+        try:
+            encoder = encoders.pop()
+        except IndexError:
+            encoder = self._begin(Encoder(), now, None, NO_PRODUCER)
+        try:
+            stamp = now if timestamp is None or self.append_time else timestamp_of(timestamp)
+            if plain:
+                encoder.renew(stamp)
+            else:
+                self._begin(encoder, stamp, codec, producer or NO_PRODUCER)
+            if type(records) is list:
+                encoder.add_all(records)
+            else:
+                # A scan is an Arrow stream too, but its default columns would lose the headers.
+                add_records(encoder, iter(records) if isinstance(records, Scan) else records)
+            encoder.finish()
+            return self.append_encoded(
+                encoder, None if producer is None else produced_by(producer, encoder), now, ack, expect
+            )
+        finally:
+            encoders.append(encoder)
+
+    def _begin(self, encoder: Encoder, stamp_ms: int, codec: Codec | None, producer: ProducerStamp) -> Encoder:
+        chosen = self._codec
+        if chosen is None:
+            chosen = Codec.NONE if codec is None else Codec(codec)
+        return encoder.begin(
+            timestamp_ms=stamp_ms,
+            codec=chosen,
+            level=self.config.level_of(chosen),
+            limits=self._limits,
+            append_time=self.append_time,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=producer.base_sequence,
+            transactional=producer.transactional,
+        )
+
+    def append_encoded(
+        self,
+        encoder: Encoder,
+        produced: ProducedBatch | None,
+        now: int,
+        ack: Ack | str | None = None,
+        expect: int | None = None,
+    ) -> AppendResult:
+        """Write the finished batches of an encoder and acknowledge them; see `Log.append_encoded`."""
+        settled = self._default_ack if ack is None else self.ack_of(ack)
+        count = encoder.record_count
+        if count == 0:
+            return self._nothing_appended()
+        if self._compacts:
+            check_keys(encoder.null_keys, self.config)
+        newest = encoder.max_timestamp_ms
+        oldest = encoder.min_timestamp_ms
+        is_outside = now - oldest > self._before_max_ms or newest - now > self._after_max_ms
+        if is_outside and not self.append_time:
+            check_timestamps(oldest, newest, self.config, now)
+        state = self.state
+        write = write_locked if expect is None else partial(_write_expected_locked, expect)
+        batches = encoder.batch_count
+        arguments = (state, encoder, count, count, batches, newest, produced, _CLIENT, now)
+        result = None
+        try:
+            result = locked(state.lock, self._settle_locked, write, *arguments)
+        except DiskFullError:
+            if not state.quota.reclaim(len(encoder)):
+                raise
+        if result is None:
+            result = locked(state.lock, self._settle_locked, write, *arguments)
+        if settled is not _WRITTEN or self._flushes:
+            self.acknowledge(result, settled)
+        if self.append_time and not result.duplicate:
+            return result._replace(timestamp_ms=newest)
+        return result
+
+    def append_admitted(
+        self, admitted: Admitted, origin: Origin, now: int, ack: Ack | str | None = None
+    ) -> AppendResult:
+        """Write one validated batch and acknowledge it; see `LogReplica.append_batch`."""
+        settled = self._default_ack if ack is None else self.ack_of(ack)
+        state = self.state
+
+        def write() -> AppendResult:
+            return locked(
+                state.lock,
+                self._settle_locked,
+                write_locked,
+                state,
+                admitted.data,
+                admitted.span,
+                admitted.record_count,
+                1,
+                admitted.max_timestamp_ms,
+                admitted.produced,
+                origin,
+                now,
+                admitted,
+            )
+
+        result = with_room(state.quota, len(admitted.data), write)
+        self.acknowledge(result, settled)
+        if self.append_time and not result.duplicate:
+            return result._replace(timestamp_ms=now)
+        return result
+
+    def _nothing_appended(self) -> AppendResult:
+        with held(self.state.lock):
+            end = self.state.next_offset_locked()
+        return AppendResult(end, end - 1, -1)
+
+    @staticmethod
+    def ack_of(ack: Ack | str) -> Ack:
+        """Convert to `Ack`; called before the write, so that an unknown word is refused first."""
+        return Ack(ack)
+
+    def acknowledge(self, result: AppendResult, ack: Ack = _WRITTEN) -> None:
+        """Return once an append is as durable as ``ack`` and the settings ask."""
+        try:
+            if ack is Ack.SYNCED:
+                self.sync_to(result.last_offset + 1)
+            elif self.flusher.is_due():
+                self.flush()
+        except NO_ROOM as error:
+            state = self.state
+            # The memory tail found no room, or no descriptor was free for a sync. The append itself has succeeded:
+            # raised as a failed one, the caller would repeat it.
+            if ack is Ack.SYNCED:
+                raise NotSyncedError(
+                    f"{state.name}: offsets {result.first_offset} to {result.last_offset} are in the log, but not "
+                    f"on the disk: {error}; make room and flush, do not append them again",
+                    path=state.path,
+                ) from error
+            _logger.warning("a flush that was due waits for room: log=%s error=%s", state.path, error)
+
+    def flush(self) -> None:
+        """Make everything that was appended before this call durable; see `Log.flush`."""
+        self.state.check_writable()
+        self.sync_to(self.state.end.value)
+
+    def sync_to(self, offset: int) -> None:
+        """Make everything below an offset durable."""
+        # A memory tail is written first: a full disk would fail that, though the quota can reclaim space.
+        tail = self.state.tail
+        with_room(self.state.quota, 0 if tail is None else tail.size, lambda: self.flusher.sync_to(offset))
+
+
+def _write_expected_locked(expect: int, state: State, *arguments: Any) -> AppendResult:
+    state.check_whole_locked()
+    found = state.end.value
+    if found != expect:
+        raise ExpectedOffsetError(
+            f"{state.name}: the append expects offset {expect}, the log ends at {found}; "
+            "read what was written meanwhile and decide anew",
+            found=found,
+            expected=expect,
+        )
+    return write_locked(state, *arguments)
 
 
 def write_locked(
@@ -62,13 +291,15 @@ def write_locked(
 
     ``span`` counts the offsets that they take, ``produced`` has the producer state's fields of a batch
     with a producer id. ``put`` brings the bytes into the segments, if not by writing ``data`` at their
-    end. Raises as `Log.append_batch`.
+    end. Raises as `LogReplica.append_batch`.
     """
+    # 1. Refuse to write to a log that is closed, has failed, or was left inconsistent.
     state.check_whole_locked()
     if max_timestamp < state.old_below_ms:
         state.warn_of_old(max_timestamp)
     if state.must_check_keys and origin is _CLIENT:
         _check_keys(state, data)
+    # 2. Choose the offsets: the leader's, or the next ones.
     first = state.end.value
     leader_epoch = state.leader_epoch
     if origin is _REPLICATION:
@@ -76,6 +307,7 @@ def write_locked(
         first, leader_epoch = _check_replicated_locked(state, admitted)
     elif state.positions is not None:
         first = state.next_offset_locked()
+    # 3. Answer a repeated batch of a producer with its first result.
     if produced is not None:
         shift = first - produced.base_offset
         produced = produced._replace(base_offset=first, last_offset=produced.last_offset + shift)
@@ -85,12 +317,14 @@ def write_locked(
             if state.config.timestamp_type is TimestampType.CREATE_TIME:
                 duplicate = duplicate._replace(timestamp_ms=-1)
             return duplicate
+    # 4. Write the bytes, then the epoch and producer state.
     # An interrupt before the end is set leaves bytes that are not in the log: see `settle_locked`.
     state.appending = True
     # An interrupted append to a memory tail could not be undone, nor its producer be replayed from a file.
     change = _change_locked if state.tail is None or produced is None else _change_shielded_locked
     try:
         end = change(state, data, span, max_timestamp, produced, origin, now, first, leader_epoch, batch_count, put)
+        # 5. Count the append, raise the log end offset, then the marks that follow it.
         counters = state.counters
         counters.appends += 1
         counters.appended_records += record_count
@@ -165,8 +399,8 @@ def _change_locked(
 
 
 def _note_epoch_locked(state: State, leader_epoch: int, first: int) -> None:
-    latest = state.epochs.latest
-    if latest is None or latest.epoch < leader_epoch:
+    entries = state.epochs.entries
+    if not entries or entries[-1].epoch < leader_epoch:
         state.epochs.assign(leader_epoch, first)
         state.epochs_saved = False
 

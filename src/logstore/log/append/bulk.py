@@ -30,7 +30,7 @@ def append_run(
     *,
     append_time: bool,
 ) -> AppendResult:
-    """Stamp and write a run; raise as `Log.append_run`."""
+    """Stamp and write a run; raise as `LogReplica.append_run`."""
     stamp_producer(
         run,
         *producer[:3],

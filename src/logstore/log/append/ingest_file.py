@@ -62,7 +62,7 @@ class _Place(NamedTuple):
     shift: int  #: from the first offset of the file to its own
 
 
-def adopt(
+def ingest(
     state: State,
     whole: Whole,
     runs: Iterable[tuple[bytearray, int]],
@@ -73,7 +73,7 @@ def adopt(
 ) -> AppendResult | None:
     """Make a file the newest segment; return None, with the log unchanged, if it has to be copied instead.
 
-    ``runs`` gives its batches from the beginning, with their counts of records. Raises as `Log.adopt`.
+    ``runs`` gives its batches from the beginning, with their counts of records. Raises as `LogReplica.ingest_file`.
     """
     newest = now_ms if append_time else whole.max_timestamp_ms
     if not _is_fit(state, whole, append_time):
@@ -94,7 +94,7 @@ def adopt(
                 # Settings may have changed since the first check. A stamped file may still be copied.
                 if not _is_fit(state, whole, append_time):
                     return None
-                return _adopt_locked(state, whole, file, places, producer, newest, now_ms)
+                return _ingest_locked(state, whole, file, places, producer, newest, now_ms)
 
         return with_room(state.quota, whole.size, attempt)
     except NotTaken as error:
@@ -148,7 +148,7 @@ def _stamp(
             position += len(batch)
 
 
-def _adopt_locked(
+def _ingest_locked(
     state: State,
     whole: Whole,
     file: File,
@@ -220,4 +220,4 @@ def _replace_empty_locked(state: State, begin: Callable[[int], Segment]) -> None
     state.names_changed()
 
 
-__all__ = ["LEAST_BATCH_BYTES", "LEAST_BYTES", "Whole", "adopt"]
+__all__ = ["LEAST_BATCH_BYTES", "LEAST_BYTES", "Whole", "ingest"]

@@ -1,4 +1,4 @@
-"""Retention: deletes whole segments from the start of a log by age and size, for `Log.retain`.
+"""Retention: deletes whole segments from the start of a log by age and size, for `LogMaintenance.retain`.
 
 Rules of Kafka's `UnifiedLog.deleteOldSegments`: a segment is as old as its newest record, by the
 record's own timestamp; offsets at or above the high watermark are never deleted; with only
@@ -40,7 +40,7 @@ class OldestSegment(NamedTuple):
 
 
 def oldest(state: State, active_bytes: int) -> OldestSegment | None:
-    """See `Log.oldest_segment`."""
+    """See `LogMaintenance.oldest_segment`."""
     with held(state.lock):
         segments, high_watermark = state.segments.all, state.high_watermark.value
     first = segments[0]
@@ -52,7 +52,7 @@ def oldest(state: State, active_bytes: int) -> OldestSegment | None:
 
 
 def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = None) -> Retained:
-    """See `Log.retain`; ``sync_to`` syncs the records to be deleted."""
+    """See `LogMaintenance.retain`; ``sync_to`` syncs the records to be deleted."""
     state.check_writable()
     now = state.clock.now_ms() if now_ms is None else now_ms
     with held(state.lock):

@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 
 
 def truncate_to(state: State, offset: int) -> int:
-    """See `Log.truncate_to`."""
+    """See `LogReplica.truncate_to`."""
     state.check_writable()
     # Waits for a segment swap in progress: truncating during it would lose the swapped segment.
     with held(state.segments_mutex), held(state.lock):

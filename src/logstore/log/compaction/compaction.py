@@ -72,7 +72,7 @@ def compact(
     now_ms: int | None = None,
     throttle: Throttle | None = None,
 ) -> Compacted:
-    """See `Log.compact`; ``sync_to`` syncs the log up to the offset where compaction ends."""
+    """See `LogMaintenance.compact`; ``sync_to`` syncs the log up to the offset where compaction ends."""
     state.check_writable()
     if not state.config.compacts:
         raise InvalidSettingError({"cleanup.policy": f"{state.name} is not compacted: expected compact in it"})

@@ -12,6 +12,7 @@ import errno
 import logging
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 from logstore._segment import Segment
 from logstore.config.log import LogConfig
@@ -22,6 +23,8 @@ from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 
 _logger = logging.getLogger(__name__)
+
+_base_offset = attrgetter("base_offset")
 
 #: Error codes of a rename that was refused and has changed nothing.
 _NOT_RENAMED = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV)
@@ -39,8 +42,8 @@ class Segments:
     def __init__(self, directory: Directory, config: LogConfig, segments: Iterable[Segment] = ()) -> None:
         self.directory = directory
         self._config = config
-        self._all: tuple[Segment, ...] = tuple(segments)
-        self._bases: tuple[int, ...] = tuple(segment.base_offset for segment in self._all)
+        #: The segments as they are now; the tuple never changes.
+        self.all: tuple[Segment, ...] = tuple(segments)
 
     @classmethod
     def open(
@@ -86,9 +89,9 @@ class Segments:
             sealed = place + 1 < len(bases)
             end = bases[place + 1] if sealed else -1
             fresh.append(_segment(file, base, self._config, size=file.size(), next_offset=end, sealed=sealed))
-        whole = (*self._all, *fresh)
+        whole = (*self.all, *fresh)
         dropped = {s for s, after in pairwise(whole) if after.base_offset <= log_start_offset}
-        self._set(segment for segment in whole if segment not in dropped)
+        self.all = tuple(segment for segment in whole if segment not in dropped)
         for segment in dropped:
             segment.close()
         return True
@@ -96,16 +99,11 @@ class Segments:
     # -- finding
 
     @property
-    def all(self) -> tuple[Segment, ...]:
-        """The segments as they are now; the tuple never changes."""
-        return self._all
-
-    @property
     def active(self) -> Segment:
-        return self._all[-1]
+        return self.all[-1]
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self.all)
 
     def floor(self, offset: int) -> int:
         """Return the index of the last segment whose base offset is at most ``offset``; -1 if there is none.
@@ -113,18 +111,17 @@ class Segments:
         >>> Segments(Directory("/nowhere"), LogConfig()).floor(2600)
         -1
         """
-        return bisect.bisect_right(self._bases, offset) - 1
+        return bisect.bisect_right(self.all, offset, key=_base_offset) - 1
 
     def from_offset(self, offset: int) -> tuple[Segment, ...]:
         """Return the segment that may hold ``offset`` and all after it."""
         # The tuple is read once: a change between two reads would shift the indexes below.
-        segments = self._all
-        place = bisect.bisect_right([s.base_offset for s in segments], offset) - 1 if segments else 0
-        return segments[max(place, 0) :]
+        segments = self.all
+        return segments[max(bisect.bisect_right(segments, offset, key=_base_offset) - 1, 0) :]
 
     def size(self) -> int:
         """Return the bytes of all segments, without their indexes."""
-        return sum(segment.size for segment in self._all)
+        return sum(segment.size for segment in self.all)
 
     # -- changing
 
@@ -136,7 +133,7 @@ class Segments:
             self.directory.remove(files.segment_file(base_offset, suffix))
         file = self.directory.open(name, create=True, writable=True, truncate=True)
         segment = _segment(file, base_offset, self._config, size=0, next_offset=base_offset, sealed=False)
-        self._set((*self._all, segment))
+        self.all = (*self.all, segment)
         return segment
 
     def take(self, name: str, base_offset: int, *, size: int, next_offset: int) -> Segment:
@@ -177,8 +174,8 @@ class Segments:
             if errno_of(error) in _NOT_RENAMED:
                 raise NotTaken(f"{name} could not be renamed to {final}: {error}") from error
             raise
-        replaced = [known for known in self._all[-1:] if known.base_offset == base_offset]
-        self._set((*self._all[: len(self._all) - len(replaced)], segment))
+        replaced = [known for known in self.all[-1:] if known.base_offset == base_offset]
+        self.all = (*self.all[: len(self.all) - len(replaced)], segment)
         for old in replaced:
             old.close()
         return segment
@@ -206,7 +203,7 @@ class Segments:
         # Listed first: without a free descriptor this fails, and must do so before anything has changed.
         names = set(self.directory.names())
         gone = {segment.base_offset for segment in doomed}
-        self._set(segment for segment in self._all if segment.base_offset not in gone)
+        self.all = tuple(segment for segment in self.all if segment.base_offset not in gone)
         renamed = []
         for segment in doomed:
             for suffix in files.SEGMENT_SUFFIXES:
@@ -236,7 +233,7 @@ class Segments:
         self.directory.sync()
         file = self.directory.open(final, writable=True)
         segment = _segment(file, old.base_offset, self._config, size=size, next_offset=next_offset, sealed=False)
-        self._set(segment if s is old else s for s in self._all)
+        self.all = tuple(segment if s is old else s for s in self.all)
         old.close()
         return segment
 
@@ -253,9 +250,9 @@ class Segments:
 
     def exchange(self, old: Sequence[Segment], new: Segment) -> None:
         """Replace a run of neighbouring segments by one; the caller is responsible for their files."""
-        place = self._all.index(old[0])
-        assert self._all[place : place + len(old)] == tuple(old), (old, self._all)
-        self._set((*self._all[:place], new, *self._all[place + len(old) :]))
+        place = self.all.index(old[0])
+        assert self.all[place : place + len(old)] == tuple(old), (old, self.all)
+        self.all = (*self.all[:place], new, *self.all[place + len(old) :])
 
     def reconfigure(self, config: LogConfig) -> None:
         """Apply new settings from the next segment on."""
@@ -270,7 +267,7 @@ class Segments:
         segment = _segment(
             file, old.base_offset, self._config, size=old.size, next_offset=old.next_offset, sealed=False
         )
-        self._set((*self._all[:-1], segment))
+        self.all = (*self.all[:-1], segment)
         old.close()
         return segment
 
@@ -316,12 +313,8 @@ class Segments:
 
     def close(self) -> None:
         """Close every file."""
-        for segment in self._all:
+        for segment in self.all:
             segment.close()
-
-    def _set(self, segments: Iterable[Segment]) -> None:
-        self._all = tuple(segments)
-        self._bases = tuple(segment.base_offset for segment in self._all)
 
 
 def _segment(

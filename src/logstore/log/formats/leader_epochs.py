@@ -59,30 +59,26 @@ class Epochs:
     (0, 100)
     """
 
-    __slots__ = ("_entries",)
+    __slots__ = ("entries",)
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
-        self._entries = tuple(entries)
-        assert _rises(self._entries), self._entries
+        #: Every epoch with records, oldest first; a change replaces the tuple.
+        self.entries = tuple(entries)
+        assert _rises(self.entries), self.entries
 
     # -- queries
 
     @property
-    def entries(self) -> tuple[EpochEntry, ...]:
-        """Every epoch with records, oldest first."""
-        return self._entries
-
-    @property
     def latest(self) -> EpochEntry | None:
         """The newest epoch with records; None if no record has one."""
-        return self._entries[-1] if self._entries else None
+        return self.entries[-1] if self.entries else None
 
     def epoch_at(self, offset: int) -> int | None:
         """Return the epoch that wrote this offset, None if it is before every known one.
 
         The end of the log is not known here: an offset beyond it belongs to the latest epoch.
         """
-        entries = self._entries
+        entries = self.entries
         after = bisect_right(entries, offset, key=_start_of)
         return entries[after - 1].epoch if after else None
 
@@ -93,7 +89,7 @@ class Epochs:
         the first known one begins: its records were deleted. `UNDEFINED` for an epoch newer than
         all known ones and for -1: truncating at a guess would lose records (KAFKA-7897).
         """
-        entries = self._entries
+        entries = self.entries
         if epoch < 0 or not entries or epoch > entries[-1].epoch:
             return UNDEFINED
         if epoch == entries[-1].epoch:
@@ -111,15 +107,15 @@ class Epochs:
         contradict the new one, with a newer epoch or an equal or later start, are removed: so an
         epoch without records disappears. A batch without an epoch (-1) changes nothing.
         """
-        entries = self._entries
+        entries = self.entries
         if epoch < 0:
             return False
         if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
             return False
         assert start_offset >= 0
         keep = min(bisect_left(entries, epoch, key=_epoch_of), bisect_left(entries, start_offset, key=_start_of))
-        self._entries = (*entries[:keep], EpochEntry(epoch, start_offset))
-        assert _rises(self._entries[-2:])
+        self.entries = (*entries[:keep], EpochEntry(epoch, start_offset))
+        assert _rises(self.entries[-2:])
         return True
 
     def truncate_from_end(self, offset: int) -> bool:
@@ -128,9 +124,9 @@ class Epochs:
         Called in every truncation of the log. A remaining entry would assign the next leader's
         offsets to an earlier one (KAFKA-10706).
         """
-        entries = self._entries
+        entries = self.entries
         keep = bisect_left(entries, offset, key=_start_of)
-        self._entries = entries[:keep]
+        self.entries = entries[:keep]
         return keep < len(entries)
 
     def truncate_from_start(self, offset: int) -> bool:
@@ -138,11 +134,11 @@ class Epochs:
 
         The epoch that wrote ``offset`` stays, and now begins there.
         """
-        entries = self._entries
+        entries = self.entries
         after = bisect_right(entries, offset, key=_start_of)
         if after == 0 or (after == 1 and entries[0].start_offset == offset):
             return False
-        self._entries = (EpochEntry(entries[after - 1].epoch, offset), *entries[after:])
+        self.entries = (EpochEntry(entries[after - 1].epoch, offset), *entries[after:])
         return True
 
     # -- the file
@@ -165,7 +161,7 @@ class Epochs:
 
     def encode(self) -> bytes:
         """Encode the table as Kafka's text."""
-        return encode_lines(b"%d %d" % entry for entry in self._entries)
+        return encode_lines(b"%d %d" % entry for entry in self.entries)
 
     @classmethod
     def load(cls, directory: Directory) -> Epochs | None:
@@ -183,16 +179,16 @@ class Epochs:
         After their deletion only this file holds the epoch, which must not fall. So after the first
         epoch the file is never lost: a power cut leaves the old contents or the new ones.
         """
-        whole = bool(self._entries) and self._entries[-1].epoch > 0
+        whole = bool(self.entries) and self.entries[-1].epoch > 0
         directory.replace(LEADER_EPOCHS, self.encode(), durable=durable, whole=whole)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Epochs) and self._entries == other._entries
+        return isinstance(other, Epochs) and self.entries == other.entries
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def __repr__(self) -> str:
-        return f"Epochs({[tuple(entry) for entry in self._entries]})"
+        return f"Epochs({[tuple(entry) for entry in self.entries]})"
 
 
 def _rises(entries: Iterable[EpochEntry]) -> bool:

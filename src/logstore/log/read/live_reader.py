@@ -38,7 +38,7 @@ from logstore.log.formats.checkpoints import LogKind, Published
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.formats.recovery_point import PublishedReader
 from logstore.log.formats.transaction_index import Note
-from logstore.log.read.reader import REST_S, Readable
+from logstore.log.read.reader import REST_S, Readable, ReaderMaintenance, ReaderReplica
 from logstore.log.recovery import recovery
 from logstore.log.root import Root
 from logstore.log.watermark import Watermark
@@ -46,6 +46,13 @@ from logstore.records import AbortedTransaction, Isolation, TopicPartition
 
 POLL_S = 0.010
 ATTEMPTS = 500  #: to open files that a writer is changing
+
+
+def _refuse(self: LogReader | ReaderReplica | ReaderMaintenance, *_args: Any, **_kwargs: Any) -> NoReturn:
+    log = self if isinstance(self, LogReader) else self.log
+    raise ReadOnlyError(
+        f"{log.name}: the log is open read-only; open it without read_only=True to change it", path=log.path
+    )
 
 
 class LogReader(Readable):
@@ -252,8 +259,7 @@ class LogReader(Readable):
     def last_stable_offset(self) -> int:
         return self._look().last_stable_offset
 
-    @property
-    def epochs(self) -> Epochs:
+    def _epochs(self) -> Epochs:
         return Epochs.load(self._directory) or Epochs()
 
     def _segments_now(self) -> tuple[Segment, ...]:
@@ -264,10 +270,10 @@ class LogReader(Readable):
             self._kind = recovery.read_kind(self._directory).with_other(self._given_kind)
         return self._kind is LogKind.CONTIGUOUS
 
-    def check_joined(self, segment: Segment) -> None:
-        """Raise as `Readable.check_joined`, unless the writer has begun to leave gaps since."""
+    def _check_joined(self, segment: Segment) -> None:
+        """Raise as `Readable._check_joined`, unless the writer has begun to leave gaps since."""
         try:
-            super().check_joined(segment)
+            super()._check_joined(segment)
         except DamagedLogError:
             self._kind = None
             if self._is_contiguous():
@@ -374,14 +380,17 @@ class LogReader(Readable):
 
     # -- refused writes, and closing
 
-    def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        raise ReadOnlyError(
-            f"{self.name}: the log is open read-only; open it without read_only=True to change it",
-            path=self.path,
-        )
+    append = appender = delete_before = flush = _refuse
 
-    append = append_batch = append_control = appender = truncate_to = delete_before = flush = roll = _refuse
-    advance_high_watermark = retain = compact = cleanable = reconfigure = _refuse
+    @property
+    def replica(self) -> RefusingReplica:
+        """The calls of brokers and replicas, as far as they only read."""
+        return RefusingReplica(self)
+
+    @property
+    def maintenance(self) -> RefusingMaintenance:
+        """The calls of maintenance, as far as they only read."""
+        return RefusingMaintenance(self)
 
     def close(self, *, reason: str = "") -> None:
         """Close the files. May be called again. Errors of later calls name the ``reason``."""
@@ -399,6 +408,20 @@ class LogReader(Readable):
 
     def __repr__(self) -> str:
         return f"<LogReader {self.name} {'closed' if self._closed else 'open'} {self.path!r}>"
+
+
+class RefusingReplica(ReaderReplica):
+    """The face for replicas of a log that is open read-only: it refuses to write."""
+
+    __slots__ = ()
+    append_batch = append_control = truncate_to = advance_high_watermark = _refuse
+
+
+class RefusingMaintenance(ReaderMaintenance):
+    """The face for maintenance of a log that is open read-only: it refuses to write."""
+
+    __slots__ = ()
+    roll = retain = compact = cleanable = reconfigure = _refuse
 
 
 class LogElsewhere:

@@ -1,8 +1,11 @@
-"""Reading one log: by offset, by time, in ranges. No locks, no visibility policy.
+"""The read of one log: by offset, by time, in ranges. No locks, no visibility policy.
 
 `Readable` is the common base of the writing log and a reader in another process: they give the
 log's start, end and segments, and it reads. A read takes the tuple of segments once. A segment
 that is dropped meanwhile is noticed and raised as an offset out of range, never read as garbage.
+
+`Readable` shows a consumer's calls. Those of brokers and replicas are on `ReaderReplica`, those of maintenance on
+`ReaderMaintenance`: a face is made at each use and owns nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ import bisect
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from logstore._segment import Segment
 from logstore.batch._batch import Batches, Record, run_of
@@ -28,6 +32,7 @@ from logstore.log.read.range import Bounds, Hint, Scan
 from logstore.log.read.segment_holds import Hold
 from logstore.log.watermark import Watermark
 from logstore.records import AbortedTransaction, Isolation, TimestampOffset, TopicPartition
+from logstore.renamed import warn
 
 DEFAULT_READ_BYTES = 1 << 20
 
@@ -42,6 +47,39 @@ _UNCOMMITTED = Isolation.READ_UNCOMMITTED
 _Answer = TypeVar("_Answer")
 
 _UNBOUNDED: Bounds = (2**63 - 1, None, None)
+
+
+#: Names of `Log` until this release -> those on its faces.
+_MOVED = {
+    **{
+        name: f"replica.{name}"
+        for name in (
+            *("advance_high_watermark", "append_batch", "append_control", "append_run", "epochs", "leader_epoch"),
+            *("locate", "next_offset", "open_transaction", "producer_epoch", "truncate_to"),
+        )
+    },
+    **{
+        name: f"maintenance.{name}"
+        for name in (
+            *("check_joined", "check_keys", "cleanable", "compact", "facts", "oldest_segment", "reconfigure"),
+            *(
+                "reserved_bytes",
+                "retain",
+                "roll",
+                "segment_count",
+                "segments",
+                "size",
+                "taken",
+                "tick",
+                "was_clean",
+            ),
+        )
+    },
+    "adopt": "replica.ingest_file",
+    "image": "maintenance.capture",
+    "copy_image": "maintenance.copy",
+    "verify_image": "maintenance.verify",
+}
 
 
 class Readable(ABC):
@@ -76,8 +114,17 @@ class Readable(ABC):
 
     @property
     @abstractmethod
-    def epochs(self) -> Epochs:
-        """Leader epochs and their start offsets. A reader in another process may see the newest one late."""
+    def replica(self) -> ReaderReplica:
+        """The calls of brokers and replicas."""
+
+    @property
+    @abstractmethod
+    def maintenance(self) -> ReaderMaintenance:
+        """The calls of maintenance."""
+
+    @abstractmethod
+    def _epochs(self) -> Epochs:
+        """Return the leader epochs and their start offsets."""
 
     @abstractmethod
     def _marks(self) -> tuple[int, int, int]:
@@ -118,30 +165,11 @@ class Readable(ABC):
     def _is_contiguous(self) -> bool:
         """Return whether each segment has to end where the next one begins."""
 
-    def check_joined(self, segment: Segment) -> None:
-        """Raise if offsets between a segment and the next one were lost.
-
-        Raises:
-            DamagedLogError: names them, and how to read on.
-        """
+    def _check_joined(self, segment: Segment) -> None:
+        """Raise if offsets between a segment and the next one were lost."""
         self._check_open()
         if segment.sealed and not segment.joined and self._is_contiguous():
             check_joint(segment, self.log_start_offset, self.name)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all segments, without their indexes."""
-        return sum(segment.size for segment in self._segments_now())
-
-    @property
-    def segment_count(self) -> int:
-        return len(self._segments_now())
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """The segments as they are now, in order, for planning: one may be dropped or cut at any time."""
-        self._marks()
-        return self._segments_now()
 
     # -- reading
 
@@ -402,35 +430,6 @@ class Readable(ABC):
         found = self._at_segment(offset, lambda segment: count_whole(segment, offset, end), end)
         return (0, offset) if found is None else (found[0], found[1])
 
-    def locate(
-        self,
-        offset: int,
-        *,
-        max_bytes: int = DEFAULT_READ_BYTES,
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> FileRegion | None:
-        """Return the file region of the batches of a read, for a socket to send; None at the end.
-
-        The region pins its file: it stays whole when the segment is deleted. Its bytes are not
-        checked; the receiver checks the CRC of each batch.
-
-        Raises:
-            OffsetOutOfRangeError: as `read`.
-        """
-        self._check_open()
-        isolation = Isolation(isolation)
-        return self._undisturbed(lambda: self._locate_once(offset, max_bytes, isolation))
-
-    def _locate_once(self, offset: int, max_bytes: int, isolation: Isolation) -> FileRegion | None:
-        end = self.end_offset(isolation)
-        self._check_range(offset, end)
-        if offset >= end:
-            return None
-        found = self._at_segment(offset, lambda segment: _located(segment, offset, max_bytes, end), end)
-        if found is None:
-            self._check_whole()
-        return None if found is None else found[0]
-
     def _undisturbed(self, look: Callable[[], _Answer]) -> _Answer:
         """Call ``look`` and return its result; retry if a truncation has changed the files meanwhile."""
         for _ in range(_ATTEMPTS):
@@ -483,7 +482,7 @@ class Readable(ABC):
                     if found is not None:
                         return (*found, segment.path)
                     # Without this check, offsets lost between this segment and the next would be skipped.
-                    self.check_joined(segment)
+                    self._check_joined(segment)
             except StorageError as error:
                 self._check_open()
                 if hold is not None or (not is_gone(error) and not segment.file.closed):
@@ -531,7 +530,7 @@ class Readable(ABC):
                     found = self._first_at(max(begin, self.log_start_offset), segment, wanted, isolation, end)
                     if found is not None:
                         return found
-                self.check_joined(segment)
+                self._check_joined(segment)
             except StorageError as error:
                 self._check_open()
                 if is_gone(error) or segment.file.closed:
@@ -618,6 +617,17 @@ class Readable(ABC):
     def __iter__(self) -> Iterator[Record]:
         return iter(self.scan())
 
+    if not TYPE_CHECKING:
+        # Python asks this only for names that are missing; a type checker would accept every name.
+        def __getattr__(self, name: str) -> object:
+            moved = _MOVED.get(name)
+            if moved is None:
+                raise AttributeError(
+                    f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+                )
+            warn(f"Log.{name}", f"Log.{moved}")
+            return attrgetter(moved)(self)
+
     def wait_for(
         self,
         offset: int,
@@ -646,6 +656,83 @@ def _floor_segment(segments: tuple[Segment, ...], offset: int) -> Segment | None
     return segments[place] if place >= 0 else None
 
 
+class ReaderReplica:
+    """A log as brokers and replicas read it."""
+
+    __slots__ = ("log",)
+
+    def __init__(self, log: Readable) -> None:
+        self.log = log
+
+    @property
+    def epochs(self) -> Epochs:
+        """Leader epochs and their start offsets. A reader in another process may see the newest one late."""
+        return self.log._epochs()
+
+    def locate(
+        self,
+        offset: int,
+        *,
+        max_bytes: int = DEFAULT_READ_BYTES,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> FileRegion | None:
+        """Return the file region of the batches of a read, for a socket to send; None at the end.
+
+        The region pins its file: it stays whole when the segment is deleted. Its bytes are not
+        checked; the receiver checks the CRC of each batch.
+
+        Raises:
+            OffsetOutOfRangeError: as `Log.read`.
+        """
+        log = self.log
+        log._check_open()
+        wanted = Isolation(isolation)
+
+        def locate_once() -> FileRegion | None:
+            end = log.end_offset(wanted)
+            log._check_range(offset, end)
+            if offset >= end:
+                return None
+            found = log._at_segment(offset, lambda segment: _located(segment, offset, max_bytes, end), end)
+            if found is None:
+                log._check_whole()
+            return None if found is None else found[0]
+
+        return log._undisturbed(locate_once)
+
+
 def _located(segment: Segment, offset: int, max_bytes: int, end: int) -> tuple[FileRegion, int, int] | None:
     found = segment.locate(offset, max_bytes, end)
     return None if found is None else (found, found.position, found.next_offset)
+
+
+class ReaderMaintenance:
+    """A log as planners see it: its segments."""
+
+    __slots__ = ("log",)
+
+    def __init__(self, log: Readable) -> None:
+        self.log = log
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments as they are now, in order, for planning: one may be dropped or cut at any time."""
+        self.log._marks()
+        return self.log._segments_now()
+
+    @property
+    def segment_count(self) -> int:
+        return len(self.log._segments_now())
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments, without their indexes."""
+        return sum(segment.size for segment in self.log._segments_now())
+
+    def check_joined(self, segment: Segment) -> None:
+        """Raise if offsets between a segment and the next one were lost.
+
+        Raises:
+            DamagedLogError: names them, and how to read on.
+        """
+        self.log._check_joined(segment)

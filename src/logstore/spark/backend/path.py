@@ -68,7 +68,7 @@ class PathBackend(Backend):
 
     def epoch_at(self, tp: TopicPartition) -> int:
         log = self._log(tp)
-        latest = log.epochs.latest
+        latest = log.replica.epochs.latest
         epoch = -1 if latest is None else latest.epoch
         end = log.high_watermark
         if end > log.log_start_offset:
@@ -79,7 +79,7 @@ class PathBackend(Backend):
 
     def end_of_epoch(self, tp: TopicPartition, epoch: int) -> int | None:
         log = self._log(tp)
-        found, end = log.epochs.end_offset_for(epoch, log.log_end_offset)
+        found, end = log.replica.epochs.end_offset_for(epoch, log.log_end_offset)
         return None if found < 0 else end
 
     def _log(self, tp: TopicPartition) -> Opened:

@@ -137,7 +137,7 @@ def _build(
                 log.flush()
             checked = 0
             for number, log in enumerate(logs if verify else [], 1):
-                checked += log.verify_image(images[log.name], _below(partial, log))
+                checked += log.maintenance.verify(images[log.name], _below(partial, log))
                 progress(len(logs) + number, total)
             _finish(topics.catalogue, root, partial, images)
         except ImageMovedError:
@@ -220,12 +220,12 @@ def _copy_logs(
     logs: list[Log], partial: Directory, *, link: bool, step: Callable[[int], object]
 ) -> tuple[dict[TopicPartition, Image], Snapshot]:
     # All of them before the first byte is copied, in this order: see the module's docstring.
-    images = {log.name: log.image() for log in logs}
+    images = {log.name: log.maintenance.capture() for log in logs}
     linked = copied = 0
     for number, log in enumerate(logs, 1):
         directory = _below(partial, log)
         directory.create()
-        done = log.copy_image(images[log.name], directory, link=link)
+        done = log.maintenance.copy(images[log.name], directory, link=link)
         linked, copied = linked + done.linked_bytes, copied + done.copied_bytes
         step(number)
     return images, Snapshot("", 0, len(logs), linked, copied, 0)

@@ -141,7 +141,7 @@ def copy_log(
         UnexpectedOffsetError: with ``keep_offsets``, the target has those offsets already. Nothing was
             copied.
         CorruptRecordError: a batch of the source is damaged; the batches before it were copied.
-        LogstoreError: as `Log.append_batch`.
+        LogstoreError: as `LogReplica.append_batch`.
     """
     first, end = source.log_start_offset, source.high_watermark
     if keep_offsets and first < end and target.log_end_offset > first:
@@ -156,7 +156,7 @@ def copy_log(
     for chunk in source.scan(first, end, isolation=isolation).chunks():
         if keep_offsets:
             for batch in chunk.batches():
-                target.append_batch(batch, origin=Origin.REPLICATION)
+                target.replica.append_batch(batch, origin=Origin.REPLICATION)
                 copied += batch.size
                 step(batch.size)
         else:

@@ -7,12 +7,11 @@ partitions open them concurrently; two that ask for the same one get the same lo
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from logstore.client.backend import Opened
 from logstore.clock import Clock
-from logstore.config.log import LogConfig, Setting
+from logstore.config.log import LogConfig
 from logstore.errors import NotALogError, StoreClosedError
 from logstore.io._files import Files
 from logstore.io._interrupts import held, shielded
@@ -139,7 +138,7 @@ class Partitions:
         appends, size, sync_s = 0, 0, 0.0
         for log in list(self._open.values()):
             if isinstance(log, Log):
-                taken = log.taken
+                taken = log.maintenance.taken
                 appends += taken.appends
                 size += taken.size
                 sync_s += taken.sync_s
@@ -188,10 +187,6 @@ class LentLog(Log):
         self.__dict__ = log.__dict__  # shared: a change of either holds for both
         self._log = log
         self._store = store
-
-    def reconfigure(self, config: LogConfig | Mapping[str, Setting] | None = None, **options: Any) -> None:
-        # By the log that lives as long as its store: the ticker holds neither.
-        self._log.reconfigure(config, **options)
 
     def close(self, *, reason: str = "") -> None:
         self._log.close(reason=reason)

@@ -188,7 +188,7 @@ class TopicTable(ABC):
             UnknownTopicError, UnknownPartitionError
         """
         entry = self.entry(name, topic_id)
-        is_number = is_whole(partition)
+        is_number = type(partition) is int or is_whole(partition)
         if is_number and not 0 <= partition < entry.partitions:
             self.refresh()
             entry = self.entry(name, topic_id)
@@ -445,7 +445,7 @@ class Topics(TopicTable):
         if self._partitions is not None:
             for log in self._partitions.opened(name):
                 if isinstance(log, Log) and log.config != config:
-                    log.reconfigure(config, drop_keyless=drop_keyless)
+                    log.maintenance.reconfigure(config, drop_keyless=drop_keyless)
 
     def grow(self, name: str, total: int) -> TopicEntry:
         """Give a topic more partitions. Durable on return; on an error it has the old ones."""

@@ -228,11 +228,11 @@ class Sinks:
         """Compact the topic if it is mostly out of date: a store opened for one batch runs no maintenance."""
         log = self._log
         assert log is not None
-        if log.size > max(
+        if log.maintenance.size > max(
             _TIDY_BYTES, _TIDY_FACTOR * sum(len(state.to_bytes()) for state in self._states.values())
         ):
-            log.roll()
-            log.compact()
+            log.maintenance.roll()
+            log.maintenance.compact()
 
 
 def producer_id_of(query: str, attempt: int = 0) -> int:

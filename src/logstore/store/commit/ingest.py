@@ -213,7 +213,8 @@ class Ingest:
             counts[key] = counts.get(key, 0) + each.staged.record_count
         logs = {key: self._log(TopicPartition(key[0], key[2])) for key in counts}
         producer_id, epoch = self._sinks.next_producer(
-            manifest.query, lambda producer_id: max(log.producer_epoch(producer_id) for log in logs.values())
+            manifest.query,
+            lambda producer_id: max(log.replica.producer_epoch(producer_id) for log in logs.values()),
         )
         shares = tuple(Share(*key, logs[key].log_end_offset, count) for key, count in counts.items())
         before = self._sinks.get(manifest.query)
@@ -273,8 +274,8 @@ class Ingest:
         failures = []
         for log in logs:
             try:
-                if log.open_transaction(state.producer_id) is not None:
-                    log.append_control(
+                if log.replica.open_transaction(state.producer_id) is not None:
+                    log.replica.append_control(
                         marker,
                         producer_id=state.producer_id,
                         producer_epoch=state.producer_epoch,
@@ -355,12 +356,15 @@ def _by_place(checked: Iterable[Checked]) -> dict[TopicPartition, list[Checked]]
 
 def _put(log: Log, checked: Checked, stamp: ProducerStamp) -> Iterator[tuple[AppendResult, int]]:
     """Append a file to a log, whole as a segment or run by run; yield offsets and record counts."""
-    adopted = log.adopt(checked.whole(), _runs(checked), producer=stamp)
+    adopted = log.replica.ingest_file(checked.whole(), _runs(checked), producer=stamp)
     if adopted is not None:
         yield adopted, checked.staged.record_count
         return
     for run, record_count in _runs(checked):
-        yield log.append_run(run, producer=stamp, max_timestamp_ms=staged_reader.newest_ms(run)), record_count
+        yield (
+            log.replica.append_run(run, producer=stamp, max_timestamp_ms=staged_reader.newest_ms(run)),
+            record_count,
+        )
         stamp = _behind(stamp, record_count)
 
 

@@ -99,8 +99,8 @@ class Replay:
         return self.first_offset, self.last_offset
 
     def _append(self, data: bytearray, first_offset: int) -> None:
-        stamp(data, first_offset, self._log.leader_epoch)
-        self._log.append_batch(data, origin=Origin.REPLICATION, ack="written")
+        stamp(data, first_offset, self._log.replica.leader_epoch)
+        self._log.replica.append_batch(data, origin=Origin.REPLICATION, ack="written")
 
     def raise_start(self) -> None:
         """Raise the log start offset to the first of these records, if it is the log's first. Call once synced."""
@@ -128,7 +128,7 @@ class _Known:
     """The records that are in a log already, asked for in the order of offsets."""
 
     def __init__(self, log: Log, first_offset: int, end: int) -> None:
-        self._gone_below = log.cleanable().first_dirty_offset if log.config.compacts else -1
+        self._gone_below = log.maintenance.cleanable().first_dirty_offset if log.config.compacts else -1
         held: Iterable[Record] = ()
         if first_offset < end:
             held = log.scan(first_offset, end, isolation=Isolation.READ_UNCOMMITTED)

@@ -7,7 +7,7 @@ snapshots. It is measured now and then; between two measurements, the bytes that
 ``logstore.disk.budget`` is a number of bytes or a share of the file system, ``logstore.disk.reserve`` what has to
 stay free on it for others; the lower of the two limits counts. At the limit space is reclaimed in this order:
 
-1. records that retention deletes anyway (`Log.retain`), in every topic;
+1. records that retention deletes anyway (`LogMaintenance.retain`), in every topic;
 2. then the oldest segment by record time, of all topics that delete old records at all, again and
    again, until there is space. The active segment counts only if it is larger than a sixteenth of the
    limit: otherwise the newest records would be deleted where segments are large.
@@ -213,7 +213,7 @@ class DiskQuota:
             self._granted = 0
         root = self._holdings.root
         # Before the files: bytes written meanwhile are counted twice then, instead of not at all.
-        rooms = sum(log.reserved_bytes for log in self._holdings.opened())
+        rooms = sum(log.maintenance.reserved_bytes for log in self._holdings.opened())
         known = {} if all_files else self._sizes
         self._sizes = {name: self._sizes_of(name, known.get(name, {})) for name in files.partitions_below(root)}
         taken = sum(sum(sizes.values()) for sizes in self._sizes.values())
@@ -323,7 +323,7 @@ class DiskQuota:
             if log.log_start_offset >= ends.setdefault(log.name, log.log_end_offset):
                 return
             with contextlib.suppress(LogClosedError, StorageError):
-                oldest = log.oldest_segment(active_bytes)
+                oldest = log.maintenance.oldest_segment(active_bytes)
                 if oldest is not None:
                     heapq.heappush(heap, (oldest.timestamp_ms, log.name, log))
 
@@ -334,7 +334,7 @@ class DiskQuota:
         while heap and self.left() < wanted:
             timestamp_ms, name, log = heapq.heappop(heap)
             try:
-                oldest = log.oldest_segment(active_bytes)
+                oldest = log.maintenance.oldest_segment(active_bytes)
                 if oldest is None:
                     continue
                 if oldest.timestamp_ms != timestamp_ms and name not in looked_again:

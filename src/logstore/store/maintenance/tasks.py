@@ -63,7 +63,7 @@ class MaintenanceTasks:
         checkpoint_ms = min(
             config.log_flush_offset_checkpoint_interval_ms, config.log_flush_start_offset_checkpoint_interval_ms
         )
-        # Kafka has a period of its own for the expiry of producers; here `Log.retain` expires them.
+        # Kafka has a period of its own for the expiry of producers; here `LogMaintenance.retain` expires them.
         retention_ms = min(config.log_retention_check_interval_ms, config.producer_id_expiration_check_interval_ms)
         self._keeper.add("retention", retention_ms, self.retain)
         self._keeper.add("checkpoints", max(checkpoint_ms, 1), self.checkpoint)
@@ -139,11 +139,11 @@ class MaintenanceTasks:
         Idle segments are sealed, and producers that have long been silent are expired.
         """
         for log in self.logs(lambda topic, config: lets_go(config)):
-            self._ask(log, lambda log: log.retain())
+            self._ask(log, lambda log: log.maintenance.retain())
         for log in self.opened():
             # Nothing of these may be deleted, but their segments and producers may be idle.
             if not lets_go(log.config):
-                self._ask(log, lambda log: log.retain())
+                self._ask(log, lambda log: log.maintenance.retain())
 
     def compact_dirtiest(self) -> bool:
         """Compact the log that needs it most; return True if there was one, so that the next has its turn."""
@@ -163,7 +163,7 @@ class MaintenanceTasks:
         due = []
         for log in self.logs(lambda topic, config: config.compacts):
             if log.config.compacts and log.name not in self._failed:
-                found = self._ask(log, lambda log: log.cleanable())
+                found = self._ask(log, lambda log: log.maintenance.cleanable())
                 if found is not None and found.is_due:
                     due.append((found.dirty_ratio, log.name, log))
         return sorted(due, key=lambda entry: entry[:2], reverse=True)
@@ -184,7 +184,7 @@ class MaintenanceTasks:
 
     def _compact(self, log: Log) -> Compacted:
         config = self._config
-        return log.compact(
+        return log.maintenance.compact(
             map_bytes=config.log_cleaner_dedupe_buffer_size,
             throttle=Throttle(self._keeper, config.log_cleaner_io_max_bytes_per_second, self._partitions.taken),
         )
@@ -194,7 +194,7 @@ class MaintenanceTasks:
         token = self._hold.checkpoint_token()
         facts = {}
         for log in self.opened():
-            found = self._ask(log, lambda log: log.facts())
+            found = self._ask(log, lambda log: log.maintenance.facts())
             if found is not None:
                 facts[log.name] = found
         self._hold.checkpoint(facts, token)

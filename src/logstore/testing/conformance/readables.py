@@ -87,8 +87,8 @@ class ReadableConformance:
 
     def test_what_a_slice_names_is_what_is_read(self) -> None:
         with self.holding([[b"a"], [b"b"]]) as log:
-            found = log.locate(0)
+            found = log.replica.locate(0)
             assert found is not None
             assert found.read() == log.read(0).data
             found.close()
-            assert log.locate(2) is None
+            assert log.replica.locate(2) is None

@@ -1,0 +1,225 @@
+"""The face of a log for maintenance: rolling, retention, compaction, checkpoints, settings.
+
+`store.maintenance` calls it by the clock, administrators by hand; `Log` has the calls of users. A face is made at
+each use and owns nothing; any thread may use it, as long as its log is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from logstore.config.log import LogConfig, Setting
+from logstore.config.schema import naming_arguments
+from logstore.io._interrupts import held, shielded
+from logstore.log.append.append import LogWriter
+from logstore.log.cleanup import retention
+from logstore.log.cleanup.retention import OldestSegment, Retained
+from logstore.log.compaction import compaction, plan
+from logstore.log.compaction.compaction import Compacted, Throttle
+from logstore.log.compaction.plan import Cleanable
+from logstore.log.directory.files import Directory
+from logstore.log.read.reader import Readable, ReaderMaintenance
+from logstore.log.root import PartitionFacts
+from logstore.log.state import INT64_MAX
+from logstore.log.tools import checkpoint_copy
+from logstore.log.tools.checkpoint_copy import Copied, Image
+from logstore.metrics import Taken
+
+Settings = LogConfig | Mapping[str, Setting] | None
+
+
+class LogMaintenance(ReaderMaintenance):
+    """A log as the tasks of its store maintain it."""
+
+    __slots__ = ("_state", "_writer")
+
+    def __init__(self, log: Readable, writer: LogWriter) -> None:
+        super().__init__(log)
+        self._writer = writer
+        self._state = writer.state
+
+    # -- facts
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether the log had been closed cleanly before this open; if not, it may have lost its tail."""
+        return self._state.was_clean
+
+    def facts(self) -> PartitionFacts:
+        """Return the offsets that the root's checkpoints may record now; all of them are on disk."""
+        state = self._state
+        state.check_open()
+        with held(state.lock):
+            return PartitionFacts(
+                state.recovery.point.recovery_point,
+                state.log_start,
+                state.high_watermark.value,
+                state.first_dirty_offset if state.config.compacts else None,
+            )
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes that the log has reserved and not written yet."""
+        return self._state.reserved_bytes
+
+    @property
+    def taken(self) -> Taken:
+        """Disk and core usage of appends to this log since it was opened."""
+        counters = self._state.counters
+        return Taken(counters.appends, counters.appended_bytes, self._state.sync_s)
+
+    # -- segments
+
+    def roll(self) -> None:
+        """Seal the active segment and begin a new one, unless the active one is empty."""
+        self._state.check_writable()
+        shielded(self._roll)
+
+    def _roll(self) -> None:
+        state = self._state
+        with held(state.lock):
+            state.check_whole_locked()
+            with state.change():
+                state.drain_tail_locked()
+                if state.segments.active.size:
+                    state.roll_locked()
+
+    def tick(self) -> None:
+        """Flush if ``flush.ms`` has passed; for the owner of the log's clock."""
+        self._state.check_process()
+        self._writer.flusher.tick()
+
+    # -- retention and compaction
+
+    def retain(self, now_ms: int | None = None) -> Retained:
+        """Delete old or surplus segments, by ``retention.ms`` and ``retention.bytes``.
+
+        Also seals an active segment that has been idle for ``segment.ms``, and expires idle producers.
+        A segment is as old as its newest record; with ``cleanup.policy=compact`` alone none is deleted.
+        Deletions are as durable as those of `delete_before`. ``now_ms`` is the log's clock by default.
+
+        Raises:
+            DiskFullError, StorageFailedError: as `delete_before`.
+        """
+        return shielded(retention.retain, self._state, self._writer.flusher.sync_to, now_ms)
+
+    def oldest_segment(self, active_bytes: int = INT64_MAX) -> OldestSegment | None:
+        """Return the first segment if it could be deleted whole, else None.
+
+        Nothing at or above the high watermark can be. The active segment counts if it has ``active_bytes``.
+        """
+        self._state.check_open()
+        return retention.oldest(self._state, active_bytes)
+
+    def cleanable(self, now_ms: int | None = None) -> Cleanable:
+        """Return the range that a compaction would clean, how dirty it is, and whether it is due."""
+        return compaction.look(self._state, now_ms)
+
+    def compact(
+        self,
+        *,
+        map_bytes: int = compaction.MAP_BYTES,
+        now_ms: int | None = None,
+        throttle: Throttle | None = None,
+    ) -> Compacted:
+        """Keep only the newest record of each key in all sealed segments below the last stable offset.
+
+        Runs whether or not it is due (`cleanable`). Offsets and order stay; appends and reads run
+        concurrently. Records without a key are deleted, as in Kafka. Memory is that of a map of keys, at
+        most ``map_bytes`` (24 bytes a key; a map that is too small takes several rounds), plus a few
+        MiB. ``throttle`` is called with each count of bytes read or written, and may block. Durable on
+        return.
+
+        Raises:
+            CorruptRecordError: a batch is damaged; its position is named, `cleanable` reports it from now
+                on, and nothing was lost.
+            DiskFullError, StorageError: the new segments could not be written. The old ones are there.
+            InvalidSettingError: the log's ``cleanup.policy`` is not compact.
+            LogClosedError: the log was closed meanwhile. Finished work is kept.
+            StorageFailedError: the swap of segments failed half way; opening the log again finishes it.
+        """
+        return compaction.compact(
+            self._state, self._writer.flusher.sync_to, map_bytes=map_bytes, now_ms=now_ms, throttle=throttle
+        )
+
+    # -- checkpoints
+
+    def capture(self) -> Image:
+        """Capture the log as it is now, for `copy`."""
+        return shielded(checkpoint_copy.capture, self._state)
+
+    def copy(self, taken: Image, target: Directory, *, link: bool = True) -> Copied:
+        """Build the log of an image in an empty directory, by hard links where possible.
+
+        Durable on return, except for the directory's own name. The copy is a log that was not closed: it is
+        recovered when it is opened.
+
+        Raises:
+            ImageMovedError: segments were deleted or swapped meanwhile; take another image.
+            StorageError: the copy could not be written.
+        """
+        return checkpoint_copy.copy(self._state, taken, target, link=link)
+
+    @staticmethod
+    def verify(taken: Image, target: Directory) -> int:
+        """Check every batch of a copy; return their bytes.
+
+        Raises:
+            CorruptRecordError: a batch is not as it was written, or records are missing.
+        """
+        return checkpoint_copy.verify(taken, target)
+
+    # -- settings
+
+    @naming_arguments
+    def reconfigure(self, config: Settings = None, *, drop_keyless: bool = False, **settings: Setting) -> None:
+        """Apply new settings to the open log; existing segments keep their form.
+
+        A log becomes a compacted one only if each of its records has a key, including those appended
+        meanwhile, or with ``drop_keyless``.
+
+        Raises:
+            InvalidSettingError: a setting cannot change while the log is open; every one is named, and
+                nothing has changed.
+            PolicyViolationError: compaction would delete records that have no key. Nothing has changed.
+            ConfigError: as `open`.
+        """
+        shielded(self._reconfigure, LogConfig.of(config, **settings), drop_keyless)
+
+    def _reconfigure(self, settled: LogConfig, drop_keyless: bool) -> None:
+        before = self._state.config
+        begins = settled.compacts and not before.compacts and not drop_keyless
+        if begins:
+            self.check_keys()
+        self._state.reconfigure(settled)
+        self._configure(settled)
+        if begins:
+            # A record without a key may have been appended before the new settings refused such appends.
+            try:
+                self.check_keys()
+            except BaseException:
+                self._state.reconfigure(before)
+                self._configure(before)
+                raise
+
+    def _configure(self, config: LogConfig) -> None:
+        self._writer.configure(config)
+        self.log.config = config
+
+    def check_keys(self) -> None:
+        """Check that every record appended since the last such call has a key.
+
+        Raises:
+            PolicyViolationError: a record has no key, so the log may not be compacted.
+        """
+        state = self._state
+        if self.log.end_offset() < state.end.value:
+            self._writer.flush()  # unsynced records are not visible to `scan`
+        generation, end = state.generation, self.log.end_offset()
+        start = max(state.log_start, state.keyed_below[1] if state.keyed_below[0] == generation else 0)
+        if start < end:
+            plan.refuse_keyless(state.name, self.log.scan(start, end, on_damage="skip").chunks(), start)
+        state.keyed_below = (generation, end)
+
+
+__all__ = ["LogMaintenance"]

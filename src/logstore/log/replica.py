@@ -1,0 +1,206 @@
+"""The face of a log for brokers, replicas and transaction coordinators.
+
+A leader's high watermark, a follower's batches and truncations, markers, and the bulk appends of a sink. `Log` has
+the calls of users. A face is made at each use and owns nothing; any thread may use it, as long as its log is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from logstore.batch._encode import encode_marker
+from logstore.errors import OffsetOutOfRangeError
+from logstore.io._interrupts import held, locked, shielded
+from logstore.log.append import bulk, ingest_file
+from logstore.log.append.append import NO_PRODUCER, LogWriter, ProducerStamp
+from logstore.log.append.ingest_file import Whole
+from logstore.log.append.validation import admit
+from logstore.log.cleanup import truncation
+from logstore.log.read.reader import Readable, ReaderReplica
+from logstore.records import Ack, AppendResult, Marker, Origin
+
+
+class LogReplica(ReaderReplica):
+    """A log as brokers, replicas and coordinators write it."""
+
+    __slots__ = ("_state", "_writer")
+
+    def __init__(self, log: Readable, writer: LogWriter) -> None:
+        super().__init__(log)
+        self._writer = writer
+        self._state = writer.state
+
+    # -- offsets and epochs
+
+    @property
+    def next_offset(self) -> int:
+        """The base offset of the next append: the log end offset, or a position with offset.mode=bytes."""
+        with held(self._state.lock):
+            return self._state.next_offset_locked()
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch stamped into appended batches."""
+        return self._state.leader_epoch
+
+    def open_transaction(self, producer_id: int) -> int | None:
+        """Return the first offset of a producer's open transaction in this log; None if it has none."""
+        self._state.check_open()
+        with held(self._state.lock):
+            found = self._state.transactions.producers.get(producer_id)
+            return None if found is None else found.transaction_first_offset
+
+    def producer_epoch(self, producer_id: int) -> int:
+        """Return the newest epoch with which a producer has written here; -1 if the producer is unknown."""
+        self._state.check_open()
+        with held(self._state.lock):
+            found = self._state.transactions.producers.get(producer_id)
+            return -1 if found is None else found.epoch
+
+    # -- appending
+
+    def append_batch(
+        self, batch: Any, *, ack: Ack | str | None = None, origin: Origin = Origin.CLIENT
+    ) -> AppendResult:
+        """Write one record batch at the log end offset.
+
+        ``batch`` is a whole v2 record batch. Base offset and leader epoch are set in a copy of
+        its header; its compressed records are kept as they are, unless the log imposes a codec. With
+        ``origin=Origin.REPLICATION`` its own offsets and epoch are kept.
+
+        With ``ack="written"`` the batch is in the page cache on return, with ``"synced"`` on disk.
+        It is visible to consumers only below the high watermark.
+
+        Returns the offsets given; for a sequence already written, the first ones and ``duplicate=True``.
+
+        Raises:
+            CorruptRecordError: length, magic or CRC-32C disagree with the bytes. Nothing is written.
+            InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the batch breaks a rule of
+                the log. Nothing is written.
+            OutOfOrderSequenceError: a sequence is missing before this one. Nothing is written.
+            ProducerFencedError: a newer producer epoch has written here. Nothing is written.
+            UnexpectedOffsetError: a replicated batch begins below the log end offset.
+            DiskFullError: there is no room. Nothing is written.
+            StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
+        """
+        self._state.check_writable()
+        now = self._state.clock.now_ms()
+        return self._writer.append_admitted(admit(batch, self._writer.config, origin, now), origin, now, ack)
+
+    def append_control(
+        self,
+        marker: Marker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int = 0,
+        ack: Ack | str | None = None,
+    ) -> AppendResult:
+        """Write a transaction marker, which commits or aborts the producer's open transaction here.
+
+        Raises:
+            ProducerFencedError, CoordinatorFencedError: a newer epoch has written here.
+            DiskFullError, StorageFailedError: as `append_batch`.
+        """
+        batch = encode_marker(
+            int(marker), coordinator_epoch, producer_id, producer_epoch, self._state.clock.now_ms()
+        )
+        return self.append_batch(batch, ack=ack, origin=Origin.COORDINATOR)
+
+    def append_run(
+        self, run: bytearray, *, producer: ProducerStamp | None = None, max_timestamp_ms: int
+    ) -> AppendResult:
+        """Write a run of consecutive whole batches that were encoded elsewhere.
+
+        The caller has checked their records, keys, timestamps and sizes. Offsets, epoch, producer and, with
+        log append time, the timestamp are set in ``run`` itself. ``max_timestamp_ms`` is the newest timestamp.
+        Compressed records are kept as they are. The run is written on return, not synced: `flush`.
+
+        Raises:
+            CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. Nothing is written.
+            ProducerFencedError, OutOfOrderSequenceError, InvalidTransactionError: ``producer`` does not fit.
+            DiskFullError: there is no room for the whole run. Its first batches may be written.
+            StorageFailedError: this or an earlier write failed; the log takes no more writes.
+        """
+        self._state.check_writable()
+        stamp = NO_PRODUCER if producer is None else producer
+        result = bulk.append_run(
+            self._state,
+            run,
+            stamp,
+            max_timestamp_ms,
+            self._state.clock.now_ms(),
+            append_time=self._writer.append_time,
+        )
+        self._writer.acknowledge(result)
+        return result
+
+    def ingest_file(
+        self, whole: Whole, runs: Iterable[tuple[bytearray, int]], *, producer: ProducerStamp | None = None
+    ) -> AppendResult | None:
+        """Append a whole file of batches by making it a segment; return None if it needs `append_run` instead.
+
+        The caller has checked the file as for `append_run`. The file is below the log's directory, and has no
+        writer any more. ``runs`` are its batches from the beginning, with their counts of records. On return
+        the log owns the file and has renamed it. The append is not synced as a whole: `flush`.
+
+        Raises:
+            CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. The log is unchanged; the file may
+                be stamped up to there, and cannot be used any more. This holds for the following, too.
+            ProducerFencedError, OutOfOrderSequenceError, InvalidTransactionError: ``producer`` does not fit.
+            DiskFullError: there is no room in the log's budget, or for the name.
+            StorageFailedError: this or an earlier write failed; the log takes no more writes.
+        """
+        self._state.check_writable()
+        stamp = NO_PRODUCER if producer is None else producer
+        # One file stands for many appends, so it is worth a thread, whose steps no interrupt separates.
+        result = shielded(
+            ingest_file.ingest,
+            self._state,
+            whole,
+            runs,
+            stamp,
+            self._state.clock.now_ms(),
+            append_time=self._writer.append_time,
+        )
+        if result is not None:
+            self._writer.acknowledge(result)
+        return result
+
+    # -- high watermark, truncation
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Raise the high watermark to ``offset``: for the log's `HighWatermarkPolicy` only.
+
+        Raises:
+            OffsetOutOfRangeError: ``offset`` is above the log end offset.
+        """
+        self._state.check_open()
+        locked(self._state.lock, partial(truncation.settle_locked, self._state), self._advance_locked, offset)
+
+    def _advance_locked(self, offset: int) -> None:
+        if offset > self._state.end.value:
+            raise OffsetOutOfRangeError(
+                f"{self._state.name}: high watermark {offset} above the log end offset {self._state.end.value}",
+                offset=offset,
+            )
+        if self._state.high_watermark.advance(offset):
+            self._state.last_stable.advance(self._state.transactions.last_stable_offset(offset))
+            self._state.publish_locked()
+
+    def truncate_to(self, offset: int) -> int:
+        """Truncate the log to end at or before ``offset``; return the new log end offset.
+
+        A batch that holds ``offset`` inside is removed whole. Durable on return. The high watermark falls
+        with the end, so this is for a follower that found its leader's end.
+
+        Raises:
+            OffsetOutOfRangeError: ``offset`` is below the log start offset.
+            StorageFailedError: the truncation failed half way; opening the log again finishes it.
+        """
+        return shielded(truncation.truncate_to, self._state, offset)
+
+
+__all__ = ["LogReplica"]
