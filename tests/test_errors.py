@@ -6,6 +6,7 @@ import ast
 import copy
 import importlib
 import inspect
+import json
 import multiprocessing
 import pickle
 import pkgutil
@@ -17,13 +18,9 @@ import pytest
 
 import logstore
 from logstore import errors
-from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import LogstoreError
-from logstore.log.directory.files import Directory
 from logstore.records import AppendResult
-from logstore.store.requests import request_files
-from logstore.store.requests.request_files import Letter
-from logstore.store.requests.requests import Commit
+from logstore.store.requests import channel
 
 #: A value for each parameter that an error takes.
 GIVEN: dict[str, Any] = {
@@ -129,16 +126,13 @@ def test_every_public_error_survives_pickle_and_copy(kind: type[Exception]) -> N
     [kind for kind in public_errors() if kind.__module__ == "logstore.errors"],
     ids=lambda kind: kind.__name__,
 )
-def test_an_error_comes_whole_from_the_owner_of_a_store(kind: type[Exception], tmp_path: Path) -> None:
+def test_an_error_comes_whole_from_the_owner_of_a_store(kind: type[Exception]) -> None:
     if not issubclass(kind, LogstoreError):
         return  # a warning, which is not raised
-    root = Directory(tmp_path)
-    slip = request_files.post(root, Letter(Commit("g", {}, None, 0), SYSTEM_CLOCK.now_ms() + 60_000))
-    request_files.take(root, slip)
     error = made(kind)
-    request_files.answer(root, slip, error)
+    message = json.loads(json.dumps(channel.message_of_error(error)))
     with pytest.raises(LogstoreError) as found:
-        request_files.fetch(root, slip)
+        channel.result_of(message)
     if hasattr(error, "results"):
         assert str(found.value).startswith(f"{kind.__name__}: ")  # an AppendResult is not JSON
     else:

@@ -241,8 +241,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.store.requests": (
         "asking commit_server",
-        "request_files",
-        "requests",
+        "channel requests",
     ),
     "logstore.testing": (
         "conformance plugin",

@@ -323,6 +323,7 @@ def name_seeds() -> list[bytes]:
         "00000000000000000042.snapshot",
         "x-1.log.deleted",
         "logstore.inbox.1",
+        "logstore.socket",
     ]
     return [name.encode() for name in names]
 

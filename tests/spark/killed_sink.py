@@ -28,7 +28,7 @@ from logstore.spark.writing import rows
 from logstore.store.commit import ingest
 from logstore.store.commit.commit_log import DONE, Sinks, SinkState
 from logstore.store.commit.staged_writer import StagingFile
-from logstore.store.requests import request_files
+from logstore.store.requests import asking, channel
 from tests.spark import sinks
 
 #: Point -> what counts as a step there; the rest of it is in `Life`.
@@ -40,7 +40,7 @@ STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
     "during-abort": ((Directory, "remove"),),
     "during-sweep": ((Directory, "remove"),),
     # With another process that has the store open for writing.
-    "mid-letter": tuple((request_files, name) for name in ("post", "fetch", "withdraw", "clear")),
+    "mid-request": (*((channel, name) for name in ("connect", "send", "receive")), (asking, "message_of")),
 }
 
 
@@ -112,7 +112,7 @@ class Life:
         self.armed = point == "mid-write"
         query.write(batch, 0, attempt=0)
         messages = [query.write(batch, 0, attempt=1), query.write(batch, 1)]
-        self.armed = point in ("after-write", "mid-commit", "mid-letter", "during-sweep")
+        self.armed = point in ("after-write", "mid-commit", "mid-request", "during-sweep")
         if point == "after-write":
             self.step()
         query.commit(messages, batch)

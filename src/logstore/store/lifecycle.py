@@ -12,6 +12,7 @@ import logging
 import threading
 import warnings
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from logstore.dropped import hand_over, release_all, wait_until
@@ -19,7 +20,6 @@ from logstore.errors import LogstoreError
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import held, shielded
 from logstore.store.catalog.partitions import Partitions
-from logstore.store.maintenance.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from logstore.log.root import RootHold
@@ -31,6 +31,13 @@ class Closeable(Protocol):
     """An object that is closed before its store."""
 
     def close(self) -> None: ...
+
+
+class Worker(Closeable, Protocol):
+    """An object with a thread."""
+
+    def stop(self) -> None:
+        """Have the thread end soon. Does not wait for it."""
 
 
 #: Every store that was opened and not collected yet. No WeakSet: iterating one fails if a thread adds to it.
@@ -60,9 +67,8 @@ class StoreLifecycle:
         #: Members that are not closed, by their ids; also those that are garbage.
         self._attached: dict[int, weakref.ref[Closeable]] = {}
         self._dropped: set[Closeable] = set()  #: members that were not closed; their finalizers add to it
-        self.keepers: list[
-            Scheduler
-        ] = []  #: each runs tasks in a thread of its own, which ends before anything else
+        self.threads: list[Worker] = []  #: end before anything else
+        self.before_release: Callable[[], object] | None = None  #: called once everything is closed
         _LIVES[self] = None
 
     def attach(self, member: Closeable) -> None:
@@ -89,15 +95,17 @@ class StoreLifecycle:
                 return
             failure: BaseException | None = None
             # Stop all of them before closing any: a task of one may hold up the other.
-            for keeper in self.keepers:
-                keeper.stop()
+            for worker in self.threads:
+                worker.stop()
             # Members before logs: a producer writes its buffered records while the store is still open.
-            for member in (*self.keepers, *self._members(), self._partitions):
+            for member in (*self.threads, *self._members(), self._partitions):
                 try:
                     member.close()
                 except BaseException as error:  # noqa: BLE001  raised below, once everything has been closed
                     failure = failure or error
             self.closed = True
+        if self.before_release is not None:
+            self.before_release()
         if self._hold is not None:
             self._hold.release()
         if failure is not None:

@@ -24,6 +24,7 @@ from logstore.errors import (
     DirectoryLockedError,
     ForkedError,
     InvalidSettingError,
+    LogstoreError,
     NotALogError,
     ReadOnlyError,
     StoreClosedError,
@@ -46,7 +47,7 @@ from logstore.store.lifecycle import Closeable, StoreLifecycle
 from logstore.store.maintenance.disk_quota import DiskQuota, Holdings, Limits
 from logstore.store.maintenance.scheduler import Progress, Scheduler
 from logstore.store.maintenance.tasks import MaintenanceTasks
-from logstore.store.requests.commit_server import Answering
+from logstore.store.requests.commit_server import SETTLE_MS, SWEEP_MS, LeftFiles, RequestServer
 from logstore.store.topic import Topic
 from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL
 
@@ -116,6 +117,7 @@ class Store(Consuming, Administering):
         self._fork = fork_generation()
         self._ingest_made: Ingest | None = None
         self._ingest_lock = threading.Lock()
+        self._requests: RequestServer | None = None
         hold = None
         table: FollowedTopics | Topics
         if read_only:
@@ -192,11 +194,18 @@ class Store(Consuming, Administering):
         store = weakref.ref(self)
         keeper.add("offsets", self.config.offsets_retention_check_interval_ms, lambda: _expire_offsets(store))
         self._scheduler = keeper
-        self._answering = Answering(root, self.clock, lambda: _open_of(store), lambda: _settle(store))
-        self._lifecycle.keepers += (keeper, self._answering.keeper, self._answering.copier)
+        # Soon after the start: an undecided batch keeps readers waiting.
+        keeper.add("undecided batches", SETTLE_MS, lambda: _settle(store)).due_s = self.clock.monotonic_s() + 1
+        keeper.add("left files", SWEEP_MS, LeftFiles(root, self.clock).sweep)
+        self._lifecycle.threads.append(keeper)
+        if not brief:
+            self._requests = RequestServer(root, reserve, lambda: _open_of(store))
+            self._lifecycle.threads.append(self._requests)
+            self._lifecycle.before_release = self._requests.remove
         if self.clock is SYSTEM_CLOCK and self.config.housekeeping == "thread":
-            for each in (keeper, self._answering.keeper):
-                each.start()
+            keeper.start()
+            if self._requests is not None:
+                self._requests.start()
 
     # -- topics
 
@@ -441,7 +450,8 @@ class Store(Consuming, Administering):
             StorageError: the checkpoints of the root could not be written.
         """
         self._check_writable()
-        self._answering.keeper.run_all()
+        if self._requests is not None:
+            self._requests.serve_waiting()
         self._scheduler.run_all(progress)
 
     def close(self) -> None:
@@ -523,7 +533,10 @@ def _settle(reference: weakref.ref[Store]) -> None:
     """Finish or abort staged batches that a failure has left undecided."""
     store = _open_of(reference)
     if store is not None:
-        store._ingest.settle()
+        try:
+            store._ingest.settle()
+        except LogstoreError as error:
+            _logger.error("undecided batches cannot be looked for: store=%s error=%s", store.path, error)
 
 
 def open_store(

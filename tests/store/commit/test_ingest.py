@@ -1,6 +1,6 @@
 """Taking in staged files: what becomes visible and when, what is refused, and that a refusal changes nothing.
 
-Crashes are asked for in `tests.crash.test_ingest_cuts`, other processes in `test_inbox`.
+Crashes are asked for in `tests.crash.test_ingest_cuts`, other processes in `test_commit_client`.
 """
 
 from __future__ import annotations

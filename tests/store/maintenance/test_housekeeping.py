@@ -225,7 +225,7 @@ def checkpointed_and_crashed(tmp_path, clock):
         store.housekeep()
         fill(topic, 2)
         topic[0].flush()
-        shutil.copytree(tmp_path / "data", tmp_path / "crashed")
+        shutil.copytree(tmp_path / "data", tmp_path / "crashed", ignore=shutil.ignore_patterns("logstore.socket"))
     return tmp_path / "crashed"
 
 
@@ -235,7 +235,7 @@ def test_one_log_opened_after_a_crash_does_not_make_the_root_clean(tmp_path, clo
         topic = store.create_topic("flights", 2)
         fill(topic, partition=0)
         fill(topic, partition=1)
-        shutil.copytree(tmp_path / "data", tmp_path / "crashed")
+        shutil.copytree(tmp_path / "data", tmp_path / "crashed", ignore=shutil.ignore_patterns("logstore.socket"))
     crashed = tmp_path / "crashed"
     Log.open(crashed / "flights-0").close()
     assert not (crashed / checkpoints.CLEAN_SHUTDOWN).exists()
@@ -266,7 +266,7 @@ def housekeeping_threads():
 def test_a_store_on_the_machines_clock_has_threads_that_die_with_it(tmp_path):
     before = len(housekeeping_threads())
     with open_store(tmp_path):
-        # One for its logs and one for its inbox: a sender does not wait for a compaction.
+        # One for its logs and one for requests: a sender does not wait for a compaction.
         assert len(housekeeping_threads()) == before + 2
     assert len(housekeeping_threads()) == before
 

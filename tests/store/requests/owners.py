@@ -9,7 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-OWNER = Path(__file__).with_name("inbox_owner.py")
+from logstore.log.directory.files import Directory
+from logstore.store.requests import channel
+from logstore.store.requests.requests import accepted, message_of
+
+OWNER = Path(__file__).with_name("request_owner.py")
 
 
 @contextlib.contextmanager
@@ -28,3 +32,27 @@ def owner(root, point="-"):
             process.stdin.close()
         process.wait(300)
         process.stdout.close()
+
+
+def stop(process):
+    """Stop a process, and return once it has: a signal takes a moment."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+
+
+def post(root, request):
+    """Send a request whose sender never reads anything; return its connection."""
+    connection = channel.connect(Directory(root))
+    channel.send(connection, message_of(request), lambda *_: None)
+    return connection
+
+
+def answer_to(connection):
+    """The owner's answer to what `post` has sent, as the sender would get it."""
+
+    def wait(connection, events):
+        assert channel.is_ready(connection, events, 60)
+
+    with connection:
+        assert channel.receive(connection, wait) == accepted()
+        return channel.result_of(channel.receive(connection, wait))

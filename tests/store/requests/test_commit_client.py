@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import signal
@@ -26,7 +27,6 @@ from logstore.errors import (
     NotALogError,
     OwnerTimeoutError,
     StagedFileError,
-    StorageError,
     UnknownTopicError,
 )
 from logstore.log.directory.files import Directory
@@ -37,12 +37,12 @@ from logstore.store import commit_client
 from logstore.store.commit.commit_log import Sinks
 from logstore.store.commit.ingest import Ingest, Ingested
 from logstore.store.commit.staged_writer import Manifest, StagingFile
-from logstore.store.requests import commit_server, request_files
-from logstore.store.requests.request_files import Letter
+from logstore.store.requests import channel, commit_server
+from logstore.store.requests.commit_server import LeftFiles, RequestServer
 from logstore.store.requests.requests import Intake
 from logstore.testing import ManualClock
-from tests.store.requests.inbox_owner import POINTS
-from tests.store.requests.owners import owner
+from tests.store.requests.owners import answer_to, owner, post, stop
+from tests.store.requests.request_owner import POINTS
 
 pytestmark = pytest.mark.row("U3")
 MANUAL = {"logstore.housekeeping": "manual"}
@@ -87,10 +87,10 @@ def expected(*batches):
 
 
 def litter(root):
-    kept = ("logstore.inbox.bell",)
-    return [name for name in os.listdir(root) if ".inbox." in name + "." and name not in kept] + [
-        name for name in os.listdir(root) if name.startswith(("logstore.taken", "logstore.answer"))
-    ]
+    return [name for name in os.listdir(root) if name.startswith(EARLIER) or name == channel.SOCKET]
+
+
+EARLIER = ("logstore.inbox.", "logstore.taken.", "logstore.answer.")
 
 
 # -- no process writes the store
@@ -180,7 +180,7 @@ def test_a_living_owner_takes_it_in_and_answers(root):
             )
         assert commit_client.commit(root, stage(root, 2, attempt=1), timeout_s=300).duplicate
         assert committed(root) == expected(("q", 0), ("q", 1), ("q", 2))
-        assert litter(root) == []
+    assert litter(root) == []
 
 
 def test_an_owners_error_is_raised_here_as_it_is(root):
@@ -191,7 +191,6 @@ def test_an_owners_error_is_raised_here_as_it_is(root):
             commit_client.commit(root, manifest, timeout_s=300)
         with pytest.raises(UnknownTopicError, match="another of this name"):
             commit_client.commit(root, stage(root, topic_id="another"), timeout_s=300)
-        assert litter(root) == []
         commit_client.commit(root, stage(root), timeout_s=300)
     assert committed(root) == expected(("q", 0))
 
@@ -199,10 +198,9 @@ def test_an_owners_error_is_raised_here_as_it_is(root):
 def test_a_hung_owner_is_named_and_takes_in_nothing_later(root):
     with owner(root) as process:
         commit_client.commit(root, stage(root), timeout_s=300)
-        process.send_signal(signal.SIGSTOP)
+        stop(process)
         with pytest.raises(OwnerTimeoutError, match=rf"pid {process.pid} \(host=.*bootstrap.*nothing was done"):
             commit_client.commit(root, stage(root, 1), timeout_s=0.3)
-        assert litter(root) == []
         process.send_signal(signal.SIGCONT)
         commit_client.commit(root, stage(root, 2), timeout_s=300)
     assert committed(root) == expected(("q", 0), ("q", 2))
@@ -225,20 +223,21 @@ def test_an_owner_that_dies_anywhere_loses_and_doubles_nothing(root, point):
     assert commit_client.commit(root, stage(root, 1, attempt=1), timeout_s=300).duplicate
     commit_client.commit(root, stage(root, 2), timeout_s=300)
     assert committed(root) == expected(("q", 0), ("q", 1), ("q", 2))
+    logstore.open(root).close()  # the socket of a killed owner is there until then
     assert litter(root) == []
     assert not list(root.glob("*/.staging/*"))
 
 
 @pytest.mark.parametrize("point", ["taken", "data", "committing", "answering"])
 def test_a_sender_that_dies_with_its_owner_may_ask_the_next_one(root, point):
-    """Its letter is left behind; the next owner takes it up, and the batch is asked for again."""
+    """The next owner knows nothing of its request, and the batch is asked for again."""
     with owner(root, point) as process:
-        slip = request_files.post(Directory(root), Letter(Intake(stage(root, 1)), SYSTEM_CLOCK.now_ms() + 60_000))
+        connection = post(root, Intake(stage(root, 1)))
         process.wait(300)
+        connection.close()
     with owner(root):
         commit_client.commit(root, stage(root, 1, attempt=1), timeout_s=300)
         assert committed(root) == expected(("q", 1))
-    request_files.clear(Directory(root), slip)
     assert litter(root) == []
 
 
@@ -292,59 +291,57 @@ def test_a_store_that_is_driven_answers_when_it_is(root):
     assert committed(root) == expected(("q", 0))
 
 
-def test_a_letter_that_nobody_waits_for_any_more_is_dropped(root):
-    directory = Directory(root)
-    slip = request_files.post(directory, Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() - 1))
+def test_a_request_whose_sender_has_gone_is_dropped(root):
     with logstore.open(root, MANUAL) as store:
+        post(root, Intake(stage(root))).close()
         store.housekeep()
-    assert request_files.fetch(directory, slip) is None
     assert litter(root) == []
     assert committed(root) == [[], []]
 
 
-def test_a_letter_that_is_none_is_answered_and_harms_nobody(root):
-    directory = Directory(root)
-    name = "logstore.inbox." + "0" * 32 + ".0." + "0" * 16
-    (root / name).write_bytes(b"\0" * 40)
-    (root / "logstore.inbox.strange").write_bytes(b"")
-    request_files.post(directory, Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
+def test_bytes_that_are_no_request_are_answered_and_harm_nothing(root):
     with logstore.open(root, MANUAL) as store:
+        strange = channel.connect(Directory(root))
+        strange.sendall(b"\0\0\0\x28" + b"\0" * 40)
+        whole = post(root, Intake(stage(root)))
         store.housekeep()
+        assert answer_to(whole)["duplicate"] is False
+        with pytest.raises(InvalidManifestError):
+            answer_to(strange)
     assert committed(root) == expected(("q", 0))
-    with pytest.raises(InvalidManifestError):
-        request_files.fetch(directory, name.removeprefix("logstore.inbox."))
 
 
-def test_a_letter_that_nobody_could_be_told_of_is_taken_back(root):
-    directory = Directory(root)
-    (root / "logstore.inbox.bell").mkdir()  # so that it cannot be rung
-    with pytest.raises(StorageError):
-        request_files.post(directory, Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
-    assert litter(root) == []
-
-
-def test_an_answer_that_cannot_be_written_waits_and_holds_up_nobody(root, monkeypatch):
-    directory = Directory(root)
-    until = SYSTEM_CLOCK.now_ms() + 60_000
-    slips = [
-        request_files.post(directory, Letter(Intake(stage(root, query=query)), until)) for query in ("q", "r", "s")
-    ]
-    answer, full = request_files.answer, [True]
-
-    def write(root, slip, found):
-        if full:
-            raise DiskFullError("no room for an answer")
-        answer(root, slip, found)
-
-    monkeypatch.setattr(request_files, "answer", write)
+def test_a_sender_that_was_told_that_nothing_was_done_is_not_served_later(root):
     with logstore.open(root, MANUAL) as store:
+        with pytest.raises(OwnerTimeoutError, match="nothing was done"):
+            commit_client.commit(root, stage(root), timeout_s=0.2)
         store.housekeep()
+    assert committed(root) == [[], []]
+
+
+def test_answers_that_are_not_read_hold_up_nothing(root, monkeypatch):
+    """The senders are hung; in the end the third one lives again, and asks once more."""
+    monkeypatch.setattr(commit_server, "SENDER_S", 0.1)
+    send = channel.send
+
+    def full(connection, message, wait):
+        if "result" in message and unread:
+            unread.pop()
+            raise TimeoutError("the sender of a request does not read the answer")
+        send(connection, message, wait)
+
+    unread = [1, 2]
+    monkeypatch.setattr(channel, "send", full)
+    with logstore.open(root, MANUAL) as store:
+        connections = [post(root, Intake(stage(root, query=query))) for query in ("q", "r", "s")]
         store.housekeep()
-        full.clear()
-        assert [request_files.fetch(directory, slip) for slip in slips] == [None] * 3
+        for connection in connections[:2]:
+            with pytest.raises((EOFError, ConnectionError)):
+                answer_to(connection)
+        assert answer_to(connections[2])["duplicate"] is False
+        again = post(root, Intake(stage(root, query="q", attempt=1)))
         store.housekeep()
-    assert [request_files.fetch(directory, slip)["duplicate"] for slip in slips] == [False] * 3
-    assert litter(root) == []
+        assert answer_to(again)["duplicate"] is True
 
 
 def test_an_owner_that_cannot_settle_tries_again(root, monkeypatch):
@@ -374,20 +371,24 @@ def test_what_others_have_left_goes_after_a_day(root):
     directory = Directory(root)
     for name in ("logstore.inbox.x.tmp", "logstore.taken.x", "logstore.answer.x", "logstore.inbox.bell"):
         (root / name).write_bytes(b"")
-    later = SYSTEM_CLOCK.now_ms() + request_files.LITTER_MS + 1000
-    assert request_files.remove_litter(directory, SYSTEM_CLOCK.now_ms()) == 0
-    assert request_files.remove_litter(directory, later) == 3
+    clock = ManualClock(now_ms=SYSTEM_CLOCK.now_ms())
+    left = LeftFiles(directory, clock)
+    left.sweep()
+    assert len(litter(root)) == 4
+    clock.advance(commit_server.SWEEP_MS - 1)
+    left.sweep()
+    assert len(litter(root)) == 4
+    clock.advance(1001)
+    left.sweep()
     assert litter(root) == []
 
 
 def test_a_batch_that_was_left_undecided_is_settled_by_whoever_opens_the_store(root):
     """Else it would keep committed readers waiting for a query that does not go on."""
     with owner(root, "data") as process:
-        request_files.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
+        connection = post(root, Intake(stage(root)))
         process.wait(300)
-    for name in os.listdir(root):
-        if name.startswith(("logstore.inbox.", "logstore.taken.")):
-            (root / name).unlink()
+        connection.close()
     with logstore.open(root, MANUAL) as store:
         logs = [store.partition("flights", number) for number in range(2)]
         # Both are written side by side: which of them had its data when the owner died is not known.
@@ -397,33 +398,39 @@ def test_a_batch_that_was_left_undecided_is_settled_by_whoever_opens_the_store(r
     assert committed(root) == [[], []]
 
 
-def test_an_error_that_is_not_ours_keeps_its_name(root):
-    slip = "0" * 32 + ".0." + "0" * 16
-    request_files.answer(Directory(root), slip, ZeroDivisionError("odd"))
+def test_an_error_that_is_not_ours_keeps_its_name():
+    message = json.loads(json.dumps(channel.message_of_error(ZeroDivisionError("odd"))))
     with pytest.raises(LogstoreError, match=r"ZeroDivisionError: odd") as caught:
-        request_files.fetch(Directory(root), slip)
+        channel.result_of(message)
     assert type(caught.value) is LogstoreError
 
 
-def test_an_error_of_an_earlier_owner_is_the_nearest_that_a_text_makes(root):
-    slip = "0" * 32 + ".0." + "0" * 16
+def test_an_error_without_attributes_is_the_nearest_that_a_text_makes():
     for error, kind in (("NotALogError", logstore.errors.NotALogError), ("ExpectedOffsetError", LogstoreError)):
-        Directory(root).replace(
-            "logstore.answer." + slip, b'{"error": "%s", "text": "t"}' % error.encode(), durable=False
-        )
         with pytest.raises(LogstoreError, match="t") as caught:
-            request_files.fetch(Directory(root), slip)
+            channel.result_of({"error": error, "text": "t"})
         assert type(caught.value) is kind
 
 
-def test_an_owner_looks_seldom_until_somebody_has_rung(root):
-    with logstore.open(root, MANUAL) as store:
-        task = store._answering._task
-        store.housekeep()
-        assert task.period_s == commit_server.IDLE_MS / 1000
-        request_files.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
-        store.housekeep()
-        assert task.period_s == commit_server.PERIOD_MS / 1000
+@pytest.mark.parametrize("message", [{}, {"result": 1}, {"accepted": 1}])
+def test_an_answer_that_is_none_is_refused(message):
+    with pytest.raises(InvalidManifestError, match="no answer"):
+        channel.result_of(message)
+
+
+def test_an_owner_that_no_process_asks_does_not_wake(root, monkeypatch):
+    waits = []
+    honest = RequestServer._wait
+
+    def wait(self, ready, events, timeout_s=None):
+        if ready is self._listener:
+            waits.append(timeout_s)
+        honest(self, ready, events, timeout_s)
+
+    monkeypatch.setattr(RequestServer, "_wait", wait)
+    with logstore.open(root):
+        commit_client.commit(root, stage(root), timeout_s=300)
+    assert set(waits) == {None}
 
 
 def test_asking_who_holds_a_root_does_not_give_its_lock_away(root):
@@ -441,8 +448,9 @@ def test_asking_who_holds_a_root_does_not_give_its_lock_away(root):
 
 def test_a_store_with_an_undecided_batch_is_not_handed_back(root):
     with owner(root, "data") as process:
-        request_files.post(Directory(root), Letter(Intake(stage(root)), SYSTEM_CLOCK.now_ms() + 60_000))
+        connection = post(root, Intake(stage(root)))
         process.wait(300)
+        connection.close()
     with pytest.raises(NotALogError, match=r"batch of q is undecided.*housekeep"):
         logstore.release_to_kafka(root, leave_stray=True)
     with logstore.open(root, MANUAL) as store:

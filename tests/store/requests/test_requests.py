@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
+import json
 import os
 import shutil
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -31,12 +36,11 @@ from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import Holder
 from logstore.records import TopicPartition
 from logstore.store.admin import snapshots
-from logstore.store.requests import asking, request_files
-from logstore.store.requests.request_files import Letter
-from logstore.store.requests.requests import Commit, Copy
+from logstore.store.requests import asking, channel, commit_server, requests
+from logstore.store.requests.requests import KINDS, VERSION, Commit, Copy, message_of, request_of
 from logstore.store.store import open_briefly
 from logstore.testing import ManualClock
-from tests.store.requests.owners import owner
+from tests.store.requests.owners import answer_to, owner, post, stop
 
 pytestmark = pytest.mark.row("M9")
 
@@ -127,7 +131,7 @@ def test_a_commit_whose_owner_dies_is_made_by_the_reader(root, point):
 
 def test_a_hung_owner_is_named_and_nothing_is_committed_later(root):
     with owner(root) as process:
-        process.send_signal(signal.SIGSTOP)
+        stop(process)
         with pytest.raises(OwnerTimeoutError, match=rf"pid {process.pid} .*store the offsets of group 'crew'"):
             asking.ask(Directory(root), Commit("crew", {A: OffsetAndMetadata(4)}, None, 0), taken, timeout_s=0.2)
         process.send_signal(signal.SIGCONT)
@@ -161,18 +165,25 @@ def test_a_group_in_a_directory_of_kafka_is_refused_before_it_reads(tmp_path, ro
         store.consumer("crew")
 
 
-def post(root, request):
-    return request_files.post(Directory(root), Letter(request, SYSTEM_CLOCK.now_ms() + 60_000))
-
-
-def test_a_letter_of_a_dead_reader_does_not_take_a_newer_commit_back(root):
+def test_a_late_request_does_not_take_a_newer_commit_back(root):
     before_ms = SYSTEM_CLOCK.now_ms() - 1
-    post(root, Commit("crew", {A: OffsetAndMetadata(1), B: OffsetAndMetadata(1)}, None, before_ms))
-    post(root, Commit("crew", {A: None}, None, before_ms))
     with logstore.open(root, MANUAL) as store:
+        late = [
+            post(root, Commit("crew", {A: OffsetAndMetadata(1), B: OffsetAndMetadata(1)}, None, before_ms)),
+            post(root, Commit("crew", {A: None}, None, before_ms)),
+        ]
         store.commit_offsets("crew", {A: 3})
         store.housekeep()
+        for connection in late:
+            answer_to(connection)
     assert offsets_of(root, "crew") == {A: 3, B: 1}
+
+
+def test_a_request_of_a_dead_reader_is_not_carried_out(root):
+    with logstore.open(root, MANUAL) as store:
+        post(root, Commit("crew", {A: OffsetAndMetadata(1)}, None, SYSTEM_CLOCK.now_ms())).close()
+        store.housekeep()
+    assert offsets_of(root, "crew") == {}
 
 
 def test_a_commit_of_a_clock_that_was_set_back_keeps_nobody_out(root):
@@ -184,11 +195,10 @@ def test_a_commit_of_a_clock_that_was_set_back_keeps_nobody_out(root):
     assert offsets_of(root, "crew") == {A: 4}
 
 
-def test_a_letter_that_another_owner_has_dropped_is_asked_again(root, monkeypatch):
-    """The owner dies, and the next one has the store before the sender looks."""
+def test_a_request_whose_owner_was_replaced_is_made_again(root, monkeypatch):
+    """The owner dies, and the next one has the lock before the sender looks; a child keeps the old socket open."""
     holders = iter([Holder(1, "first"), *[Holder(2, "second")] * 3])
     monkeypatch.setattr(asking, "holder_of", lambda _root: next(holders, None))
-    monkeypatch.setattr(request_files, "is_there", lambda _root, _slip: False)
     refused = iter([True, False])
 
     def opener(*, brief):
@@ -196,7 +206,8 @@ def test_a_letter_that_another_owner_has_dropped_is_asked_again(root, monkeypatc
             raise DirectoryLockedError("another process writes the store")
         return logstore.open(root, MANUAL)
 
-    asking.ask(Directory(root), Commit("crew", {A: OffsetAndMetadata(4)}, None, 1), opener, timeout_s=60)
+    with channel.listen(Directory(root)):
+        asking.ask(Directory(root), Commit("crew", {A: OffsetAndMetadata(4)}, None, 1), opener, timeout_s=60)
     assert offsets_of(root, "crew") == {A: 4}
 
 
@@ -223,17 +234,152 @@ def test_a_group_without_news_renews_its_offsets(root, commits_itself):
     assert last.commit_ms - first.commit_ms >= 4 * 86_400_000
 
 
-def test_an_owner_of_an_earlier_version_is_named(root, monkeypatch):
-    def refuse(cls, data):
-        raise InvalidManifestError("no letter: KeyError('manifest')")
-
-    monkeypatch.setattr(Letter, "of_bytes", classmethod(refuse))
+@pytest.mark.parametrize(
+    ("version", "kinds", "said"),
+    [
+        (VERSION - 1, list(KINDS), "an earlier version .* does not store the offsets of .*restart that process"),
+        (VERSION, ["manifest"], "an earlier version .* does not store the offsets of .*restart that process"),
+        (VERSION + 1, list(KINDS), "a later version .* does not store the offsets of .*Upgrade this process"),
+    ],
+)
+def test_an_owner_of_another_version_is_named(root, monkeypatch, version, kinds, said):
+    monkeypatch.setattr(requests, "accepted", lambda: {"accepted": version, "kinds": kinds})
     with (
         logstore.open(root),
         logstore.open(root, read_only=True) as reader,
-        pytest.raises(OwnerTimeoutError, match=r"another version and does not store the offsets of group 'crew'"),
+        pytest.raises(OwnerTimeoutError, match=rf"pid {os.getpid()} .*{said}"),
     ):
         reader.commit_offsets("crew", {A: 1})
+
+
+@pytest.mark.parametrize("timeout_s", [0.2, 60])
+def test_an_owner_without_a_socket_is_named(root, monkeypatch, timeout_s):
+    """It is of a version that had files for requests, or its file system has no sockets."""
+    monkeypatch.setattr(asking, "_SOCKET_S", 0.2)
+    request = Commit("crew", {A: OffsetAndMetadata(4)}, None, 0)
+    with owner(root, "no sockets") as process:
+        with pytest.raises(OwnerTimeoutError, match=rf"pid {process.pid} .*logstore.socket.*earlier version"):
+            asking.ask(Directory(root), request, taken, timeout_s=timeout_s)
+    assert offsets_of(root, "crew") == {}
+
+
+def test_a_store_opens_where_the_file_system_has_no_sockets(root, monkeypatch, caplog):
+    def refused(_socket, _address):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(asking, "_SOCKET_S", 0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr(channel.socket, "socket", type("NoSockets", (socket.socket,), {"bind": refused}))
+        store = logstore.open(root)
+    with store, logstore.open(root, read_only=True) as reader:
+        assert "no requests of other processes" in caplog.text
+        assert store["flights"].append(b"mine", partition=0).offset == 5
+        with pytest.raises(OwnerTimeoutError, match=r"no sockets.*close it"):
+            reader.commit_offsets("crew", {A: 1})
+
+
+def test_a_socket_that_a_killed_owner_has_left_is_replaced(root):
+    with owner(root) as process:
+        process.kill()
+        process.wait(300)
+    assert (root / channel.SOCKET).is_socket()
+    with logstore.open(root, read_only=True) as reader:
+        reader.commit_offsets("crew", {A: 1})
+        with owner(root):
+            reader.commit_offsets("crew", {A: 2})
+    assert not (root / channel.SOCKET).exists()
+    assert offsets_of(root, "crew") == {A: 2}
+
+
+def test_a_root_with_a_long_path_has_a_channel_too(tmp_path):
+    root = tmp_path / ("long" * 30) / ("longer" * 20)
+    with logstore.open(root) as store, logstore.open(root, read_only=True) as reader:
+        store.create_topic("flights")
+        reader.commit_offsets("crew", {A: 0})
+        assert store.committed("crew")[A].offset == 0
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o770, 0o755])
+def test_whoever_may_write_the_directory_may_ask(root, mode):
+    root.chmod(mode)
+    with logstore.open(root):
+        assert stat.S_IMODE((root / channel.SOCKET).stat().st_mode) == mode & 0o666
+
+
+def test_a_forked_child_does_not_answer(root):
+    with logstore.open(root) as store:
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException):
+                signal.pause()
+            os._exit(0)
+        try:
+            with logstore.open(root, read_only=True) as reader:
+                reader.commit_offsets("crew", {A: 1})
+                store.close()
+                assert not (root / channel.SOCKET).exists()
+                reader.commit_offsets("crew", {A: 2})
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    assert offsets_of(root, "crew") == {A: 2}
+
+
+def test_a_child_of_a_dead_owner_keeps_no_sender_waiting(root):
+    """The kernel keeps a socket open in every process that has inherited it."""
+    with channel.listen(Directory(root)):  # which a child would still have
+        with logstore.open(root, read_only=True) as reader:
+            reader.commit_offsets("crew", {A: 2})
+        refused = iter([True, False])
+
+        def opener(*, brief):
+            if next(refused):
+                raise DirectoryLockedError("another process writes the store")
+            return logstore.open(root, MANUAL)
+
+        asking.ask(Directory(root), Commit("crew", {A: OffsetAndMetadata(4)}, None, 1 << 60), opener, timeout_s=60)
+    assert offsets_of(root, "crew") == {A: 4}
+
+
+def test_requests_of_an_earlier_version_are_not_carried_out(root):
+    """Its sender names the owner when its time is over, and may have done the work by then."""
+    slip = "0" * 32 + ".0." + "0" * 16
+    payload = Commit("crew", {A: OffsetAndMetadata(4)}, None, SYSTEM_CLOCK.now_ms()).payload()
+    (root / f"logstore.inbox.{slip}").write_text(json.dumps({"until_ms": 1 << 60, "commit": payload}))
+    (root / "logstore.inbox.bell").write_bytes(b"1" * 16)
+    with logstore.open(root, MANUAL) as store:
+        store.housekeep()
+    assert offsets_of(root, "crew") == {}
+    assert (root / f"logstore.inbox.{slip}").exists()
+
+
+def test_an_interrupted_sender_is_not_served_later(root):
+    with logstore.open(root, MANUAL) as store:
+        request = Commit("crew", {A: OffsetAndMetadata(4)}, None, 0)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted_after(0.2, lambda: asking.ask(Directory(root), request, taken))
+        store.housekeep()
+    assert offsets_of(root, "crew") == {}
+
+
+def test_an_interrupt_ends_a_wait_that_is_shielded(root, monkeypatch):
+    monkeypatch.setattr(asking, "interrupted", lambda: True)
+    with logstore.open(root, MANUAL) as store:
+        with pytest.raises(OwnerTimeoutError, match="until it was interrupted"):
+            asking.ask(Directory(root), Commit("crew", {A: OffsetAndMetadata(4)}, None, 0), taken)
+        store.housekeep()
+    assert offsets_of(root, "crew") == {}
+
+
+def interrupted_after(seconds, call):
+    timer = threading.Timer(seconds, signal.raise_signal, [signal.SIGINT])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer.start()
+    try:
+        call()
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
 
 
 def test_whoever_may_not_take_the_lock_asks_its_holder(root):
@@ -316,7 +462,7 @@ def test_a_reader_whose_owner_closes_during_the_snapshot_takes_it_by_itself(root
     assert begun.wait(60)
     closing = threading.Thread(target=store.close)
     closing.start()
-    while not store._answering.copier._stopping:
+    while not store._requests._stopping:
         time.sleep(0.001)
     go_on.set()
     closing.join(60)
@@ -336,42 +482,107 @@ def test_a_snapshot_is_waited_for_as_long_as_its_owner_lives(root, tmp_path, mon
     monkeypatch.setattr(snapshots, "_copy_logs", slowly)
     with logstore.open(root):
         ask = Copy(str(tmp_path / "copy"), link=True, verify=False)
-        # Longer than until its owner looks first, shorter than the copy takes.
-        assert asking.ask(Directory(root), ask, taken, timeout_s=1.5).partitions == 2
+        # Longer than until its owner accepts it, shorter than the copy takes.
+        assert asking.ask(Directory(root), ask, taken, timeout_s=0.5).partitions == 2
 
 
-# --- letters -----------------------------------------------------------------------------------
+# --- messages ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("payload", "message"),
     [
-        (b'{"until_ms": 1, "dance": {}}', r"'dance'.*same version"),
-        (b'{"until_ms": 1, "commit": {"group": "g"}}', "no letter"),
+        ('{"kind": "dance", "request": {}}', r"'dance'.*upgrade logstore there"),
+        ('{"kind": ["dance"], "request": {}}', "no request"),
+        ('{"kind": "commit", "request": {"group": "g"}}', "no request"),
         (
-            b'{"until_ms": 1, "commit": {"group": "g", "at_ms": 1, "ack": null, "offsets": [["t", 0, 1]]}}',
-            "no letter",
+            '{"kind": "commit", "request": {"group": "g", "at_ms": 1, "ack": null, "offsets": [["t", 0, 1]]}}',
+            "no request",
         ),
-        (b'{"until_ms": 1, "snapshot": ["path"]}', "no letter"),
-        (b'{"until_ms": 1}', "no letter"),
-        (b"[]", "no letter"),
+        ('{"kind": "snapshot", "request": ["path"]}', "no request"),
+        ('{"kind": "snapshot"}', "no request"),
+        ("{}", "no request"),
     ],
 )
-def test_a_letter_that_asks_for_nothing_known_is_refused(payload, message):
+def test_a_message_that_asks_for_nothing_known_is_refused(payload, message):
     with pytest.raises(InvalidManifestError, match=message):
-        Letter.of_bytes(payload)
+        request_of(json.loads(payload))
 
 
-def test_a_letter_with_offsets_that_are_none_is_answered_and_harms_nobody(root):
-    bad = OffsetAndMetadata("seven")
-    slip = request_files.post(
-        Directory(root), Letter(Commit("crew", {A: bad}, None, 0), SYSTEM_CLOCK.now_ms() + 60_000)
-    )
-    with logstore.open(root, MANUAL) as store:
-        store.housekeep()
-    with pytest.raises(LogstoreError):
-        request_files.fetch(Directory(root), slip)
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"\0\0\0\x02[]", "no message"),
+        (b'\0\0\0\x04{"a"', "no message"),
+        (b"\0\0\0\x02\xff\xff", "no message"),
+        (b"\0\0\0\0", "no message"),
+        (b"\0\x01\x86\xa0" + b"[" * 100_000, "no message"),
+        (b"\xff\xff\xff\xff", "more than"),
+        (b"GET / HTTP/1.1\r\n\r\n", "more than"),
+        (b"\0\0\0\x0e" + b'{"kind": null}', "not know"),
+    ],
+)
+def test_bytes_that_are_no_request_are_refused_and_the_owner_lives_on(root, sent, said):
+    with logstore.open(root), logstore.open(root, read_only=True) as reader:
+        connection = channel.connect(Directory(root))
+        connection.sendall(sent)
+        with pytest.raises(LogstoreError, match=said):
+            answer_to(connection)
+        reader.commit_offsets("crew", {A: 1})
+    assert offsets_of(root, "crew") == {A: 1}
+
+
+def test_half_a_request_is_none(root, monkeypatch):
+    """Its sender was killed, or is hung, in the middle."""
+    monkeypatch.setattr(commit_server, "SENDER_S", 0.2)
+    whole = json.dumps(message_of(Commit("crew", {A: OffsetAndMetadata(4)}, None, 1 << 60))).encode()
+    half = len(whole).to_bytes(4, "big") + whole[:-1]
+    with logstore.open(root), logstore.open(root, read_only=True) as reader:
+        killed, hung = channel.connect(Directory(root)), channel.connect(Directory(root))
+        killed.sendall(half)
+        killed.close()
+        hung.sendall(half)
+        with pytest.raises((EOFError, ConnectionError)):
+            answer_to(hung)
+        reader.commit_offsets("others", {A: 1})
     assert offsets_of(root, "crew") == {}
+
+
+def test_offsets_that_are_none_are_answered_and_harm_nothing(root):
+    bad = OffsetAndMetadata("seven")
+    with logstore.open(root, MANUAL) as store:
+        connection = post(root, Commit("crew", {A: bad}, None, 0))
+        store.housekeep()
+        with pytest.raises(LogstoreError):
+            answer_to(connection)
+    assert offsets_of(root, "crew") == {}
+
+
+def test_a_request_that_is_too_long_is_not_sent(root, monkeypatch):
+    monkeypatch.setattr(channel, "MOST_BYTES", 100)
+    with (
+        logstore.open(root),
+        logstore.open(root, read_only=True) as reader,
+        pytest.raises(InvalidManifestError, match="more than 100"),
+    ):
+        reader.commit_offsets("c" * 100, {A: 1})
+
+
+def test_no_copy_of_a_store_has_its_socket(root, tmp_path):
+    with logstore.open(root) as store:
+        store.snapshot(tmp_path / "copy")
+        assert (root / channel.SOCKET).is_socket()
+        findings = logstore.diagnose(root) if hasattr(logstore, "diagnose") else []
+        assert not [each for each in findings if channel.SOCKET in str(each)]
+    assert not (tmp_path / "copy" / channel.SOCKET).exists()
+
+
+def test_a_left_socket_does_not_go_to_kafka(root):
+    channel.listen(Directory(root)).close()
+    logstore.release_to_kafka(root, leave_stray=True)
+    assert not (root / channel.SOCKET).exists()
+    channel.listen(Directory(root)).close()
+    logstore.adopt_kafka_directory(root)
 
 
 # --- waiting for the lock ----------------------------------------------------------------------

@@ -292,6 +292,11 @@ class Holder(NamedTuple):
     pid: int  #: 0 if it is in another pid namespace, as in a container
     told: str  #: text that it wrote into the lock's file: pid, host, start time
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether it will release the lock soon."""
+        return self.told.endswith(_BRIEF)
+
     def __str__(self) -> str:
         return _shown(f"pid {self.pid or 'unknown'}", _HeldError(self.pid, self.told))
 

@@ -2,38 +2,32 @@
 
 `ask` opens a store that no process writes, without housekeeping and with the partitions of the request alone,
 carries the request out and closes the store again; other openers wait for that moment, but not for a snapshot. If a
-process has the store open, its *owner*, the request goes into the owner's inbox (`request_files`), and `ask` waits
-for the answer. Whenever the lock of the root is free meanwhile, `ask` withdraws the letter and does the work here.
+process has the store open, its *owner*, `ask` sends it the request (`channel`), and waits for the answer. An owner
+may end without one: then the lock of the root is free or another's, and `ask` begins again.
 
-A letter may be answered twice, late, or never, and the request be made again. `Store.ingest` knows which batches it
+A request may be answered twice, late, or never, and be made again. `Store.ingest` knows which batches it
 has ingested; a commit names its time, and does not replace a later one; a snapshot exists or does not.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import socket
 import threading
 from typing import Any, Final, Protocol, TypeVar
 
 from logstore.clock import SYSTEM_CLOCK, Clock, seconds_of
-from logstore.errors import (
-    DirectoryLockedError,
-    InvalidManifestError,
-    LogstoreError,
-    OwnerTimeoutError,
-    ReadOnlyError,
-)
+from logstore.errors import DirectoryLockedError, LogstoreError, OwnerTimeoutError, ReadOnlyError, TooManyFilesError
 from logstore.io._files import LIBC, Files
 from logstore.io._interrupts import Condition, held, interrupted
 from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import Holder, holder_of
 from logstore.store.catalog.layout import check_root
-from logstore.store.catalog.reserve import Reserve
 from logstore.store.catalog.topic_list import CATALOGUE
-from logstore.store.requests import request_files
-from logstore.store.requests.request_files import Letter
-from logstore.store.requests.requests import ClosableWriter, Intake, Request
+from logstore.store.requests import channel
+from logstore.store.requests.requests import VERSION, ClosableWriter, Request, message_of
 
 _logger = logging.getLogger(__name__)
 
@@ -42,11 +36,12 @@ R = TypeVar("R")
 #: Default of the time that an owner may take to accept a request.
 PATIENCE_S: Final = 30.0
 
-#: Wait between two looks for an answer: first, and at most.
-_FIRST_WAIT_S: Final = 0.002
-_LONGEST_WAIT_S: Final = 0.05
-#: An owner that has accepted the letter gets at least so much longer.
+#: Wait between two looks whether the owner still lives.
+_LOOK_S: Final = 0.05
+#: An owner that has accepted the request gets at least so much longer.
 _LEAST_GRACE_S: Final = 10.0
+#: An owner that has just taken the lock makes its socket within this time.
+_SOCKET_S: Final = 5.0
 
 
 class Opener(Protocol):
@@ -58,6 +53,10 @@ class Opener(Protocol):
         Raises:
             DirectoryLockedError: at once, if another process has it.
         """
+
+
+class _OwnerGoneError(Exception):
+    """The owner has ended, or another process has become the owner."""
 
 
 def ask(
@@ -73,19 +72,16 @@ def ask(
     An owner gets ``timeout_s`` to accept it, and as long again, or as it lives, to finish.
 
     Raises:
-        OwnerTimeoutError: the process that writes the store does not answer; it is named.
+        OwnerTimeoutError: the process that writes the store does not answer, or takes no requests; it is named.
         NotALogError: there is no store.
         ReadOnlyError: no process writes the store, and this one may not.
         LogstoreError: the error of the request, here or in the owner's process.
     """
-    found_s = seconds_of(timeout_s)
-    # An owner that has accepted the letter gets as long again: infinity would overflow in that sum.
-    timeout_s = threading.TIMEOUT_MAX if found_s is None else found_s
-    until_s = clock.monotonic_s() + timeout_s
+    wait = _Wait(root, request, timeout_s, clock)
     while True:
         found = _do_here(root, request, opener, clock)
         if found is None:
-            found = _ask_owner(root, request, until_s, timeout_s, clock)
+            found = _ask_owner(root, request, wait)
         if found is not None:
             return found[0]
 
@@ -131,65 +127,146 @@ def _do_here(root: Directory, request: Request[R], opener: Opener, clock: Clock)
             _logger.warning("a store was not closed cleanly: store=%s error=%s", root.path, error)
 
 
-def _ask_owner(
-    root: Directory, request: Request[R], until_s: float, timeout_s: float, clock: Clock
-) -> tuple[R] | None:
+def _ask_owner(root: Directory, request: Request[R], wait: _Wait) -> tuple[R] | None:
     """Have the owner do it; None if there is no owner any more."""
-    left_s = max(until_s - clock.monotonic_s(), 0)
-    letter = Letter(request, clock.now_ms() + int(left_s * 1000))
-    # A full disk is emptied also with the help of readers' requests.
-    slip = Reserve(root).with_room(lambda: request_files.post(root, letter))
-    first = holder_of(root)
-    grace_s = threading.TIMEOUT_MAX if request.takes_long else max(timeout_s, _LEAST_GRACE_S)
-    wait_s = _FIRST_WAIT_S
-    never = Condition()
-    is_taken = False
     try:
+        wait.begin()
+        with wait.connection() as connection:
+            told = channel.receive(connection, wait.until_ready)
+            wait.accepted_by(told)
+            channel.send(connection, message_of(request), wait.until_ready)
+            told = channel.receive(connection, wait.until_ready)
+    except (_OwnerGoneError, EOFError, ConnectionError):
+        wait.pause()
+        return None
+    return (request.result(channel.result_of(told)),)
+
+
+class _Wait:
+    """The waits of one sender."""
+
+    def __init__(self, root: Directory, request: Request[Any], timeout_s: float, clock: Clock) -> None:
+        self._root = root
+        self._request = request
+        self._clock = clock
+        found_s = seconds_of(timeout_s)
+        # An owner that has accepted the request gets as long again: infinity would overflow in that sum.
+        self._timeout_s = threading.TIMEOUT_MAX if found_s is None else found_s
+        self._grace_s = threading.TIMEOUT_MAX if request.takes_long else max(self._timeout_s, _LEAST_GRACE_S)
+        self._began_s = clock.monotonic_s()
+        self._never = Condition()
+        self._owner: Holder | None = None
+        self._is_accepted = False
+
+    def begin(self) -> None:
+        """Ask the process that is the owner now.
+
+        Raises:
+            OwnerTimeoutError: the time is over, or the wait was interrupted.
+            _OwnerGoneError: there is none.
+        """
+        self._is_accepted = False
+        self._owner = holder_of(self._root)
+        self._check(self._look())
+
+    def connection(self) -> socket.socket:
+        """Return a connection to the owner, once it has a socket.
+
+        Raises:
+            OwnerTimeoutError: it has none, is hung, or the time is over.
+            _OwnerGoneError: there is no owner any more.
+        """
+        until_s = min(self._clock.monotonic_s() + _SOCKET_S, self._began_s + self._timeout_s)
         while True:
             try:
-                told = request_files.fetch(root, slip)
-            except InvalidManifestError as error:
-                if request.kind == Intake.kind:
-                    raise
+                return channel.connect(self._root)
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    raise TooManyFilesError.to("ask the writer", error, path=self._root.path) from error
+                owner = self._look()
+                # Refused are senders while the owner opens its store, and where a killed one has left its socket.
+                is_silent = not isinstance(error, ConnectionRefusedError | BlockingIOError) and not owner.is_brief
+                if is_silent and self._clock.monotonic_s() >= until_s:
+                    raise OwnerTimeoutError(
+                        f"the store {self._root.path} is open for writing in {self._named(owner)}, which takes no "
+                        f"requests ({self._root.join(channel.SOCKET)}: {error.strerror}), such as to "
+                        f"{self._request.deed}; nothing was done. It is of an earlier version of logstore, or a "
+                        "single Log, or its file system has no sockets, or its user refuses this one: upgrade and "
+                        f"restart it, or close it{self._request.other_way}"
+                    ) from error
+                self._check(owner)
+            self.pause()
+
+    def accepted_by(self, told: dict[str, Any]) -> None:
+        """Note that the owner waits for the request.
+
+        Raises:
+            OwnerTimeoutError: it is of another version.
+        """
+        version = told.get("accepted")
+        if version != VERSION or self._request.kind not in told.get("kinds", ()):
+            is_later = isinstance(version, int) and version > VERSION
+            raise OwnerTimeoutError(
+                f"the store {self._root.path} is open for writing in {self._named(self._owner)}, which is of "
+                f"{'a later' if is_later else 'an earlier'} version of logstore and does not {self._request.deed} "
+                "for this one; nothing was done. "
+                f"Upgrade {'this process' if is_later else 'and restart that process'}"
+            )
+        self._is_accepted = True
+
+    def until_ready(self, connection: socket.socket, events: int) -> None:
+        """Wait until the owner has sent, or has read, more.
+
+        Raises:
+            OwnerTimeoutError: the time is over, or the wait was interrupted.
+            _OwnerGoneError: there is another owner, or none.
+        """
+        while not channel.is_ready(connection, events, _LOOK_S):
+            try:
+                owner = self._look()
+            except _OwnerGoneError:
+                # An owner that ended has written its answers by now.
+                if channel.is_ready(connection, events, 0):
+                    return
+                raise
+            if self._clock is not SYSTEM_CLOCK:
+                self.pause()
+            now_s = self._clock.monotonic_s()
+            if self._is_accepted and now_s >= self._began_s + self._timeout_s + self._grace_s:
                 raise OwnerTimeoutError(
-                    f"the process that writes the store {root.path} ({holder_of(root)}) is of another version and "
-                    f"does not {request.deed} for others ({error}); restart it with this one"
-                ) from error
-            if told is not None:
-                return (request.result(told),)
-            owner = holder_of(root)
-            if owner is None or (owner != first and not request_files.is_there(root, slip)):
-                # An owner that ended has written its answers by now; another may have dropped the letter.
-                is_taken = False
-                told = request_files.fetch(root, slip)
-                return None if told is None else (request.result(told),)
-            if interrupted():
-                raise OwnerTimeoutError(_silent(root, owner, request, timeout_s, "until it was interrupted"))
-            now_s = clock.monotonic_s()
-            is_taken = is_taken or (now_s >= until_s and not request_files.withdraw(root, slip))
-            if now_s >= until_s and not is_taken:
-                raise OwnerTimeoutError(_silent(root, owner, request, timeout_s) + "; nothing was done")
-            if now_s >= until_s + grace_s:
-                raise OwnerTimeoutError(
-                    _silent(root, owner, request, timeout_s + grace_s)
+                    self._silent(owner, f"within {self._timeout_s + self._grace_s:g} s")
                     + "; it has that in hand and may still finish it, which asking again will tell"
                 )
-            with held(never):
-                clock.wait(never, wait_s)
-            wait_s = min(wait_s * 1.5, _LONGEST_WAIT_S)
-    finally:
-        if not is_taken:
-            request_files.clear(root, slip)
+            self._check(owner)
 
+    def pause(self) -> None:
+        """Wait a moment."""
+        with held(self._never):
+            self._clock.wait(self._never, _LOOK_S)
 
-def _silent(root: Directory, owner: Holder, request: Request[Any], after_s: float, until: str = "") -> str:
-    which = "this" if owner.pid == os.getpid() else "another"
-    when = until or f"within {after_s:g} s"
-    return (
-        f"the store {root.path} is open for writing in {which} process ({owner}), which did not {request.deed} "
-        f"{when}: is it hung, or does it keep no house (logstore.housekeeping=manual, or a single Log)? Close it"
-        f"{request.other_way}"
-    )
+    def _look(self) -> Holder:
+        owner = holder_of(self._root)
+        if owner is None or owner != self._owner:
+            raise _OwnerGoneError
+        return owner
+
+    def _check(self, owner: Holder) -> None:
+        if interrupted():
+            raise OwnerTimeoutError(self._silent(owner, "until it was interrupted"))
+        if not self._is_accepted and self._clock.monotonic_s() >= self._began_s + self._timeout_s:
+            raise OwnerTimeoutError(self._silent(owner, f"within {self._timeout_s:g} s") + "; nothing was done")
+
+    def _silent(self, owner: Holder, when: str) -> str:
+        return (
+            f"the store {self._root.path} is open for writing in {self._named(owner)}, which did not "
+            f"{self._request.deed} {when}: is it hung, or does it keep no house (logstore.housekeeping=manual, or "
+            f"a single Log)? Close it{self._request.other_way}"
+        )
+
+    @staticmethod
+    def _named(owner: Holder | None) -> str:
+        which = "this" if owner is not None and owner.pid == os.getpid() else "another"
+        return f"{which} process ({owner})"
 
 
 __all__ = ["PATIENCE_S", "Opener", "ask", "check"]

@@ -1,172 +1,298 @@
-"""The owner's side of the inbox: a store that is open for writing carries out requests of other processes.
+"""The owner's side of the channel: a store that is open for writing carries out requests of other processes.
 
-It runs in a thread of its own beside the maintenance of the logs: a sender waits for its answer, and a compaction
-may take long. Until the first letter ever, it looks once in a second; after that every 50 ms, which
-costs one small read. A store with ``logstore.housekeeping=manual`` answers in `Store.housekeep`.
+A thread waits in ``poll`` for connections, and carries out one request after the other; long ones have threads of
+their own. It runs beside the maintenance of the logs: a sender waits for its answer, and a compaction may
+take long. A store without threads answers in `Store.housekeep`; until then its connections wait in the backlog.
 
-The thread does not refer to the `Store`, which would keep it alive.
+The thread does not refer to the `Store`, which would keep it alive. The socket stays in the root until the last log
+is closed, just before the lock is released: senders wait that long, and then do their work themselves.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
+import os
+import select
 import threading
+import time
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from logstore.clock import Clock
-from logstore.errors import LogstoreError
+from logstore.errors import LogstoreError, StorageError
+from logstore.io._files import fork_generation
 from logstore.io._interrupts import held
 from logstore.log.directory.files import Directory
-from logstore.store.maintenance.scheduler import Interrupted, Scheduler
+from logstore.store.catalog.reserve import Reserve
+from logstore.store.maintenance.scheduler import Interrupted
 
 if TYPE_CHECKING:
+    import socket
+
     from logstore.store.requests.requests import Request, StoreWriter
 
 _logger = logging.getLogger(__name__)
 
-#: How often the bell is read; before the first letter ever, and after.
-IDLE_MS: Final = 1_000
-PERIOD_MS: Final = 50
-#: How often litter is looked for.
-SWEEP_MS: Final = 86_400_000
-#: How often undecided batches after a failure are looked for, whose query may not continue.
+#: A sender that was accepted gets so long to send its request, and to receive its answer.
+SENDER_S: Final = 5.0
+#: Pause before the next connection is accepted, if no descriptor is left for it.
+_PAUSE_S: Final = 1.0
+
+#: How often batches are looked for that a failure has left undecided, and whose query may not continue.
 SETTLE_MS: Final = 30_000
+#: How often files are looked for that ended processes have left; those of senders go after a day.
+SWEEP_MS: Final = 86_400_000
+#: Requests and answers of versions that had files for them. This version does not act on them.
+_EARLIER: Final = ("logstore.inbox.", "logstore.taken.", "logstore.answer.")
 
-_LONG: Final = "long requests"
+#: No WeakSet: iterating one fails if a thread adds to it.
+_SERVERS: weakref.WeakKeyDictionary[RequestServer, None] = weakref.WeakKeyDictionary()
 
 
-class Answering:
-    """Accepts letters for one store, and answers them."""
+class RequestServer:
+    """Answers requests to one store. It has a socket from the start, and a thread after `start`."""
 
-    def __init__(
-        self, root: Directory, clock: Clock, owner: Callable[[], StoreWriter | None], settle: Callable[[], None]
-    ) -> None:
-        """``owner`` gives None once the store is closed; ``settle`` ends batches that a failure left undecided."""
+    def __init__(self, root: Directory, reserve: Reserve, owner: Callable[[], StoreWriter | None]) -> None:
+        """``owner`` gives None once the store is closed."""
         self._root = root
-        self._clock = clock
         self._owner = owner
-        self._settle_all = settle
-        self._heard: bytes | None = None
-        self._is_first = True
-        self._settled_ms = 0
-        #: Results that could not be written yet, as on a full disk.
-        self._untold: dict[str, dict[str, Any] | BaseException] = {}
-        self._telling = threading.Lock()
-        self._swept_ms = 0
-        self.keeper = Scheduler(clock, f"inbox of {root.path}")
-        self._task = self.keeper.add("inbox", IDLE_MS, self.run)
-        #: Starts its thread with the first long request.
-        self.copier = Scheduler(clock, f"copies of {root.path}")
-        self.copier.add(_LONG, SWEEP_MS, self._carry_out_long)
-        self._long: list[tuple[str, Request[Any]]] = []
+        self._fork = fork_generation()
+        self._turn = threading.Lock()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._threads: set[threading.Thread] = set()  #: those that run
+        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._listener: socket.socket | None = None
+        from logstore.store.requests import channel
 
-    def run(self) -> None:
-        """Answer every letter that waits."""
-        owner = self._owner()
-        if owner is None:
-            return
-        self._settle()
-        from logstore.store.requests import request_files  # here: many stores close before the first run
-
-        # Read before the letters are listed: a letter that comes meanwhile is found by the next run.
-        heard = request_files.notifier(self._root)
-        if heard is None:
-            return
-        self._task.period_s = PERIOD_MS / 1000
-        for slip in list(self._untold):
-            self._tell(slip)
-        if self._is_first or heard != self._heard:
-            for slip in request_files.waiting(self._root, taken=self._is_first):
-                self.keeper.check()
-                self._take(owner, slip)
-            # Last: letters left by an error or a full disk are found by the next run.
-            self._is_first, self._heard = False, heard
-        now_ms = self._clock.now_ms()
-        if now_ms - self._swept_ms >= SWEEP_MS:
-            self._swept_ms = now_ms
-            from logstore.store.commit.staged_writer import sweep
-
-            request_files.remove_litter(self._root, now_ms)
-            sweep(self._root.path, "", -1, files=self._root.files, clock=self._clock)
-
-    def _settle(self) -> None:
-        """Settle undecided batches of queries that do not continue, which would hold readers back for ever."""
-        now_ms = self._clock.now_ms()
-        if self._settled_ms and abs(now_ms - self._settled_ms) < SETTLE_MS:
-            return
-        self._settled_ms = now_ms
         try:
-            self._settle_all()
-        except LogstoreError as error:
-            # Letters are still answered: each answer has its own error.
-            _logger.error("undecided batches cannot be looked for: store=%s error=%s", self._root.path, error)
+            self._listener = reserve.with_room(lambda: channel.listen(root))
+        except (OSError, LogstoreError) as error:
+            # Other processes are refused; whatever is done in this one works.
+            level = logging.DEBUG if root.files.namespace is not None else logging.WARNING
+            _logger.log(level, "no requests of other processes: store=%s error=%s", root.path, error)
+        _SERVERS[self] = None
 
-    def _take(self, owner: StoreWriter, slip: str) -> None:
-        from logstore.store.requests import request_files
+    def start(self) -> None:
+        """Answer requests from now on, in a thread."""
+        if self._listener is not None and self._thread is None:
+            self._thread = self._run(self._serve_all)
 
-        if slip in self._untold:
+    def serve_waiting(self) -> None:
+        """Answer the requests that wait now, unless a thread does."""
+        if self._thread is not None or self._listener is None:
             return
+        with held(self._turn), contextlib.suppress(Interrupted):
+            while (connection := self._accept(self._listener)) is not None:
+                self._serve(connection)
+
+    def check(self) -> None:
+        """Raise if the store is being closed: for long requests to call now and then.
+
+        Raises:
+            Interrupted: it is.
+        """
+        if self._stopping:
+            raise Interrupted("the store is being closed")
+
+    def stop(self) -> None:
+        """Begin no request any more, and have a long one end at its next `check`. Does not wait for it."""
+        if self._fork == fork_generation() and not self._stopping:
+            self._stopping = True
+            os.eventfd_write(self._bell, 1)
+
+    def close(self) -> None:
+        """Answer no request any more. Returns when the last one has ended; may be called again."""
+        if self._fork != fork_generation():
+            return
+        self.stop()
+        for threads in ([self._thread], self._threads):  # the first one starts the others
+            for thread in list(threads):
+                if thread is not None and thread is not threading.current_thread():
+                    thread.join()
+        with held(self._turn):
+            pass  # another thread may be in `serve_waiting`
+
+    def remove(self) -> None:
+        """Remove the socket: the lock of the root is about to be released."""
+        if self._listener is not None and self._fork == fork_generation():
+            from logstore.store.requests import channel
+
+            with contextlib.suppress(StorageError):
+                self._root.remove(channel.SOCKET)
+            self.forget()
+
+    def forget(self) -> None:
+        """Close the descriptors, and leave the socket to the process that has made it."""
+        if self._bell >= 0:
+            os.close(self._bell)
+            self._bell = -1
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    def _run(self, work: Callable[..., None], *arguments: Any) -> threading.Thread:
+        def until_closed() -> None:
+            with contextlib.suppress(Interrupted):
+                work(*arguments)
+            self._threads.discard(thread)
+
+        name = f"logstore-housekeeping requests of {self._root.path}"
+        thread = threading.Thread(target=until_closed, name=name, daemon=True)
+        self._threads.add(thread)
+        thread.start()
+        return thread
+
+    def _serve_all(self) -> None:
+        listener = self._listener
+        assert listener is not None
+        while True:
+            self._wait(listener, select.POLLIN)
+            connection = self._accept(listener)
+            if connection is not None:
+                self._serve(connection)
+
+    def _accept(self, listener: socket.socket) -> socket.socket | None:
         try:
-            letter = request_files.take(self._root, slip)
-            if letter is None:
-                return
-            if self._clock.now_ms() > letter.until_ms:
-                # Its sender may have begun something else by now, or have ended.
-                deed = letter.request.deed
-                _logger.warning("not done, its sender waits no more: store=%s request=%s", self._root.path, deed)
-                request_files.drop(self._root, slip)
-                return
-        except LogstoreError as error:
-            self._tell_of(slip, error)
-            return
-        if letter.request.takes_long and self.keeper.has_thread:
-            self._long.append((slip, letter.request))
-            self.copier.start()
-            self.copier.hasten(_LONG)
-        else:
-            self._carry_out(owner, slip, letter.request, self.keeper.check)
+            connection, _ = listener.accept()
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            _logger.warning("a connection was not accepted: store=%s error=%s", self._root.path, error)
+            if error.errno in (errno.EMFILE, errno.ENFILE) and self._thread is not None:
+                # The connection is still in the backlog: without a pause, this thread would run in circles.
+                with contextlib.suppress(TimeoutError):
+                    self._wait(None, 0, _PAUSE_S)
+            return None
+        connection.setblocking(False)
+        return connection
 
-    def _carry_out_long(self) -> None:
-        """Carry out long requests, for which other letters would wait too long."""
-        while self._long:
+    def _wait(self, ready: socket.socket | None, events: int, timeout_s: float | None = None) -> None:
+        """Wait for events of a socket.
+
+        Raises:
+            Interrupted: the store is being closed.
+            TimeoutError: the time is over.
+        """
+        poll = select.poll()
+        poll.register(self._bell, select.POLLIN)
+        if ready is not None:
+            poll.register(ready, events)
+        found = poll.poll(None if timeout_s is None else max(timeout_s, 0) * 1000)
+        self.check()
+        if not found:
+            raise TimeoutError("the sender of a request takes too long")
+
+    def _serve(self, connection: socket.socket) -> None:
+        """Accept a connection, and carry out its request."""
+        from logstore.store.requests import channel  # here: most stores are closed before the first request
+        from logstore.store.requests.requests import accepted, request_of
+
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(connection)
+            if self._owner() is None:
+                return
+            until_s = time.monotonic() + SENDER_S
+
+            def wait(connection: socket.socket, events: int) -> None:
+                self._wait(connection, events, until_s - time.monotonic())
+
+            try:
+                channel.send(connection, accepted(), wait)
+                request = request_of(channel.receive(connection, wait))
+            except Interrupted:
+                raise
+            except (EOFError, OSError) as error:
+                _logger.debug("no request came: store=%s error=%s", self._root.path, error)
+                return
+            except LogstoreError as error:
+                self._answer(connection, channel.message_of_error(error))
+                return
+            if request.takes_long and self._thread is not None:
+                stack.pop_all()
+                self._run(self._carry_out, connection, request)
+            else:
+                self._carry_out(connection, request)
+
+    def _carry_out(self, connection: socket.socket, request: Request[Any]) -> None:
+        from logstore.store.requests import channel
+
+        with connection:
             owner = self._owner()
             if owner is None:
                 return
-            slip, request = self._long.pop(0)
-            self._carry_out(owner, slip, request, self.copier.check)
-
-    def _carry_out(self, owner: StoreWriter, slip: str, request: Request[Any], check: Callable[[], None]) -> None:
-        found: dict[str, Any] | BaseException
-        try:
-            found = request.answer(request.done_by(owner, check))
-        except Interrupted:
-            # The letter stays accepted: its sender finds no owner any more, and does the work itself.
-            raise
-        except LogstoreError as error:
-            found = error
-        except Exception as error:
-            _logger.exception("a request could not be carried out: store=%s slip=%s", self._root.path, slip)
-            found = error
-        self._tell_of(slip, found)
-
-    def _tell_of(self, slip: str, found: dict[str, Any] | BaseException) -> None:
-        self._untold[slip] = found
-        self._tell(slip)
-
-    def _tell(self, slip: str) -> None:
-        """Write an answer, or keep it for the next run: otherwise the letter would be carried out a second time."""
-        from logstore.store.requests import request_files
-
-        with held(self._telling):
-            if slip not in self._untold:
+            if channel.is_abandoned(connection):
+                # It may have begun something else by now, or have ended.
+                _logger.warning(
+                    "not done, its sender waits no more: store=%s request=%s", self._root.path, request.deed
+                )
                 return
             try:
-                request_files.answer(self._root, slip, self._untold[slip])
+                told = {"result": request.answer(request.done_by(owner, self.check))}
+            except Interrupted:
+                # Without an answer, its sender finds no owner any more, and does the work itself.
+                raise
             except LogstoreError as error:
-                _logger.warning("an answer waits for room: store=%s slip=%s error=%s", self._root.path, slip, error)
-            else:
-                del self._untold[slip]
+                told = channel.message_of_error(error)
+            except Exception as error:
+                _logger.exception(
+                    "a request could not be carried out: store=%s request=%s", self._root.path, request.deed
+                )
+                told = channel.message_of_error(error)
+            self._answer(connection, told)
+
+    def _answer(self, connection: socket.socket, told: dict[str, Any]) -> None:
+        """Send an answer, also while the store is being closed: its sender would ask for the same work again."""
+        from logstore.store.requests import channel
+
+        until_s = time.monotonic() + SENDER_S
+
+        def wait(connection: socket.socket, events: int) -> None:
+            if not channel.is_ready(connection, events, max(until_s - time.monotonic(), 0)):
+                raise TimeoutError("the sender of a request does not read the answer")
+
+        try:
+            channel.send(connection, told, wait)
+        except (OSError, LogstoreError) as error:
+            # Its sender asks again, and learns what was done.
+            _logger.warning("an answer was not received: store=%s error=%s", self._root.path, error)
 
 
-__all__ = ["Answering"]
+class LeftFiles:
+    """Files that ended processes have left below a root: staged ones, and those of senders of earlier versions."""
+
+    def __init__(self, root: Directory, clock: Clock) -> None:
+        self._root = root
+        self._clock = clock
+        self._swept_ms = 0
+
+    def sweep(self) -> None:
+        """Remove those of yesterday and before, once a day."""
+        now_ms = self._clock.now_ms()
+        if self._swept_ms and abs(now_ms - self._swept_ms) < SWEEP_MS:
+            return
+        from logstore.store.commit.staged_writer import sweep
+
+        self._swept_ms = now_ms
+        for name in self._root.names():
+            if name.startswith(_EARLIER):
+                with contextlib.suppress(StorageError), contextlib.closing(self._root.open(name)) as file:
+                    if now_ms - file.modified_ms() > SWEEP_MS:
+                        self._root.remove(name)
+        sweep(self._root.path, "", -1, files=self._root.files, clock=self._clock)
+
+
+def _forget_in_child() -> None:
+    """Close a parent's sockets in its forked child, which must not answer, nor keep connections open."""
+    for reference in _SERVERS.keyrefs():
+        server = reference()
+        if server is not None:
+            server.forget()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+__all__ = ["SENDER_S", "SETTLE_MS", "SWEEP_MS", "LeftFiles", "RequestServer"]

@@ -1,6 +1,6 @@
 """Requests from a process to the one that writes a store, as JSON and back.
 
-A request carries itself out with a store that is open for writing, and converts its result to JSON; `request_files`
+A request carries itself out with a store that is open for writing, and converts its result to JSON; `channel`
 is responsible for its delivery. The sender may be an earlier or a later program, so an owner refuses a kind
 that it does not know.
 """
@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from logstore.clock import Clock
+from logstore.errors import InvalidManifestError, LogstoreError
 from logstore.groups.offsets import OffsetAndMetadata
 from logstore.log.directory.files import Directory
 from logstore.records import Ack, TopicPartition
 from logstore.store.admin.snapshots import Snapshot
 from logstore.store.commit.ingest import Ingested
-from logstore.store.commit.staged_writer import Manifest, query_tag, sweep
+from logstore.store.commit.staged_writer import Manifest, sweep
 
 if TYPE_CHECKING:
     from logstore.store.maintenance.scheduler import Progress
@@ -63,7 +64,7 @@ class ClosableWriter(StoreWriter, Protocol):
 class Request(ABC, Generic[R]):
     """One request to the owner of a store; ``R`` is its result."""
 
-    #: Name of the kind of request in a letter.
+    #: Name of the kind of request in its message.
     kind: ClassVar[str]
     #: Whether an owner that has accepted it may take as long as it lives.
     takes_long: ClassVar[bool] = False
@@ -74,11 +75,6 @@ class Request(ABC, Generic[R]):
     @abstractmethod
     def deed(self) -> str:
         """The owner's work, for messages: "take in batch 3 of query 'q'"."""
-
-    @property
-    @abstractmethod
-    def stem(self) -> str:
-        """Beginning of its slips: 32 hexadecimal digits, a dot and a number."""
 
     @abstractmethod
     def payload(self) -> Any:
@@ -123,10 +119,6 @@ class Intake(Request[Ingested]):
     def deed(self) -> str:
         return f"take in batch {self.manifest.batch} of query {self.manifest.query!r}"
 
-    @property
-    def stem(self) -> str:
-        return f"{query_tag(self.manifest.query)}.{self.manifest.batch}"
-
     def payload(self) -> str:
         return self.manifest.to_json()
 
@@ -157,17 +149,13 @@ class Commit(Request[None]):
     group: str
     offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
     ack: Ack | None
-    at_ms: int  #: when it was asked for; later commits stay, however late the letter is
+    at_ms: int  #: when it was asked for; later commits stay, however late the request is
 
     kind = "commit"
 
     @property
     def deed(self) -> str:
         return f"store the offsets of group {self.group!r}"
-
-    @property
-    def stem(self) -> str:
-        return f"{query_tag(self.group)}.0"
 
     def payload(self) -> dict[str, Any]:
         offsets = [[*place, None if commit is None else list(commit)] for place, commit in self.offsets.items()]
@@ -210,10 +198,6 @@ class Copy(Request[Snapshot]):
     def deed(self) -> str:
         return f"take the snapshot {self.path}"
 
-    @property
-    def stem(self) -> str:
-        return f"{query_tag(self.path)}.0"
-
     def payload(self) -> dict[str, Any]:
         return {"path": self.path, "link": self.link, "verify": self.verify}
 
@@ -233,4 +217,51 @@ class Copy(Request[Snapshot]):
 
 KINDS: dict[str, type[Request[Any]]] = {each.kind: each for each in (Intake, Commit, Copy)}
 
-__all__ = ["KINDS", "ClosableWriter", "Commit", "Copy", "Intake", "Request", "StoreWriter"]
+
+#: Version of the messages.
+VERSION: Final = 1
+
+
+def accepted() -> dict[str, Any]:
+    """Return the message by which an owner accepts a connection."""
+    return {"accepted": VERSION, "kinds": list(KINDS)}
+
+
+def message_of(request: Request[Any]) -> dict[str, Any]:
+    """Return a request as a message."""
+    return {"kind": request.kind, "request": request.payload()}
+
+
+def request_of(message: dict[str, Any]) -> Request[Any]:
+    """Return the request that `message_of` converted.
+
+    Raises:
+        InvalidManifestError, InvalidTopicError: it is no request, or one that only a later version knows.
+    """
+    try:
+        kind = message["kind"]
+        if kind not in KINDS:
+            raise InvalidManifestError(
+                f"a request of the kind {kind!r:.40}, which the process that writes the store does not know; "
+                "upgrade logstore there and restart it"
+            )
+        return KINDS[kind].of_payload(message["request"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, LogstoreError):
+            raise
+        raise InvalidManifestError(f"no request: {error!r:.200}") from None
+
+
+__all__ = [
+    "KINDS",
+    "VERSION",
+    "ClosableWriter",
+    "Commit",
+    "Copy",
+    "Intake",
+    "Request",
+    "StoreWriter",
+    "accepted",
+    "message_of",
+    "request_of",
+]

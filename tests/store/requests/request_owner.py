@@ -1,10 +1,11 @@
-"""The process that has the store open in `test_inbox.py`, and dies where it is told to.
+"""The process that has the store open in `test_commit_client.py`, and dies where it is told to.
 
-Run as ``python inbox_owner.py ROOT POINT``; it says "up" and then lives until its standard input ends.
+Run as ``python request_owner.py ROOT POINT``; it says "up" and then lives until its standard input ends.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -32,14 +33,15 @@ def arm(point):
     from logstore.log import Log
     from logstore.store.commit import ingest
     from logstore.store.commit.commit_log import Sinks
-    from logstore.store.requests import request_files
+    from logstore.store.requests import channel, requests
+    from logstore.store.requests.commit_server import RequestServer
 
     def in_phase(phase):
         return lambda self, query, state, *, durable: state.phase == phase
 
     match point:
         case "taken":
-            dies(request_files, "take")
+            dies(requests, "request_of")
         case "intent" | "committing" | "done":
             dies(Sinks, "put", when=in_phase(point))
         case "data":
@@ -49,9 +51,15 @@ def arm(point):
         case "removed":
             dies(ingest, "remove_staged")
         case "answering":
-            dies(request_files, "answer", before=True)
+            dies(RequestServer, "_answer", before=True)
         case "answered":
-            dies(request_files, "answer")
+            dies(RequestServer, "_answer")
+        case "no sockets":
+
+            def refused(root):
+                raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+            channel.listen = refused
 
 
 def main(root, point):
