@@ -29,12 +29,12 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "aio spark testing",
         "store",
         "client",
-        "accumulator groups",
+        "groups",
         "log",
         "_segment",
         "_segment_scan",
         "remote _segment_index",
-        "columns _index protocol",
+        "accumulator columns _index protocol",
         "batch config",
         "clock io paths records topic_names",
         "dropped errors metrics renamed",
@@ -42,7 +42,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.accumulator": (
         "partition_batcher",
         "syncing",
-        "_batcher memory",
+        "_batcher lifecycle memory timer",
     ),
     "logstore.aio": (
         "store",
@@ -108,7 +108,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "recovery",
         "root",
         "formats",
-        "directory moments policies producers space_quota tail timer watermark",
+        "directory moments policies producers space_quota tail watermark",
     ),
     "logstore.log.append": (
         "bulk ingest_file",
@@ -255,8 +255,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
 
 _VOCABULARY = {"clock", "config", "dropped", "errors", "metrics", "paths", "records", "renamed", "topic_names"}
 _SEGMENT = _VOCABULARY | {"batch", "io", "_index", "_segment", "_segment_index", "_segment_scan"}
-_LOG = _SEGMENT | {"columns", "log"}
-_CLIENT = _LOG | {"accumulator", "groups", "client"}
+_LOG = _SEGMENT | {"accumulator", "columns", "log"}
+_CLIENT = _LOG | {"groups", "client"}
 
 #: Folder at the top -> what it may import of the others at the top; one that is not named may import any lower row.
 REACH: dict[str, set[str]] = {
@@ -265,7 +265,7 @@ REACH: dict[str, set[str]] = {
     "batch": _VOCABULARY,
     "columns": _VOCABULARY | {"batch"},
     "log": _LOG,
-    "accumulator": _LOG,
+    "accumulator": _VOCABULARY | {"batch", "io"},
     "groups": _VOCABULARY | {"log"},
     "client": _CLIENT,
     "store": _CLIENT,

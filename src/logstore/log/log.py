@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from logstore._segment import Segment
+from logstore.accumulator.timer import TICKER
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig, Setting
 from logstore.config.schema import naming_arguments
@@ -31,7 +32,6 @@ from logstore.errors import (
 )
 from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import held, locked, made, shielded
-from logstore.log.append.append import ProducerStamp
 from logstore.log.cleanup import retention, truncation
 from logstore.log.cleanup.retention import OldestSegment, Retained
 from logstore.log.compaction import compaction, plan
@@ -48,7 +48,6 @@ from logstore.log.read.segment_holds import Hold
 from logstore.log.root import PartitionFacts, Root
 from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
 from logstore.log.state import State
-from logstore.log.timer import TICKER
 from logstore.log.tools import checkpoint_copy
 from logstore.log.tools.checkpoint_copy import Copied, Image
 from logstore.log.watermark import Watermark
@@ -294,11 +293,6 @@ class Log(Writable):
     @property
     def last_stable_offset(self) -> int:
         return self._state.last_stable.value
-
-    @property
-    def synced_end(self) -> int:
-        """The offset below which everything is on disk."""
-        return self._state.synced.value
 
     @property
     def was_clean(self) -> bool:
@@ -589,4 +583,4 @@ class Log(Writable):
         self._keyed_below = (generation, end)
 
 
-__all__ = ["Log", "LogReader", "ProducerStamp"]
+__all__ = ["Log", "LogReader"]

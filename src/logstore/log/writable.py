@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from logstore.accumulator.timer import TICKER
 from logstore.batch._encode import Encoder, encode_marker, timestamp_of
 from logstore.clock import Clock
-from logstore.config.log import LogConfig
+from logstore.config.log import LogConfig, check_keys, check_timestamps
 from logstore.errors import NO_ROOM, DiskFullError, ExpectedOffsetError, NotSyncedError
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append import validation
-from logstore.log.append.append import NO_PRODUCER, ProducerStamp, add_records, produced_by, write_locked
+from logstore.log.append.append import NO_PRODUCER, add_records, produced_by, write_locked
 from logstore.log.append.appender import Appender
 from logstore.log.append.bulk import append_run
 from logstore.log.append.flush import Flusher
@@ -31,8 +32,7 @@ from logstore.log.read.range import Scan
 from logstore.log.read.reader import Readable
 from logstore.log.space_quota import with_room
 from logstore.log.state import State
-from logstore.log.timer import TICKER
-from logstore.records import Ack, AppendResult, Codec, Marker, Origin, TimestampType
+from logstore.records import Ack, AppendResult, Codec, Marker, Origin, ProducerStamp, TimestampType
 
 _logger = logging.getLogger(__name__)
 
@@ -78,6 +78,11 @@ class Writable(Readable):
             TICKER.add(self, self._clock)
         elif was_ticking and not self._ticking:
             TICKER.remove(self)
+
+    @property
+    def synced_end(self) -> int:
+        """The offset below which everything is on disk."""
+        return self._state.synced.value
 
     # -- appending -------------------------------------------------------------------------------
 
@@ -189,10 +194,10 @@ class Writable(Readable):
         if count == 0:
             return self._nothing_appended()
         if self._compacts:
-            validation.check_keys(encoder.null_keys, self.config)
+            check_keys(encoder.null_keys, self.config)
         newest = encoder.max_timestamp_ms
         if not self._append_time:
-            validation.check_timestamps(encoder.min_timestamp_ms, newest, self.config, now)
+            check_timestamps(encoder.min_timestamp_ms, newest, self.config, now)
         batches = encoder.batch_count
         # As `with_room`, with fewer calls: this runs for every append.
         for is_first in (True, False):

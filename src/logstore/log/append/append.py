@@ -7,10 +7,11 @@ between finds no mark above missing bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from logstore.batch._batch import BatchView, stamp_run
 from logstore.batch._encode import Encoder
+from logstore.config.log import check_keys
 from logstore.errors import (
     FencedLeaderEpochError,
     InvalidRecordError,
@@ -19,21 +20,11 @@ from logstore.errors import (
     UnexpectedOffsetError,
 )
 from logstore.io._interrupts import shielded
-from logstore.log.append.validation import Admitted, check_keys
+from logstore.log.append.validation import Admitted
 from logstore.log.cleanup.truncation import cut_locked
 from logstore.log.producers import ProducedBatch
 from logstore.log.state import INT32_MAX, State, batches_of
-from logstore.records import AppendResult, Origin, TimestampType
-
-
-class ProducerStamp(NamedTuple):
-    """The producer of a batch: makes the append idempotent, and transactional if ``transactional`` is set."""
-
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    transactional: bool = False
-
+from logstore.records import AppendResult, Origin, ProducerStamp, TimestampType
 
 NO_PRODUCER = ProducerStamp(-1, -1, -1)
 
