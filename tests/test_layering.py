@@ -270,7 +270,7 @@ REACH: dict[str, set[str]] = {
     "client": _CLIENT,
     "store": _CLIENT,
     "protocol": _VOCABULARY | {"batch"},
-    "remote": _VOCABULARY | {"batch", "protocol"},
+    "remote": _VOCABULARY | {"accumulator", "batch", "protocol"},
     "spark": _VOCABULARY | {"batch", "client", "columns", "remote", "store"},
     "aio": _VOCABULARY | {"client", "store"},
     "testing": _CLIENT | {"store"},

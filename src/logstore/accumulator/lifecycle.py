@@ -11,6 +11,7 @@ import sys
 import threading
 import warnings
 from abc import ABC, abstractmethod
+from types import TracebackType
 from typing import Self
 
 from logstore.dropped import hand_over
@@ -75,5 +76,7 @@ class Gathering(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()

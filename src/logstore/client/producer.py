@@ -13,7 +13,8 @@ import os
 import random
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from logstore.accumulator._batcher import BatchResult, FastSend, SendFuture, TopicBatchers
@@ -264,7 +265,9 @@ class Producer(FastSend, Gathering):
                     return batchers
                 old = batchers.batchers
             new = [
-                PartitionBatcher(TopicPartition(topic, number), _opener(described, number), self._shared)
+                PartitionBatcher(
+                    TopicPartition(topic, number), partial(described._log_to_write, number), self._shared
+                )
                 for number in range(len(old), count)
             ]
             self._batchers += new
@@ -454,10 +457,3 @@ def _ack_of(config: ProducerConfig) -> Ack | None:
     if config.default_ack is not None:
         return config.default_ack
     return None if config.acks == "all" else Ack.WRITTEN
-
-
-def _opener(topic: Destination, partition: int) -> Callable[[], Log]:
-    def open_log() -> Log:
-        return topic._log_to_write(partition)
-
-    return open_log
