@@ -25,10 +25,10 @@ from typing import Any
 
 import logstore
 from logstore import Log, TopicPartition, aio
+from logstore.accumulator.timer import TICKER
 from logstore.batch._encode import encode
 from logstore.dropped import release_all
 from logstore.log.directory.lock import RootLock
-from logstore.log.timer import TICKER
 from logstore.remote.client import Client
 from logstore.remote.producer import IdempotentProducer
 from tests.remote.fake_cluster import FakeCluster

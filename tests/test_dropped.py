@@ -17,9 +17,9 @@ import pytest
 
 import logstore
 from logstore import Log, dropped
+from logstore.accumulator.timer import TICKER
 from logstore.dropped import hand_over, release_all
 from logstore.log.directory.lock import RootLock
-from logstore.log.timer import TICKER
 from tests.log.logs import values_of
 
 #: Of each kind of public object; make soak drops 10,000.
@@ -90,7 +90,7 @@ def test_a_finalizer_waits_for_no_lock_of_its_own_thread(
         "log": log._state.lock,
         "sync": log._flusher._commit._changed,
         "store": store._lifecycle._lock,
-        "records": appender._lock if kind == "appender" else producer._batchers[0]._writing,
+        "records": appender._batcher._writing if kind == "appender" else producer._batchers[0]._writing,
     }[held]
     things = {"log": [solo, appender], "appender": [appender], "producer": [producer], "store": [store, producer]}
     kept = {"log": [store], "appender": [store, solo], "producer": [store], "store": []}[kind]

@@ -29,12 +29,12 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "aio spark testing",
         "store",
         "client",
-        "accumulator groups",
+        "groups",
         "log",
         "_segment",
         "_segment_scan",
         "remote _segment_index",
-        "columns _index protocol",
+        "accumulator columns _index protocol",
         "batch config",
         "clock io paths records topic_names",
         "dropped errors metrics renamed",
@@ -42,7 +42,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.accumulator": (
         "partition_batcher",
         "syncing",
-        "_batcher memory",
+        "_batcher lifecycle memory timer",
     ),
     "logstore.aio": (
         "store",
@@ -50,9 +50,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "threads",
     ),
     "logstore.batch": (
-        "_compaction_filter",
-        "_encode _offset_map",
-        "record_types",
+        "_compaction_filter _encode",
+        "_offset_map record_types",
         "_batch",
         "_bytes _codec _crc32c _key_hash",
     ),
@@ -93,7 +92,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "schema",
         "kafka_keys quantities",
     ),
-    "logstore.groups": ("offsets resume",),
+    "logstore.groups": (
+        "offsets resume",
+    ),
     "logstore.io": (
         "_file_region _preallocation",
         "_files",
@@ -110,7 +111,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "recovery",
         "root",
         "formats",
-        "directory moments producers space_quota tail timer watermark",
+        "directory moments producers space_quota tail watermark",
     ),
     "logstore.log.append": (
         "bulk ingest_file",
@@ -195,7 +196,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "outputs",
         "archives written",
     ),
-    "logstore.spark.pipelines.running": ("queries session stopping",),
+    "logstore.spark.pipelines.running": (
+        "queries session stopping",
+    ),
     "logstore.spark.reading": (
         "partition triggers",
         "fetches",
@@ -214,8 +217,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "store",
         "consuming",
         "requests",
-        "admin administering lifecycle",
-        "maintenance topic",
+        "admin administering",
+        "lifecycle maintenance topic",
         "catalog commit",
     ),
     "logstore.store.admin": (
@@ -251,13 +254,15 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_powercut _simtable",
         "clock _disk _faults strategies",
     ),
-    "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
+    "logstore.testing.conformance": (
+        "clocks databases file_tables owners partitioners readables",
+    ),
 }
 
 _VOCABULARY = {"clock", "config", "dropped", "errors", "metrics", "paths", "records", "renamed", "topic_names"}
 _SEGMENT = _VOCABULARY | {"batch", "io", "_index", "_segment", "_segment_index", "_segment_scan"}
-_LOG = _SEGMENT | {"columns", "log"}
-_CLIENT = _LOG | {"accumulator", "groups", "client"}
+_LOG = _SEGMENT | {"accumulator", "columns", "log"}
+_CLIENT = _LOG | {"groups", "client"}
 
 #: Folder at the top -> what it may import of the others at the top; one that is not named may import any lower row.
 REACH: dict[str, set[str]] = {
@@ -266,12 +271,12 @@ REACH: dict[str, set[str]] = {
     "batch": _VOCABULARY,
     "columns": _VOCABULARY | {"batch"},
     "log": _LOG,
-    "accumulator": _LOG,
+    "accumulator": _VOCABULARY | {"batch", "io"},
     "groups": _VOCABULARY | {"log"},
     "client": _CLIENT,
     "store": _CLIENT,
     "protocol": _VOCABULARY | {"batch"},
-    "remote": _VOCABULARY | {"batch", "protocol"},
+    "remote": _VOCABULARY | {"accumulator", "batch", "protocol"},
     "spark": _VOCABULARY | {"batch", "client", "columns", "remote", "store"},
     "aio": _VOCABULARY | {"batch", "client", "store"},
     "testing": _CLIENT | {"store"},

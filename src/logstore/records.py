@@ -110,6 +110,15 @@ class AppendResult(NamedTuple):
     duplicate: bool = False
 
 
+class ProducerStamp(NamedTuple):
+    """The producer of a batch: makes the append idempotent, and transactional if ``transactional`` is set."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional: bool = False
+
+
 class AbortedTransaction(NamedTuple):
     """Offsets ``[first_offset, last_offset]`` of one producer that a committed reader skips.
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.batch._batch import Batches, BatchView, Record, restamp_time, stamp
-from logstore.batch._encode import Encoder, FastBatcher, encode, encode_marker, timestamp_of
+from logstore.batch._encode import Encoder, encode, encode_marker, timestamp_of
 from logstore.errors import (
     InvalidRecordError,
     InvalidTimestampError,
@@ -452,75 +452,6 @@ def test_a_failed_append_does_not_spoil_the_next_one() -> None:
     encoder.begin(timestamp_ms=0)
     encoder.add_all([b"b"])
     assert bytes(encoder.finish()) == encode([b"b"], timestamp_ms=0)
-
-
-# --- gathering ---------------------------------------------------------------------------------
-
-
-class Slow(FastBatcher):
-    """Notes what does not go the quick way."""
-
-    def __init__(self) -> None:
-        self.slow: list[Any] = []
-
-    def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:
-        self.slow.append((value, key, timestamp_ms, headers))
-
-
-def test_plain_records_go_straight_into_an_open_batch() -> None:
-    encoder, gatherer = Encoder().begin(timestamp_ms=7), Slow()
-    encoder.add(b"first")
-    gatherer.resume(encoder, 10_000)
-    gatherer.append(b"v")
-    gatherer.append(b"w", b"k")
-    gatherer.append(b"x", key=b"")
-    assert gatherer.slow == []
-    assert encoder.pending_records == 4
-    assert [(key, value, ms) for key, value, ms, _ in values_of(bytes(encoder.finish()))] == [
-        (None, b"first", 7),
-        (None, b"v", 7),
-        (b"k", b"w", 7),
-        (b"", b"x", 7),
-    ]
-
-
-def test_everything_else_goes_the_slow_way() -> None:
-    encoder, gatherer = Encoder().begin(timestamp_ms=7), Slow()
-    others: list[Any] = [
-        (None, None, None, None),
-        (bytearray(b"v"), None, None, None),
-        ("text", None, None, None),
-        (b"v", "text", None, None),
-        (b"v", bytearray(b"k"), None, None),
-        (b"v", None, 5, None),
-        (b"v", None, None, []),
-    ]
-    gatherer.append(b"before a batch is open")
-    gatherer.resume(encoder, 10_000)
-    gatherer.append(b"first of its batch")
-    encoder.add(b"opens")
-    for other in others:
-        gatherer.append(*other)
-    gatherer.append(bytes(20_000))  # there is no room
-    gatherer.resume(encoder, 1)
-    gatherer.append(b"full")
-    gatherer.resume(encoder, 10_000)
-    gatherer.pause()
-    gatherer.append(b"paused")
-    gatherer.resume(encoder.finish(), 10_000)
-    gatherer.append(b"closed")
-    assert gatherer.slow == [
-        (b"before a batch is open", None, None, None),
-        (b"first of its batch", None, None, None),
-        *others,
-        (bytes(20_000), None, None, None),
-        (b"full", None, None, None),
-        (b"paused", None, None, None),
-        (b"closed", None, None, None),
-    ]
-    assert encoder.record_count == 1
-    with pytest.raises(NotImplementedError):
-        FastBatcher().append(b"v")
 
 
 def test_records_of_one_log_are_appended_to_another() -> None:

@@ -16,7 +16,7 @@ SCRIPT = """
     from logstore.io._files import LIBC
     from logstore.errors import ForkedError
     from logstore.log.directory.lock import RootLock
-    from logstore.log.timer import TICKER
+    from logstore.accumulator.timer import TICKER
 
     root, which = sys.argv[1:]
     log = Log.open(root + "/parent/t-0", flush_ms=3_600_000)
@@ -26,7 +26,7 @@ SCRIPT = """
         "none": None,
         "the ticker's": TICKER._lock,
         "the roots'": RootLock._guard,
-        "the appender's": appender._lock,
+        "the appender's": appender._batcher._lock,
         "the log's": log._state.lock,
         "the commit's": log._flusher._commit._changed,
     }

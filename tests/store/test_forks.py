@@ -19,7 +19,7 @@ SCRIPT = """
     store.create_topic("flights")
     producer = store.producer(linger_ms=3_600_000)
     future = producer.send("flights", b"gathered")
-    batcher = producer.known("flights").batchers[0]
+    batcher = producer._known("flights").batchers[0]
     locks = {"none": None, "the batcher's": batcher._lock, "the order's": batcher._writing}
     locks["the producer's"] = producer._lock
     if locks[which] is not None:

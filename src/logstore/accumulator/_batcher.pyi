@@ -5,7 +5,7 @@ from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from logstore.batch._encode import Encoder, FastBatcher
+from logstore.batch._encode import Encoder
 from logstore.batch.record_types import Headers
 from logstore.clock import Clock
 from logstore.records import RecordMetadata
@@ -87,11 +87,32 @@ class SendFuture(_Plain, Future[RecordMetadata]):
     def __await__(self) -> Generator[Any, None, RecordMetadata]: ...
 
 @disjoint_base
-class SendBatcher(FastBatcher):
-    """The fast half of a producer's batcher for one partition: the open batch and its batch result."""
+class FastBatcher:
+    """The fast half of a `PartitionBatcher`: single records into its open batch, without a lock."""
 
-    def open_for(self, encoder: Encoder, batch_result: BatchResult, full_bytes: int, ahead_ms: int) -> None:
-        """Open the fast path: records are encoded directly into a batch with this batch result."""
+    def pause(self) -> None:
+        """Send every record through the slow path from now on."""
+
+    def resume(
+        self, encoder: Encoder, batch_result: BatchResult | None, full_bytes: int, ahead_ms: int = -1
+    ) -> None:
+        """Open the fast path into an encoder until it holds ``full_bytes``; its records share the batch result."""
+
+@disjoint_base
+class FastAppend:
+    """The fast half of an appender: as `FastSend`, but with one batcher and without a future."""
+
+    _batcher: Any
+    def append(
+        self,
+        value: Buffer | None,
+        key: Buffer | None = None,
+        timestamp_ms: int | datetime.datetime | None = None,
+        headers: Headers | None = None,
+    ) -> None:
+        """Add one record; see `Appender`."""
+
+    def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None: ...
 
 @final
 class TopicBatchers:
@@ -128,13 +149,13 @@ class FastSend:
     """The fast half of a producer."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
-    def use(self, topic: str, batchers: TopicBatchers) -> None:
+    def _use(self, topic: str, batchers: TopicBatchers) -> None:
         """Send a topic's records through these batchers from now on."""
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """Drop the batchers of every topic, so that they are asked for again."""
 
-    def known(self, topic: str) -> TopicBatchers | None:
+    def _known(self, topic: str) -> TopicBatchers | None:
         """Return the batchers of a topic, or None."""
 
     def send(
@@ -149,7 +170,7 @@ class FastSend:
     ) -> SendFuture:
         """Send one record: add it to a batch, and return the future of its delivery."""
 
-    def offer(
+    def _offer(
         self,
         topic: str,
         value: Buffer | None,

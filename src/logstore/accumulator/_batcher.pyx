@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Work of a producer for every record: choose a partition, add the record to a batch, return its future.
 
-A `FastSend` has for each topic one `SendBatcher` for each partition. A record of plain bytes whose batcher has an
+A `FastSend` has for each topic one `FastBatcher` for each partition, a `FastAppend` has one. A record of plain bytes whose batcher has an
 open batch with room is added under the GIL alone; everything else is passed to `_send_slowly` of the
 subclass, which locks, opens and writes batches. All futures of one batch share one `BatchResult`, so an
 acknowledgement costs the same for one record and for a thousand, and a dropped future costs
@@ -22,7 +22,7 @@ from cpython.unicode cimport PyUnicode_CheckExact
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
-from logstore.batch._encode cimport Encoder, FastBatcher
+from logstore.batch._encode cimport ADDED, Encoder
 from logstore.batch._key_hash cimport partition_of_key
 
 import logging
@@ -511,15 +511,24 @@ def _let_go(list awaited):
             answered.set_result(None)
 
 
-cdef class SendBatcher(FastBatcher):
-    """The fast half of a producer's batcher for one partition: the open batch and its batch result."""
+cdef class FastBatcher:
+    """The fast half of a `PartitionBatcher`: single records into its open batch, without a lock.
 
+    A record of plain bytes that fits is added to the batch under the GIL alone. While the fast path is paused,
+    every record takes the slow one.
+    """
+
+    cdef Encoder _open
     cdef BatchResult _batch_result
+    cdef Py_ssize_t _full_bytes
     cdef int64_t _ahead_ms
 
-    def open_for(self, Encoder encoder not None, BatchResult batch_result not None, Py_ssize_t full_bytes,
-                 int64_t ahead_ms):
-        """Open the fast path: records are encoded directly into a batch with this batch result.
+    def pause(self):
+        """Send every record through the slow path from now on."""
+        self._open = None
+
+    def resume(self, Encoder encoder not None, BatchResult batch_result, Py_ssize_t full_bytes, int64_t ahead_ms=-1):
+        """Open the fast path into an encoder until it holds ``full_bytes``; its records share the batch result.
 
         An explicit timestamp may be at most ``ahead_ms`` after the time at which the batch was begun; -1: none may
         be given, since the log has rules for them that only the slow path knows.
@@ -528,6 +537,60 @@ cdef class SendBatcher(FastBatcher):
         self._ahead_ms = ahead_ms
         self._batch_result = batch_result
         self._open = encoder
+
+
+cdef inline bint add_plain(FastBatcher batcher, const uint8_t *key, int64_t key_size, object value, object timestamp,
+                           int64_t *stamp) except -1:
+    """Add a record whose value is bytes to the open batch; return False if the slow path must add it.
+
+    ``stamp`` gets its timestamp.
+    """
+    cdef Encoder encoder = batcher._open
+    cdef int overflow = 0
+    if encoder is None or encoder.size >= batcher._full_bytes:
+        return False
+    stamp[0] = encoder._default_timestamp
+    if timestamp is not None:
+        if batcher._ahead_ms < 0 or not PyLong_CheckExact(timestamp):
+            return False
+        stamp[0] = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
+        if overflow or stamp[0] < 0 or stamp[0] - encoder._default_timestamp > batcher._ahead_ms:
+            return False
+    return encoder.try_add(stamp[0], key, key_size, <const uint8_t *>PyBytes_AS_STRING(value),
+                           PyBytes_GET_SIZE(value), NULL, 0) == ADDED
+
+
+cdef inline bint is_plain(object key, const uint8_t **data, int64_t *size) noexcept:
+    """Tell whether a key is bytes or None, and set its bytes; a size of -1 stands for None."""
+    if key is None:
+        data[0], size[0] = NULL, -1
+        return True
+    if not PyBytes_CheckExact(key):
+        return False
+    data[0] = <const uint8_t *>PyBytes_AS_STRING(key)
+    size[0] = PyBytes_GET_SIZE(key)
+    return True
+
+
+cdef class FastAppend:
+    """The fast half of an appender: as `FastSend`, but with one batcher and without a future."""
+
+    cdef public FastBatcher _batcher
+
+    def append(
+            self, value: Buffer | None, key: Buffer | None = None,
+            timestamp_ms: int | datetime.datetime | None = None, headers: Headers | None = None) -> None:
+        """Add one record; see `Appender`."""
+        cdef const uint8_t *key_data
+        cdef int64_t key_size, stamp
+        if (headers is None and timestamp_ms is None and self._batcher is not None and PyBytes_CheckExact(value)
+                and is_plain(key, &key_data, &key_size)
+                and add_plain(self._batcher, key_data, key_size, value, None, &stamp)):
+            return
+        self._append_slowly(value, key, timestamp_ms, headers)
+
+    def _append_slowly(self, value, key, timestamp_ms, headers):
+        raise NotImplementedError("a subclass says how to append slowly")
 
 
 @cython.final
@@ -570,7 +633,7 @@ cdef class TopicBatchers:
 
     cdef bint _must_move(self):
         # As Kafka since 3.3: switch after a whole batch, and within one only by necessity.
-        cdef SendBatcher batcher = <SendBatcher>PyList_GET_ITEM(self.batchers, self.partition)
+        cdef FastBatcher batcher = <FastBatcher>PyList_GET_ITEM(self.batchers, self.partition)
         if batcher._open is not None and batcher._full_bytes and batcher._open.size >= batcher._full_bytes:
             return True
         if self._stuck_bytes < self._sticky_bytes:
@@ -598,15 +661,15 @@ cdef class FastSend:
     def __cinit__(self, *args, **kwargs):
         self._topics = {}
 
-    def use(self, str topic not None, TopicBatchers batchers not None):
+    def _use(self, str topic not None, TopicBatchers batchers not None):
         """Send a topic's records through these batchers from now on."""
         self._topics[topic] = batchers
 
-    def forget(self):
+    def _forget(self):
         """Drop the batchers of every topic, so that they are asked for again."""
         self._topics.clear()
 
-    def known(self, str topic not None):
+    def _known(self, str topic not None):
         """Return the batchers of a topic, or None."""
         return self._topics.get(topic)
 
@@ -638,7 +701,7 @@ cdef class FastSend:
             return future
         return self._send_slowly(topic, value, key, partition, timestamp, headers)
 
-    def offer(
+    def _offer(
             self, topic: str, value: Buffer | None, key: Buffer | None = None, *, partition: int | None = None,
             timestamp: int | datetime.datetime | None = None, headers: Headers | None = None) -> SendFuture | None:
         """Send as `send` does if that takes no lock and no system call, else do nothing and return None."""
@@ -648,27 +711,18 @@ cdef class FastSend:
                            object headers):
         cdef PyObject *found
         cdef TopicBatchers batchers
-        cdef SendBatcher batcher
-        cdef Encoder encoder
-        cdef const uint8_t *key_data = NULL
-        cdef int64_t key_size = -1
-        cdef int64_t stamp
-        cdef int overflow = 0
+        cdef FastBatcher batcher
+        cdef const uint8_t *key_data
+        cdef int64_t key_size, stamp
         cdef int32_t chosen
         cdef bint is_left = False
         if headers is not None or not (PyUnicode_CheckExact(topic) and PyBytes_CheckExact(value)):
             return None
         found = PyDict_GetItem(self._topics, topic)
-        if found == NULL:
+        if found == NULL or not is_plain(key, &key_data, &key_size):
             return None
         batchers = <TopicBatchers>found
-        if key is None:
-            if batchers.needs_key:
-                return None
-        elif PyBytes_CheckExact(key):
-            key_data = <const uint8_t *>PyBytes_AS_STRING(key)
-            key_size = PyBytes_GET_SIZE(key)
-        else:
+        if key is None and batchers.needs_key:
             return None
         if partition is not None:
             if type(partition) is not int or not 0 <= partition < len(batchers.batchers):
@@ -681,23 +735,12 @@ cdef class FastSend:
             is_left = True
         else:
             return None
-        batcher = <SendBatcher>PyList_GET_ITEM(batchers.batchers, chosen)
-        encoder = batcher._open
-        if encoder is None or encoder.size >= batcher._full_bytes:
-            return None
-        stamp = encoder._default_timestamp
-        if timestamp is not None:
-            if batcher._ahead_ms < 0 or not PyLong_CheckExact(timestamp):
-                return None
-            stamp = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
-            if overflow or stamp < 0 or stamp - encoder._default_timestamp > batcher._ahead_ms:
-                return None
-        if encoder.try_add(stamp, key_data, key_size,
-                           <const uint8_t *>PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value), NULL, 0):
+        batcher = <FastBatcher>PyList_GET_ITEM(batchers.batchers, chosen)
+        if not add_plain(batcher, key_data, key_size, value, timestamp, &stamp):
             return None
         if is_left:
             batchers._took(PyBytes_GET_SIZE(value) + max(key_size, 0))
-        return batcher._batch_result.claim_next(encoder, stamp)
+        return batcher._batch_result.claim_next(batcher._open, stamp)
 
     def _send_slowly(self, topic, value, key, partition, timestamp, headers):
         # A cdef class has no abstract methods.

@@ -1,8 +1,8 @@
-"""Batcher of one partition in a producer: the open batch, the sealed batches, and their order.
+"""Batcher of one partition: the open batch, the sealed batches, and their order.
 
-A record is added to the open batch under `_lock`, or without it on the fast path (`_batcher.SendBatcher`). Batches
-are appended in order under `_writing`, so records can be added meanwhile. A batch gets its sequence when it
-is first appended and keeps it until it is in the log: the log recognizes a
+A record is added to the open batch under `_lock`, or without it on the fast path (`_batcher.FastBatcher`). Batches
+are appended in order under `_writing`, so records can be added meanwhile. With a producer id a batch gets its
+sequence when it is first appended and keeps it until it is in the log: the log recognizes a
 retried batch, and a batch that is given up leaves no gap. Lock order: `_writing`, then `_lock`;
 neither is held while a future is answered.
 
@@ -17,28 +17,45 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from logstore.accumulator._batcher import BatchResult, SendBatcher, SendFuture
+from logstore.accumulator._batcher import BatchResult, FastBatcher, SendFuture
 from logstore.accumulator.memory import BufferMemory
-from logstore.accumulator.syncing import Syncing
+from logstore.accumulator.syncing import Destination, Syncing
 from logstore.batch._encode import Encoder, timestamp_of
 from logstore.clock import Clock
-from logstore.config.client import ProducerConfig
-from logstore.config.log import LogConfig
+from logstore.config.log import LogConfig, check_keys, check_timestamps
 from logstore.config.schema import INT64_MAX
-from logstore.errors import NO_ROOM, RecordTooLargeError, StoreClosedError
+from logstore.errors import NO_ROOM, NotSyncedError, RecordError, RecordTooLargeError
 from logstore.io._interrupts import guarded, held, together, tried
-from logstore.log import Log, ProducerStamp
-from logstore.log.append.validation import check_keys, check_timestamps
-from logstore.log.moments import Time
-from logstore.records import Ack, Codec, TimestampType, TopicPartition
+from logstore.records import Ack, AppendResult, Codec, ProducerStamp, TimestampType, TopicPartition
 
 _logger = logging.getLogger(__name__)
 
 _INT32_MAX = 2**31 - 1
 _SPARE_ENCODERS = 8
 _RECORD_BYTES = 40  #: the most bytes of a record beside its key, value and headers
+
+
+class BatchConfig(Protocol):
+    """Settings of batches: a `ProducerConfig` has them."""
+
+    @property
+    def linger_ms(self) -> int: ...
+    @property
+    def batch_size(self) -> int: ...
+    @property
+    def codec(self) -> Codec: ...
+    @property
+    def level(self) -> int: ...
+    @property
+    def max_request_size(self) -> float: ...
+    @property
+    def retries(self) -> float: ...
+    @property
+    def retry_backoff_ms(self) -> float: ...
+    @property
+    def delivery_timeout_ms(self) -> float: ...
 
 
 @dataclass(slots=True)
@@ -56,19 +73,18 @@ class Counts:
 class Shared:
     """State that all batchers of one producer share."""
 
-    config: ProducerConfig
+    config: BatchConfig
     clock: Clock
-    memory: BufferMemory
-    syncing: Syncing
-    stamp: tuple[int, int] | None  #: producer id and epoch; None: not idempotent
-    ack: Ack | None  #: None: the topic's setting
+    #: Errors are raised by the call that writes, beside the futures. A batch then stays until it is written or the
+    #: log refuses its records, which it checks. Else futures have the errors, and records are checked one by one.
+    raises: bool = False
+    memory: BufferMemory | None = None
+    syncing: Syncing | None = None  #: None: an append waits for its ack itself
+    stamp: tuple[int, int] | None = None  #: producer id and epoch; None: not idempotent
+    ack: Ack | None = None  #: None: the topic's setting
     active: set[PartitionBatcher] = field(default_factory=set)  #: batchers that hold records
-    failures: list[BatchResult] = field(default_factory=list)  #: errors that no future has raised
+    failures: list[BatchResult] | None = field(default_factory=list)  #: errors that no future has raised
     spare: list[Encoder] = field(default_factory=list)  #: spare encoders with buffers that have grown
-
-    def batch_result(self, name: TopicPartition) -> BatchResult:
-        failures = None if self.config.acks == "0" else self.failures
-        return BatchResult(name.topic, name.partition, clock=self.clock, failures=failures)
 
     def encoder(self) -> Encoder:
         try:
@@ -92,16 +108,16 @@ class _Rules:
     ahead_ms: int  #: how far after its batch's time a timestamp may be on the fast path; -1: not at all
 
     @classmethod
-    def of(cls, log: LogConfig, producer: ProducerConfig) -> _Rules:
+    def of(cls, log: LogConfig, batches: BatchConfig) -> _Rules:
         codec = log.codec
         limit = log.batch_limit
         return cls(
             log,
-            producer.codec if codec is None else codec,
-            _level(producer, producer.codec) if codec is None else log.level_of(codec),
+            batches.codec if codec is None else codec,
+            batches.level if codec is None else log.level_of(codec),
             limit,
             log.batch_limits,
-            min(producer.batch_size, limit),
+            min(batches.batch_size, limit),
             log.timestamp_type is TimestampType.LOG_APPEND_TIME,
             log.default_ack,
             # Past timestamps have a bound that moves with the clock, and a batch's time does not.
@@ -122,28 +138,41 @@ class _Batch:
     retries: int = 0
 
 
-class PartitionBatcher(SendBatcher):
+class WriteTurn:
+    """What one call of `PartitionBatcher.write` has done."""
+
+    __slots__ = ("ack", "answered", "appended", "error", "is_done")
+
+    def __init__(self, ack: Ack | str | None) -> None:
+        self.ack = ack
+        self.answered: list[BatchResult] = []
+        self.appended: list[AppendResult] = []
+        self.error: Exception | None = None  #: the first one
+        self.is_done = True  #: False: a batch has to wait
+
+
+class PartitionBatcher(FastBatcher):
     """A batcher that collects records for one partition and appends them in order."""
 
-    def __init__(self, name: TopicPartition, open_log: Callable[[], Log], shared: Shared) -> None:
+    def __init__(self, name: TopicPartition, open_log: Callable[[], Destination], shared: Shared) -> None:
         self.name = name
         self._open_log = open_log
         self._shared = shared
         self._config = shared.config
-        self._log: Log | None = None
+        self._log: Destination | None = None
         self._rules: _Rules | None = None
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._batch: _Batch | None = None
         self._sealed: deque[_Batch] = deque()
         self.counts = Counts()
-        self._closed = False
+        self._refusal: Callable[[], Exception] | None = None  #: once closed
         self._next_sequence = 0
         self._retry_s = 0.0  #: after a full disk: no retry before
         self._full_bytes_now = shared.config.batch_size
 
     @property
-    def log(self) -> Log:
+    def log(self) -> Destination:
         """The partition's log, opened when the first record is added."""
         log = self._log
         if log is None:
@@ -152,31 +181,32 @@ class PartitionBatcher(SendBatcher):
 
     # -- gathering
 
-    def add(self, value: Any, key: Any, timestamp: Time | None, headers: Any) -> SendFuture | int:
+    def add(self, value: Any, key: Any, timestamp: Any, headers: Any) -> SendFuture | int:
         """Add one record; return its future, or how many bytes of memory another batch needs.
 
         Raises:
             RecordError: the record is invalid. Nothing was added.
-            StoreClosedError: the batcher is closed.
+            StoreClosedError, LogClosedError: the batcher is closed; the error that `close` was given.
         """
         if headers is not None and not isinstance(headers, list | tuple):
             headers = _listed(headers)
-        rules = self._rules_now()
+        rules, shared = self._rules_now(), self._shared
         timestamp_ms = None
         if timestamp is not None and not rules.append_time:
             timestamp_ms = timestamp_of(timestamp)
-            check_timestamps(timestamp_ms, timestamp_ms, rules.config, self._shared.clock.now_ms())
-        if key is None:
+            if not shared.raises:
+                check_timestamps(timestamp_ms, timestamp_ms, rules.config, shared.clock.now_ms())
+        if key is None and not shared.raises:
             check_keys(1, rules.config)
         size = _size(value) + _size(key)
         if size > self._config.max_request_size:
-            limits = (("max.request.size", self._config.max_request_size), *rules.config.batch_limits)
+            limits = (("max.request.size", int(self._config.max_request_size)), *rules.config.batch_limits)
             raise RecordTooLargeError.over(f"{self.name}: a record", size, limits, ("split the record",))
         size += _headers_size(headers) + _RECORD_BYTES
         limit = rules.limit
         with held(self._lock):
-            if self._closed:
-                raise StoreClosedError("the producer is closed; the record was not sent")
+            if self._refusal is not None:
+                raise self._refusal()
             self.pause()
             try:
                 batch = self._batch
@@ -188,7 +218,7 @@ class PartitionBatcher(SendBatcher):
                         batch = None
                 if batch is None:
                     taken = max(rules.full_bytes, size)
-                    if not self._shared.memory.try_take(taken):
+                    if shared.memory is not None and not shared.memory.try_take(taken):
                         return taken
                     batch = self._begin_locked(taken, rules)
                 try:
@@ -202,9 +232,7 @@ class PartitionBatcher(SendBatcher):
                 return batch.batch_result.claim(batch.encoder, timestamp_ms)
             finally:
                 if self._batch is not None:
-                    self.open_for(
-                        self._batch.encoder, self._batch.batch_result, self._full_bytes_now, rules.ahead_ms
-                    )
+                    self.resume(self._batch.encoder, self._batch.batch_result, self._full_bytes_now, rules.ahead_ms)
 
     def _rules_now(self) -> _Rules:
         """Return the rules of the log's settings, derived again when they have changed."""
@@ -224,8 +252,9 @@ class PartitionBatcher(SendBatcher):
             limits=rules.limits,
             append_time=rules.append_time,
         )
-        self._full_bytes_now = rules.full_bytes if self._config.linger_ms else 0
-        batch = self._batch = _Batch(encoder, shared.batch_result(self.name), taken, shared.clock.monotonic_s())
+        self._full_bytes_now = rules.full_bytes if self._config.linger_ms or shared.raises else 0
+        result = BatchResult(self.name.topic, self.name.partition, clock=shared.clock, failures=shared.failures)
+        batch = self._batch = _Batch(encoder, result, taken, shared.clock.monotonic_s())
         shared.active.add(self)
         return batch
 
@@ -254,6 +283,11 @@ class PartitionBatcher(SendBatcher):
         batch = self._batch
         return self.is_due() or (batch is not None and self._has_lingered(batch))
 
+    def is_oversized(self) -> bool:
+        """Tell whether the open batch fits only compressed: more records would get its error."""
+        batch, rules = self._batch, self._rules
+        return batch is not None and rules is not None and batch.encoder.pending_bytes > rules.limit
+
     @property
     def is_empty(self) -> bool:
         return self._batch is None and not self._sealed
@@ -264,29 +298,27 @@ class PartitionBatcher(SendBatcher):
             batch = self._batch or (self._sealed[-1] if self._sealed else None)
             return None if batch is None else batch.batch_result
 
-    def write(self, *, force: bool = False, wait: bool = True) -> bool:
-        """Append what is due, or with ``force`` all batches; return False if some have to wait for disk space.
+    def write(self, *, force: bool = False, wait: bool = True, ack: Ack | str | None = Ack.WRITTEN) -> WriteTurn:
+        """Append what is due, or with ``force`` all batches. Failures reach the futures and the returned turn.
 
-        Without ``wait`` a batcher that another thread is writing is skipped. Failures reach the futures.
+        Without ``wait`` a batcher that another thread is writing is skipped.
         """
-        answered: list[BatchResult] = []
+        turn = WriteTurn(ack)
+        guarded(
+            partial(tried, self._writing, wait, partial(self._write_sealed, force, turn), None),
+            partial(self._tell, turn.answered),
+        )
+        return turn
 
-        def write() -> bool:
-            return tried(self._writing, wait, partial(self._write_sealed, force, answered), True)
-
-        return guarded(write, partial(self._tell, answered))
-
-    def _write_sealed(self, force: bool, answered: list[BatchResult]) -> bool:
+    def _write_sealed(self, force: bool, turn: WriteTurn) -> None:
         with held(self._lock):
             batch = self._batch
             if batch is not None and (force or self._is_full(batch) or self._has_lingered(batch)):
                 self._seal_locked()
         if self._sealed and not force and self._shared.clock.monotonic_s() < self._retry_s:
-            return False
-        while self._sealed:
-            if not self._append(self._sealed[0], answered):
-                return False
-        return True
+            turn.is_done = False
+        while self._sealed and turn.is_done:
+            self._append(self._sealed[0], turn)
 
     def _tell(self, answered: list[BatchResult]) -> None:
         """Wake the threads that wait for these results, and list the batcher if there is more to write."""
@@ -297,8 +329,8 @@ class PartitionBatcher(SendBatcher):
         for batch_result in answered:
             batch_result.tell()
 
-    def _append(self, batch: _Batch, answered: list[BatchResult]) -> bool:
-        """Append the oldest sealed batch; return False if it still waits for disk space."""
+    def _append(self, batch: _Batch, turn: WriteTurn) -> None:
+        """Append the oldest sealed batch, unless it still has to wait."""
         shared, encoder, batch_result = self._shared, batch.encoder, batch.batch_result
         stamp = None
         count = encoder.pending_records
@@ -310,34 +342,43 @@ class PartitionBatcher(SendBatcher):
             encoder.number(*stamp[:3])
         try:
             size = len(encoder.finish())
-            result = self.log.append_encoded(encoder, producer=stamp, ack=Ack.WRITTEN)
-        except NO_ROOM as error:
-            if self._may_retry(batch):
-                _logger.info("records wait for room: partition=%s error=%s", self.name, error)
-                return False
-            self._give_up(batch, error, answered)
-            return True
+            result = self.log.append_encoded(encoder, producer=stamp, ack=turn.ack)
         except Exception as error:  # noqa: BLE001  passed to the futures
-            self._give_up(batch, error, answered)
-            return True
+            self._fail(batch, error, turn)
+            return
         except BaseException as error:
             # An interrupt may come after the write: by its sequence the log recognizes the retried batch.
-            if stamp is None:
-                self._give_up(batch, error, answered)
+            if stamp is None and not shared.raises:
+                self._give_up(batch, error, turn.answered)
             raise
+        turn.appended.append(result)
         # Answered first: a batch that an interrupt leaves in the queue is retried, and recognized by its sequence.
-        if (shared.ack or self._rules_now().ack) is Ack.SYNCED:
+        if shared.syncing is not None and (shared.ack or self._rules_now().ack) is Ack.SYNCED:
             shared.syncing.add(self.log, batch_result, result.first_offset, result.last_offset, result.timestamp_ms)
         else:
             batch_result.acknowledge(result.first_offset, result.timestamp_ms)
-            answered.append(batch_result)
+            turn.answered.append(batch_result)
         self._sealed.popleft()
         counts = self.counts
         counts.records += count
         counts.batches += 1
         counts.bytes += size
         self._let_go(batch)
-        return True
+
+    def _fail(self, batch: _Batch, error: Exception, turn: WriteTurn) -> None:
+        """Give up a batch that could not be appended, or leave it for another try."""
+        turn.error = turn.error or error
+        if isinstance(error, NO_ROOM):
+            if self._may_retry(batch):
+                _logger.info("records wait for room: partition=%s error=%s", self.name, error)
+                turn.is_done = False
+                return
+        elif self._shared.raises and not isinstance(error, (RecordError, NotSyncedError)):
+            batch.batch_result.fail(error)
+            turn.answered.append(batch.batch_result)
+            turn.is_done = False
+            return
+        self._give_up(batch, error, turn.answered)
 
     def _may_retry(self, batch: _Batch) -> bool:
         now_s = self._shared.clock.monotonic_s()
@@ -370,30 +411,21 @@ class PartitionBatcher(SendBatcher):
         for batch_result in answered:
             batch_result.tell()
 
-    def close(self) -> None:
-        """Refuse further records. Collected ones stay, to be written or abandoned."""
+    def close(self, refusal: Callable[[], Exception] | None) -> None:
+        """Refuse further records with this error; None takes records again. Collected ones stay."""
         with held(self._lock):
-            self._closed = True
+            self._refusal = refusal
             self.pause()
 
     def _let_go(self, batch: _Batch) -> None:
         shared = self._shared
-        shared.memory.give_back(batch.taken)
+        if shared.memory is not None:
+            shared.memory.give_back(batch.taken)
         if len(shared.spare) < _SPARE_ENCODERS:
             shared.spare.append(batch.encoder)
 
     def __repr__(self) -> str:
         return f"<PartitionLane {self.name}>"
-
-
-def _level(config: ProducerConfig, codec: Codec) -> int:
-    """Return the compression level of a codec; 0 for codecs without levels."""
-    levels = {
-        Codec.GZIP: config.compression_gzip_level,
-        Codec.LZ4: config.compression_lz4_level,
-        Codec.ZSTD: config.compression_zstd_level,
-    }
-    return levels.get(codec, 0)
 
 
 def _size(data: Any) -> int:

@@ -2,7 +2,7 @@
 
 A thread, begun with the first batch that asks for it, syncs each log that has batches waiting, so that
 records can be added meanwhile. A caller that waits for a future does not wait for that thread: it
-syncs that log itself, and concurrent callers share one sync (`log/append/group_commit.py`).
+syncs that log itself; concurrent callers share one sync.
 Assumes that an added batch is in its log. With a clock of its own no thread runs: `sync` does the work.
 """
 
@@ -11,15 +11,38 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from logstore.accumulator._batcher import BatchResult
+from logstore.batch._encode import Encoder
 from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.config.log import LogConfig
 from logstore.errors import NO_ROOM, NotSyncedError
 from logstore.io._interrupts import Condition, held
-from logstore.log import Log
+from logstore.records import Ack, AppendResult, ProducerStamp, TopicPartition
 
 _logger = logging.getLogger(__name__)
+
+
+class Destination(Protocol):
+    """The log of one partition, as far as an accumulator needs it."""
+
+    name: TopicPartition
+    path: str
+    config: LogConfig
+
+    @property
+    def log_end_offset(self) -> int: ...
+    @property
+    def synced_end(self) -> int: ...
+
+    def append_encoded(
+        self, encoder: Encoder, *, producer: ProducerStamp | None = None, ack: Ack | str | None = None
+    ) -> AppendResult:
+        """Write the finished batches of an encoder, all or none, at the log end offset."""
+
+    def flush(self) -> Any:
+        """Return once every offset below the log end offset is on disk."""
 
 
 class _Waiting(NamedTuple):
@@ -40,12 +63,14 @@ class Syncing:
     def __init__(self, clock: Clock) -> None:
         self._by_thread = clock is SYSTEM_CLOCK
         self._lock = Condition()
-        self._waiting: dict[Log, deque[_Waiting]] = {}
+        self._waiting: dict[Destination, deque[_Waiting]] = {}
         self._thread: threading.Thread | None = None
         self._closed = False
         self.sync_count = 0  # of single logs
 
-    def add(self, log: Log, result: BatchResult, first_offset: int, last_offset: int, append_time_ms: int) -> None:
+    def add(
+        self, log: Destination, result: BatchResult, first_offset: int, last_offset: int, append_time_ms: int
+    ) -> None:
         """Answer a batch result when its batch, which is in the log, is on disk. Does not block."""
         with held(self._lock):
             batches = self._waiting.setdefault(log, deque())
@@ -65,7 +90,7 @@ class Syncing:
         for log in logs:
             self.sync_log(log)
 
-    def sync_log(self, log: Log) -> None:
+    def sync_log(self, log: Destination) -> None:
         """Sync one log and answer the batches that wait for it. A failure reaches the batch results."""
         error: Exception | None = None
         synced = log.log_end_offset

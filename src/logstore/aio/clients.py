@@ -55,7 +55,7 @@ class Producer(AsyncFacade[_producer.Producer], Closing):
         timestamp: Any = None,
         headers: Headers | None = None,
     ) -> Any:
-        future = self.sync.offer(topic, value, key, partition=partition, timestamp=timestamp, headers=headers)
+        future = self.sync._offer(topic, value, key, partition=partition, timestamp=timestamp, headers=headers)
         if future is not None:
             return future
         return await self._call(

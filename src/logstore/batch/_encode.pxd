@@ -54,13 +54,6 @@ cdef class Encoder:
     cdef int _add_fields(self, object key, object value, object timestamp, object headers) except -1
 
 
-cdef class FastBatcher:
-    cdef Encoder _open
-    cdef Py_ssize_t _full_bytes
-
-    cdef bint gather(self, object value, object key) except -1
-
-
 cdef inline int64_t record_body_size(int64_t timestamp_delta, int32_t offset_delta, int64_t key_size,
                                      int64_t value_size, int64_t headers_size) noexcept nogil:
     """Return the bytes of a record after its length field; sizes of -1 mean null, headers 0 mean none."""

@@ -1,7 +1,7 @@
 from collections.abc import Iterable
-from typing import Any, Self, final
+from typing import Self, final
 
-from typing_extensions import Buffer, disjoint_base
+from typing_extensions import Buffer
 
 from logstore.batch.record_types import Headers, RecordLike, Timestamp
 
@@ -73,27 +73,6 @@ class Encoder:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __release_buffer__(self, buffer: memoryview, /) -> None: ...
-
-@disjoint_base
-class FastBatcher:
-    """The fast half of a buffered appender: single records into an open batch, without a lock."""
-
-    def pause(self) -> None:
-        """Send every record through the slow path from now on."""
-
-    def resume(self, encoder: Encoder, full_bytes: int) -> None:
-        """Open the fast path into an encoder until it holds full_bytes."""
-
-    def append(
-        self,
-        value: Buffer | None,
-        key: Buffer | None = None,
-        timestamp_ms: Timestamp | None = None,
-        headers: Headers | None = None,
-    ) -> None:
-        """Add one record; see `Appender`."""
-
-    def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None: ...
 
 def encode(
     records: Iterable[RecordLike],

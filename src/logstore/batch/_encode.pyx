@@ -623,51 +623,6 @@ cdef class Encoder:
         return f"<Encoder {self.batch_count} batches, {self.size} bytes>"
 
 
-cdef class FastBatcher:
-    """The fast half of a buffered appender: single records into an open batch, without a lock.
-
-    A record of plain bytes that fits is added to the batch under the GIL alone. Everything else, and
-    the first record of each batch, is passed to `_append_slowly` of the subclass, which locks. While the
-    fast path is paused every record is passed there.
-    """
-
-    def pause(self) -> None:
-        """Send every record through the slow path from now on."""
-        self._open = None
-
-    def resume(self, Encoder encoder not None: Encoder, Py_ssize_t full_bytes: int) -> None:
-        """Open the fast path into an encoder until it holds full_bytes."""
-        self._full_bytes = full_bytes
-        self._open = encoder
-
-    cdef bint gather(self, object value, object key) except -1:
-        """Add a record of plain bytes to the open batch; return False if the slow path must add it."""
-        cdef Encoder encoder = self._open
-        cdef const uint8_t *key_data = NULL
-        cdef int64_t key_size = -1
-        if encoder is None or encoder.size >= self._full_bytes or not PyBytes_CheckExact(value):
-            return False
-        if key is not None:
-            if not PyBytes_CheckExact(key):
-                return False
-            key_data = <const uint8_t *>PyBytes_AS_STRING(key)
-            key_size = PyBytes_GET_SIZE(key)
-        return encoder.try_add(encoder._default_timestamp, key_data, key_size,
-                               <const uint8_t *>PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value),
-                               NULL, 0) == ADDED
-
-    def append(
-            self, value: Buffer | None, key: Buffer | None = None, timestamp_ms: Timestamp | None = None,
-            headers: Headers | None = None) -> None:
-        """Add one record; see `Appender`."""
-        if headers is None and timestamp_ms is None and self.gather(value, key):
-            return
-        self._append_slowly(value, key, timestamp_ms, headers)
-
-    def _append_slowly(self, value, key, timestamp_ms, headers):
-        raise NotImplementedError("a subclass says how to append slowly")
-
-
 def encode(
         records: Iterable[RecordLike], *, timestamp_ms: int = 0, codec: int = 0, level: int = 0,
         max_batch_bytes: int = 0x7FFFFFFF, append_time: bool = False, producer_id: int = -1,

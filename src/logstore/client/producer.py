@@ -11,33 +11,30 @@ from __future__ import annotations
 import logging
 import os
 import random
-import sys
 import threading
-import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from logstore.accumulator._batcher import FastSend, SendFuture, TopicBatchers
+from logstore.accumulator._batcher import BatchResult, FastSend, SendFuture, TopicBatchers
+from logstore.accumulator.lifecycle import Gathering
 from logstore.accumulator.memory import BufferMemory
 from logstore.accumulator.partition_batcher import PartitionBatcher, Shared
 from logstore.accumulator.syncing import Syncing
+from logstore.accumulator.timer import TICKER
 from logstore.client.partitioners import Choice, Partitioner, checked, partitioner_of
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.client import ProducerConfig
-from logstore.dropped import hand_over
 from logstore.errors import (
     BufferExhaustedError,
     DeliveryTimeoutError,
-    ForkedError,
     LogstoreError,
     ReadOnlyError,
     StoreClosedError,
 )
-from logstore.io._files import fork_generation
 from logstore.io._interrupts import Condition, held, interrupted, shielded
 from logstore.log import Log
-from logstore.log.timer import TICKER
 from logstore.records import Ack, TopicPartition
 from logstore.topic_names import check_is_name, check_writable_by_users
 
@@ -115,7 +112,7 @@ class ProducerMetrics(NamedTuple):
     waiting_threads: int  #: that wait for buffer memory
 
 
-class Producer(FastSend):
+class Producer(FastSend, Gathering):
     """A producer that sends records to the topics of a store.
 
     `send` collects records; a batch is appended when it holds ``batch.size`` bytes, has waited for
@@ -131,6 +128,9 @@ class Producer(FastSend):
     ...     future.result().offset
     0
     """
+
+    _kind = "producer"
+    _fork_advice = "the producer was opened before a fork; open the store and a producer in the child"
 
     def __init__(
         self,
@@ -162,22 +162,24 @@ class Producer(FastSend):
             ignore_keys=self.config.partitioner_ignore_keys,
             rng=self._rng,
         )
+        self._memory = BufferMemory(self.config.buffer_memory, self._clock)
+        self._syncing = Syncing(self._clock)
+        self._failures: list[BatchResult] = []  #: errors that no future has raised
         self._shared = Shared(
             config=self.config,
             clock=self._clock,
-            memory=BufferMemory(self.config.buffer_memory, self._clock),
-            syncing=Syncing(self._clock),
+            memory=self._memory,
+            syncing=self._syncing,
             stamp=(store.next_producer_id(), 0) if _is_idempotent(self.config) else None,
             ack=_ack_of(self.config),
+            failures=None if self.config.acks == "0" else self._failures,
         )
         self._ids: dict[str, str] = {}
         self._seen: dict[str, object] = {}  #: the known topics when their batchers were last compared
         self._batchers: list[PartitionBatcher] = []
         self._lock = threading.Lock()  # guards the two above
         self._waiting = Condition()
-        self._closing = threading.RLock()  # held while closing: a second caller returns once nothing is left
-        self._closed = False
-        self._fork = fork_generation()
+        self._begin_life()
         _producers.add(self)
         store.attach(self)
         TICKER.add(self, self._clock)
@@ -204,7 +206,7 @@ class Producer(FastSend):
             chosen = checked(topic, partition, count)
         else:
             chosen = self._choose(batchers, topic, value, key)
-            quick = self.offer(topic, value, key, partition=chosen, timestamp=timestamp, headers=headers)
+            quick = self._offer(topic, value, key, partition=chosen, timestamp=timestamp, headers=headers)
             if quick is not None:
                 return quick
         batcher: PartitionBatcher = batchers.batchers[chosen]
@@ -222,7 +224,7 @@ class Producer(FastSend):
 
     def _add(self, batcher: PartitionBatcher, value: Any, key: Any, timestamp: Any, headers: Any) -> SendFuture:
         """Add a record to its batch, waiting for buffer memory if needed."""
-        memory = self._shared.memory
+        memory = self._memory
         until_s = None
         while True:
             added = batcher.add(value, key, timestamp, headers)
@@ -246,7 +248,7 @@ class Producer(FastSend):
 
     def _batchers_of(self, topic: str) -> TopicBatchers:
         """Return the batchers of a topic as it is now: it may have been deleted, or have more partitions."""
-        batchers, known = self.known(check_is_name(topic)), self._store._topics_known()
+        batchers, known = self._known(check_is_name(topic)), self._store._topics_known()
         if batchers is not None and self._seen.get(topic) is known:
             return batchers
         check_writable_by_users(topic)
@@ -256,14 +258,16 @@ class Producer(FastSend):
             self._seen[topic] = known
             return batchers
         with held(self._lock):
-            batchers = self.known(topic)
+            batchers = self._known(topic)
             old: list[PartitionBatcher] = []
             if batchers is not None and self._ids.get(topic) == topic_id:
                 if len(batchers.batchers) == count:
                     return batchers
                 old = batchers.batchers
             new = [
-                PartitionBatcher(TopicPartition(topic, number), _opener(described, number), self._shared)
+                PartitionBatcher(
+                    TopicPartition(topic, number), partial(described._log_to_write, number), self._shared
+                )
                 for number in range(len(old), count)
             ]
             self._batchers += new
@@ -278,7 +282,7 @@ class Producer(FastSend):
                 sticky_bytes=max(self.config.batch_size, 1),
             )
             self._check_usable()
-            self.use(topic, batchers)
+            self._use(topic, batchers)
             return batchers
 
     def partitions_for(self, topic: str) -> set[int]:
@@ -318,18 +322,18 @@ class Producer(FastSend):
                 wait_s = min(wait_s, until_s - self._clock.monotonic_s())
                 if wait_s <= 0:
                     raise DeliveryTimeoutError(
-                        f"{self._shared.memory.taken} bytes of records still wait for room on the disk after "
+                        f"{self._memory.taken} bytes of records still wait for room on the disk after "
                         f"{timeout_s} s; they stay gathered: make room, then flush again"
                     )
             if interrupted():
                 # Nothing else would end an interrupted `close` early.
                 raise DeliveryTimeoutError(
-                    f"closing was interrupted while {self._shared.memory.taken} bytes of records waited for room "
+                    f"closing was interrupted while {self._memory.taken} bytes of records waited for room "
                     "on the disk; they were not written"
                 )
             with held(self._waiting):
                 self._clock.wait(self._waiting, wait_s)
-        self._shared.syncing.sync()
+        self._syncing.sync()
 
     def _write(self, *, force: bool) -> bool:
         """Write every batcher that holds records; return False if one has to wait for disk space."""
@@ -337,18 +341,18 @@ class Producer(FastSend):
         # All batchers, and not only the active set: a batcher is out of it for a moment while its write ends.
         for batcher in list(self._batchers):
             if not batcher.is_empty:
-                done = batcher.write(force=force) and done
+                done = batcher.write(force=force).is_done and done
         return done
 
     def tick(self) -> None:
         """Append batches that have lingered. For the owner of the store's clock; else the ticker does it."""
-        if self._closed or self._fork != fork_generation():
+        if self._closed or self._is_forked():
             return
         for batcher in list(self._shared.active):
             if batcher.must_go():
                 batcher.write(wait=False)
         if self._clock is not SYSTEM_CLOCK:
-            self._shared.syncing.sync()
+            self._syncing.sync()
 
     # -- life
 
@@ -361,9 +365,9 @@ class Producer(FastSend):
             appended_bytes=sum(count.bytes for count in counts),
             retries=sum(count.retries for count in counts),
             failed_records=sum(count.failed_records for count in counts),
-            syncs=self._shared.syncing.sync_count,
-            buffered_bytes=self._shared.memory.taken,
-            waiting_threads=self._shared.memory.waiting,
+            syncs=self._syncing.sync_count,
+            buffered_bytes=self._memory.taken,
+            waiting_threads=self._memory.waiting,
         )
 
     def close(self, timeout_s: float | None = None) -> None:
@@ -377,7 +381,7 @@ class Producer(FastSend):
 
     def _end(self, timeout_s: float | None) -> None:
         until_s = self._clock.deadline_s(timeout_s)
-        if self._fork != fork_generation():
+        if self._is_forked():
             # The records and the thread are the parent process's; the child only drops them.
             self._closed = True
             return
@@ -388,9 +392,9 @@ class Producer(FastSend):
     def _close(self, until_s: float | None, timeout_s: float | None) -> None:
         with held(self._lock):
             self._closed = True
-            self.forget()
+            self._forget()
         for batcher in self._batchers:
-            batcher.close()
+            batcher.close(_refusal)
         try:
             self._flush(until_s, timeout_s)
         except LogstoreError as error:
@@ -399,29 +403,12 @@ class Producer(FastSend):
             raise
         finally:
             TICKER.remove(self)
-            self._shared.syncing.close()
+            self._syncing.close()
             self._store.detach(self)
         self._raise_failures()
 
-    def __del__(self) -> None:
-        if getattr(self, "_closed", True) or self._fork != fork_generation() or sys.is_finalizing():
-            return
+    def _when_dropped(self) -> None:
         self._store.drop(self)
-        hand_over(self._release_dropped)
-
-    def _release_dropped(self) -> None:
-        message = f"{self!r} was dropped without close(): it has been flushed"
-        try:
-            self.close()
-        except LogstoreError as error:
-            _logger.error("records of a dropped producer were not written: error=%s", error)
-        warnings.warn(message, ResourceWarning, stacklevel=1, source=self)
-
-    def __enter__(self) -> Producer:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"
@@ -429,23 +416,22 @@ class Producer(FastSend):
 
     def _raise_failures(self) -> None:
         """Raise an error that no future has raised, each once."""
-        failures = self._shared.failures
         error = None
-        while failures:
-            result = failures.pop(0)
+        while self._failures:
+            result = self._failures.pop(0)
             if not result.seen:
                 error = error or result.error
         if error is not None:
             raise error
 
-    def _check_process(self) -> None:
-        if self._fork != fork_generation():
-            raise ForkedError("the producer was opened before a fork; open the store and a producer in the child")
-
     def _check_usable(self) -> None:
         self._check_process()
         if self._closed:
             raise StoreClosedError("the producer is closed; make another one")
+
+
+def _refusal() -> StoreClosedError:
+    return StoreClosedError("the producer is closed; the record was not sent")
 
 
 #: All producers of this process, so that a forked child can disable them.
@@ -455,7 +441,7 @@ _producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 def _forget_lanes() -> None:
     """Disable the fast path in a forked child: its batches would never be written. The slow path refuses."""
     for producer in _producers:
-        producer.forget()
+        producer._forget()
 
 
 os.register_at_fork(after_in_child=_forget_lanes)
@@ -471,10 +457,3 @@ def _ack_of(config: ProducerConfig) -> Ack | None:
     if config.default_ack is not None:
         return config.default_ack
     return None if config.acks == "all" else Ack.WRITTEN
-
-
-def _opener(topic: Destination, partition: int) -> Callable[[], Log]:
-    def open_log() -> Log:
-        return topic._log_to_write(partition)
-
-    return open_log

@@ -223,6 +223,16 @@ class ProducerConfig(ClientConfig):
         return Codec["NONE" if self.compression_type == "uncompressed" else self.compression_type.upper()]
 
     @property
+    def level(self) -> int:
+        """The compression level of the codec; 0 for codecs without levels."""
+        levels = {
+            Codec.GZIP: self.compression_gzip_level,
+            Codec.LZ4: self.compression_lz4_level,
+            Codec.ZSTD: self.compression_zstd_level,
+        }
+        return levels.get(self.codec, 0)
+
+    @property
     def default_ack(self) -> Ack | None:
         """The ack of each append; None: the topic's ``logstore.ack``."""
         return None if self.ack == "topic" else Ack(self.ack)

@@ -37,7 +37,13 @@ from logstore.config.schema import (
     values_of,
     word,
 )
-from logstore.errors import ConfigError, InvalidSettingError, UnknownSettingError
+from logstore.errors import (
+    ConfigError,
+    InvalidRecordError,
+    InvalidSettingError,
+    InvalidTimestampError,
+    UnknownSettingError,
+)
 from logstore.records import Ack, Codec, TimestampType
 
 _logger = logging.getLogger(__name__)
@@ -245,6 +251,36 @@ class LogConfig:
         return "delete" in self.cleanup_policy.split(",")
 
 
+def check_timestamps(least_ms: int, most_ms: int, config: LogConfig, now_ms: int) -> None:
+    """Compare the timestamps of an append with the bounds of the log.
+
+    Raises:
+        InvalidTimestampError: one is too far behind or ahead of the clock.
+    """
+    if now_ms - least_ms > config.message_timestamp_before_max_ms:
+        raise InvalidTimestampError(
+            f"timestamp {least_ms} is {now_ms - least_ms} ms old, message.timestamp.before.max.ms allows "
+            f"{config.message_timestamp_before_max_ms}"
+        )
+    if most_ms - now_ms > config.message_timestamp_after_max_ms:
+        raise InvalidTimestampError(
+            f"timestamp {most_ms} is {most_ms - now_ms} ms in the future, message.timestamp.after.max.ms allows "
+            f"{config.message_timestamp_after_max_ms}"
+        )
+
+
+def check_keys(null_keys: int, config: LogConfig) -> None:
+    """Raise if records of a compacted log have no key: it keeps the newest record of each key.
+
+    Raises:
+        InvalidRecordError: a record has no key.
+    """
+    if null_keys and config.compacts:
+        raise InvalidRecordError(
+            f"{null_keys} records without key in a log with cleanup.policy=compact; give each a key"
+        )
+
+
 def canonical(settings: Mapping[str, Setting]) -> dict[str, str]:
     """Return settings by their dotted topic keys, as text, to be stored in a catalogue.
 
@@ -355,4 +391,6 @@ __all__ = [
     "LogConfig",
     "Rule",
     "Setting",
+    "check_keys",
+    "check_timestamps",
 ]

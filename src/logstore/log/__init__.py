@@ -1,10 +1,10 @@
 """One partition's log on one disk, and what programs that embed it need beside `Log`."""
 
 from logstore.batch._batch import Batches, BatchView
-from logstore.log.log import Log, ProducerStamp
+from logstore.log.log import Log
 from logstore.log.read.live_reader import LogReader
 from logstore.log.watermark import HighWatermarkPolicy, StandalonePolicy
-from logstore.records import AbortedTransaction, Marker, Origin
+from logstore.records import AbortedTransaction, Marker, Origin, ProducerStamp
 
 __all__ = [
     "AbortedTransaction",

@@ -29,7 +29,7 @@ from logstore.dropped import hand_over, wait_until
 from logstore.errors import LogstoreError
 from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import held, made, shielded
-from logstore.log.append.append import LogWriter, ProducerStamp, produced_by
+from logstore.log.append.append import LogWriter, produced_by
 from logstore.log.append.appender import Appender
 from logstore.log.cleanup import truncation
 from logstore.log.directory.files import Directory, parse_partition
@@ -47,7 +47,7 @@ from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
 from logstore.log.state import State
 from logstore.log.watermark import HighWatermarkPolicy, StandalonePolicy, Watermark
 from logstore.metrics import LogMetrics
-from logstore.records import AbortedTransaction, Ack, AppendResult, Codec, Isolation
+from logstore.records import AbortedTransaction, Ack, AppendResult, Codec, Isolation, ProducerStamp
 
 if TYPE_CHECKING:
     import random
@@ -480,4 +480,4 @@ class Log(Readable):
         return LogElsewhere.of(self._state.directory, self.config, self._state.recovery.point.kind)
 
 
-__all__ = ["Log", "LogReader", "ProducerStamp"]
+__all__ = ["Log", "LogReader"]

@@ -14,12 +14,12 @@ from logstore.batch._encode import encode_marker
 from logstore.errors import OffsetOutOfRangeError
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append import bulk, ingest_file
-from logstore.log.append.append import NO_PRODUCER, LogWriter, ProducerStamp
+from logstore.log.append.append import NO_PRODUCER, LogWriter
 from logstore.log.append.ingest_file import Whole
 from logstore.log.append.validation import admit
 from logstore.log.cleanup import truncation
 from logstore.log.read.reader import Readable, ReaderReplica
-from logstore.records import Ack, AppendResult, Marker, Origin
+from logstore.records import Ack, AppendResult, Marker, Origin, ProducerStamp
 
 
 class LogReplica(ReaderReplica):

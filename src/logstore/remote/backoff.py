@@ -11,7 +11,13 @@ import time
 
 from logstore.errors import BrokerTimeoutError, LogstoreError
 
-__all__ = ["Attempts"]
+__all__ = ["Attempts", "pause_s"]
+
+
+def pause_s(count: int, backoff_ms: int, backoff_max_ms: int) -> float:
+    """Return how long to wait after so many pauses: twice as long each time, up to a maximum."""
+    # Without jitter, clients that fail together would retry together (a fifth, as Kafka's clients).
+    return min(backoff_ms * 2.0 ** min(count, 30), backoff_max_ms) / 1000 * random.uniform(0.8, 1.2)
 
 
 class Attempts:
@@ -43,16 +49,14 @@ class Attempts:
         Raises:
             LogstoreError: ``error`` itself, when no time or no try is left.
         """
-        pause_s = min(self._backoff_ms * 2.0 ** min(self.count, 30), self._backoff_max_ms) / 1000
-        # Without jitter, clients that fail together would retry together (a fifth, as Kafka's clients).
-        pause_s *= random.uniform(0.8, 1.2)
+        pause = pause_s(self.count, self._backoff_ms, self._backoff_max_ms)
         if self._retries is not None and self.count >= self._retries:
             error.add_note(f"{self.what} was tried {self.count + 1} times")
             raise error
-        if time.monotonic() + pause_s >= self._deadline:
+        if time.monotonic() + pause >= self._deadline:
             if isinstance(error, BrokerTimeoutError):
                 raise error
             error.add_note(f"{self.what} was tried {self.count + 1} times in {self._timeout_ms} ms")
             raise error
         self.count += 1
-        time.sleep(pause_s)
+        time.sleep(pause)

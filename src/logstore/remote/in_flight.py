@@ -7,6 +7,7 @@ they must be sent. Pure state: no socket, no clock. Used by the thread of the pr
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 
 from logstore.errors import LogstoreError
 from logstore.records import TopicPartition
@@ -14,6 +15,7 @@ from logstore.records import TopicPartition
 __all__ = ["Delivery", "PendingBatch", "PendingPartition"]
 
 
+@dataclass(slots=True, eq=False)
 class Delivery:
     """Delivery result of the batches of one `submit`.
 
@@ -21,15 +23,12 @@ class Delivery:
     it has had the records long ago, and no longer knows their offsets.
     """
 
-    __slots__ = ("error", "first_offset", "last_offset", "record_count", "topic_partition", "waiting")
-
-    def __init__(self, tp: TopicPartition, record_count: int, batch_count: int) -> None:
-        self.topic_partition = tp
-        self.record_count = record_count
-        self.first_offset = -1
-        self.last_offset = -1
-        self.error: LogstoreError | None = None
-        self.waiting = batch_count
+    topic_partition: TopicPartition
+    record_count: int
+    waiting: int  #: batches that are not acknowledged
+    first_offset: int = -1
+    last_offset: int = -1
+    error: LogstoreError | None = None
 
     @property
     def is_done(self) -> bool:
@@ -37,49 +36,37 @@ class Delivery:
         return self.waiting == 0 or self.error is not None
 
 
+@dataclass(slots=True, eq=False)
 class PendingBatch:
     """A batch that is not acknowledged yet."""
 
-    __slots__ = (
-        *("data", "deadline", "delivery", "is_done", "is_first"),
-        *("is_lost", "number", "record_count", "send_count", "tries"),
-    )
-
-    def __init__(
-        self, number: int, data: memoryview, record_count: int, delivery: Delivery, is_first: bool, deadline: float
-    ) -> None:
-        self.number = number
-        self.data = data
-        self.record_count = record_count
-        self.delivery = delivery
-        self.is_first = is_first
-        self.deadline = deadline
-        self.tries = 0
-        self.send_count = 0
-        self.is_done = False  #: acknowledged, or given up
-        self.is_lost = False  #: sent, and its answer was lost: it may have been written
+    number: int
+    data: memoryview
+    record_count: int
+    delivery: Delivery
+    is_first: bool  #: of its delivery
+    deadline: float
+    tries: int = 0
+    send_count: int = 0
+    is_done: bool = False  #: acknowledged, or given up
+    is_lost: bool = False  #: sent, and its answer was lost: it may have been written
 
 
+@dataclass(slots=True, eq=False)
 class PendingPartition:
     """The batches of one partition: unsent, in flight, and returned for a retry; each has its number."""
 
-    __slots__ = (
-        *("doubt", "in_flight", "is_known", "needs_id", "next_sequence", "node", "not_before"),
-        *("producer", "returned", "tp", "unsent"),
-    )
-
-    def __init__(self, tp: TopicPartition, producer: tuple[int, int], *, needs_id: bool) -> None:
-        self.tp = tp
-        self.producer = producer  #: its producer id and epoch
-        self.needs_id = needs_id  #: its sequences must start again, with another producer id
-        self.doubt: LogstoreError | None = None  #: error of a leader that no longer knows the producer
-        self.node = -1  #: the broker to which its batches are in flight
-        self.is_known = False  #: whether the leader has a batch of this producer id
-        self.next_sequence = 0
-        self.not_before = 0.0
-        self.unsent: deque[PendingBatch] = deque()
-        self.in_flight: dict[int, PendingBatch] = {}
-        self.returned: list[PendingBatch] = []
+    tp: TopicPartition
+    producer: tuple[int, int]  #: its producer id and epoch
+    needs_id: bool  #: its sequences must start again, with another producer id
+    doubt: LogstoreError | None = None  #: error of a leader that no longer knows the producer
+    node: int = -1  #: the broker to which its batches are in flight
+    is_known: bool = False  #: whether the leader has a batch of this producer id
+    next_sequence: int = 0
+    not_before: float = 0.0
+    unsent: deque[PendingBatch] = field(default_factory=deque)
+    in_flight: dict[int, PendingBatch] = field(default_factory=dict)
+    returned: list[PendingBatch] = field(default_factory=list)
 
     def may_send(self) -> bool:
         """Return whether a batch may be sent now.
@@ -107,7 +94,7 @@ class PendingPartition:
         """Return whether batches may be sent to this broker: not while earlier ones are in flight to another."""
         return not self.in_flight or self.node == node
 
-    def depart(self, node: int) -> PendingBatch:
+    def sent(self, node: int) -> PendingBatch:
         """Move the first unsent batch in flight to a broker, and return it."""
         batch = self.unsent.popleft()
         batch.send_count += 1
@@ -115,7 +102,7 @@ class PendingPartition:
         self.node = node
         return batch
 
-    def land(self, batch: PendingBatch) -> None:
+    def completed(self, batch: PendingBatch) -> None:
         """Remove a batch from those in flight: its answer has arrived, or none will."""
         self.in_flight.pop(batch.number, None)
 

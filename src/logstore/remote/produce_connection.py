@@ -18,7 +18,7 @@ from logstore.remote.cluster import TopicMetadata
 from logstore.remote.connection import Connection
 from logstore.remote.in_flight import PendingBatch, PendingPartition
 
-__all__ = ["PRODUCE_BY_ID", "Answer", "Line"]
+__all__ = ["PRODUCE_BY_ID", "Answer", "ProduceConnection"]
 
 #: The first version of Produce that names topics by their ids.
 PRODUCE_BY_ID = 13
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
     message: str | None = None
 
 
-class Line:
+class ProduceConnection:
     """A connection to one broker and the requests in flight on it."""
 
     __slots__ = ("_requests", "connection", "node")
@@ -96,12 +96,12 @@ class Line:
         )
         # A request that fails halfway may have arrived: its batches must count as sent.
         for partition in chosen:
-            partition.depart(self.node)
+            partition.sent(self.node)
         self._requests.append(_Request(batches, by_id, time.monotonic()))
         self.connection.send(request, version=version)
 
     def receive(self) -> list[Answer]:
-        """Return the broker's answers to the oldest request, and wait for them; the caller calls `land` for each.
+        """Wait for the broker's answers to the oldest request; the caller calls `completed` for each.
 
         Raises:
             BrokerUnreachableError: the connection is lost. Everything is in flight as before.
@@ -117,12 +117,12 @@ class Line:
                     found.append(Answer(*sent, each.error_code, each.base_offset, each.error_message))
         return found + [Answer(*sent, None) for sent in left.values()]
 
-    def lose(self) -> list[Sent]:
-        """Close the connection; return the batches in flight, which may have arrived. The caller calls `land`."""
+    def fail_all(self) -> list[Sent]:
+        """Close the connection; return its batches, which may have arrived. The caller calls `completed`."""
         self.connection.close()
-        lost = [sent for request in self._requests for sent in request.batches.values()]
+        failed = [sent for request in self._requests for sent in request.batches.values()]
         self._requests.clear()
-        return lost
+        return failed
 
     def error_of(self, answer: Answer) -> LogstoreError:
         """Return the error of a batch that was not accepted."""

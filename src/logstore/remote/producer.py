@@ -9,29 +9,26 @@ It has no thread: requests are in flight while the caller encodes the next batch
 from __future__ import annotations
 
 import logging
-import os
-import random
-import sys
 import threading
 import time
 import warnings
 from collections import deque
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from logstore.accumulator.lifecycle import Gathering
 from logstore.batch._encode import Encoder
 from logstore.config.schema import INT32_MAX
-from logstore.dropped import hand_over
-from logstore.errors import ClientClosedError, DeliveryTimeoutError, ForkedError, LogstoreError
+from logstore.errors import ClientClosedError, DeliveryTimeoutError, LogstoreError
 from logstore.protocol import codes
 from logstore.protocol._batches import sequenced
 from logstore.protocol.generated.messages import InitProducerIdRequest
 from logstore.records import TopicPartition
-from logstore.remote.backoff import Attempts
+from logstore.remote.backoff import Attempts, pause_s
 from logstore.remote.client import Client
 from logstore.remote.connection import Connection
 from logstore.remote.in_flight import Delivery, PendingBatch, PendingPartition
-from logstore.remote.produce_connection import Line
+from logstore.remote.produce_connection import ProduceConnection
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -41,7 +38,7 @@ __all__ = ["Delivery", "IdempotentProducer"]
 _logger = logging.getLogger(__name__)
 
 
-class IdempotentProducer:
+class IdempotentProducer(Gathering):
     """A producer of finished record batches, over a client's connections.
 
     Settings are those of the client: ``enable.idempotence`` (true), ``max.in.flight.requests.per.connection``,
@@ -58,23 +55,24 @@ class IdempotentProducer:
     `close` while batches are not acknowledged warns, and does not wait for them.
     """
 
+    _kind = "producer of record batches"
+    _fork_advice = "the producer was made before a fork: make one in the child"
+
     def __init__(self, client: Client) -> None:
-        self._client = client
         self._cluster = client.cluster
         self._config = client.config
         self._lock = threading.RLock()
-        self._pid = os.getpid()
-        self._closed = False
         self._numbers = 0
         self._newest = (-1, -1)  # producer id and epoch
         self._acks = -1 if self._config.enable_idempotence or self._config.acks == "all" else 1
         # Without sequences, a retry among several requests in flight would change the order.
         self._most = self._config.max_in_flight_requests_per_connection if self._config.enable_idempotence else 1
-        self._lines: dict[int, Line] = {}
+        self._brokers: dict[int, ProduceConnection] = {}
         self._partitions: dict[TopicPartition, PendingPartition] = {}
         self._busy: dict[TopicPartition, PendingPartition] = {}
         self._error: LogstoreError | None = None
         self._unacknowledged_bytes = 0
+        self._begin_life()
 
     @property
     def producer_id(self) -> int:
@@ -161,7 +159,7 @@ class IdempotentProducer:
             if self._closed:
                 return
             try:
-                if self._pid == os.getpid():
+                if not self._is_forked():
                     self.flush()
             finally:
                 self.abandon()
@@ -170,25 +168,23 @@ class IdempotentProducer:
         """Release the connections without waiting: batches in flight may be written or not."""
         with self._lock:
             self._closed = True
-            for line in self._lines.values():
-                if line.in_flight:
-                    line.connection.close()
-                self._cluster.give_back(line.connection)
-            self._lines.clear()
+            for broker in self._brokers.values():
+                if broker.in_flight:
+                    broker.connection.close()
+                self._cluster.give_back(broker.connection)
+            self._brokers.clear()
             self._busy.clear()
 
-    def __del__(self) -> None:
-        if getattr(self, "_busy", None) and self._pid == os.getpid() and not sys.is_finalizing():
-            hand_over(self._release_dropped)
+    def _when_dropped(self) -> None:
+        """Do nothing: the client does not know its producers."""
 
     def _release_dropped(self) -> None:
+        if not self._busy:
+            return
         count = sum(len(partition.pending()) for partition in self._busy.values())
         self.abandon()
         message = f"a producer of record batches was dropped without close(): {count} were not acknowledged"
         warnings.warn(message, ResourceWarning, stacklevel=1, source=self)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -198,8 +194,7 @@ class IdempotentProducer:
     def _check(self) -> None:
         if self._closed:
             raise ClientClosedError("the producer is closed")
-        if self._pid != os.getpid():
-            raise ForkedError("the producer was made before a fork: make one in the child")
+        self._check_process()
 
     # -- the loop ----------------------------------------------------------------------------------
 
@@ -213,11 +208,9 @@ class IdempotentProducer:
 
     def _take_answers(self) -> bool:
         """Read one answer of each broker that has sent one; return whether there was any."""
-        ready = [
-            (node, line) for node, line in self._lines.items() if line.in_flight and line.connection.has_answer()
-        ]
-        for node, line in ready:
-            self._receive(node, line)
+        ready = [broker for broker in self._brokers.values() if broker.in_flight and broker.connection.has_answer()]
+        for broker in ready:
+            self._receive(broker)
         return bool(ready)
 
     def _step_to_id(self, partition: PendingPartition) -> None:
@@ -232,7 +225,7 @@ class IdempotentProducer:
         if any(each.awaits_id() for each in self._busy.values()):
             self._renew()
         sent = self._send_ready()
-        if any(line.in_flight for line in self._lines.values()):
+        if any(broker.in_flight for broker in self._brokers.values()):
             self._receive_oldest()
             return
         left_s = min((each.not_before for each in self._busy.values()), default=0.0) - time.monotonic()
@@ -267,17 +260,17 @@ class IdempotentProducer:
 
     def _send_to(self, node: int, partitions: list[PendingPartition]) -> bool:
         sent = False
-        line = self._lines.get(node)
+        broker = self._brokers.get(node)
         try:
-            if line is None:
-                line = self._lines[node] = Line(self._cluster.take(node), node)
-            while line.in_flight < self._most and any(each.may_send() for each in partitions):
-                self._send_one(line, partitions)
+            if broker is None:
+                broker = self._brokers[node] = ProduceConnection(self._cluster.take(node), node)
+            while broker.in_flight < self._most and any(each.may_send() for each in partitions):
+                self._send_one(broker, partitions)
                 sent = True
         except LogstoreError as error:
-            if line is not None:
-                self._lose(node, line, error)
-            if line is None or not error.retriable:
+            if broker is not None:
+                self._disconnect(broker, error)
+            if broker is None or not error.retriable:
                 for partition in partitions:
                     if partition.unsent:
                         self._put_off(partition, error)
@@ -289,7 +282,7 @@ class IdempotentProducer:
         timeout_ms = min(self._config.default_api_timeout_ms, max(1, int(left_s * 1000)))
         return self._cluster.attempts(f"produce to {partition.tp}", timeout_ms)
 
-    def _send_one(self, line: Line, partitions: list[PendingPartition]) -> None:
+    def _send_one(self, broker: ProduceConnection, partitions: list[PendingPartition]) -> None:
         """Send one request with one batch of each partition, as many as fit."""
         chosen: list[PendingPartition] = []
         size = 0
@@ -301,39 +294,37 @@ class IdempotentProducer:
                 chosen.append(partition)
                 size += more
         topics = self._cluster.known.topics
-        line.send(chosen, topics, acks=self._acks, timeout_ms=self._config.request_timeout_ms)
+        broker.send(chosen, topics, acks=self._acks, timeout_ms=self._config.request_timeout_ms)
 
     def _receive_oldest(self) -> None:
-        node, line = min(
-            ((node, line) for node, line in self._lines.items() if line.in_flight), key=lambda each: each[1].sent_at
-        )
-        self._receive(node, line)
+        waiting = [broker for broker in self._brokers.values() if broker.in_flight]
+        self._receive(min(waiting, key=lambda broker: broker.sent_at))
 
-    def _receive(self, node: int, line: Line) -> None:
+    def _receive(self, broker: ProduceConnection) -> None:
         """Handle the next answer of a broker, and wait for it."""
         try:
-            answers = line.receive()
+            answers = broker.receive()
         except LogstoreError as error:
-            self._lose(node, line, error)
+            self._disconnect(broker, error)
             return
         for each in answers:
-            each.partition.land(each.batch)
+            each.partition.completed(each.batch)
             if each.code == 0:
                 self._acknowledge(each.partition, each.batch, each.base_offset)
             elif each.code == codes.DUPLICATE_SEQUENCE_NUMBER:
                 self._acknowledge(each.partition, each.batch, -1)
             elif each.code is None:
                 each.batch.is_lost = True
-                self._return(each.partition, each.batch, line.error_of(each))
+                self._return(each.partition, each.batch, broker.error_of(each))
             else:
                 each.batch.is_lost |= each.code in codes.MAYBE_WRITTEN
-                self._refuse(each.partition, each.batch, each.code, line.error_of(each))
+                self._refuse(each.partition, each.batch, each.code, broker.error_of(each))
 
-    def _lose(self, node: int, line: Line, error: LogstoreError) -> None:
+    def _disconnect(self, broker: ProduceConnection, error: LogstoreError) -> None:
         """Handle a lost connection: retry its batches in flight, or fail them."""
-        self._lines.pop(node, None)
-        for partition, batch in line.lose():
-            partition.land(batch)
+        self._brokers.pop(broker.node, None)
+        for partition, batch in broker.fail_all():
+            partition.completed(batch)
             batch.is_lost = True
             if error.retriable:
                 self._return(partition, batch, error)
@@ -382,8 +373,7 @@ class IdempotentProducer:
         if batch.is_done:
             return
         batch.tries += 1
-        now = time.monotonic()
-        if now >= batch.deadline or batch.tries > self._config.retries:
+        if time.monotonic() >= batch.deadline or batch.tries > self._config.retries:
             late = DeliveryTimeoutError(
                 f"{batch.delivery.record_count} records for {partition.tp} were not acknowledged in {batch.tries} "
                 f"tries and delivery.timeout.ms={self._config.delivery_timeout_ms}; they may have been written. "
@@ -393,16 +383,14 @@ class IdempotentProducer:
             self._fail(partition, late, batch)
             return
         partition.returned.append(batch)
-        partition.not_before = now + self._pause_s(batch.tries)
-        self._cluster.forget([partition.tp.topic])
+        self._delay(partition, batch)
 
     def _put_off(self, partition: PendingPartition, error: LogstoreError) -> None:
         """Delay a partition that has no reachable leader, or fail its batches."""
         batch = partition.unsent[0]
         if error.retriable and time.monotonic() < batch.deadline:
             batch.tries += 1
-            partition.not_before = time.monotonic() + self._pause_s(batch.tries)
-            self._cluster.forget([partition.tp.topic])
+            self._delay(partition, batch)
             return
         if error.retriable:
             late = DeliveryTimeoutError(
@@ -413,10 +401,12 @@ class IdempotentProducer:
             error = late
         self._fail(partition, error)
 
-    def _pause_s(self, tries: int) -> float:
+    def _delay(self, partition: PendingPartition, batch: PendingBatch) -> None:
+        """Send nothing to a partition for a while, and ask for its leader again."""
         config = self._config
-        pause_ms = min(config.retry_backoff_ms * 2.0 ** min(tries - 1, 30), config.retry_backoff_max_ms)
-        return pause_ms * random.uniform(0.8, 1.2) / 1000
+        pause = pause_s(batch.tries - 1, config.retry_backoff_ms, config.retry_backoff_max_ms)
+        partition.not_before = time.monotonic() + pause
+        self._cluster.forget([partition.tp.topic])
 
     def _fail(self, partition: PendingPartition, error: LogstoreError, batch: PendingBatch | None = None) -> None:
         """Fail all batches of a partition: the broker would refuse those after a missing one.

@@ -13,10 +13,9 @@ from typing import Any, Protocol
 from logstore.batch._encode import Encoder, timestamp_of
 from logstore.client.scan.topic_scan import TopicScan
 from logstore.columns._partition_rows import Spread
-from logstore.config.log import LogConfig
+from logstore.config.log import LogConfig, check_keys, check_timestamps
 from logstore.errors import InvalidRecordError, LogstoreError, PartialAppendError
 from logstore.log import Log
-from logstore.log.append.validation import check_keys, check_timestamps
 from logstore.log.moments import Time
 from logstore.log.read.range import Scan
 from logstore.records import Ack, AppendResult, Codec, TimestampType

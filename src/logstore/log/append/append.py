@@ -11,11 +11,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
+from logstore.accumulator.timer import TICKER
 from logstore.batch._batch import BatchView, stamp_run
 from logstore.batch._encode import Encoder, timestamp_of
-from logstore.config.log import LogConfig
+from logstore.config.log import LogConfig, check_keys, check_timestamps
 from logstore.errors import (
     NO_ROOM,
     DiskFullError,
@@ -29,26 +30,16 @@ from logstore.errors import (
 )
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append.flush import Flusher
-from logstore.log.append.validation import Admitted, check_keys, check_timestamps
+from logstore.log.append.validation import Admitted
 from logstore.log.cleanup.truncation import cut_locked, settle_locked
 from logstore.log.moments import Time
 from logstore.log.producers import ProducedBatch
 from logstore.log.read.range import Scan
 from logstore.log.space_quota import with_room
 from logstore.log.state import INT32_MAX, INT64_MAX, State, batches_of
-from logstore.log.timer import TICKER
-from logstore.records import Ack, AppendResult, Codec, Origin, TimestampType
+from logstore.records import Ack, AppendResult, Codec, Origin, ProducerStamp, TimestampType
 
 _logger = logging.getLogger(__name__)
-
-
-class ProducerStamp(NamedTuple):
-    """The producer of a batch: makes the append idempotent, and transactional if ``transactional`` is set."""
-
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    transactional: bool = False
 
 
 NO_PRODUCER = ProducerStamp(-1, -1, -1)

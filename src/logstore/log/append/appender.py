@@ -1,35 +1,27 @@
 """Appender: collects single records into batches, as Kafka's producer accumulator does.
 
-A record is encoded straight into the open batch (`_encode.FastBatcher`, without a lock). The batch is
-appended when it reaches `batch_bytes`, when it has waited `linger_ms`, or on a flush. A record in the
-open batch is not acknowledged.
+It is an accumulator of one partition (`accumulator.partition_batcher`) that raises errors in the call that
+writes. A record is encoded straight into the open batch, without a lock. The batch is appended when it reaches
+`batch_bytes`, when it has waited `linger_ms`, or on a flush. A record in the open batch is not acknowledged.
 """
 
 from __future__ import annotations
 
 import logging
-import sys
-import threading
-import warnings
-from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from logstore.batch._encode import Encoder, FastBatcher
+from logstore.accumulator._batcher import FastAppend, SendFuture
+from logstore.accumulator.lifecycle import Gathering
+from logstore.accumulator.partition_batcher import PartitionBatcher, Shared
+from logstore.accumulator.syncing import Destination
+from logstore.accumulator.timer import TICKER
+from logstore.batch._encode import timestamp_of
 from logstore.clock import Clock
-from logstore.config.log import LogConfig
-from logstore.dropped import hand_over
-from logstore.errors import (
-    NO_ROOM,
-    ForkedError,
-    LogClosedError,
-    LogstoreError,
-    NotSyncedError,
-    RecordError,
-)
-from logstore.io._files import fork_generation
+from logstore.errors import NO_ROOM, LogClosedError, RecordError
 from logstore.io._interrupts import held
-from logstore.log.timer import TICKER
-from logstore.records import Ack, AppendResult, Codec, TimestampType
+from logstore.records import Ack, AppendResult, Codec
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -38,11 +30,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class Target(Protocol):
+class Target(Destination, Protocol):
     """The interface of a log that an appender uses."""
-
-    @property
-    def config(self) -> LogConfig: ...
 
     @property
     def _appenders(self) -> set[int]:
@@ -52,10 +41,21 @@ class Target(Protocol):
     def _dropped_appenders(self) -> set[Appender]:
         """The dropped appenders among them: the log closes them before itself."""
 
-    def append_encoded(self, encoder: Encoder, *, ack: Ack | str | None) -> AppendResult: ...
+
+class _Batches(NamedTuple):
+    """Settings of batches that are never given up for want of time or room."""
+
+    linger_ms: int
+    batch_size: int
+    codec: Codec
+    level: int
+    max_request_size: float = inf
+    retries: float = inf
+    retry_backoff_ms: float = 0
+    delivery_timeout_ms: float = inf
 
 
-class Appender(FastBatcher):
+class Appender(FastAppend, Gathering):
     """Batches single records for one log. Any thread may append; each thread's records keep their order.
 
     Closing flushes; so does leaving a ``with`` block. A dropped appender warns, and is flushed by a thread of
@@ -69,6 +69,10 @@ class Appender(FastBatcher):
     ...     appender.append(b"two", key=b"k")
     """
 
+    _kind = "appender"
+    _fork_advice = "the appender was opened before a fork; open the log again in the child"
+    _batcher: PartitionBatcher
+
     def __init__(
         self,
         target: Target,
@@ -80,62 +84,38 @@ class Appender(FastBatcher):
         clock: Clock,
     ) -> None:
         self._target = target
-        self._linger_ms = linger_ms
         self._clock = clock
         self._ack = ack
-        config = target.config
-        self._codec = config.codec if config.codec is not None else Codec(codec or 0)
-        self._level = config.level_of(self._codec)
-        self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
-        self._limit = config.batch_limit
-        self._limits = config.batch_limits
-        self._lock = threading.Lock()
-        self._encoder = Encoder()
-        self._futures: list[tuple[int, Future[int]]] = []
-        self._settled: deque[tuple[Future[int], int | BaseException]] = deque()
-        self._failure: BaseException | None = None
-        self._closed = False
-        self._fork = fork_generation()
-        self._started_s = 0.0
-        self._batch_bytes = min(batch_bytes, self._limit)
-        self._begin()
+        codec = Codec(codec or 0)
+        self._batches = _Batches(linger_ms, batch_bytes, codec, target.config.level_of(codec))
+        self._batcher = PartitionBatcher(
+            target.name, lambda: target, Shared(config=self._batches, clock=clock, raises=True, failures=[])
+        )
+        self._failure: Exception | None = None  #: of a background write
+        self._no_room_until_s = 0.0  #: no background write before
+        self._begin_life()
         target._appenders.add(id(self))
         TICKER.add(self, clock)
 
-    def _begin(self) -> None:
-        self._encoder.begin(
-            timestamp_ms=self._clock.now_ms(),
-            codec=self._codec,
-            level=self._level,
-            limits=self._limits,
-            append_time=self._append_time,
-        )
-        self._started_s = self._clock.monotonic_s()
-
     def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:
-        self._check_process()
-        try:
-            with held(self._lock):
-                self._add_locked(value, key, timestamp_ms, headers)
-                self._write_oversized_locked()
-                self.resume(self._encoder, self._batch_bytes)
-        finally:
-            self._settle()
+        self._add(value, key, timestamp_ms, headers)
+        self._write_oversized()
 
-    def _add_locked(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:
-        """Add one record under the lock; the caller resumes the fast path afterwards."""
+    def _add(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> SendFuture:
         self._check_usable()
-        self.pause()
-        encoder = self._encoder
-        if encoder.pending_bytes >= self._batch_bytes or (
-            # A record that only compression can make fit is written alone and at once: else another caller
-            # would get its error.
-            encoder.pending_bytes and _size(value) + _size(key) > self._limit
-        ):
-            self._write_locked(self._ack)
-        if not encoder.pending_bytes:
-            self._begin()
-        encoder.add(value, key, timestamp_ms, headers)
+        if self._batcher.is_due():
+            # Before the record is added: a caller that gets an error may append it again.
+            self._write()
+        timestamp_ms = None if timestamp_ms is None else timestamp_of(timestamp_ms)
+        added = self._batcher.add(value, key, timestamp_ms, headers)
+        assert not isinstance(added, int), "an appender has no memory that could be full"
+        return added
+
+    def _write_oversized(self) -> None:
+        # A record that only compression can make fit is written alone and at once: else another caller
+        # would get its error.
+        if self._batcher.is_oversized():
+            self._write()
 
     def submit(
         self, value: Any, key: Any = None, timestamp_ms: int | None = None, headers: Any = None
@@ -144,20 +124,9 @@ class Appender(FastBatcher):
         from concurrent.futures import Future  # 3 ms of import that few processes need
 
         future: Future[int] = Future()
-        self._check_process()
-        try:
-            with held(self._lock):
-                self._add_locked(value, key, timestamp_ms, headers)
-                self._futures.append((self._encoder.pending_records - 1, future))
-                self._write_oversized_locked()
-                self.resume(self._encoder, self._batch_bytes)
-        finally:
-            self._settle()
+        self._add(value, key, timestamp_ms, headers).add_done_callback(partial(_answer, future))
+        self._write_oversized()
         return future
-
-    def _write_oversized_locked(self) -> None:
-        if self._encoder.pending_bytes > self._limit:
-            self._write_locked(self._ack)
 
     def flush(self, *, ack: Ack | str | None = None) -> AppendResult | None:
         """Append the open batch and wait for ``ack``; return its offsets, or None if it was empty.
@@ -169,83 +138,36 @@ class Appender(FastBatcher):
         """
         # An unknown ``ack`` is refused before the batch is touched.
         ack = self._ack if ack is None else Ack(ack)
-        self._check_process()
-        try:
-            with held(self._lock):
-                self._check_usable()
-                self.pause()
-                try:
-                    return self._write_locked(ack)
-                finally:
-                    self.resume(self._encoder, self._batch_bytes)
-        finally:
-            self._settle()
+        self._check_usable()
+        return self._write(force=True, ack=ack)
 
     def tick(self) -> None:
         """Append a batch that has waited for ``linger_ms``."""
-        if (self._clock.monotonic_s() - self._started_s) * 1000 < self._linger_ms:
+        if self._closed or self._clock.monotonic_s() < self._no_room_until_s or not self._batcher.must_go():
             return
-        # A thread that holds the lock is writing or about to add a record; the next tick checks again.
-        if not self._encoder.pending_bytes or self._closed or not self._lock.acquire(blocking=False):
-            return
-        try:
-            self.pause()
-            self._write_locked(self._ack)
-            self.resume(self._encoder, self._batch_bytes)
-        except NO_ROOM as error:
+        error = self._batcher.write(wait=False, ack=self._ack).error
+        if isinstance(error, NO_ROOM):
             # The batch is kept; it is retried after another linger, or by a flush.
             _logger.warning("gathered records wait for room: %s", error)
-            self._started_s = self._clock.monotonic_s()
-        except BaseException as error:
+            self._no_room_until_s = self._clock.monotonic_s() + self._batches.linger_ms / 1000
+        elif error is not None:
             self._failure = error
             if not isinstance(error, RecordError):
-                raise
-        finally:
-            self._lock.release()
-            self._settle()
+                raise error
 
-    def _write_locked(self, ack: Ack | str | None) -> AppendResult | None:
-        if not self._encoder.pending_bytes:
+    def _write(self, *, force: bool = False, ack: Ack | str | None = None) -> AppendResult | None:
+        """Append what is due, or all with ``force``; return the offsets from the first to the last."""
+        turn = self._batcher.write(force=force, ack=ack or self._ack)
+        if turn.error is not None:
+            raise turn.error
+        if not turn.appended:
             return None
-        try:
-            result = self._target.append_encoded(self._encoder.finish(), ack=ack)
-        except NO_ROOM:
-            raise
-        except BaseException as error:
-            self._settled += [(future, error) for _, future in self._futures]
-            self._futures = []
-            if isinstance(error, (RecordError, NotSyncedError)):
-                self._begin()
-            raise
-        # Before anything else: an error in between would leave the batch, and its records be appended twice.
-        self._begin()
-        self._settled += [(future, result.first_offset + index) for index, future in self._futures]
-        self._futures = []
-        return result
-
-    def _settle(self) -> None:
-        """Complete futures, without the lock: their callbacks may use this appender at once."""
-        # As many as there are now: a thread that adds others meanwhile completes them itself.
-        for _ in range(len(self._settled)):
-            try:
-                future, answer = self._settled.popleft()
-            except IndexError:
-                return  # another thread completes them
-            if not future.set_running_or_notify_cancel():
-                continue
-            if isinstance(answer, BaseException):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
-
-    def _check_process(self) -> None:
-        # Before the lock: a thread of the parent may have held it at the fork, and a child would wait forever.
-        if self._fork != fork_generation():
-            raise ForkedError("the appender was opened before a fork; open the log again in the child")
+        return turn.appended[-1]._replace(first_offset=turn.appended[0].first_offset)
 
     def _check_usable(self) -> None:
+        self._check_process()
         if self._closed:
-            raise LogClosedError("the appender is closed")
+            raise _closed_error()
         self._raise_failure()
 
     def _raise_failure(self) -> None:
@@ -265,51 +187,46 @@ class Appender(FastBatcher):
             LogstoreError: this write, or an earlier one in the background, has failed.
         """
         self._check_process()
-        try:
-            with held(self._lock):
-                self.pause()
-                if self._closed:
-                    return
-                self._closed = True
-                self._raise_failure()
-                try:
-                    self._write_locked(self._ack)
-                except NO_ROOM:
-                    self._closed = False
-                    self.resume(self._encoder, self._batch_bytes)
-                    raise
-        finally:
+        with held(self._closing):
             if self._closed:
-                self._target._appenders.discard(id(self))
-                TICKER.remove(self)
-            self._settle()
+                return
+            self._closed = True
+            self._batcher.close(_closed_error)
+            try:
+                self._raise_failure()
+                self._write(force=True)
+            except NO_ROOM:
+                self._closed = False
+                self._batcher.close(None)
+                raise
+            finally:
+                if self._closed:
+                    self._target._appenders.discard(id(self))
+                    TICKER.remove(self)
 
-    def __del__(self) -> None:
-        if getattr(self, "_closed", True) or self._fork != fork_generation() or sys.is_finalizing():
-            return
+    def _when_dropped(self) -> None:
         self._target._dropped_appenders.add(self)
-        hand_over(self._release_dropped)
 
     def _release_dropped(self) -> None:
         try:
-            self.close()
-        except LogstoreError as error:
-            _logger.error("records of a dropped appender were not written: log=%s error=%s", self._target, error)
+            super()._release_dropped()
         finally:
             self._target._dropped_appenders.discard(self)
-        message = f"an appender of {self._target!r} was dropped without close(): it has been flushed"
-        warnings.warn(message, ResourceWarning, stacklevel=1, source=self)
 
-    def __enter__(self) -> Appender:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
+    def _describe(self) -> str:
+        return f"an appender of {self._target!r}"
 
 
-def _size(data: Any) -> int:
-    """Return the bytes of a key or value; 0 for other objects, which the encoder refuses."""
-    try:
-        return 0 if data is None else memoryview(data).nbytes
-    except (TypeError, ValueError, BufferError):  # all of them raised by numpy
-        return 0
+def _closed_error() -> LogClosedError:
+    return LogClosedError("the appender is closed")
+
+
+def _answer(future: Future[int], sent: SendFuture) -> None:
+    """Complete the future of `submit`, unless it was cancelled."""
+    if not future.set_running_or_notify_cancel():
+        return
+    error = sent.exception(0)
+    if error is None:
+        future.set_result(sent.result(0).offset)
+    else:
+        future.set_exception(error)

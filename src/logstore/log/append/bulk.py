@@ -14,11 +14,11 @@ from functools import partial
 
 from logstore.batch._batch import stamp_producer
 from logstore.io._interrupts import locked
-from logstore.log.append.append import ProducerStamp, produced_run, write_locked
+from logstore.log.append.append import produced_run, write_locked
 from logstore.log.cleanup.truncation import settle_locked
 from logstore.log.space_quota import with_room
 from logstore.log.state import INT32_MAX, State
-from logstore.records import AppendResult, Origin
+from logstore.records import AppendResult, Origin, ProducerStamp
 
 
 def append_run(

@@ -25,11 +25,11 @@ from logstore.batch._batch import stamp_producer
 from logstore.errors import StorageError, StorageFailedError
 from logstore.io._files import File, errno_of
 from logstore.io._interrupts import held
-from logstore.log.append.append import ProducerStamp, produced_run, write_locked
+from logstore.log.append.append import produced_run, write_locked
 from logstore.log.directory.segments import NotTaken
 from logstore.log.space_quota import with_room
 from logstore.log.state import INT32_MAX, State, batches_of
-from logstore.records import AppendResult, Origin
+from logstore.records import AppendResult, Origin, ProducerStamp
 
 _logger = logging.getLogger(__name__)
 

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.batch._batch import BatchView, restamp_time, with_codec
 from logstore.batch._codec import compress
-from logstore.config.log import LogConfig
+from logstore.config.log import LogConfig, check_keys, check_timestamps
 from logstore.errors import (
     CorruptRecordError,
     InvalidRecordError,
-    InvalidTimestampError,
     RecordTooLargeError,
 )
 from logstore.log.producers import ProducedBatch
@@ -80,36 +79,6 @@ def admit(batch: Buffer, config: LogConfig, origin: Origin, now_ms: int) -> Admi
 def too_large(size: int, config: LogConfig) -> RecordTooLargeError:
     """Return the error for a batch over the limit."""
     return RecordTooLargeError.over("a batch", size, config.batch_limits, ("send smaller batches",))
-
-
-def check_timestamps(least_ms: int, most_ms: int, config: LogConfig, now_ms: int) -> None:
-    """Compare the timestamps of an append with the bounds of the log.
-
-    Raises:
-        InvalidTimestampError: one is too far behind or ahead of the clock.
-    """
-    if now_ms - least_ms > config.message_timestamp_before_max_ms:
-        raise InvalidTimestampError(
-            f"timestamp {least_ms} is {now_ms - least_ms} ms old, message.timestamp.before.max.ms allows "
-            f"{config.message_timestamp_before_max_ms}"
-        )
-    if most_ms - now_ms > config.message_timestamp_after_max_ms:
-        raise InvalidTimestampError(
-            f"timestamp {most_ms} is {most_ms - now_ms} ms in the future, message.timestamp.after.max.ms allows "
-            f"{config.message_timestamp_after_max_ms}"
-        )
-
-
-def check_keys(null_keys: int, config: LogConfig) -> None:
-    """Raise if records of a compacted log have no key: it keeps the newest record of each key.
-
-    Raises:
-        InvalidRecordError: a record has no key.
-    """
-    if null_keys and config.compacts:
-        raise InvalidRecordError(
-            f"{null_keys} records without key in a log with cleanup.policy=compact; give each a key"
-        )
 
 
 def produced_of(view: BatchView) -> ProducedBatch:

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from logstore.batch._batch import BatchView
-from logstore.config.log import LogConfig
+from logstore.config.log import LogConfig, check_keys, check_timestamps
 from logstore.config.schema import INT64_MAX
 from logstore.errors import CorruptRecordError, InvalidRecordError, RecordError, StagedFileError, StorageError
 from logstore.io._files import File, errno_of
 from logstore.log.append.ingest_file import Whole
-from logstore.log.append.validation import check_keys, check_timestamps, too_large
+from logstore.log.append.validation import too_large
 from logstore.log.directory.files import Directory
 from logstore.records import TimestampType
 from logstore.store.commit.staged_writer import STAGING, StagedFile, staging_directory
