@@ -33,7 +33,7 @@ class Seen(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """Who wrote a batch."""
+    """The producer that wrote a batch."""
 
     producer_id: int
     epoch: int

@@ -1,4 +1,4 @@
-"""Who takes part: each a way to the same records, as a table and, where it can, as a stream."""
+"""The contenders: each a way to the same records, as a table and, where it can, as a stream."""
 
 from __future__ import annotations
 

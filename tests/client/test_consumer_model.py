@@ -103,7 +103,7 @@ class Model:
         self.at[place] = record.offset + 1
 
     def settle(self) -> None:
-        """Who is out of range may have been looked at, and is at the start then, or has not had its turn yet."""
+        """A partition out of range is at the start after its turn, and where it was before it."""
         for place in set(self.at) - self.paused:
             if not self.start[place] <= self.at[place] <= self.end[place]:
                 found = self.consumer.position(place)

@@ -379,7 +379,7 @@ def refused_open(root, error, words, **settings):
         open_log(root, **settings)
     assert type(caught.value) is error
     after = tree(root)
-    # Who holds the lock stands in its file, also of a process that then finds the log damaged.
+    # The lock file names its holder, also a process that then finds the log damaged.
     if error is not DirectoryLockedError:
         before.pop(".lock", None)
         after.pop(".lock", None)
