@@ -11,7 +11,7 @@ from interleave import Bar, Runner, race
 from runners import COPY_AND_SUM
 
 from logstore import Log
-from tests import vast
+from tests.kit import vast
 
 SIZE, PER_BATCH, BATCHES = 100, 100, 2_000
 

@@ -24,7 +24,7 @@ from logstore.errors import CorruptRecordError, StorageError, UnsupportedFormatE
 from logstore.io._file_region import FileRegion
 from logstore.io._files import Files
 from logstore.records import Codec, Marker
-from tests.model_batch import ModelRecord, encode_batch
+from tests.batch.model_batch import ModelRecord, encode_batch
 
 INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 WINDOW_BYTES = 16_384

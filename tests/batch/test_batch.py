@@ -42,7 +42,7 @@ from logstore.errors import (
     UnsupportedFormatError,
 )
 from logstore.records import Codec, Marker, TimestampType
-from tests.model_batch import ModelBatch, ModelRecord, decode_run, encode_batch, varint
+from tests.batch.model_batch import ModelBatch, ModelRecord, decode_run, encode_batch, varint
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of the way it reads its own files

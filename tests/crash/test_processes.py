@@ -23,6 +23,7 @@ from logstore.errors import DirectoryLockedError
 from logstore.log.formats import checkpoints
 from logstore.testing import ManualClock
 from tests.crash.histories import seeded
+from tests.kit.inside import at_the_next_look
 from tests.log.logs import NOW_MS, log_files, open_log, tree, values_of
 
 pytestmark = pytest.mark.crash
@@ -428,17 +429,13 @@ def test_a_cut_between_the_look_at_the_end_and_the_look_at_the_files_leaves_no_g
         for n in range(10):
             log.append([b"old %d" % n * 20])
         reader = open_log(ram_path, read_only=True) if read_only else log
-        marks = type(reader)._marks
 
-        def look_and_cut(self):
-            found = marks(self)
-            monkeypatch.undo()
+        def cut():
             log.truncate_to(5)
             for n in range(anew):
                 log.append([b"new %d" % n])
-            return found
 
-        monkeypatch.setattr(type(reader), "_marks", look_and_cut)
+        at_the_next_look(monkeypatch, reader, cut)
         batches = reader.read(5)
         assert batches.values() == [b"new %d" % n for n in range(batches.next_offset - 5)]
         assert bool(batches) == bool(anew)

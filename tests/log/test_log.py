@@ -9,7 +9,6 @@ import json
 import os
 import random
 import threading
-import time
 
 import pyarrow as pa
 import pytest
@@ -33,8 +32,9 @@ from logstore.io._files import Files
 from logstore.log.append.flush import Flusher
 from logstore.log.state import State
 from logstore.testing import ManualClock
+from tests.kit.nothing import NOTHING
+from tests.kit.waiting import wait_for
 from tests.log.logs import NOW_MS, at, crashed_copy, log_files, one_batch, open_log, values_of
-from tests.nothing import NOTHING
 
 UTC = datetime.UTC
 
@@ -1037,8 +1037,7 @@ def test_a_reader_that_waits_at_the_end_is_told_when_the_log_is_cut_below_it(tmp
 
         waiter = threading.Thread(target=wait_at_the_end)
         waiter.start()
-        while not (beside or log._state.high_watermark._waiters):
-            time.sleep(0)
+        wait_for(lambda: beside or log._state.high_watermark._waiters)
         log.truncate_to(2)
         waiter.join()
         assert isinstance(answers[0], OffsetOutOfRangeError)

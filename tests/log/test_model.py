@@ -31,7 +31,7 @@ from logstore.log.state import batches_of
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
 from tests.log.logs import NOW_MS, crashed_copy, open_log
-from tests.model import Duplicate, LogModel, Sent, Stamp, seen
+from tests.log.model import Duplicate, LogModel, Sent, Stamp, seen
 
 BYTES = st.one_of(st.none(), st.binary(max_size=12), st.sampled_from([b"x" * 90, b"yz" * 130]))
 HEADERS = st.lists(st.tuples(st.text(max_size=3), st.one_of(st.none(), st.binary(max_size=3))), max_size=2)

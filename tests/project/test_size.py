@@ -24,7 +24,7 @@ from logstore import Log, ProducerStamp
 from logstore.log.state import State
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
-from tests import vast
+from tests.kit import vast
 
 BATCH_BYTES = 4 << 20
 VALUES = [b"%0100d" % number for number in range(100)]

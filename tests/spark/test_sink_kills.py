@@ -24,9 +24,9 @@ from typing import Any
 import pytest
 
 import logstore
+from tests.kit.waiting import wait_for
 from tests.spark import sinks
 from tests.spark.killed_sink import STEPS
-from tests.waiting import wait_for
 
 KILLS = int(os.environ.get("LOGSTORE_KILLS", "50"))
 ROOT = Path(__file__).resolve().parent.parent.parent

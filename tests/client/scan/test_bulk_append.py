@@ -26,7 +26,7 @@ from logstore.errors import (
 from logstore.records import Codec
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
-from tests.nothing import NOTHING
+from tests.kit.nothing import NOTHING
 
 COUNT = 4
 

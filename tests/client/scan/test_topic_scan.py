@@ -19,6 +19,7 @@ from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, PayloadEr
 from logstore.records import Marker
 from logstore.testing import ManualClock, SimDisk, after_power_cut, temporary_store
 from logstore.testing.clock import START_MS
+from tests.kit.inside import count_reads
 from tests.log.logs import log_files
 
 ALL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
@@ -115,13 +116,7 @@ def test_each_use_begins_anew_and_several_go_on_at_once(logs: dict[int, Log]) ->
 
 def test_reading_is_lazy(logs: dict[int, Log], monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    original = Log._read
-
-    def counting(self: Log, offset: int, *rest: Any) -> Any:
-        read.append(offset)
-        return original(self, offset, *rest)
-
-    monkeypatch.setattr(Log, "_read", counting)
+    count_reads(monkeypatch, read)
     scan = scan_of(logs, max_bytes=1)
     reader = pa.RecordBatchReader.from_stream(scan)
     assert read == []

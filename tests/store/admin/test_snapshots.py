@@ -29,6 +29,7 @@ from logstore.testing import ManualClock, SimDisk
 from logstore.testing._faults import FaultyFiles
 from logstore.testing.simdisk import POLICIES
 from tests.crash.store_life import TopicView, check
+from tests.kit.inside import failure_of
 
 SETTINGS = {"segment.bytes": 600, "index.interval.bytes": 100}
 
@@ -485,7 +486,7 @@ def test_every_operation_of_it_fails_in_turn_and_the_store_goes_on(code):
                 disk.heal()
                 assert not Directory("/copy", disk).exists()
                 assert contents(store) == before
-                if not any(log._state.failed for log in store._partitions.opened()):
+                if not any(failure_of(log) for log in store._partitions.opened()):
                     store.snapshot("/copy")
             disk.heal()
             if Directory("/copy", disk).exists():

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,7 @@ from logstore.store.requests.request_files import Letter
 from logstore.store.requests.requests import Commit, Copy
 from logstore.store.store import open_briefly
 from logstore.testing import ManualClock
+from tests.kit.waiting import wait_for
 from tests.store.requests.owners import owner
 
 pytestmark = pytest.mark.row("M9")
@@ -316,8 +318,7 @@ def test_a_reader_whose_owner_closes_during_the_snapshot_takes_it_by_itself(root
     assert begun.wait(60)
     closing = threading.Thread(target=store.close)
     closing.start()
-    while not store._answering.copier._stopping:
-        time.sleep(0.001)
+    wait_for(lambda: store._answering.copier._stopping, 60)
     go_on.set()
     closing.join(60)
     asking.join(60)
@@ -327,17 +328,24 @@ def test_a_reader_whose_owner_closes_during_the_snapshot_takes_it_by_itself(root
 
 def test_a_snapshot_is_waited_for_as_long_as_its_owner_lives(root, tmp_path, monkeypatch):
     monkeypatch.setattr(asking, "_LEAST_GRACE_S", 0.01)
-    honest = snapshots._copy_logs
+    honest, holder_of = snapshots._copy_logs, asking.holder_of
+    looked_s, timeout_s = [], 1.5
+
+    def look(*arguments):
+        looked_s.append(time.monotonic())
+        return holder_of(*arguments)
 
     def slowly(*arguments, **keywords):
-        time.sleep(1)
+        # Its time is over, and the reader has looked at its owner again.
+        wait_for(lambda: looked_s[-1] > looked_s[0] + timeout_s + 0.01, 60)
         return honest(*arguments, **keywords)
 
     monkeypatch.setattr(snapshots, "_copy_logs", slowly)
+    monkeypatch.setattr(asking, "holder_of", look)
     with logstore.open(root):
         ask = Copy(str(tmp_path / "copy"), link=True, verify=False)
         # Longer than until its owner looks first, shorter than the copy takes.
-        assert asking.ask(Directory(root), ask, taken, timeout_s=1.5).partitions == 2
+        assert asking.ask(Directory(root), ask, taken, timeout_s=timeout_s).partitions == 2
 
 
 # --- letters -----------------------------------------------------------------------------------
@@ -415,8 +423,7 @@ def test_an_asynchronous_open_waits_without_a_thread_and_can_be_given_up(root):
             asyncio.run(opened(None, 0.3))
         with pytest.raises(DirectoryLockedError):
             asyncio.run(opened(0.1, 60))
-        while any("logstore-aio" in thread.name for thread in threading.enumerate()):
-            time.sleep(0.01)
+        wait_for(lambda: not any("logstore-aio" in thread.name for thread in threading.enumerate()), 60)
         threading.Timer(0.2, process.stdin.close).start()
         assert asyncio.run(opened(60, 60)) == ["flights"]
 
@@ -427,12 +434,17 @@ def test_a_wait_that_is_no_time_is_refused(root, wait_s):
         logstore.open(root, wait_s=wait_s)
 
 
+def is_waiting(pid):
+    """Whether a process sleeps in a call to the system."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 def test_an_interrupt_ends_the_wait(root):
     script = """
 import signal, sys, logstore
 signal.signal(signal.SIGINT, signal.default_int_handler)
-print("up", flush=True)
 try:
+    print("up", flush=True)
     logstore.open(sys.argv[1], wait_s=None)
 except KeyboardInterrupt:
     print("ended")
@@ -442,6 +454,6 @@ except KeyboardInterrupt:
         words = [sys.executable, "-c", script, str(root)]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environ) as process:
             assert process.stdout.readline() == "up\n"
-            time.sleep(0.3)
+            wait_for(lambda: is_waiting(process.pid), 60)
             process.send_signal(signal.SIGINT)
             assert process.stdout.readline() == "ended\n"
