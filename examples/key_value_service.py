@@ -8,8 +8,6 @@ anew reads the log from offset 0 and stands where the old one stood. Since only 
 matters, the topic is compacted, and a null value deletes its key.
 """
 
-# row: M8
-
 from __future__ import annotations
 
 import argparse

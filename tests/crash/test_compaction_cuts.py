@@ -23,7 +23,7 @@ from tests.crash.power_cuts import Examined
 from tests.kit.inside import failure_of
 from tests.log.keyed import DELETE_RETENTION_MS, SETTINGS, Keyed, check
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("R3"), pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("R3"), pytest.mark.row("S20", part="power cuts")]
 
 STATES = int(os.environ.get("LOGSTORE_STATES", "10000")) // 5
 STATES_EACH = 500

@@ -44,7 +44,7 @@ from tests.crash.planted import must_break
 from tests.crash.scripted import FAULTS, SETTINGS, ScriptedLife, promise_before_the_sync
 from tests.kit.inside import segments_of
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="failing disk")]
 
 
 def calls_of_a_life(root, op: str) -> int:

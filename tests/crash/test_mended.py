@@ -27,7 +27,7 @@ from tests.crash.histories import PARTITION, History, expect, image_of, quick_fi
 from tests.kit.inside import published_generation, state_of
 from tests.log.logs import one_batch, open_log
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="recovery, step by step")]
 
 #: How long somebody who must not go on is given to do so. A test that holds passes however slow it is.
 A_MOMENT_S = 0.3

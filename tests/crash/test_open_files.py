@@ -17,7 +17,7 @@ from logstore.testing import FaultyFiles
 from tests.crash.scripted import SETTINGS, ScriptedLife
 from tests.kit.inside import failure_of
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="failing disk")]
 
 OPENING = ("open", "fsync_dir", "listdir")
 

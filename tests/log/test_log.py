@@ -211,7 +211,7 @@ def test_a_batch_is_compressed_as_a_whole_by_the_codec_of_the_append(log, codec)
 # --- order, immutability, position --------------------------------------------------------------
 
 
-@pytest.mark.row("M6")
+@pytest.mark.row("M6", part="one process")
 def test_order_is_kept_for_each_of_eight_threads(tmp_path):
     with open_log(tmp_path, segment_bytes=20_000) as log:
         start = threading.Barrier(8)
@@ -429,7 +429,7 @@ def test_a_thousand_records_are_one_write_and_one_read_returns_many_batches(tmp_
         assert table.call_counts()["preadv"] - before <= 2
 
 
-@pytest.mark.row("S5")
+@pytest.mark.row("S5", part="one process")
 @pytest.mark.parametrize("codec", list(Codec))
 def test_stored_and_read_bytes_are_the_producers_bytes(tmp_path, codec):
     with open_log(tmp_path) as log:
@@ -1045,7 +1045,7 @@ def test_a_reader_that_waits_at_the_end_is_told_when_the_log_is_cut_below_it(tmp
         reader.close()
 
 
-@pytest.mark.row("C17")
+@pytest.mark.row("C17", part="one process")
 def test_only_an_owner_shows_more(tmp_path):
     from logstore.log.policies import HighWatermarkPolicy
 
@@ -1068,7 +1068,8 @@ def test_only_an_owner_shows_more(tmp_path):
 # --- the buffered appender --------------------------------------------------------------------------
 
 
-@pytest.mark.row("P11", "K1")
+@pytest.mark.row("K1")
+@pytest.mark.row("P11", part="one process")
 def test_an_appender_lingers(tmp_path, clock):
     with open_log(tmp_path, clock=clock, linger_ms=10) as log:
         with log.appender() as appender:
@@ -1089,7 +1090,8 @@ def test_an_appender_lingers(tmp_path, clock):
         assert len(log.read(0).batches()) == 2
 
 
-@pytest.mark.row("P11", "K1")
+@pytest.mark.row("K1")
+@pytest.mark.row("P11", part="one process")
 def test_an_appender_writes_when_a_batch_is_full(tmp_path, clock):
     with open_log(tmp_path, clock=clock, batch_bytes=1_000) as log:
         with log.appender() as appender:
@@ -1240,7 +1242,7 @@ def idempotent(sequence, epoch=0, producer_id=7):
     return ProducerStamp(producer_id, epoch, sequence)
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 @pytest.mark.parametrize("leave", ["stay", "close", "crash", "roll", "roll and close", "roll and crash"])
 def test_duplicates_among_the_last_five_batches_are_dropped(tmp_path, leave):
     log = open_log(tmp_path / "log")
@@ -1267,7 +1269,7 @@ def test_duplicates_among_the_last_five_batches_are_dropped(tmp_path, leave):
         assert not log.append([b"x"], producer=idempotent(16)).duplicate
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_sequences_wrap(tmp_path):
     last = 2**31 - 1
     with open_log(tmp_path) as log:
@@ -1281,7 +1283,7 @@ def test_sequences_wrap(tmp_path):
         assert values_of(log) == [b"a", b"b", b"c", b"d", b"e", b"f", b"g"]
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_an_older_epoch_is_fenced(tmp_path):
     with open_log(tmp_path) as log:
         log.append([b"a"], producer=idempotent(0, epoch=1))
@@ -1334,7 +1336,8 @@ def committed_values(log, start=0):
     return [record.value[:5] for record in log.scan(start, isolation="read_committed")]
 
 
-@pytest.mark.row("T5", "T4")
+@pytest.mark.row("T5", part="one process")
+@pytest.mark.row("T4", part="data partitions")
 @pytest.mark.parametrize("tail", ["file", "memory"])
 @pytest.mark.parametrize("segment_bytes", [250, 1_000, 1 << 20])
 @pytest.mark.parametrize("leave", ["stay", "close", "crash", "beside"])

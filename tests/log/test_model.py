@@ -403,14 +403,16 @@ class SimulatedMachine(LogMachine):
         self.open_reader()
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 def test_a_log_on_a_disk_that_loses_power_does_what_the_model_does():
     run_state_machine_as_test(
         SimulatedMachine, settings=settings(max_examples=120, stateful_step_count=30, deadline=None)
     )
 
 
-@pytest.mark.row("S18", "T5", "P13", "S20")
+@pytest.mark.row("S18")
+@pytest.mark.row("T5", "P13", part="one process")
+@pytest.mark.row("S20", part="recovery, step by step")
 def test_a_log_does_what_the_model_does():
     run_state_machine_as_test(
         LogMachine, settings=settings(max_examples=120, stateful_step_count=30, deadline=None)

@@ -191,7 +191,7 @@ def test_a_scan_reads_the_file_in_order_and_in_large_pieces(tmp_path: Path) -> N
     assert places == sorted(places)
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="time of one log")
 @pytest.mark.parametrize("producing, passes", [(False, 1), (True, 2)], ids=["no producer", "a producer"])
 def test_a_recovery_reads_what_was_not_synced_once(tmp_path: Path, producing: bool, passes: int) -> None:
     """Checksums, indexes and producers come from one pass; the list of aborted transactions takes another."""

@@ -179,7 +179,7 @@ def test_only_the_partitions_that_are_scanned_are_opened(logstore_disk: SimDisk)
             store.topic("flights").scan(partitions=20)
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="what is missing is told")
 def test_a_scan_after_a_power_cut_is_that_of_what_was_synced(logstore_store: Store) -> None:
     topic = logstore_store.create_topic("flights", 2)
     for partition in (0, 1):

@@ -425,7 +425,7 @@ def cut_everywhere(seed=1):
 
 
 @pytest.mark.crash
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 def test_a_power_cut_leaves_the_whole_snapshot_or_none():
     assert cut_everywhere() > 100
 
