@@ -22,7 +22,7 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo build release changelog docs test lint sanitize fuzz soak interop fixtures bench rows clean
-.PHONY: demo-cluster bench-spark java no-test-yet test-core test-spark
+.PHONY: demo-cluster bench-spark java no-test-yet test-core test-spark sanitize-threads
 .PHONY: demo-with-java demo-cluster-with-java test-with-java interop-with-java bench-with-java
 
 help:
@@ -31,7 +31,7 @@ help:
 	@echo 'make test    run the tests (one of them: make test ARGS="-k recovery")'
 	@echo 'make lint    ruff, words, changelog, cython-lint, mypy --strict, stubtest, C warnings as errors'
 	@echo 'make interop fetch a real Kafka, run the tests that need it (Java 17, Maven, Go, strace, root)'
-	@echo 'make sanitize  core, log and crash tests and a short fuzz with ASan and UBSan'
+	@echo 'make sanitize  core, log, store and crash tests and a short fuzz with ASan and UBSan, threads with TSan'
 	@echo 'make fuzz    hostile input for every parser (INPUTS=1000000 each; SANITIZE=1 with sanitizers)'
 	@echo 'make soak    an hour of kills, power cuts, flipped bits and fuzz, with what each has counted'
 	@echo 'make bench   run the benchmarks and print one table (a part: make bench ARGS="-k append")'
@@ -142,14 +142,35 @@ UNDER_SANITIZERS = PYTHONPATH=$(SANITIZED) LD_PRELOAD='$(PRELOAD)' PYTHONMALLOC=
 	UBSAN_OPTIONS=print_stacktrace=1
 NOT_CORE := tests/test_layering.py
 
+# ThreadSanitizer goes with no other sanitizer, so it has a build of its own. Tests that import polars are left out:
+# its allocator ends the process under TSan. The reports are files: pytest keeps what a process that ends has printed.
+THREADS := build/threads
+TSAN := $(shell $(CC) -print-file-name=libtsan.so)
+TSAN_FILES := suppressions=$(CURDIR)/tests/sanitize/threads.supp:log_path=$(CURDIR)/$(THREADS)/report
+UNDER_TSAN = PYTHONPATH=$(THREADS)/lib LD_PRELOAD='$(TSAN)' PYTHONMALLOC=malloc \
+	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:report_thread_leaks=0:$(TSAN_FILES)
+THREADED := tests/sanitize/test_threads.py tests/test_segment.py tests/io/test_files.py tests/batch/test_codec.py \
+	tests/log/test_watermark.py tests/log/test_beside_changes.py tests/log/append/test_group_commit.py \
+	tests/log/append/test_appender.py tests/crash/test_hammer.py tests/client/test_producer.py \
+	tests/store/catalog/test_partitions.py tests/store/commit/test_side_by_side.py \
+	tests/testing/test_faulty_files.py tests/testing/test_simdisk.py
+
 sanitize: $(VENV)/.with-test $(VENV)/.sanitized
-	$(SAY) 'sanitize: planted faults, core, log and crash tests'
+	$(SAY) 'sanitize: planted faults, core, log, store and crash tests'
 	@$(UNDER_SANITIZERS) LOGSTORE_KILLS=20 LOGSTORE_FLIPS=600 \
 		$(PY) -m pytest -q -p no:benchmark -n $(WORKERS) --dist worksteal --timeout 900 \
 		tests/sanitize tests/batch tests/io tests/columns tests/config $(filter-out $(NOT_CORE),$(wildcard tests/test_*.py)) \
-		tests/log tests/testing tests/protocol tests/remote tests/crash tests/fuzz $(ARGS)
+		tests/log tests/store tests/testing tests/protocol tests/remote tests/crash tests/fuzz $(ARGS)
+	@$(MAKE) --no-print-directory sanitize-threads
 	$(SAY) 'sanitize: every parser for $(MINUTES) minutes together'
 	@$(UNDER_SANITIZERS) $(PY) tests/fuzz/run.py --inputs $(INPUTS) --minutes $(MINUTES) --seed $(SEED)
+
+sanitize-threads: $(VENV)/.with-test $(if $(wildcard $(TSAN)),$(VENV)/.sanitized-threads)
+	$(SAY) 'sanitize: threads in the compiled core'
+	@$(if $(wildcard $(TSAN)),rm -f $(THREADS)/report.*; $(UNDER_TSAN) LOGSTORE_FLIPS=600 \
+		$(PY) -m pytest -q -p no:benchmark -n $(WORKERS) --dist worksteal --timeout 900 $(THREADED) $(ARGS) \
+		|| { cat $(THREADS)/report.* 2>/dev/null; exit 1; }, \
+		echo 'left out: libtsan.so of $(CC) is missing (Debian and Ubuntu: apt install libtsan2, or libtsan0 before gcc 11)')
 
 INPUTS ?= 1000000
 MINUTES ?= 3
@@ -306,4 +327,11 @@ $(VENV)/.sanitized: $(SOURCES) $(shell find src -name '*.py') tests/sanitize/pla
 	$(SAY) 'compile: with sanitizers'
 	@LOGSTORE_BUILD_SANITIZE=1 $(PY) setup.py --quiet build --build-base build/sanitize --build-lib $(SANITIZED) \
 		build_ext --parallel $(WORKERS) >$(VENV)/sanitize.log 2>&1 || { cat $(VENV)/sanitize.log; exit 1; }
+	@touch $@
+
+# And with ThreadSanitizer.
+$(VENV)/.sanitized-threads: $(SOURCES) $(shell find src -name '*.py') tests/sanitize/planted.pyx $(VENV)/.requires
+	$(SAY) 'compile: with ThreadSanitizer'
+	@LOGSTORE_BUILD_SANITIZE=thread $(PY) setup.py --quiet build --build-base $(THREADS) --build-lib $(THREADS)/lib \
+		build_ext --parallel $(WORKERS) >$(VENV)/threads.log 2>&1 || { cat $(VENV)/threads.log; exit 1; }
 	@touch $@

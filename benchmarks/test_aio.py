@@ -56,6 +56,7 @@ async def use_everything(place: Path, files: FaultyFiles) -> None:
         await store.delete_topic("race")
 
 
+@pytest.mark.row("O9", part="lag of the loop, reported")
 def test_the_loops_lag_on_a_slow_disk(benchmark: Any, places: Any) -> None:
     """The bar of the issue: below 20 ms with every sync, open, unlink and lock delayed by 200 ms."""
     lags: list[float] = []

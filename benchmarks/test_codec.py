@@ -58,7 +58,8 @@ def as_arrow(groups: list[list[bytes]]) -> list[Any]:
     return [pyarrow.array(group, pyarrow.binary()) for group in groups]
 
 
-@pytest.mark.row("S5", "S6")
+@pytest.mark.row("S6")
+@pytest.mark.row("S5", part="one process")
 @pytest.mark.parametrize("kind, bar", [("values", None), ("tuples", Bar(5, 7)), ("Arrow", Bar(10, 15))])
 def test_encode(benchmark: Any, kind: str, bar: Bar | None) -> None:
     """Byte for byte what aiokafka writes, so the ratio compares equal work."""

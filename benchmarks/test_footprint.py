@@ -44,7 +44,7 @@ def run(script: str, *arguments: object) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.row("S9", "N4")
+@pytest.mark.row("S9")
 def test_memory_of_a_thousand_open_partitions(benchmark: Any, places: Any) -> None:
     """Resident memory of a whole process that holds them, Python and library included."""
     found: list[float] = []

@@ -117,7 +117,7 @@ def test_single_records_with_keys_to_four_partitions(benchmark: Any, places: Any
     )
 
 
-@pytest.mark.row("P11")
+@pytest.mark.row("P11", part="one process")
 def test_lingering(benchmark: Any, places: Any) -> None:
     """The same records with linger.ms 20 and 0: fewer appends, and how much sooner it is done."""
     values = [value for (value,) in records.groups(SIZE, 1, 20_000)]

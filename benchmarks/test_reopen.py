@@ -106,7 +106,8 @@ def last_value() -> bytes:
     return records.groups(SIZE, PER_BATCH, BATCHES)[-1][-1]
 
 
-@pytest.mark.row("S10", "S20")
+@pytest.mark.row("S10")
+@pytest.mark.row("S20", part="time of 1,000 partitions")
 @pytest.mark.parametrize(
     "flush, names",
     [(True, ("lmdb",)), (False, ("naive file", "aiokafka + file"))],

@@ -11,12 +11,12 @@ from interleave import Bar, Runner, race
 from runners import COPY_AND_SUM
 
 from logstore import Log
-from tests import vast
+from tests.kit import vast
 
 SIZE, PER_BATCH, BATCHES = 100, 100, 2_000
 
 
-@pytest.mark.row("S16", "N4")
+@pytest.mark.row("S16")
 @pytest.mark.parametrize("kind", ["append", "tail read"])
 def test_speed_at_1_gb_and_at_100_gb(benchmark: Any, places: Any, kind: str) -> None:
     """Old bodies are holes; headers, indexes and whatever is written and read here are real."""

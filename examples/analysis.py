@@ -5,8 +5,6 @@
 The store is opened read-only, which takes no lock. Needs the extra logstore[tables].
 """
 
-# row: D4, M9
-
 from __future__ import annotations
 
 import argparse

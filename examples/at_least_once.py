@@ -8,8 +8,6 @@ written out, so that it is durable, and made once for each poll. The processing 
 a value does, adding to one does not. Where it cannot, see `exactly_once`.
 """
 
-# row: C16, V7
-
 from __future__ import annotations
 
 import argparse

@@ -7,8 +7,6 @@ before the records are processed, durably, so that not even a power cut brings a
 one poll of records after a crash; a smaller ``max_records`` makes it smaller and commits more often.
 """
 
-# row: C16
-
 from __future__ import annotations
 
 import argparse

@@ -8,8 +8,6 @@ it died was rolled back with its offset, and is read again. A second process of 
 over by `claim`, and the first one's next transaction fails instead of counting twice.
 """
 
-# row: C16, C13
-
 from __future__ import annotations
 
 import argparse

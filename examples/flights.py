@@ -8,8 +8,6 @@ it as a table, and `latest-by-aircraft` is compacted. Every figure is compared w
 is 1 if anything differs.
 """
 
-# row: M1, M9
-
 from __future__ import annotations
 
 import argparse

@@ -8,8 +8,6 @@ table says of delays in wind, fog and rain is compared with the same figures com
 the exit status is 1 if anything differs. With ``--bootstrap`` the topics are those of a Kafka broker.
 """
 
-# row: D5, U13, X2
-
 from __future__ import annotations
 
 import argparse

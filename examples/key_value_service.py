@@ -8,8 +8,6 @@ from scratch reads the log from offset 0 and is where the old one stood. Since o
 matters, the topic is compacted, and a null value deletes its key.
 """
 
-# row: M8
-
 from __future__ import annotations
 
 import argparse

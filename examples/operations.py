@@ -6,8 +6,6 @@ What only looks opens the store read-only, and works beside the service that wri
 that service.
 """
 
-# row: O8, O9, M9
-
 from __future__ import annotations
 
 import argparse

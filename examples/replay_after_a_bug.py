@@ -8,8 +8,6 @@ right; the group goes back to the hour when the first one was rolled out, the ou
 the job runs over the same records.
 """
 
-# row: C20
-
 from __future__ import annotations
 
 import argparse

@@ -6,8 +6,6 @@ Orders come from any thread, and each is acknowledged once it is written. The bi
 a thread of its own: it goes on where it was when the service starts again.
 """
 
-# row: D4, M9
-
 from __future__ import annotations
 
 import argparse

@@ -8,8 +8,6 @@ weather, to a topic and to Parquet: once by ``path``, as on storage that all exe
 ``--bootstrap`` once more through a Kafka broker. The exit status is 1 if a figure differs.
 """
 
-# row: D5
-
 from __future__ import annotations
 
 import argparse

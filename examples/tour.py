@@ -6,8 +6,6 @@ Needs nothing but logstore, so `make release` runs it on each Python from an ins
 status 1 if an answer is wrong.
 """
 
-# row: D4, O8
-
 from __future__ import annotations
 
 import sys

@@ -1,8 +1,9 @@
 """Lists the rows of docs/rows.md with what proves each of them.
 
-A proof is a test or benchmark marked ``@pytest.mark.row("S2")`` (several ids in one marker are
-allowed), or an example with a comment ``# row: S2, K1``. Files are parsed, never imported, so the
-list needs nothing but Python: ``python tests/rows.py [--only S1,S2] [--check S1,S2]``.
+A proof is a test or benchmark marked ``@pytest.mark.row("S2")``; a marker may name several rows. A test that shows
+a part of a row names it, ``@pytest.mark.row("M2", part="one process")``; parts are listed behind the proofs of the
+whole row. An example proves nothing by itself, but through a test that runs it. Files are parsed, never
+imported, so the list needs nothing but Python: ``python tests/rows.py [--only S1,S2] [--check S1,S2]``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import argparse
 import ast
 import re
 import sys
-import tokenize
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,10 +19,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 MARKED = ("tests", "benchmarks")
-COMMENTED = ("examples",)
 
 _ROW = re.compile(r"^\|\s*([A-Z]\d+)\s*\|\s*(.+?)\s*\|\s*$")
-_COMMENT = re.compile(r"^#\s*row:\s*([A-Z]\d+(?:\s*,\s*[A-Z]\d+)*)\s*$")
 
 
 class Proof(NamedTuple):
@@ -32,10 +30,11 @@ class Proof(NamedTuple):
     path: Path
     line: int
     name: str  #: of the test, or empty for a whole file
+    part: str = ""  #: of the row that is shown; empty: all of it
 
 
 class UnreadableMarkerError(ValueError):
-    """A `row` marker whose ids are not written out as strings."""
+    """A `row` marker whose ids, or whose part, are not written out as strings."""
 
 
 def read_rows(page: Path = ROOT / "docs" / "rows.md") -> dict[str, str]:
@@ -61,14 +60,25 @@ def _markers(node: ast.AST, path: Path, name: str) -> Iterator[Proof]:
         name = f"{name}.{node.name}" if name else node.name
     if _is_row_marker(node):
         assert isinstance(node, ast.Call)
-        if not node.args or node.keywords:
-            raise UnreadableMarkerError(f"{path}:{node.lineno}: a row marker takes ids and nothing else")
+        part = _part(node)
+        if not node.args or part is None:
+            raise UnreadableMarkerError(f"{path}:{node.lineno}: a row marker takes ids, and a part written out")
         for argument in node.args:
             if not (isinstance(argument, ast.Constant) and isinstance(argument.value, str)):
                 raise UnreadableMarkerError(f"{path}:{node.lineno}: a row id is a string written out")
-            yield Proof(argument.value, path, node.lineno, name)
+            yield Proof(argument.value, path, node.lineno, name, part)
     for child in ast.iter_child_nodes(node):
         yield from _markers(child, path, name)
+
+
+def _part(marker: ast.Call) -> str | None:
+    """The part that a marker names, "" without one; None if it cannot be read."""
+    match marker.keywords:
+        case []:
+            return ""
+        case [ast.keyword(arg="part", value=ast.Constant(value=str(part)))] if part:
+            return part
+    return None
 
 
 def _is_row_marker(node: ast.AST) -> bool:
@@ -78,24 +88,12 @@ def _is_row_marker(node: ast.AST) -> bool:
     return False
 
 
-def commented(path: Path) -> Iterator[Proof]:
-    """Every id in a comment ``# row: S2, K1`` of one file."""
-    with path.open("rb") as file:
-        for token in tokenize.tokenize(file.readline):
-            if token.type == tokenize.COMMENT and (match := _COMMENT.match(token.string)):
-                for row in re.split(r"\s*,\s*", match.group(1)):
-                    yield Proof(row, path, token.start[0], "")
-
-
 def collect(root: Path = ROOT) -> list[Proof]:
     """The proofs of the whole project, in the order of files and lines."""
     proofs: list[Proof] = []
     for folder in MARKED:
         for path in sorted((root / folder).rglob("*.py")):
             proofs += marked(path)
-    for folder in COMMENTED:
-        for path in sorted((root / folder).rglob("*.py")):
-            proofs += commented(path)
     return proofs
 
 
@@ -104,7 +102,12 @@ def _ids(text: str) -> list[str]:
 
 
 def _places(proofs: Iterable[Proof], root: Path) -> list[str]:
-    places = (f"{p.path.relative_to(root)}{'::' + p.name if p.name else ''}" for p in proofs)
+    """What is printed of the proofs of one row: those of the whole row first, then part by part."""
+    whole_first = sorted(proofs, key=lambda p: p.part)
+    places = (
+        f"{f'[{p.part}] ' if p.part else ''}{p.path.relative_to(root)}{'::' + p.name if p.name else ''}"
+        for p in whole_first
+    )
     return list(dict.fromkeys(places))
 
 
@@ -126,8 +129,10 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         print(f"{row:<4} {rows[row]:<76} {first}")
         for other in others:
             print(f"{'':<81} {other}")
-    proven = sum(1 for row in dict.fromkeys(shown) if proofs[row])
-    print(f"{proven} of {len(dict.fromkeys(shown))} rows have a proof")
+    whole = sum(1 for row in dict.fromkeys(shown) if not all(proof.part for proof in proofs[row]))
+    in_part = sum(1 for row in dict.fromkeys(shown) if proofs[row]) - whole
+    more = f", {in_part} more of a part" if in_part else ""
+    print(f"{whole} of {len(dict.fromkeys(shown))} rows have a proof{more}")
 
     failed = False
     for proof in (p for row, places in proofs.items() if row not in rows for p in places):

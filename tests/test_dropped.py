@@ -20,6 +20,7 @@ from logstore import Log, dropped
 from logstore.accumulator.timer import TICKER
 from logstore.dropped import hand_over, release_all
 from logstore.log.directory.lock import RootLock
+from tests.kit.inside import locks_of
 from tests.log.logs import values_of
 
 #: Of each kind of public object; make soak drops 10,000.
@@ -50,7 +51,7 @@ def run(program: str, *arguments: object, **options: str) -> subprocess.Complete
 
 def test_every_public_object_may_be_dropped_in_a_cycle_under_load(ram_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.dropping", str(DROPS), str(ram_path)],
+        [sys.executable, "-m", "tests.kit.dropping", str(DROPS), str(ram_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -87,8 +88,8 @@ def test_a_finalizer_waits_for_no_lock_of_its_own_thread(
     in_hand = {
         "ticker": TICKER._lock,
         "root": RootLock._guard,
-        "log": log._state.lock,
-        "sync": log._flusher._commit._changed,
+        "log": locks_of(log)["append"],
+        "sync": locks_of(log)["sync"],
         "store": store._lifecycle._lock,
         "records": appender._batcher._writing if kind == "appender" else producer._batchers[0]._writing,
     }[held]

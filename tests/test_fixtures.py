@@ -114,7 +114,7 @@ def test_every_record_is_what_kafkas_client_read(broker: str, topic: str) -> Non
     assert tree(partition(broker, topic)) == before
 
 
-@pytest.mark.row("T5")
+@pytest.mark.row("T5", part="one process")
 @each_log
 def test_a_committed_reader_sees_what_kafkas_did(broker: str, topic: str) -> None:
     expected = EXPECTED[broker, topic]
@@ -240,7 +240,7 @@ def _producer_id(state: Any) -> int:
     return state.producer_id
 
 
-@pytest.mark.row("T5")
+@pytest.mark.row("T5", part="one process")
 @each_log
 def test_kafkas_lists_of_aborted_transactions_are_what_replay_gives(broker: str, topic: str) -> None:
     directory = partition(broker, topic)

@@ -62,7 +62,8 @@ report(descriptors=most, limit=LIBC.descriptor_limit, resident_mb=memory)
 """
 
 
-@pytest.mark.row("S9", "S20")
+@pytest.mark.row("S9")
+@pytest.mark.row("S20", part="time of 1,000 partitions")
 def test_a_thousand_partitions_are_open_with_4096_descriptors(ram_path: Path) -> None:
     facts = run(PARTITIONS, ram_path, 1_000)
     assert facts["descriptors"] <= 4_096
@@ -77,7 +78,7 @@ def test_ten_thousand_partitions_share_4096_descriptors_through_the_cache(ram_pa
     assert facts["descriptors"] <= facts["limit"] + 64 < 4_096
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="time of 1,000 partitions")
 def test_a_thousand_partitions_are_recovered_after_a_kill(ram_path: Path) -> None:
     script = """
         import signal
@@ -191,6 +192,7 @@ def test_arrow_columns_make_as_many_objects_for_ten_thousand_records_as_for_ten(
 
 
 @pytest.mark.row("S9", "S10")
+@pytest.mark.row("X5", part="page cache")
 def test_a_second_process_reads_the_hot_tail_without_the_disk(tmp_path: Path) -> None:
     with Log.open(tmp_path / "t-0") as log:
         for _ in range(20):

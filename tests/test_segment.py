@@ -24,7 +24,7 @@ from logstore.errors import CorruptRecordError, StorageError, UnsupportedFormatE
 from logstore.io._file_region import FileRegion
 from logstore.io._files import Files
 from logstore.records import Codec, Marker
-from tests.model_batch import ModelRecord, encode_batch
+from tests.batch.model_batch import ModelRecord, encode_batch
 
 INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 WINDOW_BYTES = 16_384
@@ -693,7 +693,8 @@ def received(peer: socket.socket, size: int) -> bytes:
     return b"".join(parts)
 
 
-@pytest.mark.row("S12")
+@pytest.mark.row("X5", part="sendfile")
+@pytest.mark.row("S12", part="one process")
 @each_way
 @pytest.mark.parametrize("start", [0, 1, 70_000])
 def test_a_blocking_socket_takes_the_whole_slice(tmp_path: Path, send: Callable[..., int], start: int) -> None:
@@ -711,7 +712,7 @@ def test_a_blocking_socket_takes_the_whole_slice(tmp_path: Path, send: Callable[
     assert (counts["sendfile"] > 0) == (send is FileRegion.send_to)
 
 
-@pytest.mark.row("S12")
+@pytest.mark.row("S12", part="one process")
 @each_way
 def test_a_socket_that_does_not_block_takes_what_it_has_room_for(tmp_path: Path, send: Callable[..., int]) -> None:
     part, expected = large_slice(tmp_path)
@@ -730,7 +731,8 @@ def test_a_socket_that_does_not_block_takes_what_it_has_room_for(tmp_path: Path,
         assert full > 1
 
 
-@pytest.mark.row("S12", "S18")
+@pytest.mark.row("S18")
+@pytest.mark.row("S12", part="one process")
 @each_way
 def test_a_slice_is_sent_though_its_segment_is_gone(tmp_path: Path, send: Callable[..., int]) -> None:
     segment = new_segment(log_path(tmp_path))

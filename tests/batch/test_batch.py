@@ -42,7 +42,7 @@ from logstore.errors import (
     UnsupportedFormatError,
 )
 from logstore.records import Codec, Marker, TimestampType
-from tests.model_batch import ModelBatch, ModelRecord, decode_run, encode_batch, varint
+from tests.batch.model_batch import ModelBatch, ModelRecord, decode_run, encode_batch, varint
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of the way it reads its own files
@@ -376,7 +376,7 @@ def test_an_empty_run_is_false_and_holds_nothing() -> None:
     assert run.next_offset == 12
 
 
-@pytest.mark.row("T5")
+@pytest.mark.row("T5", part="one process")
 def test_a_committed_reader_skips_aborted_batches_of_their_producer_only() -> None:
     parts = []
     for offset, (producer_id, transactional) in enumerate([(1, True), (2, True), (1, False), (1, True)]):
@@ -409,7 +409,7 @@ def test_the_last_possible_timestamp_is_seen_when_nothing_bounds_the_time() -> N
 # --- flags -------------------------------------------------------------------------------------
 
 
-@pytest.mark.row("T4")
+@pytest.mark.row("T4", part="data partitions")
 @pytest.mark.parametrize("marker", Marker)
 def test_a_marker_is_a_control_batch_that_no_reader_sees(marker: Marker) -> None:
     data = encode_marker(marker, 9, 77, 3, 1_234)
@@ -426,7 +426,7 @@ def test_a_marker_is_a_control_batch_that_no_reader_sees(marker: Marker) -> None
     assert model.records == (ModelRecord(0, 1_234, key, struct.pack(">hi", 0, 9)),)
 
 
-@pytest.mark.row("T4")
+@pytest.mark.row("T4", part="data partitions")
 @pytest.mark.parametrize(
     ("key", "value"),
     [

@@ -79,7 +79,8 @@ def assert_equal_but_for_what_the_log_sets(mine: bytes, other: bytes) -> None:
     assert (view.base_offset, view.leader_epoch) == (0, 0)
 
 
-@pytest.mark.row("S5", "S7")
+@pytest.mark.row("S7")
+@pytest.mark.row("S5", part="one process")
 @given(rows=records, transactional=st.booleans(), producer=producers)
 def test_a_batch_has_the_bytes_of_another_encoder(
     rows: list[Any], transactional: bool, producer: tuple[int, int, int]
@@ -88,14 +89,14 @@ def test_a_batch_has_the_bytes_of_another_encoder(
     assert_equal_but_for_what_the_log_sets(mine, theirs(rows, 0, transactional, producer))
 
 
-@pytest.mark.row("S5")
+@pytest.mark.row("S5", part="one process")
 @pytest.mark.parametrize("size", SIZES)
 def test_sizes_around_the_steps_of_a_varint(size: int) -> None:
     rows = [(b"k" * size, bytes(size), 0, []), (None, b"", 0, [("h" * size, bytes(size))])]
     assert_equal_but_for_what_the_log_sets(ours(rows), theirs(rows, builder=SlowAioBuilder))
 
 
-@pytest.mark.row("S5")
+@pytest.mark.row("S5", part="one process")
 def test_every_power_of_two_as_a_timestamp_delta() -> None:
     rows = [(None, b"", 2**62, [])]
     for bits in range(62):
@@ -149,7 +150,7 @@ def test_other_clients_read_what_we_write(reader: Callable[..., Any], codec: Cod
     assert found == [(1_000 + n, key, value, ms, headers) for n, (key, value, ms, headers) in enumerate(rows)]
 
 
-@pytest.mark.row("T4")
+@pytest.mark.row("T4", part="data partitions")
 @pytest.mark.parametrize("marker", Marker)
 def test_other_clients_see_our_markers(marker: Marker) -> None:
     read = AioBatch(encode_marker(marker, 5, 7, 2, 1_000))

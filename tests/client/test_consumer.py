@@ -69,7 +69,8 @@ def values(records):
 # --- where it begins ---------------------------------------------------------------------------
 
 
-@pytest.mark.row("C3", "C14")
+@pytest.mark.row("C3")
+@pytest.mark.row("C14", part="one process")
 @pytest.mark.parametrize(("rule", "expected"), [("earliest", [b"0-0", b"0-1", b"new"]), ("latest", [b"new"])])
 def test_without_an_offset_it_begins_where_the_rule_says(store, rule, expected):
     fill(store, 2)
@@ -225,6 +226,26 @@ def test_reading_takes_nothing_away(store, clock):
             assert len(consumer.poll()) == 100
         clock.advance(86_400_000)
     assert store.partition("flights", 0).log_start_offset == 0
+
+
+@pytest.mark.row("C6")
+def test_each_of_three_groups_sees_every_record(store):
+    """Each reads at its own pace, and commits where it is: no group moves another."""
+    sent = [b"0-%d" % n for n in range(90)]
+    fill(store, 90)
+    seen = {"fast": [], "slow": [], "late": []}
+    with earliest(store, "fast") as fast, earliest(store, "slow") as slow:
+        for _ in range(3):
+            seen["fast"] += values(fast.poll(max_records=30))
+            seen["slow"] += values(slow.poll(max_records=10))
+            fast.commit()
+            slow.commit()
+    assert [store.committed(group)[A].offset for group in ("fast", "slow")] == [90, 30]
+    assert A not in store.committed("late")
+    for group, found in seen.items():
+        with earliest(store, group) as consumer:
+            found += values(consumer.poll(max_records=100))
+    assert list(seen.values()) == [sent, sent, sent]
 
 
 def test_transactions_are_seen_as_the_isolation_says(store):

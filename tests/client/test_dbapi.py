@@ -21,7 +21,7 @@ from logstore.errors import GroupFencedError, InvalidGroupError, InvalidOffsetEr
 from logstore.records import TopicPartition
 from logstore.testing import ManualClock
 
-pytestmark = pytest.mark.row("C13")
+pytestmark = [pytest.mark.row("C13"), pytest.mark.row("X3", part="SQLite")]
 
 A, B = TopicPartition("payments", 0), TopicPartition("payments", 1)
 RECORDS = 300

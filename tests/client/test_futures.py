@@ -20,6 +20,7 @@ import logstore
 from logstore.errors import DiskFullError
 from logstore.records import RecordMetadata
 from logstore.testing import ManualClock
+from tests.kit.waiting import wait_for
 
 #: What an answer must come within, however busy the machine is.
 WATCHDOG_S = 60
@@ -92,8 +93,7 @@ def test_wait_is_woken_by_the_answer(producer: logstore.Producer, until: str) ->
 
 
 def until_waited_for(future: Future[RecordMetadata]) -> None:
-    while not future._waiters:
-        threading.Event().wait(0.001)
+    wait_for(lambda: future._waiters)
 
 
 def test_wait_ends_at_the_first_that_fails(producer: logstore.Producer) -> None:

@@ -46,7 +46,7 @@ def numbers(found):
     return {partition: commit.offset for partition, commit in found.items()}
 
 
-@pytest.mark.row("C11")
+@pytest.mark.row("C11", part="one process")
 def test_what_is_committed_is_there_and_after_a_restart(tmp_path, store, offsets):
     offsets.commit("crew", {A: 5, B: OffsetAndMetadata(7, "seven", 3)})
     offsets.commit("crew", {A: 6})

@@ -59,7 +59,8 @@ def test_a_key_that_is_no_buffer_is_refused():
         partition_of(b"AA", 0)
 
 
-@pytest.mark.row("P4", "M2")
+@pytest.mark.row("P4")
+@pytest.mark.row("M2", part="one process")
 def test_the_same_key_always_goes_to_the_same_partition(store):
     topic = store.create_topic("flights", partitions=7)
     keys = [b"%d" % (n % 300) for n in range(3_000)]
@@ -223,7 +224,7 @@ def test_settings_choose_a_partitioner_as_in_kafka(store):
         partitioner_of(7)
 
 
-@pytest.mark.row("F16")
+@pytest.mark.row("F16", part="one process")
 def test_partitions_that_are_added_are_used_from_the_next_batch_on(store):
     store.create_topic("flights", partitions=2)
     keys = [b"%d" % n for n in range(200)]
@@ -241,7 +242,7 @@ def test_partitions_that_are_added_are_used_from_the_next_batch_on(store):
     assert sum(counts(store["flights"])) == 600
 
 
-@pytest.mark.row("M2")
+@pytest.mark.row("M2", part="one process")
 def test_256_partitions_take_and_return_every_record_and_none_is_empty(tmp_path):
     keys = [b"%d" % n for n in range(20_000)]
     with logstore.open(tmp_path / "data") as store:

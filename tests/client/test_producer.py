@@ -101,7 +101,7 @@ def test_nothing_is_written_before_a_batch_is_full_or_has_lingered(store, clock)
     assert producer.metrics().batches == 3
 
 
-@pytest.mark.row("P11")
+@pytest.mark.row("P11", part="one process")
 def test_lingering_makes_fewer_appends_of_the_same_records(store):
     appends = {}
     for linger_ms in (0, 20):
@@ -153,7 +153,8 @@ def test_a_producer_keeps_the_order_of_each_thread_in_each_partition(store):
     assert [int(value[:6]) for value in values_of(store["flights"])] == list(range(2_000))
 
 
-@pytest.mark.row("P1", "M6")
+@pytest.mark.row("P1")
+@pytest.mark.row("M6", part="one process")
 def test_32_writers_at_once_lose_nothing_and_write_nothing_twice(tmp_path):
     """Two producers of sixteen threads each, with batches so small that their writes meet."""
     each, writers = 400, 32
@@ -284,10 +285,35 @@ def test_a_future_is_made_by_send_alone():
         SendFuture()
 
 
+@pytest.mark.row("P14", part="one process")
+def test_a_producer_does_the_same_whether_nobody_reads_or_many_are_behind(store, files):
+    """Counted in calls to the system: consumers that are slow, or off, cost a producer none."""
+
+    def calls_of_sending() -> dict[str, int]:
+        before = files.counts()
+        with store.producer(linger_ms=0) as producer:
+            for n in range(50):
+                producer.send("flights", b"%d" % n).result(0)
+        return {op: count - before[op] for op, count in files.counts().items()}
+
+    calls_of_sending()  # makes what the first batch of a log needs
+    alone = calls_of_sending()
+    consumers = []
+    for count in (1, 10):
+        while len(consumers) < count:
+            consumer = store.consumer(f"slow {len(consumers)}", auto_offset_reset="earliest")
+            consumer.assign(["flights"])
+            assert len(consumer.poll(max_records=1)) == 1
+            consumers.append(consumer)
+        assert calls_of_sending() == alone
+    for consumer in consumers:
+        consumer.close()
+
+
 # -- acknowledgements
 
 
-@pytest.mark.row("P8")
+@pytest.mark.row("K1")
 @pytest.mark.parametrize(
     ("settings", "topic_ack", "syncs"),
     [
@@ -412,7 +438,7 @@ def test_a_failure_that_one_kept_future_tells_still_counts_for_those_that_were_d
 # -- a full disk, and memory
 
 
-@pytest.mark.row("P10", "P13")
+@pytest.mark.row("P10", "P13", part="one process")
 def test_a_full_disk_is_waited_for_and_nothing_is_lost_doubled_or_out_of_order(store, files, clock):
     with store.producer(batch_size=400, retry_backoff_ms=100) as producer:
         futures = [producer.send("flights", b"%d" % n) for n in range(10)]
@@ -464,7 +490,7 @@ def test_a_flush_ends_on_a_full_disk_though_others_send_all_the_while(store, fil
     producer.close()
 
 
-@pytest.mark.row("P10")
+@pytest.mark.row("P10", part="one process")
 def test_without_retries_a_full_disk_fails_at_once(store, files):
     producer = store.producer(retries=0)
     future = producer.send("flights", b"v")
@@ -513,7 +539,7 @@ def test_a_record_larger_than_the_buffer_memory_is_sent_alone(store):
 # -- idempotence
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_batches_carry_the_producers_id_and_consecutive_sequences(store):
     with store.producer(batch_size=300) as first, store.producer(batch_size=300) as second:
         assert first.producer_id != second.producer_id
@@ -530,7 +556,7 @@ def test_batches_carry_the_producers_id_and_consecutive_sequences(store):
         assert expected == 100
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_a_batch_whose_write_was_interrupted_is_not_written_twice(store, monkeypatch):
     """Ctrl-C right behind the write: the producer cannot know, but the log knows the sequence."""
     log = store["flights"][0]

@@ -11,6 +11,7 @@ was acknowledged is there. A process that hangs says where, and ends. The last l
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import itertools
 import random
@@ -28,6 +29,8 @@ from typing import Any
 import logstore
 from logstore import Log
 from logstore.errors import DirectoryLockedError
+from tests.kit.inside import failure_of, is_closed
+from tests.kit.waiting import wait_for
 
 PACKAGE = str(Path(logstore.__file__).parent)
 PATIENCE_S = 300
@@ -187,7 +190,7 @@ class LogCase:
             check(not thread.is_alive(), "a thread that shared the sync waits for ever")
         if self.name not in ("close", "reopen"):
             # In this thread and in another, before anything is opened again.
-            check(log._state.failed is None, f"the log has failed: {log._state.failed}")
+            check(failure_of(log) is None, f"the log has failed: {failure_of(log)}")
             beside(lambda: log.append([b"other"], ack="synced"))
             mine = log.append([b"mine"], ack="synced")
             check(log.high_watermark == mine.last_offset + 1, "what is acknowledged is not seen")
@@ -353,13 +356,15 @@ def _is_fair(frame: FrameType | None) -> bool:
 
 def opened(path: Path) -> Any:
     """A store that may have been opened a moment ago, and be closed by a finalizer just now."""
-    until_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return logstore.open(path, housekeeping="manual")
-        except DirectoryLockedError:
-            check(time.monotonic() < until_s, "the directory stays locked")
-            time.sleep(0.01)
+    stores: list[Any] = []
+
+    def is_open() -> bool:
+        with contextlib.suppress(DirectoryLockedError):
+            stores.append(logstore.open(path, housekeeping="manual"))
+        return bool(stores)
+
+    wait_for(is_open, PATIENCE_S, "the directory stays locked")
+    return stores[0]
 
 
 class Writers:
@@ -370,7 +375,7 @@ class Writers:
         self.round = round
         self.acked: dict[int, bytes] = {}
         self.error: BaseException | None = None
-        self.stopping = False
+        self.stopping = threading.Event()
         self.threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(THREADS)]
         for thread in self.threads:
             thread.start()
@@ -378,16 +383,15 @@ class Writers:
     def _run(self, number: int) -> None:
         try:
             for n in itertools.count():
-                if self.stopping:
+                if self.stopping.wait(0.001):
                     return
                 value = b"%d/%d/%d" % (self.round, number, n)
                 self.acked[self.log.append([value], ack="synced" if n % 3 else "written").first_offset] = value
-                time.sleep(0.001)
         except BaseException as error:  # noqa: BLE001  told by `stop`
             self.error = error
 
     def stop(self) -> None:
-        self.stopping = True
+        self.stopping.set()
         for thread in self.threads:
             thread.join(PATIENCE_S)
             check(not thread.is_alive(), "a thread waits for ever")
@@ -422,8 +426,8 @@ def shared_log(path: Path, storm: Storm, until_s: float) -> None:
             deleted = log.high_watermark - 1_000
             storm.over(log.delete_before, deleted)
     writers.stop()
-    check(log._state.failed is None, f"the log has failed: {log._state.failed}")
-    while not log._state.closed:
+    check(failure_of(log) is None, f"the log has failed: {failure_of(log)}")
+    while not is_closed(log):
         storm.over(log.close)
     with Log.open(path / "t-0", settings) as log:
         found = {record.offset: record.value for record in log.scan()}
@@ -454,7 +458,7 @@ def own_logs(path: Path, storm: Storm, until_s: float) -> None:
                 known[key] = value
                 maybe.pop(key, None)
         storm.over(log.maintenance.compact)
-        check(log._state.failed is None, f"the log has failed: {log._state.failed}")
+        check(failure_of(log) is None, f"the log has failed: {failure_of(log)}")
         cut = log.append([(b"cut", b"")]).first_offset
         if storm.over(log.replica.truncate_to, cut) is None:
             log.replica.truncate_to(cut)
@@ -462,7 +466,7 @@ def own_logs(path: Path, storm: Storm, until_s: float) -> None:
         newest = {record.key: record.value for record in log.scan()}
         for key, value in known.items():
             check(newest.get(key) in {value} | maybe.get(key, set()), f"lost: {key!r} {value!r}")
-        while not log._state.closed:
+        while not is_closed(log):
             storm.over(log.close)
         del log
 

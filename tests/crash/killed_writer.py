@@ -19,6 +19,8 @@ import random
 import sys
 import threading
 
+from tests.kit.inside import producers_of
+
 PLAIN, SYNCED, IDEMPOTENT, TRANSACTIONAL = range(4)
 PRODUCERS = {IDEMPOTENT: 1002, TRANSACTIONAL: 2003}
 KEPT_RECORDS = 700
@@ -86,7 +88,7 @@ class Writer:
     def resume(self) -> None:
         """Each producer goes on behind its last batch, which its victim may not have heard of."""
         # First by what the log knows of a producer whose last batch has been deleted.
-        for producer in self.log._state.transactions.producers:
+        for producer in producers_of(self.log):
             if producer.producer_id in self.sequences and producer.batches:
                 self.sequences[producer.producer_id] = producer.next_sequence
         offset, end = self.log.log_start_offset, self.log.high_watermark

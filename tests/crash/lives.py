@@ -18,6 +18,7 @@ from logstore.log.producers import ProducedBatch, Producers, ProducerState
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
 from tests.crash.histories import CODECS, History, Sent, committed, expect, fields, same
+from tests.kit.inside import headers_of, producers_of, segments_of
 
 #: Settings of lives, one after the other: small segments, so that there is much to roll.
 SETTINGS = (
@@ -167,7 +168,7 @@ class Life:
 
     def next_of(self, pid: int) -> int:
         """The producer, whose sequences begin again where only a marker is left of it, as in Kafka."""
-        state = self.log._state.transactions.producers.get(pid)
+        state = producers_of(self.log).get(pid)
         if state is not None and not state.batches:
             assert not any(
                 batch.last >= self.log.log_start_offset
@@ -278,12 +279,7 @@ class Life:
     def batch_at(self, offset: int) -> int:
         """Where the batch that holds an offset begins."""
         known = [b.first for b in self.sent if b.first <= offset]
-        stored = [
-            base
-            for segment in self.log._state.segments.all
-            for base, last, *_ in segment.headers()
-            if base <= offset <= last
-        ]
+        stored = [base for base, last, *_ in headers_of(self.log) if base <= offset <= last]
         return min([*stored, *known[-1:]], default=offset)
 
     def delete(self) -> None:
@@ -304,7 +300,7 @@ class Life:
 
     def die(self) -> None:
         """A kill: another process finds everything that was written."""
-        written = self.log._state.segments.active.next_offset
+        written = segments_of(self.log)[-1].next_offset
         self.abandoned.append(self.log)
         self.open(self.disk.kill(), self.promise())
         # The kernel has it, but it was not promised to be on the disk.
@@ -354,7 +350,7 @@ def check_content(log: Log, kept: list[Sent], *, thorough: bool) -> None:
 
 def check_producers(log: Log, kept: list[Sent]) -> None:
     """What is known of producers agrees with the batches: with all of them, or with those that are left."""
-    first = log._state.segments.all[0].base_offset
+    first = segments_of(log)[0].base_offset
     whole, left = Producers(), Producers()
     for batch in kept:
         if batch.producer is not None:
@@ -362,7 +358,7 @@ def check_producers(log: Log, kept: list[Sent]) -> None:
             if batch.first >= first:
                 left.apply(produced(batch))
     for state in left:
-        found = log._state.transactions.producers.get(state.producer_id)
+        found = producers_of(log).get(state.producer_id)
         assert found is not None, f"producer {state.producer_id} is not known"
         # A snapshot may know of what is deleted, but it is only a hint.
         possible = said_of(state), said_of(whole.get(state.producer_id))
@@ -383,7 +379,7 @@ def expect_from(log: Log, kept: list[Sent], start: int, thorough: bool) -> None:
     # The batches below the start are given too: transactions may have begun there.
     expect(log, kept, start, thorough=thorough, isolation=False)
     found = [fields(record) for record in log.scan(isolation="read_committed")]
-    first = log._state.segments.all[0].base_offset
+    first = segments_of(log)[0].base_offset
     # A transaction of which nothing is left need not hold back what came after it.
     if found != committed([batch for batch in kept if batch.first >= first], start):
         same(found, committed(kept, start))

@@ -15,13 +15,15 @@ import pytest
 from logstore import Log
 from logstore.errors import StorageError, StorageFailedError
 from logstore.log.compaction import compaction, segment_swap
+from logstore.log.state import State
 from logstore.testing import ManualClock, SimDisk
 from tests.crash.keyed_lives import KeyedLife, Vow, check_vow, cut_all, open_log
 from tests.crash.planted import must_break
 from tests.crash.power_cuts import Examined
+from tests.kit.inside import failure_of
 from tests.log.keyed import DELETE_RETENTION_MS, SETTINGS, Keyed, check
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("R3"), pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("R3"), pytest.mark.row("S20", part="power cuts")]
 
 STATES = int(os.environ.get("LOGSTORE_STATES", "10000")) // 5
 STATES_EACH = 500
@@ -93,7 +95,7 @@ def test_every_call_of_a_compaction_fails_in_turn_and_no_key_is_lost(seed, fault
         fired = disk.fired()
         disk.heal()
         seen[ended] += 1
-        if log._state.failed is not None:
+        if failure_of(log) is not None:
             with pytest.raises(StorageFailedError):
                 log.append([(b"k", b"v")])
             with pytest.raises(StorageFailedError):
@@ -255,7 +257,7 @@ def test_planted_a_truncation_that_leaves_the_compacted_offset_is_found(monkeypa
             check(log, history.parts, history.runs)
 
     cut_and_compact()
-    monkeypatch.setattr(type(log._state), "note_clean_locked", keep_the_highest)
+    monkeypatch.setattr(State, "note_clean_locked", keep_the_highest)
     must_break("an older record of a key is left", cut_and_compact)
     log.close()
 

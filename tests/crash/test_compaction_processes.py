@@ -9,6 +9,7 @@ import pytest
 
 from logstore import Log
 from logstore.log import Marker, ProducerStamp
+from tests.kit.inside import producers_of
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("R3")]
 
@@ -83,7 +84,7 @@ def append(log: Log, batches: int) -> None:
         first = log.log_end_offset
         log.append([(b"k%d" % ((first + n) % KEYS), b"%d" % (first + n)) for n in range(5)])
         if number % 3 == 0:
-            producer = log._state.transactions.producers.get(9)
+            producer = producers_of(log).get(9)
             sequence = 0 if producer is None else producer.next_sequence
             log.append([(b"k%d" % number, b"no")], producer=ProducerStamp(9, 0, sequence, True))
             log.replica.append_control(Marker.ABORT, producer_id=9, producer_epoch=0)

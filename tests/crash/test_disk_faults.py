@@ -19,7 +19,7 @@ from tests.crash.histories import PARTITION, History, Sent
 from tests.crash.lives import Life, check_content, check_promise, expect_from, open_log
 from tests.crash.scripted import FAULTS, SETTINGS, ScriptedLife
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="failing disk")]
 
 ROOT = Path("/r")
 PATH = str(ROOT / PARTITION)

@@ -42,8 +42,9 @@ from tests.crash.histories import (
 )
 from tests.crash.planted import must_break
 from tests.crash.scripted import FAULTS, SETTINGS, ScriptedLife, promise_before_the_sync
+from tests.kit.inside import segments_of
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="failing disk")]
 
 
 def calls_of_a_life(root, op: str) -> int:
@@ -284,7 +285,7 @@ def test_what_a_failed_sync_may_have_lost_is_rewritten_before_it_is_promised(ram
     with pytest.raises(StorageFailedError):
         log.flush()
     image = image_of(ram_path)
-    unsynced = [s.path for s in log._state.segments.from_offset(synced)]
+    unsynced = [s.path for s in segments_of(log) if s.next_offset > synced]
     inodes = {path: os.stat(path).st_ino for path in unsynced}
     log.close()
     assert len(inodes) >= 1

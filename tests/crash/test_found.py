@@ -13,6 +13,7 @@ from logstore.errors import CorruptRecordError, DamagedLogError, DiskFullError, 
 from logstore.log import Marker, ProducerStamp
 from logstore.testing._faults import FaultyFiles
 from tests.crash.histories import PARTITION, History, image_of, quick_files, restore
+from tests.kit.inside import aborted_in
 
 
 def test_a_batch_cut_behind_its_header_below_the_recovery_point_is_damage(ram_path):
@@ -96,13 +97,13 @@ def test_a_missing_snapshot_does_not_move_the_begin_of_an_aborted_transaction(ra
         log.append([b"v" * 60], producer=ProducerStamp(7, 0, 3, transactional=True))
         log.replica.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)
         log.append([b"plain"])
-        known = log._aborted_between(0, log.log_end_offset)
+        known = aborted_in(log)
         image = image_of(ram_path)
     # Neither a snapshot nor an aborted index is synced by itself, and there was no clean end.
     lost = (".snapshot", ".txnindex", ".producers")
     path = restore({name: data for name, data in image.items() if not name.endswith(lost)}, ram_path / "r")
     with Log.open(path) as log:
-        assert log._aborted_between(0, log.log_end_offset) == known
+        assert aborted_in(log) == known
         assert [record.value for record in log.scan(isolation="read_committed")] == [b"plain"]
 
 

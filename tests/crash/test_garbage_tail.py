@@ -9,7 +9,7 @@ import pytest
 
 from logstore.log import Log
 
-pytestmark = [pytest.mark.row("S20", "D1"), pytest.mark.crash]
+pytestmark = [pytest.mark.row("D1"), pytest.mark.row("S20", part="recovery, step by step"), pytest.mark.crash]
 
 TAILS = {
     "zeros, as of a file that grew before its pages came": bytes(4_096),

@@ -279,7 +279,9 @@ def run_trial(path: Path, kills: int, rng) -> Trial:
 
 
 @pytest.mark.crash
-@pytest.mark.row("S20", "M4", "M6")
+@pytest.mark.row("M4")
+@pytest.mark.row("S20", part="kill -9")
+@pytest.mark.row("M6", part="one process")
 @pytest.mark.timeout(600 + KILLS * 10)
 def test_no_kill_loses_what_was_acknowledged(ram_path):
     trial = run_trial(ram_path / "t-0", KILLS - KILLS // 5, seeded("kill"))
@@ -291,7 +293,8 @@ def test_no_kill_loses_what_was_acknowledged(ram_path):
 
 
 @pytest.mark.crash
-@pytest.mark.row("S20", "S4")
+@pytest.mark.row("S4")
+@pytest.mark.row("S20", part="kill -9")
 @pytest.mark.timeout(600 + KILLS * 10)
 def test_no_kill_on_a_real_disk_loses_what_was_acknowledged(tmp_path):
     """Syncs take their time here, so that appends gather behind them and kills fall into them."""

@@ -8,6 +8,7 @@ from logstore import Log
 from logstore.errors import StorageFailedError
 from logstore.testing import SimDisk
 from logstore.testing.simdisk import POLICIES
+from tests.kit.inside import headers_of
 
 PATH = "/data/logs/t-0"
 
@@ -71,7 +72,7 @@ def test_the_epoch_of_an_append_that_rolls_is_known_below_the_recovery_point():
         for seed in range(8):
             after = moment.crash("zeroed", seed=seed)
             with Log.open(PATH, files=after, segment_bytes=400) as again:
-                epochs = [header[5] for segment in again._state.segments.all for header in segment.headers()]
+                epochs = [header[5] for header in headers_of(again)]
                 assert again.replica.leader_epoch > max(epochs), f"after operation {number}, seed {seed}"
                 assert again.replica.epochs.epoch_at(again.log_end_offset - 1) == epochs[-1]
     log.close()

@@ -25,9 +25,10 @@ from logstore.log import Marker, ProducerStamp
 from logstore.log.directory import files as names
 from logstore.testing._faults import FaultyFiles
 from tests.crash.histories import PARTITION, History, expect, image_of, quick_files, restore
+from tests.kit.inside import published_generation, state_of
 from tests.log.logs import one_batch, open_log
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="recovery, step by step")]
 
 #: How long a thread that must not go on is given to do so. A test that holds passes however slow it is.
 A_MOMENT_S = 0.3
@@ -195,7 +196,7 @@ def test_an_append_that_is_interrupted_half_way_is_in_the_log_whole_or_not_at_al
     with Log.open(ram_path / PARTITION, segment_bytes=200) as log:
         for n in range(6):
             log.append([b"%d" % n * 40])
-        state = log._state
+        state = state_of(log)
         owner, method = place
         if method == "save_epochs_locked":
             state.epochs_saved = False
@@ -234,7 +235,7 @@ def test_a_change_that_is_ended_half_way_fails_the_log(ram_path, monkeypatch, ch
         log.append([b"%d" % n * 40])
     if change != "flush":
         log.flush()
-    state = log._state
+    state = state_of(log)
     act = CHANGES[change][0]
     owner, method = place
     target = state
@@ -439,7 +440,7 @@ def test_a_reader_looks_again_when_a_recovery_has_replaced_files(ram_path, why):
     log.close()
     with Log.open(path, read_only=True) as reader:
         assert len(values(reader)) == 4
-        generation = reader._published.generation
+        generation = published_generation(reader)
         if why == "a torn tail":
             segment = path / f"{0:020d}.log"
             with segment.open("r+b") as file:
@@ -449,7 +450,7 @@ def test_a_reader_looks_again_when_a_recovery_has_replaced_files(ram_path, why):
             log.append([b"new"])
             assert reader.read(kept).values() == [b"new"]
             assert values(reader) == values(log)
-            assert reader._published.generation > generation
+            assert published_generation(reader) > generation
 
 
 def test_a_slice_that_is_let_go_gives_its_file_back(ram_path):

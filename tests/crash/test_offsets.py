@@ -15,7 +15,12 @@ from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
 from logstore.topic_names import CONSUMER_OFFSETS
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("C11", "C15", "S20")]
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.row("C15"),
+    pytest.mark.row("C11", part="one process"),
+    pytest.mark.row("S20", part="killed processes"),
+]
 
 PLACES = [TopicPartition("flights", n) for n in range(3)]
 GROUPS = ("crew", "tower")

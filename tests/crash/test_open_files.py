@@ -15,8 +15,9 @@ from logstore import Log
 from logstore.errors import LogstoreError, NotSyncedError, StorageError, StorageFailedError, TooManyFilesError
 from logstore.testing import FaultyFiles
 from tests.crash.scripted import SETTINGS, ScriptedLife
+from tests.kit.inside import failure_of
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="failing disk")]
 
 OPENING = ("open", "fsync_dir", "listdir")
 
@@ -53,7 +54,7 @@ class Starved(ScriptedLife):
             elif self.log is None or self.is_closed():
                 self.open()
             else:
-                assert self.log._state.failed is None
+                assert failure_of(self.log) is None
                 self.check_readable()
                 step()
 
@@ -229,7 +230,7 @@ def test_a_change_that_begins_without_a_descriptor_is_refused_before_anything_ch
             CALLS[call](log)
         except TooManyFilesError:
             files.heal()
-            assert log._state.failed is None
+            assert failure_of(log) is None
             assert [(record.offset, record.value) for record in log.scan()] == before
             assert log.log_start_offset == 0
             CALLS[call](log)

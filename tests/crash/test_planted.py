@@ -22,7 +22,7 @@ from tests.crash.power_cuts import Examined, cut_all
 from tests.crash.scripted import promise_before_the_sync
 from tests.crash.test_disk_faults import reopened_after_failed_syncs
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="planted bugs")]
 
 
 def find(broken: str, plant=lambda disk: None, seeds=range(5)) -> None:

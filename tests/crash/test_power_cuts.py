@@ -17,7 +17,7 @@ from logstore.testing.simdisk import POLICIES
 from tests.crash.lives import Life
 from tests.crash.power_cuts import Examined, cut_all, moment_count
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="power cuts")]
 
 STATES = int(os.environ.get("LOGSTORE_STATES", "10000"))
 STATES_EACH = 1_000

@@ -24,6 +24,7 @@ from logstore.log import ProducerStamp
 from logstore.log.formats import checkpoints
 from logstore.testing import ManualClock
 from tests.crash.histories import seeded
+from tests.kit.inside import at_the_next_look
 from tests.log.logs import NOW_MS, log_files, open_log, tree, values_of
 
 pytestmark = pytest.mark.crash
@@ -277,7 +278,7 @@ def check_runs(runs, acknowledged) -> None:
 # --- two writers ------------------------------------------------------------------------------
 
 
-@pytest.mark.row("M6")
+@pytest.mark.row("M6", part="one process")
 def test_a_second_writer_is_refused_by_the_pid_of_the_first_and_changes_nothing(agents, ram_path):
     owner = agents.writer()
     owner.do("put(log, 'one', 'two')")
@@ -300,7 +301,7 @@ def test_a_second_writer_is_refused_by_the_pid_of_the_first_and_changes_nothing(
         owner.do("Log.open(path, **settings)")
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="killed processes")
 def test_after_a_sigkill_of_the_owner_the_log_opens_at_once(agents):
     written = []
     for number in range(4):
@@ -317,7 +318,8 @@ def test_after_a_sigkill_of_the_owner_the_log_opens_at_once(agents):
 # --- readers beside a writer ------------------------------------------------------------------
 
 
-@pytest.mark.row("M6", "S18")
+@pytest.mark.row("S18")
+@pytest.mark.row("M6", part="one process")
 def test_readers_see_each_step_of_a_writer_as_soon_as_it_is_acknowledged(agents):
     writer, readers = agents.writer(), [agents.reader() for _ in range(2)]
     rng = seeded("steps")
@@ -348,7 +350,7 @@ def test_readers_see_each_step_of_a_writer_as_soon_as_it_is_acknowledged(agents)
         assert rows(writer.do("scanned(log)")) == known
 
 
-@pytest.mark.row("M6")
+@pytest.mark.row("M6", part="one process")
 def test_several_readers_tail_through_rolls_and_see_exactly_what_was_acknowledged(agents):
     writer, readers = agents.writer(), [agents.reader() for _ in range(3)]
     written: list[tuple] = []
@@ -363,7 +365,7 @@ def test_several_readers_tail_through_rolls_and_see_exactly_what_was_acknowledge
     assert [offset for offset, _ in written] == list(range(len(written)))
 
 
-@pytest.mark.row("M6")
+@pytest.mark.row("M6", part="one process")
 def test_a_committed_reader_sees_what_was_committed_while_transactions_run(agents):
     writer, reader, committed = agents.writer(), agents.reader(), agents.reader()
     offset, aborted = 0, 0
@@ -405,7 +407,8 @@ def test_a_reader_beside_deletion_goes_on_at_the_log_start_and_never_sees_garbag
         writer.do("log.close()")
 
 
-@pytest.mark.row("M6", "S18")
+@pytest.mark.row("S18")
+@pytest.mark.row("M6", part="one process")
 def test_a_reader_beside_truncation_sees_no_garbage_and_then_what_came_after(agents):
     rng = seeded("churn")
     writer, readers = agents.writer(), [agents.reader() for _ in range(2)]
@@ -430,24 +433,20 @@ def test_a_cut_between_the_look_at_the_end_and_the_look_at_the_files_leaves_no_g
         for n in range(10):
             log.append([b"old %d" % n * 20])
         reader = open_log(ram_path, read_only=True) if read_only else log
-        marks = type(reader)._marks
 
-        def look_and_cut(self):
-            found = marks(self)
-            monkeypatch.undo()
+        def cut():
             log.replica.truncate_to(5)
             for n in range(anew):
                 log.append([b"new %d" % n])
-            return found
 
-        monkeypatch.setattr(type(reader), "_marks", look_and_cut)
+        at_the_next_look(monkeypatch, reader, cut)
         batches = reader.read(5)
         assert batches.values() == [b"new %d" % n for n in range(batches.next_offset - 5)]
         assert bool(batches) == bool(anew)
         reader.close()
 
 
-@pytest.mark.row("M6")
+@pytest.mark.row("M6", part="one process")
 def test_a_reader_that_was_opened_before_the_first_record_sees_it(agents):
     writer, reader = agents.writer(), agents.reader()
     assert reader.do("(log.log_start_offset, log.log_end_offset, scanned(log))") == [0, 0, []]
@@ -469,7 +468,7 @@ def test_a_reader_that_was_opened_while_its_writer_was_opening_follows_it(agents
     assert reader.answer() == [[0, "first"]]
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="killed processes")
 def test_a_reader_outlives_its_writers_and_sees_the_records_of_the_next(agents):
     readers: list[Agent] = []
     known: list[tuple] = []
@@ -492,7 +491,7 @@ def test_a_reader_outlives_its_writers_and_sees_the_records_of_the_next(agents):
             assert reader.do(f"pairs(log.read({len(known)}, timeout_s=0.001))") == []
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="killed processes")
 def test_what_a_reader_has_seen_of_a_writer_that_is_killed_at_work_stays(agents):
     rng = seeded("killed at work")
     for number in range(5):
@@ -555,7 +554,7 @@ tries |= {n: call for n, call in calls.items() if n in faces or " " in n or n ==
 """
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="killed processes")
 def test_a_forked_child_is_refused_by_every_method_of_its_parents_log(agents, ram_path):
     parent = agents.writer()
     parent.do("put(log, 'one', 'two', 'three')")
@@ -583,7 +582,7 @@ def test_a_forked_child_is_refused_by_every_method_of_its_parents_log(agents, ra
         Log.open(agents.path)
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="killed processes")
 def test_a_forked_child_is_refused_by_every_method_of_its_parents_reader(agents):
     writer, parent = agents.writer(), agents.reader()
     writer.do("put(log, 'one', 'two', 'three')")
@@ -599,7 +598,7 @@ def test_a_forked_child_is_refused_by_every_method_of_its_parents_reader(agents)
     assert parent.answer() == [[3, "four"]]
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="killed processes")
 def test_a_forked_child_opens_for_reading_anew_and_for_writing_once_the_parent_has_closed(agents):
     parent = agents.writer()
     parent.do("put(log, 'one')")
@@ -644,7 +643,7 @@ def check_times(log, sent) -> None:
         assert [record.offset for record in log.scan(until=wanted)] == until
 
 
-@pytest.mark.row("M6")
+@pytest.mark.row("M6", part="one process")
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
 def test_a_clock_that_goes_back_between_appends_and_opens_changes_no_offset_and_no_order(ram_path, kind):
     clock, rng, sent = ManualClock(NOW_MS), seeded("clock"), []
@@ -668,7 +667,7 @@ def test_a_clock_that_goes_back_between_appends_and_opens_changes_no_offset_and_
         check_times(log, sent)
 
 
-@pytest.mark.row("M6")
+@pytest.mark.row("M6", part="one process")
 def test_a_clock_that_goes_back_neither_rolls_a_segment_early_nor_keeps_it_open_for_ever(ram_path):
     clock = ManualClock(NOW_MS)
 
@@ -692,7 +691,7 @@ def test_a_clock_that_goes_back_neither_rolls_a_segment_early_nor_keeps_it_open_
         assert append(NOW_MS + 2 * HOUR + 2) == [0, 3, 7]
 
 
-@pytest.mark.row("M6")
+@pytest.mark.row("M6", part="one process")
 def test_a_clock_that_goes_back_forgets_no_producer_and_no_duplicate(ram_path):
     clock = ManualClock(NOW_MS)
     settings = {"producer_id_expiration_ms": HOUR, "clock": clock}

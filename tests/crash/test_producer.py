@@ -13,7 +13,11 @@ from logstore.accumulator.syncing import Syncing
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("P10", "P13", "S20")]
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.row("P10", "P13", part="one process"),
+    pytest.mark.row("S20", part="killed processes"),
+]
 
 PARTITIONS = 2
 

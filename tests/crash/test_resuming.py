@@ -49,7 +49,8 @@ def seen_after_a_power_cut():
 
 
 @pytest.mark.crash
-@pytest.mark.row("C3", "S20")
+@pytest.mark.row("C3")
+@pytest.mark.row("S20", part="killed processes")
 def test_a_group_that_read_what_a_power_cut_took_reads_what_is_written_in_its_place():
     assert seen_after_a_power_cut() == NEW
 

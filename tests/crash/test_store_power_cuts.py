@@ -24,7 +24,7 @@ from logstore.testing.simdisk import POLICIES
 from tests.crash.planted import must_break
 from tests.crash.store_life import StoreLife, check, check_checkpoints, open_store
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="power cuts")]
 
 
 class Violation(AssertionError):

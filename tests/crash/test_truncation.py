@@ -30,7 +30,7 @@ from tests.crash.histories import (
     visible,
 )
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="recovery, step by step")]
 
 
 class Killed:

@@ -12,6 +12,7 @@ import json
 import mmap
 import os
 import resource
+import select
 import struct
 import subprocess
 import sys
@@ -117,7 +118,7 @@ def lines_of(
         elif time.monotonic() - since > still_s:
             yield None
             return
-        time.sleep(0.02)
+        select.select([process.stdout], [], [], 0.02)
 
 
 def fuzz(target: Target, seed: int, count: int, *, deadline: float | None = None, most: int = 20) -> Outcome:

@@ -20,9 +20,10 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable
 from pathlib import Path
+
+from tests.kit.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CACHE = ROOT / "build" / "kafka"
@@ -223,12 +224,13 @@ class Broker:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=die_with_parent
             )
-        until = time.monotonic() + START_S
-        while not answers(self._port):
-            if self._process.poll() is not None or time.monotonic() > until:
-                self.kill()
-                raise BrokerFailedError(f"the broker did not start:\n{self.tail()}")
-            time.sleep(0.1)
+        process = self._process
+        try:
+            wait_for(lambda: answers(self._port) or process.poll() is not None, START_S, every_s=0.1)
+            assert process.poll() is None
+        except AssertionError:
+            self.kill()
+            raise BrokerFailedError(f"the broker did not start:\n{self.tail()}") from None
 
     def stop(self) -> None:
         """Have the broker shut down cleanly, and wait for it."""

@@ -15,13 +15,13 @@ import random
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from tests.interop.broker import ROOT, VERSION, Broker, MissingToolError
 from tests.interop.clients import JavaClient, Read, Row, text
+from tests.kit.waiting import wait_for
 
 FIXTURES = ROOT / "tests" / "fixtures"
 START_MS = 1_700_000_000_000
@@ -162,18 +162,20 @@ def write_compacted(java: JavaClient) -> None:
 
 def wait_until_compacted(java: JavaClient, data: Path) -> None:
     """Until the cleaner has gone over all but the active segment of both topics."""
-    until = time.monotonic() + WAIT_S
-    while True:
+
+    def is_compacted() -> bool:
+        nonlocal cleaned, active
         lines = (data / "cleaner-offset-checkpoint").read_text().splitlines()[2:]
         cleaned = {line.split()[0]: int(line.split()[2]) for line in lines}
         active = {
             topic: max(int(path.stem) for path in (data / f"{topic}-0").glob("*.log"))
             for topic in ("compacted", "compacted-transactions")
         }
-        if all(cleaned.get(topic, -1) >= base for topic, base in active.items()):
-            return
-        assert time.monotonic() < until, f"not compacted: {cleaned}, active segments at {active}"
-        time.sleep(0.5)
+        return all(cleaned.get(topic, -1) >= base for topic, base in active.items())
+
+    cleaned: dict[str, int] = {}
+    active: dict[str, int] = {}
+    wait_for(is_compacted, WAIT_S, lambda: f"not compacted: {cleaned}, active segments at {active}", every_s=0.5)
 
 
 def write_epochs(java: JavaClient, life: int) -> None:

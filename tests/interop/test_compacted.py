@@ -21,6 +21,7 @@ from logstore.testing import ManualClock
 from tests.interop.broker import Broker, forget_in_checkpoints
 from tests.interop.clients import JavaClient, Read, Row
 from tests.interop.test_dump import dump, parsed
+from tests.kit.waiting import wait_for
 from tests.log.keyed import Keyed, committed, kept
 
 pytestmark = [
@@ -169,14 +170,14 @@ def served(compaction: Compaction, tmp_path_factory: pytest.TempPathFactory):
 
 
 def wait_until_cleaned(data: Path, end: int) -> None:
-    until = time.monotonic() + WAIT_S
-    while True:
+    def cleaned() -> dict[str, int]:
         lines = (data / "cleaner-offset-checkpoint").read_text().splitlines()[2:]
-        cleaned = {line.split()[0]: int(line.split()[2]) for line in lines}
-        if all(cleaned.get(topic, -1) >= end for topic in ("raw", "again")):
-            return
-        assert time.monotonic() < until, f"not compacted: {cleaned}"
-        time.sleep(0.5)
+        return {line.split()[0]: int(line.split()[2]) for line in lines}
+
+    def is_cleaned() -> bool:
+        return all(cleaned().get(topic, -1) >= end for topic in ("raw", "again"))
+
+    wait_for(is_cleaned, WAIT_S, lambda: f"not compacted: {cleaned()}", every_s=0.5)
 
 
 @pytest.mark.parametrize("topic", TOPICS)

@@ -74,7 +74,8 @@ def is_printable(value: bytes | None) -> bool:
     return value is not None and value.isascii() and value.decode().isprintable()
 
 
-@pytest.mark.row("S5", "S7", "M5")
+@pytest.mark.row("S7", "M5")
+@pytest.mark.row("S5", part="one process")
 def test_every_batch_and_record_is_what_we_wrote(history: History) -> None:
     lines = dump(files_of(history, ".log"), "--deep-iteration", "--print-data-log")
     assert complaints(lines, bases_of(history)) == []

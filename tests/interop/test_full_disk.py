@@ -18,7 +18,7 @@ from logstore.errors import DiskFullError, StorageError
 from tests.crash.histories import places
 from tests.interop.disks import make, mounted
 
-pytestmark = [pytest.mark.interop, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.interop, pytest.mark.row("S20", part="failing disk")]
 
 SETTINGS = {"segment_bytes": 300_000}
 BALLAST_BYTES = 1_500_000

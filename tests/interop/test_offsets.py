@@ -17,7 +17,7 @@ from tests.interop.broker import Broker
 from tests.interop.clients import JavaClient
 from tests.interop.offset_records import ask_kafka, load
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.row("C11")]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.row("C11", part="one process")]
 
 A, B = TopicPartition("flights", 0), TopicPartition("gates", 0)
 

@@ -20,7 +20,12 @@ from logstore import DatabaseOffsets
 from logstore.errors import GroupFencedError, NoTransactionError
 from logstore.records import TopicPartition
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.row("C13")]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.timeout(300),
+    pytest.mark.row("C13"),
+    pytest.mark.row("X3", part="PostgreSQL"),
+]
 
 A = TopicPartition("payments", 0)
 RECORDS, LIVES = 200, 1000

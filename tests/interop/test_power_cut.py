@@ -22,7 +22,7 @@ from tests.crash.histories import seeded
 from tests.interop.disks import make, mounted, run
 from tests.interop.power_cut_writer import SETTINGS, value_of
 
-pytestmark = [pytest.mark.interop, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.interop, pytest.mark.row("S20", part="power cuts")]
 
 CUTS = int(os.environ.get("LOGSTORE_CUTS", "20"))
 SCRIPT = Path(__file__).with_name("power_cut_writer.py")

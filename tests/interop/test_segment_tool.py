@@ -34,7 +34,7 @@ def history(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return write_history(directory / "root" / "ours-0", request.param, killed=directory / "killed")
 
 
-@pytest.mark.row("S5")
+@pytest.mark.row("S5", part="one process")
 def test_batches_are_dumped_as_kafka_dumps_them(history: History) -> None:
     files = sorted(history.path.glob("*.log"))
     theirs = [line for line in dump(files) if line.startswith("baseOffset: ")]

@@ -36,6 +36,7 @@ from logstore.spark.backend.bootstrap import BootstrapBackend
 from tests.interop.broker import Broker
 from tests.interop.clients import JavaClient, Read, Row
 from tests.interop.make_fixtures import AWKWARD, START_MS, several
+from tests.kit.waiting import wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -77,10 +78,7 @@ def rows_as_encoded(
 
 def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """A broker ends transactions, compacts and deletes when it likes."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(condition, seconds, every_s=0.05)
 
 
 # --- reading -----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from logstore.errors import DiskFullError, LogstoreError, ReadOnlyError, Storage
 from logstore.io._files import LIBC, File, Files, Mapping, errno_of, fork_generation
 from logstore.io._watch import Watch
 from logstore.testing import FaultyFiles
-from tests.waiting import wait_for
+from tests.kit.waiting import wait_for
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from logstore.log.formats import checkpoints, leader_epochs
 from logstore.log.tools import verify
 from tests.log.logs import crashed_copy
 
-pytestmark = pytest.mark.row("S20")
+pytestmark = pytest.mark.row("S20", part="what is missing is told")
 
 SETTINGS = {"segment_bytes": 300, "index_interval_bytes": 100}
 

@@ -9,7 +9,6 @@ import json
 import os
 import random
 import threading
-import time
 
 import pyarrow as pa
 import pytest
@@ -35,8 +34,9 @@ from logstore.log.append.flush import Flusher
 from logstore.log.state import State
 from logstore.records import TimestampType
 from logstore.testing import ManualClock
+from tests.kit.nothing import NOTHING
+from tests.kit.waiting import wait_for
 from tests.log.logs import NOW_MS, at, crashed_copy, log_files, one_batch, open_log, values_of
-from tests.nothing import NOTHING
 
 UTC = datetime.UTC
 
@@ -213,7 +213,7 @@ def test_a_batch_is_compressed_as_a_whole_by_the_codec_of_the_append(log, codec)
 # --- order, immutability, position --------------------------------------------------------------
 
 
-@pytest.mark.row("M6")
+@pytest.mark.row("M6", part="one process")
 def test_order_is_kept_for_each_of_eight_threads(tmp_path):
     with open_log(tmp_path, segment_bytes=20_000) as log:
         start = threading.Barrier(8)
@@ -432,7 +432,7 @@ def test_a_thousand_records_are_one_write_and_one_read_returns_many_batches(tmp_
         assert table.call_counts()["preadv"] - before <= 2
 
 
-@pytest.mark.row("S5")
+@pytest.mark.row("S5", part="one process")
 @pytest.mark.parametrize("codec", list(Codec))
 def test_stored_and_read_bytes_are_the_producers_bytes(tmp_path, codec):
     with open_log(tmp_path) as log:
@@ -1040,8 +1040,7 @@ def test_a_reader_that_waits_at_the_end_is_told_when_the_log_is_cut_below_it(tmp
 
         waiter = threading.Thread(target=wait_at_the_end)
         waiter.start()
-        while not (beside or log._state.high_watermark._waiters):
-            time.sleep(0)
+        wait_for(lambda: beside or log._state.high_watermark._waiters)
         log.replica.truncate_to(2)
         waiter.join()
         assert isinstance(answers[0], OffsetOutOfRangeError)
@@ -1049,7 +1048,7 @@ def test_a_reader_that_waits_at_the_end_is_told_when_the_log_is_cut_below_it(tmp
         reader.close()
 
 
-@pytest.mark.row("C17")
+@pytest.mark.row("C17", part="one process")
 def test_only_an_owner_shows_more(tmp_path):
     from logstore.log.watermark import HighWatermarkPolicy
 
@@ -1072,7 +1071,8 @@ def test_only_an_owner_shows_more(tmp_path):
 # --- the buffered appender --------------------------------------------------------------------------
 
 
-@pytest.mark.row("P11", "K1")
+@pytest.mark.row("K1")
+@pytest.mark.row("P11", part="one process")
 def test_an_appender_lingers(tmp_path, clock):
     with open_log(tmp_path, clock=clock, linger_ms=10) as log:
         with log.appender() as appender:
@@ -1093,7 +1093,8 @@ def test_an_appender_lingers(tmp_path, clock):
         assert len(log.read(0).batches()) == 2
 
 
-@pytest.mark.row("P11", "K1")
+@pytest.mark.row("K1")
+@pytest.mark.row("P11", part="one process")
 def test_an_appender_writes_when_a_batch_is_full(tmp_path, clock):
     with open_log(tmp_path, clock=clock, batch_bytes=1_000) as log:
         with log.appender() as appender:
@@ -1244,7 +1245,7 @@ def idempotent(sequence, epoch=0, producer_id=7):
     return ProducerStamp(producer_id, epoch, sequence)
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 @pytest.mark.parametrize("leave", ["stay", "close", "crash", "roll", "roll and close", "roll and crash"])
 def test_duplicates_among_the_last_five_batches_are_dropped(tmp_path, leave):
     log = open_log(tmp_path / "log")
@@ -1271,7 +1272,7 @@ def test_duplicates_among_the_last_five_batches_are_dropped(tmp_path, leave):
         assert not log.append([b"x"], producer=idempotent(16)).duplicate
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_sequences_wrap(tmp_path):
     last = 2**31 - 1
     with open_log(tmp_path) as log:
@@ -1285,7 +1286,7 @@ def test_sequences_wrap(tmp_path):
         assert values_of(log) == [b"a", b"b", b"c", b"d", b"e", b"f", b"g"]
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_an_older_epoch_is_fenced(tmp_path):
     with open_log(tmp_path) as log:
         log.append([b"a"], producer=idempotent(0, epoch=1))
@@ -1338,7 +1339,8 @@ def committed_values(log, start=0):
     return [record.value[:5] for record in log.scan(start, isolation="read_committed")]
 
 
-@pytest.mark.row("T5", "T4")
+@pytest.mark.row("T5", part="one process")
+@pytest.mark.row("T4", part="data partitions")
 @pytest.mark.parametrize("tail", ["file", "memory"])
 @pytest.mark.parametrize("segment_bytes", [250, 1_000, 1 << 20])
 @pytest.mark.parametrize("leave", ["stay", "close", "crash", "beside"])

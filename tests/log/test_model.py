@@ -32,7 +32,7 @@ from logstore.log.state import batches_of
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
 from tests.log.logs import NOW_MS, crashed_copy, open_log
-from tests.model import Duplicate, LogModel, Sent, Stamp, seen
+from tests.log.model import Duplicate, LogModel, Sent, Stamp, seen
 
 BYTES = st.one_of(st.none(), st.binary(max_size=12), st.sampled_from([b"x" * 90, b"yz" * 130]))
 HEADERS = st.lists(st.tuples(st.text(max_size=3), st.one_of(st.none(), st.binary(max_size=3))), max_size=2)
@@ -404,14 +404,16 @@ class SimulatedMachine(LogMachine):
         self.open_reader()
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 def test_a_log_on_a_disk_that_loses_power_does_what_the_model_does():
     run_state_machine_as_test(
         SimulatedMachine, settings=settings(max_examples=120, stateful_step_count=30, deadline=None)
     )
 
 
-@pytest.mark.row("S18", "T5", "P13", "S20")
+@pytest.mark.row("S18")
+@pytest.mark.row("T5", "P13", part="one process")
+@pytest.mark.row("S20", part="recovery, step by step")
 def test_a_log_does_what_the_model_does():
     run_state_machine_as_test(
         LogMachine, settings=settings(max_examples=120, stateful_step_count=30, deadline=None)

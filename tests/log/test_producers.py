@@ -29,8 +29,8 @@ def producers_after(*batches, **settings) -> Producers:
     return producers
 
 
-@pytest.mark.row("P13")
-@pytest.mark.row("T5")
+@pytest.mark.row("P13", part="one process")
+@pytest.mark.row("T5", part="one process")
 @given(attempts(), st.data())
 def test_producers_agree_with_the_model(steps, data):
     producers = Producers()
@@ -63,7 +63,7 @@ def test_producers_agree_with_the_model(steps, data):
 # --- idempotence
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_the_last_five_batches_are_answered_with_their_first_offsets():
     batches = [batch_of(10 * n, sequence=3 * n, count=3) for n in range(7)]
     producers = producers_after(*batches)
@@ -76,14 +76,14 @@ def test_the_last_five_batches_are_answered_with_their_first_offsets():
             producers.check(batch, CLIENT)
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_a_gap_is_refused_and_named():
     producers = producers_after(batch_of(0, sequence=0, count=7))
     with pytest.raises(OutOfOrderSequenceError, match="expected sequence 7, found 9"):
         producers.check(batch_of(7, sequence=9), CLIENT)
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_a_batch_that_overlaps_written_ones_without_matching_is_out_of_order():
     producers = producers_after(batch_of(0, sequence=0, count=4), batch_of(4, sequence=4, count=4))
     for sequence, count in [(0, 3), (0, 8), (2, 4), (6, 4), (4, 5)]:
@@ -91,7 +91,7 @@ def test_a_batch_that_overlaps_written_ones_without_matching_is_out_of_order():
             producers.check(batch_of(8, sequence=sequence, count=count), CLIENT)
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_a_sequence_that_was_never_written_here_is_not_called_a_duplicate():
     """A client takes a duplicate for an acknowledgement. Here 5 was lost on its way, and 6 was
     accepted because nothing was known of the producer."""
@@ -100,7 +100,7 @@ def test_a_sequence_that_was_never_written_here_is_not_called_a_duplicate():
         producers.check(batch_of(1, sequence=5), CLIENT)
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_a_batch_that_repeats_remembered_sequences_behind_a_gap_is_out_of_order():
     """Found by the model: what is remembered may be older than the chain of what follows it."""
     producers = producers_after(batch_of(0, sequence=2, count=2), *(batch_of(2 + n, sequence=n) for n in range(3)))
@@ -108,12 +108,12 @@ def test_a_batch_that_repeats_remembered_sequences_behind_a_gap_is_out_of_order(
         producers.check(batch_of(5, sequence=0, count=2), CLIENT)
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_an_unknown_producer_may_begin_at_any_sequence():
     assert Producers().check(batch_of(0, producer_id=2**62, sequence=17), CLIENT) is None
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_sequences_wrap_to_zero():
     producers = producers_after(batch_of(0, sequence=SEQUENCES - 2, count=2))
     assert producers.check(batch_of(2, sequence=0), CLIENT) is None
@@ -126,7 +126,7 @@ def test_sequences_wrap_to_zero():
         producers.check(batch_of(6, sequence=SEQUENCES - 1), CLIENT)
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_a_batch_from_before_the_wrap_is_a_duplicate():
     batches = [batch_of(n, sequence=(SEQUENCES - 4 + n) % SEQUENCES) for n in range(10)]
     producers = producers_after(*batches)
@@ -134,7 +134,7 @@ def test_a_batch_from_before_the_wrap_is_a_duplicate():
         producers.check(batches[1], CLIENT)
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero():
     producers = producers_after(batch_of(0, epoch=3, sequence=0))
     with pytest.raises(ProducerFencedError, match="producer 1 epoch 2"):
@@ -144,13 +144,13 @@ def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero():
     assert producers.check(batch_of(1, epoch=4, sequence=0), CLIENT) is None
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_batches_of_an_older_epoch_are_forgotten_with_it():
     producers = producers_after(batch_of(0, sequence=0), batch_of(1, epoch=1, sequence=0))
     assert producers.check(batch_of(2, epoch=1, sequence=0), CLIENT).first_offset == 1
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_after_a_marker_with_a_newer_epoch_sequences_begin_at_zero():
     producers = producers_after(batch_of(0, sequence=0, transactional=True), marker_of(1, epoch=1))
     with pytest.raises(OutOfOrderSequenceError, match="expected sequence 0, found 1"):
@@ -179,7 +179,7 @@ def test_replicated_batches_are_not_checked_and_are_remembered():
 # --- transactions
 
 
-@pytest.mark.row("T5")
+@pytest.mark.row("T5", part="one process")
 def test_a_transaction_is_unstable_from_its_first_record_to_its_marker():
     producers = producers_after(batch_of(0), batch_of(1, producer_id=2, transactional=True))
     producers.apply(batch_of(2, producer_id=2, sequence=1, transactional=True))
@@ -190,14 +190,14 @@ def test_a_transaction_is_unstable_from_its_first_record_to_its_marker():
     assert producers.first_unstable_offset(4) is None
 
 
-@pytest.mark.row("T5")
+@pytest.mark.row("T5", part="one process")
 def test_a_completed_transaction_stays_unstable_until_its_marker_is_replicated():
     producers = producers_after(batch_of(0, transactional=True), marker_of(1))
     assert producers.first_unstable_offset(1) == 0
     assert producers.first_unstable_offset(2) is None
 
 
-@pytest.mark.row("T5")
+@pytest.mark.row("T5", part="one process")
 def test_the_last_stable_offset_after_a_transaction_is_where_the_oldest_other_one_began():
     producers = producers_after(
         batch_of(0, producer_id=1, transactional=True),
@@ -208,14 +208,14 @@ def test_the_last_stable_offset_after_a_transaction_is_where_the_oldest_other_on
     assert producers.last_stable_offset_after(producers.apply(marker_of(4, producer_id=1))) == 2
 
 
-@pytest.mark.row("T5")
+@pytest.mark.row("T5", part="one process")
 def test_a_non_transactional_batch_inside_a_transaction_is_refused():
     producers = producers_after(batch_of(0, transactional=True))
     with pytest.raises(InvalidTransactionError):
         producers.check(batch_of(1, sequence=1), CLIENT)
 
 
-@pytest.mark.row("T5")
+@pytest.mark.row("T5", part="one process")
 def test_markers_of_older_coordinators_and_older_epochs_are_fenced():
     producers = producers_after(
         batch_of(0, epoch=2, transactional=True), marker_of(1, epoch=2, coordinator_epoch=5)
@@ -228,14 +228,14 @@ def test_markers_of_older_coordinators_and_older_epochs_are_fenced():
     assert producers.check(marker_of(2, epoch=2, coordinator_epoch=5), COORDINATOR) is None
 
 
-@pytest.mark.row("T5")
+@pytest.mark.row("T5", part="one process")
 def test_a_marker_without_a_transaction_completes_nothing():
     producers = producers_after(marker_of(0))
     assert producers.first_unstable_offset(0) is None
     assert producers.apply(marker_of(1)) is None
 
 
-@pytest.mark.row("T5")
+@pytest.mark.row("T5", part="one process")
 def test_an_emptied_control_batch_says_nothing():
     producers = producers_after(batch_of(0, transactional=True))
     assert producers.apply(marker_of(1)._replace(marker=None)) is None
@@ -245,7 +245,7 @@ def test_an_emptied_control_batch_says_nothing():
 # --- expiry
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_an_idle_producer_is_forgotten_after_the_configured_time():
     producers = producers_after(batch_of(0, timestamp_ms=1_000), expiration_ms=100)
     assert producers.expire(1_099) == []
@@ -253,7 +253,7 @@ def test_an_idle_producer_is_forgotten_after_the_configured_time():
     assert len(producers) == 0
 
 
-@pytest.mark.row("T5")
+@pytest.mark.row("T5", part="one process")
 def test_a_producer_with_an_open_transaction_is_never_forgotten():
     producers = producers_after(batch_of(0, transactional=True), expiration_ms=100)
     assert producers.expire(10**15) == []
@@ -261,14 +261,14 @@ def test_a_producer_with_an_open_transaction_is_never_forgotten():
     assert producers.expire(10**15) == [1]
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_kafka_9144_a_marker_keeps_its_producer_from_expiring():
     producers = producers_after(batch_of(0, transactional=True, timestamp_ms=0), marker_of(1), expiration_ms=100)
     assert producers.get(1).written_ms == 1_001
     assert producers.expire(1_100) == []
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_old_timestamps_of_records_do_not_expire_a_producer_that_writes_now():
     producers = Producers(expiration_ms=100)
     producers.apply(batch_of(0, timestamp_ms=5), now_ms=10_000)

@@ -51,6 +51,7 @@ def test_a_killed_load_is_completed_without_gap_or_duplicate(tmp_path: Path) -> 
         assert flights.check_kept(topic, rows) == [len(share) for share in flights.shares(rows)]
 
 
+@pytest.mark.row("M9")
 def test_the_group_reads_every_record_once(tmp_path: Path) -> None:
     rows = some_rows(5_000)
     flights.empty_place(tmp_path)

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.row("K1")]
 def test_one(): ...
 
 class TestGroup:
-    @pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.row("S2"))])
+    @pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.row("S2", part="one process"))])
     def test_two(self, n): ...
 """
 
@@ -50,26 +50,43 @@ def test_the_page_has_titles_short_enough_for_one_line() -> None:
 
 def test_markers_are_found_on_functions_modules_classes_and_parameters(project: Path) -> None:
     path = project / "tests" / "test_x.py"
-    found = [(p.row, p.name) for p in rows.marked(path, TEST)]
+    found = [(p.row, p.name, p.part) for p in rows.marked(path, TEST)]
     assert found == [
-        ("K1", ""),
-        ("S1", "test_one"),
-        ("S2", "test_one"),
-        ("S2", "TestGroup.test_two"),
+        ("K1", "", ""),
+        ("S1", "test_one", ""),
+        ("S2", "test_one", ""),
+        ("S2", "TestGroup.test_two", "one process"),
     ]
 
 
-@pytest.mark.parametrize("arguments", ["", "ROW", "'S1', reason='x'", "f'S{1}'"])
+@pytest.mark.parametrize(
+    "arguments", ["", "ROW", "'S1', reason='x'", "f'S{1}'", "'S1', part=''", "'S1', part=PART", "part='x'"]
+)
 def test_a_marker_that_cannot_be_read_is_refused(arguments: str) -> None:
     source = f"@pytest.mark.row({arguments})\ndef test_x(): ...\n"
     with pytest.raises(rows.UnreadableMarkerError, match=r"x\.py:1"):
         list(rows.marked(Path("x.py"), source))
 
 
-def test_examples_claim_rows_in_comments_but_not_in_strings(project: Path) -> None:
-    path = project / "examples" / "flights.py"
-    path.write_text('# row: S1, K1\ntext = "# row: S2"\nx = 1  # row: S2\n')
-    assert [(p.row, p.line) for p in rows.commented(path)] == [("S1", 1), ("K1", 1), ("S2", 3)]
+def test_an_example_proves_nothing_by_itself(project: Path) -> None:
+    (project / "examples" / "flights.py").write_text("# row: S1, K1\n@pytest.mark.row('S2')\ndef test_y(): ...\n")
+    assert rows.collect(project) == []
+
+
+def test_parts_are_printed_behind_the_proofs_of_the_whole_row(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "tests" / "test_x.py").write_text(
+        "@pytest.mark.row('S1', 'S2', part='one process')\ndef test_y(): ...\n"
+        "@pytest.mark.row('S1')\ndef test_z(): ...\n"
+    )
+    assert rows.main([], project) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(" tests/test_x.py::test_z")
+    assert lines[1].strip() == "[one process] tests/test_x.py::test_y"
+    assert lines[2].endswith(" [one process] tests/test_x.py::test_y")
+    assert lines[4] == "1 of 3 rows have a proof, 1 more of a part"
+    assert rows.main(["--check", "S2"], project) == 0
 
 
 def test_the_list_shows_proofs_gaps_and_a_count(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,7 @@ def test_the_analyst_gets_tables_and_counts(tmp_path):
     assert sum(line.startswith("mean of hour") for line in lines) == 3
 
 
+@pytest.mark.row("O8")
 def test_the_operator_sees_what_is_late_and_what_is_damaged_and_copies_what_is_whole(tmp_path):
     with logstore.open(tmp_path / "data", segment_bytes=2_000) as store:
         topic = store.create_topic("orders", 2)

@@ -25,7 +25,7 @@ from logstore.log import ProducerStamp
 from logstore.log.state import State
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
-from tests import vast
+from tests.kit import vast
 
 BATCH_BYTES = 4 << 20
 VALUES = [b"%0100d" % number for number in range(100)]
@@ -192,7 +192,7 @@ def test_a_scan_reads_the_file_in_order_and_in_large_pieces(tmp_path: Path) -> N
     assert places == sorted(places)
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="time of one log")
 @pytest.mark.parametrize("producing, passes", [(False, 1), (True, 2)], ids=["no producer", "a producer"])
 def test_a_recovery_reads_what_was_not_synced_once(tmp_path: Path, producing: bool, passes: int) -> None:
     """Checksums, indexes and producers come from one pass; the list of aborted transactions takes another."""

@@ -8,10 +8,12 @@ plants faults: "the next fetch is answered with error 6", "the connection is cut
 from __future__ import annotations
 
 import base64
+import fcntl
 import os
 import socket
+import sys
+import termios
 import threading
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from logstore.batch._encode import encode, encode_marker
 from logstore.protocol.frames import decode_request, encode_response
 from logstore.protocol.generated import messages as m
 from logstore.records import TopicPartition
+from tests.kit.waiting import wait_for
 
 #: What a fault does with an answer: the answer's frame in, the connection, True when it has answered itself.
 Act = Callable[["FakeBroker", socket.socket, bytes], bool]
@@ -54,11 +57,16 @@ def silence(broker: FakeBroker, connection: socket.socket, frame: bytes) -> bool
     raise ConnectionError
 
 
+def unread(connection: socket.socket) -> int:
+    """Return how many bytes the other end's system has not taken yet."""
+    return int.from_bytes(fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+
+
 def dribble(broker: FakeBroker, connection: socket.socket, frame: bytes) -> bool:
     """The answer in pieces of a byte, and then larger ones."""
     for position in range(20):
         connection.sendall(frame[position : position + 1])
-        time.sleep(0.001)
+        wait_for(lambda: not unread(connection), every_s=0.001)
     for position in range(20, len(frame), 997):
         connection.sendall(frame[position : position + 997])
     return True

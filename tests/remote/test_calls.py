@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ from logstore.protocol.generated.messages import (
 )
 from logstore.records import Isolation, TopicPartition
 from logstore.remote.client import EARLIEST, LATEST, Client, EpochEnd, ListedOffset, NewTopic
+from tests.kit.waiting import wait_for
 from tests.remote import fake_cluster
 from tests.remote.fake_cluster import ALL, FakeCluster, FakePartition, disconnect
 
@@ -162,9 +164,10 @@ def test_a_partition_without_a_leader_is_waited_for(cluster: FakeCluster, client
     (partition,) = cluster.topic("orders")
     partition.add([b"a"])
     partition.leader = -1
+    asked = len(cluster.requests(MetadataRequest))
 
     def elect() -> None:
-        time.sleep(0.1)
+        wait_for(lambda: len(cluster.requests(MetadataRequest)) > asked + 1)
         partition.leader = 2
 
     thread = threading.Thread(target=elect)
@@ -213,9 +216,10 @@ def test_a_broker_that_comes_back_is_found_again(cluster: FakeCluster, client: C
     partition.add([b"a"])
     assert values(client) == [b"a"]
     cluster.brokers[1].stop()
+    asked = len(cluster.requests(MetadataRequest))
 
     def start() -> None:
-        time.sleep(0.2)
+        wait_for(lambda: len(cluster.requests(MetadataRequest)) > asked)
         cluster.brokers[1].restart()
 
     thread = threading.Thread(target=start)
@@ -235,13 +239,22 @@ def test_when_nobody_answers_all_are_named(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.row("U7")
-def test_a_patient_client_waits_for_brokers_that_it_has_never_reached(cluster: FakeCluster) -> None:
+def test_a_patient_client_waits_for_brokers_that_it_has_never_reached(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster.topic("orders")
     for broker in cluster.brokers.values():
         broker.stop()
+    tried, honest = [], socket.create_connection
+
+    def connect(*args: Any, **options: Any) -> socket.socket:
+        tried.append(args)
+        return honest(*args, **options)
+
+    monkeypatch.setattr(socket, "create_connection", connect)
 
     def start() -> None:
-        time.sleep(0.5)
+        wait_for(lambda: len(tried) > 2 * len(cluster.brokers))
         cluster.brokers[1].restart()
 
     thread = threading.Thread(target=start)
@@ -430,9 +443,8 @@ def test_a_replica_is_named_for_a_while(pair: tuple[FakeCluster, FakePartition])
     with quick(cluster, client_rack="r2", metadata_max_age_ms=100) as client:
         assert values(client) == partition.values()
         partition.near = {}
-        time.sleep(0.15)
-        assert values(client) == partition.values()
-        assert fetches(cluster) == [2, 1]
+        wait_for(lambda: values(client) == partition.values() and fetches(cluster)[0] == 2)
+        assert fetches(cluster)[1] >= 1
 
 
 def test_soon_after_boot_a_leader_that_has_moved_is_found(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -163,7 +164,8 @@ def test_a_slow_trickle_does_not_hold_a_call_beyond_its_time(cluster: FakeCluste
     def trickle(broker: Any, connection: socket.socket, frame: bytes) -> bool:
         for position in range(len(frame)):
             connection.sendall(frame[position : position + 1])
-            time.sleep(0.05)
+            if select.select([connection], [], [], 0.05)[0]:
+                break  # the client has closed it
         return True
 
     cluster.brokers[1].plan(MetadataRequest, trickle)

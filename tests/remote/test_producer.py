@@ -34,9 +34,9 @@ from logstore.protocol.generated.messages import InitProducerIdRequest, ProduceR
 from logstore.records import Codec, TopicPartition
 from logstore.remote.client import Client
 from logstore.remote.producer import Delivery, IdempotentProducer
+from tests.kit.waiting import wait_for
 from tests.remote import fake_cluster
 from tests.remote.fake_cluster import ALL, FakeCluster
-from tests.waiting import wait_for
 
 ORDERS = TopicPartition("orders", 0)
 

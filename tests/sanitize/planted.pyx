@@ -50,3 +50,16 @@ def read_unaligned(bytes data not None):
     cdef const uint8_t *p = data
     cdef int i = 1 if <int64_t>p % 8 == 0 else 0
     return (<const int64_t *>(p + i))[0]
+
+
+cdef int64_t _shared = 0
+
+
+def add_unguarded(int64_t count):
+    """Add to a number to which other threads add too, without the GIL and without a lock."""
+    global _shared
+    cdef int64_t i
+    with nogil:
+        for i in range(count):
+            _shared += i                 # the data race
+    return _shared

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _weakrefset
+import socket
 import sys
 import threading
 import weakref
@@ -10,6 +11,24 @@ import weakref
 import pytest
 
 import logstore
+
+
+@pytest.mark.row("Z9", part="one process")
+def test_a_store_needs_no_coordination_service_and_no_network(tmp_path, monkeypatch):
+    def refuse(*_args, **_options):
+        raise AssertionError("a socket is made")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    with logstore.open(tmp_path / "data") as store:
+        store.create_topic("flights", 2)
+        with store.producer() as producer:
+            producer.send("flights", b"one", b"key")
+        with store.consumer("crew", auto_offset_reset="earliest") as consumer:
+            consumer.assign(["flights"])
+            assert [record.value for record in consumer.poll()] == [b"one"]
+            consumer.commit()
+        assert list(store.topics()) == ["flights"]
 
 
 def beside(act, meanwhile):

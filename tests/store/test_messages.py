@@ -22,6 +22,7 @@ from logstore.errors import (
     UnknownSettingError,
     UnknownTopicError,
 )
+from tests.kit.waiting import wait_for
 
 GIB = 1 << 30
 
@@ -109,8 +110,7 @@ def records_of_a_closed_store(place: Place) -> object:
     thread = threading.Thread(target=read)
     thread.start()
     assert at_the_end.wait(WATCHDOG_S)
-    while not ended and not consumer._in_use.locked():  # inside a call again: there it waits for more
-        threading.Event().wait(0.001)
+    wait_for(lambda: ended or consumer._in_use.locked())  # inside a call again: there it waits for more
     place.store.close()
     thread.join(WATCHDOG_S)
     assert not thread.is_alive()

@@ -67,7 +67,7 @@ def test_settings_of_the_environment_do_not_reach_it(monkeypatch: pytest.MonkeyP
         pass
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="what is missing is told")
 def test_a_power_cut_leaves_what_was_synced() -> None:
     with temporary_store() as store:
         flights = store.create_topic("flights", segment_bytes=1 << 16)

@@ -68,3 +68,4 @@ cdef struct Faults:
 cdef class FaultyFiles(Files):
     cdef Faults *_faults
     cdef void _forget_events(self) noexcept
+    cdef int64_t _guarded(self, const int64_t *count) noexcept

@@ -591,7 +591,7 @@ cdef class FaultyFiles(Files):
 
     def watched_calls(self) -> int:
         """Return how many calls that thread has made."""
-        return self._faults.watched_calls
+        return self._guarded(&self._faults.watched_calls)
 
     def hold_syncs(self, path_contains: str = "") -> None:
         """Make every sync of such a file wait from now on until `release_syncs`, called by the same thread."""
@@ -607,12 +607,16 @@ cdef class FaultyFiles(Files):
 
     def held_syncs(self) -> int:
         """Return how many syncs have reached `hold_syncs`."""
-        return self._faults.waiting
+        return self._guarded(&self._faults.waiting)
 
     def release_syncs(self) -> None:
         """Release the waiting syncs, and hold no more."""
-        if self._faults.is_held:
-            self._faults.is_held = False
+        cdef bint was_held
+        pthread_mutex_lock(&self._faults.guard)
+        was_held = self._faults.is_held
+        self._faults.is_held = False
+        pthread_mutex_unlock(&self._faults.guard)
+        if was_held:
             pthread_mutex_unlock(&self._faults.quota)
 
     def fired(self) -> list[tuple[str, str, int]]:
@@ -627,12 +631,20 @@ cdef class FaultyFiles(Files):
 
     def counts(self) -> dict[str, int]:
         """Return how many calls of each operation have reached the table, including failed ones."""
-        return {name: self._faults.counts[op] for op, name in enumerate(_NAMES)}
+        return {name: self._guarded(&self._faults.counts[op]) for op, name in enumerate(_NAMES)}
 
     @property
     def changes(self):
         """The number of calls that changed files or names, made a change durable, or failed to."""
-        return self._faults.changes
+        return self._guarded(&self._faults.changes)
+
+    cdef int64_t _guarded(self, const int64_t *count) noexcept:
+        """Read a count that calls in other threads may be changing."""
+        cdef int64_t found
+        pthread_mutex_lock(&self._faults.guard)
+        found = count[0]
+        pthread_mutex_unlock(&self._faults.guard)
+        return found
 
     def record(self) -> None:
         """Record every call from now on, and forget the earlier record."""

@@ -26,7 +26,7 @@ from logstore.errors import (
 from logstore.records import Codec
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
-from tests.nothing import NOTHING
+from tests.kit.nothing import NOTHING
 
 COUNT = 4
 
@@ -67,7 +67,8 @@ def spread_of(keyless=2):
     return Spread(COUNT, keyless, lambda _partition: Encoder().begin(timestamp_ms=5))
 
 
-@pytest.mark.row("P4", "M6")
+@pytest.mark.row("P4")
+@pytest.mark.row("M6", part="one process")
 @given(records, st.integers(0, COUNT - 1))
 def test_every_partition_gets_its_own_records_in_their_order_and_byte_by_byte(pairs, keyless):
     """Lists and Arrow data give the same batches as an encoder that is handed each partition's records."""

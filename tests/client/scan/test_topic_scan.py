@@ -20,6 +20,7 @@ from logstore.log import ProducerStamp
 from logstore.records import Marker
 from logstore.testing import ManualClock, SimDisk, after_power_cut, temporary_store
 from logstore.testing.clock import START_MS
+from tests.kit.inside import count_reads
 from tests.log.logs import log_files
 
 ALL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
@@ -116,13 +117,7 @@ def test_each_use_begins_anew_and_several_go_on_at_once(logs: dict[int, Log]) ->
 
 def test_reading_is_lazy(logs: dict[int, Log], monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    original = Log._read
-
-    def counting(self: Log, offset: int, *rest: Any) -> Any:
-        read.append(offset)
-        return original(self, offset, *rest)
-
-    monkeypatch.setattr(Log, "_read", counting)
+    count_reads(monkeypatch, read)
     scan = scan_of(logs, max_bytes=1)
     reader = pa.RecordBatchReader.from_stream(scan)
     assert read == []
@@ -185,7 +180,7 @@ def test_only_the_partitions_that_are_scanned_are_opened(logstore_disk: SimDisk)
             store.topic("flights").scan(partitions=20)
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="what is missing is told")
 def test_a_scan_after_a_power_cut_is_that_of_what_was_synced(logstore_store: Store) -> None:
     topic = logstore_store.create_topic("flights", 2)
     for partition in (0, 1):

@@ -17,7 +17,7 @@ from logstore.testing._faults import FaultyFiles
 from logstore.testing.simdisk import POLICIES
 from tests.log.logs import crashed_copy, open_log
 
-pytestmark = pytest.mark.row("S20")
+pytestmark = pytest.mark.row("S20", part="recovery, step by step")
 
 PATH = "/data/t-0"
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 100}

@@ -24,7 +24,7 @@ from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from tests.log.logs import crashed_copy, forget_sums
 
-pytestmark = pytest.mark.row("T5")
+pytestmark = pytest.mark.row("T5", part="one process")
 
 SETTINGS = {"segment_bytes": 600, "index_interval_bytes": 100}
 DAY_MS = 86_400_000

@@ -127,14 +127,14 @@ def test_any_bytes_are_offsets_or_damage(data):
 # --- the recovery point
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 @given(points())
 def test_a_recovery_point_comes_back_as_written(point):
     assert checkpoints.decode_slots(file_of(point)) == point
     assert len(checkpoints.encode_slot(point)) == 64
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 @given(st.data())
 def test_the_newest_whole_slot_counts(data):
     sequence = data.draw(st.integers(0, 2**40))
@@ -146,14 +146,14 @@ def test_the_newest_whole_slot_counts(data):
     assert checkpoints.decode_slots(bytes(torn)) == older
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 def test_a_slot_with_any_bit_flipped_is_not_believed():
     for damaged in flips(checkpoints.encode_slot(POINT)):
         data = bytes(checkpoints.SLOT_SPACING_BYTES) + damaged
         assert checkpoints.decode_slots(data) is None
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 def test_a_recovery_file_cut_anywhere_gives_the_slots_that_are_whole():
     older = POINT._replace(sequence=6)
     data = file_of(older, POINT)
@@ -161,18 +161,18 @@ def test_a_recovery_file_cut_anywhere_gives_the_slots_that_are_whole():
         assert checkpoints.decode_slots(cut) == (older if len(cut) >= 64 else None)
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 @pytest.mark.parametrize("data", [b"", bytes(64), bytes(4160), b"\xff" * 4160])
 def test_an_empty_or_foreign_recovery_file_is_unknown(data):
     assert checkpoints.decode_slots(data) is None
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 def test_a_slot_in_the_place_of_the_other_is_not_believed():
     assert checkpoints.decode_slots(checkpoints.encode_slot(POINT)) is None
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 def test_a_slot_of_another_version_or_with_negative_offsets_is_unknown_even_with_a_good_crc():
     def sealed(version, flags, recovery_point, base_offset):
         body = struct.pack(">2sBBQQqqqqq", b"lr", version, flags, 6, 1, recovery_point, base_offset, 0, 0, 0)
@@ -189,7 +189,7 @@ def test_a_slot_of_another_version_or_with_negative_offsets_is_unknown_even_with
         assert checkpoints.decode_slots(slot) is None
 
 
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 def test_a_slot_of_before_kinds_were_recorded_says_that_of_none():
     body = struct.pack(">2sBBQQqqqqq", b"lr", 1, 3, 6, 1, 5, 0, 0, 0, 0)
     point = checkpoints.decode_slots(body + struct.pack(">I", crc32c(body)))

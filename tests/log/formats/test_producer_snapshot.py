@@ -50,8 +50,8 @@ def some_producers() -> Producers:
     )
 
 
-@pytest.mark.row("P13")
-@pytest.mark.row("T5")
+@pytest.mark.row("P13", part="one process")
+@pytest.mark.row("T5", part="one process")
 @given(attempts(), st.data())
 def test_a_restart_at_any_point_changes_nothing(steps, data):
     batches = applied(steps)
@@ -70,7 +70,7 @@ def test_a_restart_at_any_point_changes_nothing(steps, data):
     assert everything(restarted) == everything(producers_after(batches))
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 @given(attempts(), st.data())
 def test_kafkas_snapshot_and_a_replay_never_take_a_fresh_batch_for_a_duplicate(steps, data):
     batches = applied(steps)
@@ -201,7 +201,7 @@ def saved_at(directory, batches, offset, generation=3):
     producer_snapshot.save(directory, producers_after(batches), offset, generation, durable=False)
 
 
-@pytest.mark.row("P13")
+@pytest.mark.row("P13", part="one process")
 def test_after_a_roll_all_five_batches_are_known():
     batches = [batch_of(n, sequence=n) for n in range(5)]
     directory = MemoryDirectory()

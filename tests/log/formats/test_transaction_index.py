@@ -8,7 +8,7 @@ from logstore.log.formats import transaction_index
 from logstore.records import AbortedTransaction
 from tests.log.fakes import cuts, flips
 
-pytestmark = pytest.mark.row("T5")
+pytestmark = pytest.mark.row("T5", part="one process")
 
 
 @st.composite

@@ -12,8 +12,8 @@ from logstore.errors import CorruptRecordError, LogClosedError, OffsetOutOfRange
 from logstore.log import Marker, ProducerStamp
 from logstore.records import Isolation, Origin
 from logstore.testing._faults import FaultyFiles
+from tests.batch.model_batch import ModelRecord, encode_batch
 from tests.log.logs import at, log_files, one_batch, open_log
-from tests.model_batch import ModelRecord, encode_batch
 
 
 def by_read(log, offset, **options):

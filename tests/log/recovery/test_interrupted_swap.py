@@ -13,7 +13,7 @@ from logstore.log import Marker, ProducerStamp
 from logstore.testing._faults import FaultyFiles
 from tests.log.logs import log_files, open_log, tree, values_of
 
-pytestmark = [pytest.mark.crash, pytest.mark.row("S20")]
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="recovery, step by step")]
 
 SETTINGS = {"segment_bytes": 600, "index_interval_bytes": 100, "cleanup_policy": "compact"}
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")

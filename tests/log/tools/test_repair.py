@@ -178,7 +178,7 @@ def check_after_power_cut(disk: SimDisk, offset: int) -> bool:
 
 
 @pytest.mark.crash
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 @pytest.mark.parametrize("policy", ["none", "all", "torn", "lost", "reordered"])
 def test_a_power_cut_at_any_point_of_a_repair_leaves_the_old_log_or_the_cut_one(policy):
     disk, offset = damaged_disk(1)
@@ -189,7 +189,7 @@ def test_a_power_cut_at_any_point_of_a_repair_leaves_the_old_log_or_the_cut_one(
 
 
 @pytest.mark.crash
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 def test_planted_a_repair_that_keeps_nothing_first_is_found(monkeypatch):
     """What is taken away is linked only after it has gone, or never."""
     honest = repair._keep

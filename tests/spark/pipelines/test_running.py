@@ -21,10 +21,10 @@ from logstore.spark.pipelines.reasons import reason_of, short_reasons
 from logstore.spark.pipelines.running import stopping
 from logstore.spark.pipelines.running.queries import Counts, finish
 from logstore.spark.pipelines.running.stopping import SIGNALS, stoppable
+from tests.kit.waiting import wait_for
 from tests.spark import sessions
 from tests.spark.pipelines import killing
 from tests.spark.pipelines.topic_contents import records_of
-from tests.waiting import wait_for
 
 
 class Row(dict[str, Any]):

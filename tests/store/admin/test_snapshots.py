@@ -30,6 +30,7 @@ from logstore.testing import ManualClock, SimDisk
 from logstore.testing._faults import FaultyFiles
 from logstore.testing.simdisk import POLICIES
 from tests.crash.store_life import TopicView, check
+from tests.kit.inside import failure_of
 
 SETTINGS = {"segment.bytes": 600, "index.interval.bytes": 100}
 
@@ -425,7 +426,7 @@ def cut_everywhere(seed=1):
 
 
 @pytest.mark.crash
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="recovery, step by step")
 def test_a_power_cut_leaves_the_whole_snapshot_or_none():
     assert cut_everywhere() > 100
 
@@ -486,7 +487,7 @@ def test_every_operation_of_it_fails_in_turn_and_the_store_goes_on(code):
                 disk.heal()
                 assert not Directory("/copy", disk).exists()
                 assert contents(store) == before
-                if not any(log._state.failed for log in store._partitions.opened()):
+                if not any(failure_of(log) for log in store._partitions.opened()):
                     store.snapshot("/copy")
             disk.heal()
             if Directory("/copy", disk).exists():

@@ -13,7 +13,7 @@ from logstore.log.directory.files import Directory
 from logstore.store.admin.diagnosis import Level, diagnose
 from logstore.store.catalog.topic_list import CATALOGUE, NEWEST, Catalogue
 
-pytestmark = pytest.mark.row("S20")
+pytestmark = pytest.mark.row("S20", part="what is missing is told")
 
 
 @pytest.fixture

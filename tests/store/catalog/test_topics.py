@@ -88,13 +88,16 @@ def test_names_that_look_the_same_in_metrics_are_refused(store):
 # -- creating
 
 
+@pytest.mark.row("M1")
 def test_a_topic_is_made_once(store):
     made = store.create_topic("flights", 2)
+    store.create_topic("weather")
     with pytest.raises(TopicExistsError) as refused:
         store.create_topic("flights")
     assert refused.value.code == 36
     again = store.create_topic("flights", 7, if_not_exists=True)
     assert (again.id, again.partition_count) == (made.id, 2)
+    assert sorted(store.topics()) == ["flights", "weather"]
 
 
 @pytest.mark.parametrize("count", [0, -1, 10_001, 1.5, "3", True])

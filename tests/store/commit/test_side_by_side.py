@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
 from logstore.io._files import LIBC, Files
 from logstore.store.commit.side_by_side import side_by_side
+from tests.kit.waiting import wait_for
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 100])
@@ -53,7 +53,7 @@ def test_an_interrupt_waits_for_what_is_under_way(monkeypatch):
             under_way.wait(5)
         else:
             under_way.set()
-            time.sleep(0.05)
+            wait_for(lambda: not interrupts)
             finished.append(n)
 
     monkeypatch.setattr(threading.Thread, "join", join)

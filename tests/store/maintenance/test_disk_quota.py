@@ -372,7 +372,7 @@ def check_kept(disk, sent, acknowledged):
 
 
 @pytest.mark.crash
-@pytest.mark.row("S20")
+@pytest.mark.row("S20", part="failing disk")
 def test_a_power_cut_while_room_is_made_loses_only_what_was_to_go():
     disk = SimDisk(seed=3)
     disk.keep_moments()

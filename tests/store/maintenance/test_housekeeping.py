@@ -25,6 +25,7 @@ from logstore.metrics import Taken
 from logstore.store.maintenance.scheduler import Interrupted, Scheduler
 from logstore.store.maintenance.tasks import REST, MaintenanceTasks, Throttle
 from logstore.testing import ManualClock
+from tests.kit.inside import group_commit_of, is_closed, locks_of
 
 DAY_MS = 86_400_000
 
@@ -325,14 +326,14 @@ def test_a_store_collected_in_the_middle_of_a_call_to_its_log_does_not_hang(tmp_
     log = store.create_topic("flights")[0]
     log.append([b"one"])
     life = store._lifecycle
-    lock = {"append": log._state.lock, "compaction": log._state.compacting}.get(where, threading.Lock())
+    lock = threading.Lock() if where == "sync" else locks_of(log)[where]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         with lock:
-            commit, leader = log._flusher._commit, _Waiter(lambda: True)
+            commit, leader = group_commit_of(log), _Waiter(lambda: True)
             commit._leader = leader if where == "sync" else None
             life.forgotten()
-            assert not log._state.closed
+            assert not is_closed(log)
             commit._leave(leader)
         release_all()
     assert life.closed

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -41,6 +40,7 @@ from logstore.store.requests import channel, commit_server
 from logstore.store.requests.commit_server import LeftFiles, RequestServer
 from logstore.store.requests.requests import Intake
 from logstore.testing import ManualClock
+from tests.kit.waiting import wait_for
 from tests.store.requests.owners import answer_to, owner, post, stop
 from tests.store.requests.request_owner import POINTS
 
@@ -283,9 +283,7 @@ def test_a_store_that_is_driven_answers_when_it_is(root):
         manifest = stage(root)
         thread = threading.Thread(target=lambda: found.append(commit_client.commit(root, manifest, timeout_s=60)))
         thread.start()
-        while not found:
-            store.housekeep()
-            time.sleep(0.01)
+        wait_for(lambda: (store.housekeep(), found)[1], 60)
         thread.join()
     assert found[0].duplicate is False
     assert committed(root) == expected(("q", 0))

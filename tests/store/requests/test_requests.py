@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,7 @@ from logstore.store.requests import asking, channel, commit_server, requests
 from logstore.store.requests.requests import KINDS, VERSION, Commit, Copy, message_of, request_of
 from logstore.store.store import open_briefly
 from logstore.testing import ManualClock
+from tests.kit.waiting import wait_for
 from tests.store.requests.owners import answer_to, owner, post, stop
 
 pytestmark = pytest.mark.row("M9")
@@ -462,8 +464,7 @@ def test_a_reader_whose_owner_closes_during_the_snapshot_takes_it_by_itself(root
     assert begun.wait(60)
     closing = threading.Thread(target=store.close)
     closing.start()
-    while not store._requests._stopping:
-        time.sleep(0.001)
+    wait_for(lambda: store._requests._stopping, 60)
     go_on.set()
     closing.join(60)
     asking.join(60)
@@ -626,8 +627,7 @@ def test_an_asynchronous_open_waits_without_a_thread_and_can_be_given_up(root):
             asyncio.run(opened(None, 0.3))
         with pytest.raises(DirectoryLockedError):
             asyncio.run(opened(0.1, 60))
-        while any("logstore-aio" in thread.name for thread in threading.enumerate()):
-            time.sleep(0.01)
+        wait_for(lambda: not any("logstore-aio" in thread.name for thread in threading.enumerate()), 60)
         threading.Timer(0.2, process.stdin.close).start()
         assert asyncio.run(opened(60, 60)) == ["flights"]
 
@@ -638,12 +638,17 @@ def test_a_wait_that_is_no_time_is_refused(root, wait_s):
         logstore.open(root, wait_s=wait_s)
 
 
+def is_waiting(pid):
+    """Whether a process sleeps in a call to the system."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 def test_an_interrupt_ends_the_wait(root):
     script = """
 import signal, sys, logstore
 signal.signal(signal.SIGINT, signal.default_int_handler)
-print("up", flush=True)
 try:
+    print("up", flush=True)
     logstore.open(sys.argv[1], wait_s=None)
 except KeyboardInterrupt:
     print("ended")
@@ -653,6 +658,6 @@ except KeyboardInterrupt:
         words = [sys.executable, "-c", script, str(root)]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environ) as process:
             assert process.stdout.readline() == "up\n"
-            time.sleep(0.3)
+            wait_for(lambda: is_waiting(process.pid), 60)
             process.send_signal(signal.SIGINT)
             assert process.stdout.readline() == "ended\n"

@@ -1,4 +1,4 @@
-"""Drops every public object in reference cycles under load: ``python -m tests.dropping COUNT DIRECTORY``.
+"""Drops every public object in reference cycles under load: ``python -m tests.kit.dropping COUNT DIRECTORY``.
 
 A program of its own, so that a hang takes no test run along: where nothing moves for `QUIET_S` it prints the stacks
 of all threads and ends. It prints one line of JSON for each kind of object; what it finds wrong is an error.
@@ -31,6 +31,8 @@ from logstore.dropped import release_all
 from logstore.log.directory.lock import RootLock
 from logstore.remote.client import Client
 from logstore.remote.producer import IdempotentProducer
+from tests.kit.inside import dropped_appenders_of
+from tests.kit.waiting import wait_for
 from tests.remote.fake_cluster import FakeCluster
 
 #: Nothing was dropped for so long: the program hangs.
@@ -59,11 +61,10 @@ class Load:
         self.acknowledged.append(mine)
         turn = 0
         try:
-            while not self._stopping.is_set():
+            # With a pause: the interpreter is for the drops, too.
+            while not self._stopping.wait(0.002):
                 work(mine, turn)
                 turn += 1
-                # The interpreter is for the drops, too.
-                time.sleep(0.002)
         except BaseException as error:  # noqa: BLE001  told by `check`
             self.errors.append(error)
 
@@ -243,10 +244,7 @@ def drop(thing: object) -> None:
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + QUIET_S / 2
-    while not is_so():
-        assert time.monotonic() < until, what
-        time.sleep(0.01)
+    wait_for(is_so, QUIET_S / 2, what, every_s=0.01)
 
 
 def main(count: int, directory: Path) -> None:
@@ -287,7 +285,7 @@ def main(count: int, directory: Path) -> None:
         kinds.end()
     acknowledged = load.stop()
     wait_until(lambda: (gc.collect(), release_all(), not store._lifecycle._attached)[2], "a producer is left")
-    assert not solo._dropped_appenders
+    assert not dropped_appenders_of(solo)
     store.close()
     solo.close()
     assert not RootLock._held

@@ -1,0 +1,96 @@
+"""Inner parts of a log for tests that damage, interrupt or inspect it: the one module that reaches them.
+
+`tests/project/test_kit.py` refuses private attributes of a log elsewhere, outside of `tests/log`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from logstore._segment import Segment
+from logstore.errors import StorageError
+from logstore.log import Log
+from logstore.log.producers import Producers
+from logstore.log.read.live_reader import LogReader
+from logstore.log.state import State
+from logstore.records import AbortedTransaction
+
+
+def state_of(log: Log) -> State:
+    """Return the state of a log that is open, for tests that interrupt its steps."""
+    return log._state
+
+
+def failure_of(log: Log) -> StorageError | None:
+    """Return what has failed the log, or None while it takes writes."""
+    return log._state.failed
+
+
+def is_closed(log: Log) -> bool:
+    return log._state.closed
+
+
+def segments_of(log: Log) -> tuple[Segment, ...]:
+    return log._state.segments.all
+
+
+def headers_of(log: Log) -> list[tuple[Any, ...]]:
+    """Return the headers of all batches in the log's files: base offset, last offset, ..."""
+    return [header for segment in segments_of(log) for header in segment.headers()]
+
+
+def producers_of(log: Log) -> Producers:
+    """Return what the log knows of its producers."""
+    return log._state.transactions.producers
+
+
+def aborted_in(log: Log) -> list[AbortedTransaction]:
+    return log._aborted_between(0, log.log_end_offset)
+
+
+def published_generation(reader: Any) -> int:
+    """Return the generation of the log that a reader beside its writer has seen."""
+    return reader._published.generation
+
+
+def dropped_appenders_of(log: Log) -> Iterable[Any]:
+    return log._dropped_appenders
+
+
+def locks_of(log: Log) -> dict[str, Any]:
+    """Return the locks that a call to a log may hold, by what it does."""
+    return {"append": log._state.lock, "compaction": log._state.compacting, "sync": log._flusher._commit._changed}
+
+
+def group_commit_of(log: Log) -> Any:
+    return log._flusher._commit
+
+
+def count_reads(monkeypatch: Any, read: list[int]) -> None:
+    """Add the offset of each read of any log to a list."""
+    honest = Log._read
+
+    def counting(self: Log, offset: int, *rest: Any) -> Any:
+        read.append(offset)
+        return honest(self, offset, *rest)
+
+    monkeypatch.setattr(Log, "_read", counting)
+
+
+def at_the_next_look(monkeypatch: Any, reader: Any, act: Callable[[], object]) -> None:
+    """Do something just behind the moment in which a reader looks where the log ends."""
+    honest = type(reader)._marks
+
+    def marks(self: Any) -> tuple[int, int, int]:
+        found = honest(self)
+        monkeypatch.undo()
+        act()
+        return found
+
+    monkeypatch.setattr(type(reader), "_marks", marks)
+
+
+def believe_published(monkeypatch: Any) -> None:
+    """Plant a reader that takes the published end for true, however old the file is."""
+    monkeypatch.setattr(LogReader, "_read_published", lambda self: self._published_file.read())
