@@ -248,8 +248,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "stores",
         "simdisk",
         "_simdisk",
-        "_powercut _simtable",
-        "clock _disk _faults strategies",
+        "_faults",
+        "clock _disk strategies",
     ),
     "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
 }

@@ -26,17 +26,15 @@ from logstore.batch._encode import Encoder, timestamp_of
 from logstore.clock import Clock
 from logstore.config.client import ProducerConfig
 from logstore.config.log import LogConfig
-from logstore.config.schema import INT64_MAX
 from logstore.errors import NO_ROOM, RecordTooLargeError, StoreClosedError
 from logstore.io._interrupts import guarded, held, together, tried
 from logstore.log import Log, ProducerStamp
 from logstore.log.append.validation import check_keys, check_timestamps
 from logstore.log.moments import Time
-from logstore.records import Ack, Codec, TimestampType, TopicPartition
+from logstore.records import INT32_MAX, INT64_MAX, Ack, Codec, TimestampType, TopicPartition
 
 _logger = logging.getLogger(__name__)
 
-_INT32_MAX = 2**31 - 1
 _SPARE_ENCODERS = 8
 _RECORD_BYTES = 40  #: the most bytes of a record beside its key, value and headers
 
@@ -305,7 +303,7 @@ class PartitionBatcher(SendBatcher):
         if shared.stamp is not None:
             if batch.sequence < 0:
                 batch.sequence = self._next_sequence
-                self._next_sequence = (batch.sequence + count) & _INT32_MAX
+                self._next_sequence = (batch.sequence + count) & INT32_MAX
             stamp = ProducerStamp(*shared.stamp, batch.sequence)
             encoder.number(*stamp[:3])
         try:

@@ -25,7 +25,6 @@ from logstore.client.subscription import Subscription, Wanted
 from logstore.clock import seconds_of
 from logstore.config.client import ConsumerConfig
 from logstore.config.log import Setting
-from logstore.config.schema import INT64_MAX
 from logstore.errors import (
     InvalidGroupError,
     InvalidOffsetError,
@@ -38,7 +37,7 @@ from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
 from logstore.io._interrupts import shielded
 from logstore.log.read.wait import OffsetListener, wait_for_any
 from logstore.log.watermark import Notifier
-from logstore.records import Ack, TopicPartition
+from logstore.records import INT64_MAX, Ack, TopicPartition
 
 _logger = logging.getLogger(__name__)
 

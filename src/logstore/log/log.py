@@ -55,6 +55,7 @@ from logstore.log.watermark import Watermark
 from logstore.log.writable import Writable
 from logstore.metrics import LogMetrics, Taken
 from logstore.records import (
+    INT64_MAX,
     AbortedTransaction,
     Isolation,
 )
@@ -62,7 +63,6 @@ from logstore.records import (
 if TYPE_CHECKING:
     import random
 
-INT64_MAX = 2**63 - 1
 
 Path = str | os.PathLike[str]
 Settings = LogConfig | Mapping[str, Setting] | None

@@ -32,14 +32,13 @@ from logstore.log.read.reader import Readable
 from logstore.log.space_quota import with_room
 from logstore.log.state import State
 from logstore.log.timer import TICKER
-from logstore.records import Ack, AppendResult, Codec, Marker, Origin, TimestampType
+from logstore.records import INT64_MAX, Ack, AppendResult, Codec, Marker, Origin, TimestampType
 
 if TYPE_CHECKING:
     from logstore.batch.record_types import Records
 
 _logger = logging.getLogger(__name__)
 
-INT64_MAX = 2**63 - 1
 
 _WRITTEN = Ack.WRITTEN
 

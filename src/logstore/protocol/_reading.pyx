@@ -15,7 +15,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int8_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT16_MAX, int8_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from logstore.batch._bytes cimport load16, load32, load64
@@ -23,7 +23,6 @@ from logstore.batch._bytes cimport load16, load32, load64
 from logstore.errors import MalformedMessageError
 
 cdef enum:
-    LONGEST_STRING = 0x7FFF
     UUID_BYTES = 16
     UUID_LETTERS = 22
 
@@ -196,8 +195,8 @@ cdef int read_uuid(Reader r, PyObject **slot, str name) except -1:
 
 
 cdef object text_of(Reader r, str name, int64_t length):
-    if length > LONGEST_STRING:
-        malformed(r, name, f"a string of {length} bytes, more than {<int>LONGEST_STRING}")
+    if length > INT16_MAX:
+        malformed(r, name, f"a string of {length} bytes, more than {<int>INT16_MAX}")
     try:
         text = PyUnicode_DecodeUTF8(<const char *>r.p, length, NULL)
     except UnicodeDecodeError as error:

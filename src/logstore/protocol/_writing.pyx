@@ -11,7 +11,10 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.number cimport PyNumber_Index
 from cpython.object cimport PyObject
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport (
+    INT8_MAX, INT8_MIN, INT16_MAX, INT16_MIN, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, UINT16_MAX, int64_t,
+    uint8_t, uint16_t, uint32_t, uint64_t,
+)
 from libc.string cimport memcpy, memmove
 
 from logstore.batch._bytes cimport logstore_put16, logstore_put32, logstore_put64, logstore_varint_size
@@ -23,7 +26,6 @@ cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
 cdef enum:
-    LONGEST_STRING = 0x7FFF
     UUID_BYTES = 16
     UUID_LETTERS = 22
     FIRST_CAPACITY = 256
@@ -116,19 +118,19 @@ cdef int plain_number(Writer w, int64_t value, int size) except -1:
 
 
 cdef int write_int8(Writer w, PyObject **slot, str name) except -1:
-    return number(w, got(slot, name), name, 1, -0x80, 0x7F)
+    return number(w, got(slot, name), name, 1, INT8_MIN, INT8_MAX)
 
 
 cdef int write_int16(Writer w, PyObject **slot, str name) except -1:
-    return number(w, got(slot, name), name, 2, -0x8000, 0x7FFF)
+    return number(w, got(slot, name), name, 2, INT16_MIN, INT16_MAX)
 
 
 cdef int write_uint16(Writer w, PyObject **slot, str name) except -1:
-    return number(w, got(slot, name), name, 2, 0, 0xFFFF)
+    return number(w, got(slot, name), name, 2, 0, UINT16_MAX)
 
 
 cdef int write_int32(Writer w, PyObject **slot, str name) except -1:
-    return number(w, got(slot, name), name, 4, -0x80000000LL, 0x7FFFFFFF)
+    return number(w, got(slot, name), name, 4, INT32_MIN, INT32_MAX)
 
 
 cdef int write_int64(Writer w, PyObject **slot, str name) except -1:
@@ -203,7 +205,7 @@ cdef int unsigned_out(Writer w, uint64_t value) except -1:
 
 cdef int length_out(Writer w, int64_t length, str name, bint is_short) except -1:
     """Write a length or count, -1 for null."""
-    if length > 0x7FFFFFFE:
+    if length > INT32_MAX - 1:
         wrong(name, length, "shorter than 2 GiB")
     if w.flexible:
         return unsigned_out(w, <uint64_t>(length + 1))
@@ -228,8 +230,8 @@ cdef const char *utf8(object value, str name, Py_ssize_t *size) except NULL:
 cdef int text_out(Writer w, object value, str name) except -1:
     cdef Py_ssize_t size
     cdef const char *text = utf8(value, name, &size)
-    if size > LONGEST_STRING:
-        wrong(name, value, f"at most {<int>LONGEST_STRING} bytes as UTF-8")
+    if size > INT16_MAX:
+        wrong(name, value, f"at most {<int>INT16_MAX} bytes as UTF-8")
     length_out(w, size, name, True)
     return raw_out(w, text, size)
 
@@ -249,8 +251,8 @@ cdef int plain_old_text(Writer w, object value, str name) except -1:
     if value is None:
         return plain_number(w, -1, 2)
     text = utf8(value, name, &size)
-    if size > LONGEST_STRING:
-        wrong(name, value, f"at most {<int>LONGEST_STRING} bytes as UTF-8")
+    if size > INT16_MAX:
+        wrong(name, value, f"at most {<int>INT16_MAX} bytes as UTF-8")
     plain_number(w, size, 2)
     return raw_out(w, text, size)
 
@@ -306,7 +308,7 @@ cdef int write_strings(Writer w, PyObject **slot, str name, bint nullable) excep
 
 
 cdef int write_numbers(Writer w, PyObject **slot, str name, bint nullable, int size) except -1:
-    cdef int64_t high = 0x7F if size == 1 else 0x7FFFFFFF if size == 4 else 0x7FFFFFFFFFFFFFFFLL
+    cdef int64_t high = INT8_MAX if size == 1 else INT32_MAX if size == 4 else INT64_MAX
     value = got(slot, name)
     if value is None:
         return null_out(w, name, nullable, False)

@@ -20,13 +20,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from logstore.batch._encode import Encoder
-from logstore.config.schema import INT32_MAX
 from logstore.dropped import hand_over
 from logstore.errors import ClientClosedError, DeliveryTimeoutError, ForkedError, LogstoreError
 from logstore.protocol import codes
 from logstore.protocol._batches import sequenced
 from logstore.protocol.generated.messages import InitProducerIdRequest
-from logstore.records import TopicPartition
+from logstore.records import INT32_MAX, TopicPartition
 from logstore.remote.backoff import Attempts
 from logstore.remote.client import Client
 from logstore.remote.connection import Connection
@@ -117,7 +116,7 @@ class IdempotentProducer:
                         self._numbers, view[position : position + size], records, delivery, position == 0, deadline
                     )
                 )
-            partition.next_sequence = (partition.next_sequence + count) & 0x7FFFFFFF
+            partition.next_sequence = (partition.next_sequence + count) & INT32_MAX
             if found:
                 self._busy[tp] = partition
                 self._unacknowledged_bytes += len(data)
@@ -476,7 +475,7 @@ class IdempotentProducer:
             sequence = 0
             for batch in partition.pending():
                 sequenced(batch.data, *self._newest, sequence)
-                sequence = (sequence + batch.record_count) & 0x7FFFFFFF
+                sequence = (sequence + batch.record_count) & INT32_MAX
             partition.producer = self._newest
             partition.next_sequence = sequence
             partition.is_known = False

@@ -22,8 +22,8 @@ from logstore.io._interrupts import shielded
 from logstore.log.append.validation import Admitted, check_keys
 from logstore.log.cleanup.truncation import cut_locked
 from logstore.log.producers import ProducedBatch
-from logstore.log.state import INT32_MAX, State, batches_of
-from logstore.records import AppendResult, Origin, TimestampType
+from logstore.log.state import State, batches_of
+from logstore.records import INT32_MAX, AppendResult, Origin, TimestampType
 
 
 class ProducerStamp(NamedTuple):
