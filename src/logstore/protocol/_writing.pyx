@@ -7,7 +7,7 @@ Threads: a Writer belongs to one call.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.number cimport PyNumber_Index
 from cpython.object cimport PyObject
@@ -18,6 +18,8 @@ from libc.stdint cimport (
 from libc.string cimport memcpy, memmove
 
 from logstore.batch._bytes cimport logstore_put16, logstore_put32, logstore_put64, logstore_varint_size
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 from logstore.errors import ProtocolError, UnsupportedVersionError
 
@@ -153,43 +155,21 @@ cdef int write_float64(Writer w, PyObject **slot, str name) except -1:
     return plain_number(w, bits, 8)
 
 
-cdef int letter_of(char letter) noexcept:
-    if b"A" <= letter <= b"Z":
-        return letter - 65
-    if b"a" <= letter <= b"z":
-        return letter - 97 + 26
-    if b"0" <= letter <= b"9":
-        return letter - 48 + 52
-    return 62 if letter == b"-" else 63 if letter == b"_" else -1
-
-
 cdef int write_uuid(Writer w, PyObject **slot, str name) except -1:
     """Write a uuid from the 22 letters of Kafka's Uuid.toString; an empty string is the zero uuid."""
-    cdef Py_ssize_t size = 0, n
-    cdef const char *text
-    cdef uint64_t bits = 0
-    cdef int letter
+    cdef Py_ssize_t size = 0
+    cdef bytes raw = bytes(UUID_BYTES)
     value = got(slot, name)
-    if value == "":
-        plain_number(w, 0, 8)
-        return plain_number(w, 0, 8)
-    text = utf8(value, name, &size)
-    if size != UUID_LETTERS:
-        wrong(name, value, "the 22 letters of a uuid")
-    w.room(UUID_BYTES + 8)
-    for n in range(UUID_LETTERS):
-        letter = letter_of(text[n])
-        if letter < 0 or n == UUID_LETTERS - 1 and letter & 15:
+    if value != "":
+        utf8(value, name, &size)
+        try:
+            raw = urlsafe_b64decode(value + "==")
+        except ValueError:
+            raw = b""
+        # The decoder ignores foreign letters and bits behind the last byte.
+        if len(raw) != UUID_BYTES or urlsafe_b64encode(raw)[:UUID_LETTERS].decode() != value:
             wrong(name, value, "the 22 letters of a uuid")
-        bits = bits << 6 | <uint64_t>letter
-        if n & 3 == 3:
-            w.data[w.size] = <uint8_t>(bits >> 16)
-            w.data[w.size + 1] = <uint8_t>(bits >> 8)
-            w.data[w.size + 2] = <uint8_t>bits
-            w.size += 3
-    w.data[w.size] = <uint8_t>(bits >> 4)
-    w.size += 1
-    return 0
+    return raw_out(w, PyBytes_AS_STRING(raw), UUID_BYTES)
 
 
 cdef int unsigned_out(Writer w, uint64_t value) except -1:
