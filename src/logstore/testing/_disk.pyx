@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Disk in memory that tracks synced state: bytes and names, each as (synced, changes since).
+"""Disk in memory: its bytes and names, each as (synced, changes since), and what a power cut leaves of them.
 
 A running system sees `now`: the synced bytes with every change applied. A sync of a file covers its bytes and its
 size, not its name; a sync of a directory covers its names. A power cut keeps the synced state and a part of the
 changes, chosen by a policy. A failed sync drops the file's changes: they stay in `now`, and no later sync writes
-them, as in kernels. The one noun here is that disk: what is synced, what is not, and what a power cut leaves of it.
+them, as in kernels.
 
 Assumptions about real disks: a change of names, including a rename, is kept whole or not at all, and the changes
 of one directory in their order, as in a journal. Nothing else is assumed: a write may be kept in part, a later one

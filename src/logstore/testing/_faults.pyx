@@ -20,7 +20,7 @@ from logstore.io._file_ops cimport FileInfo, FileOps, SpaceInfo, iovec, name_sin
 from logstore.io._files cimport Files
 from logstore.testing._disk cimport grow
 
-from logstore.io._files import OP_NAMES
+from logstore.io._files import OP_NAMES as _NAMES
 
 cdef extern from "<time.h>" nogil:
     struct timespec:
@@ -40,7 +40,7 @@ CHANGES = frozenset({
     "open", "pwrite", "pwritev", "fdatasync", "ftruncate", "fallocate", "rename", "unlink", "link", "mkdir",
     "rmdir", "fsync_dir",
 })
-cdef uint32_t _CHANGES = sum(1 << OP_NAMES.index(name) for name in CHANGES)
+cdef uint32_t _CHANGES = sum(1 << _NAMES.index(name) for name in CHANGES)
 
 
 # --- decisions ---------------------------------------------------------------------------------
@@ -433,12 +433,12 @@ cdef class FaultyFiles(Files):
         cdef Faults *faults = self._faults
         cdef Plan plan
         cdef bytes path = os.fsencode(path_contains or "")
-        if op != "change" and op not in OP_NAMES:
-            raise ValueError(f"op: expected 'change' or one of {', '.join(OP_NAMES)}, found {op!r}")
+        if op != "change" and op not in _NAMES:
+            raise ValueError(f"op: expected 'change' or one of {', '.join(_NAMES)}, found {op!r}")
         if nth < 1 or len(path) >= PATH_ROOM or faults.plan_count == PLAN_COUNT:
             raise ValueError(f"nth from 1 on, a path below {PATH_ROOM} bytes, at most {PLAN_COUNT} plans")
         memset(&plan, 0, sizeof(plan))
-        plan.op = ANY_CHANGE if op == "change" else OP_NAMES.index(op)
+        plan.op = ANY_CHANGE if op == "change" else _NAMES.index(op)
         plan.error = errno
         plan.first = nth
         plan.times = times
@@ -461,11 +461,11 @@ cdef class FaultyFiles(Files):
 
         The calling thread sleeps without the GIL. The operations are those of `counts`.
         """
-        if op not in OP_NAMES:
-            raise ValueError(f"unknown operation {op!r}; known are {', '.join(OP_NAMES)}")
+        if op not in _NAMES:
+            raise ValueError(f"unknown operation {op!r}; known are {', '.join(_NAMES)}")
         if not 0 <= delay_ms < 1e9:
             raise ValueError(f"a delay is 0 ms or more, found {delay_ms}")
-        self._faults.delays_ns[OP_NAMES.index(op)] = <int64_t>(delay_ms * 1e6)
+        self._faults.delays_ns[_NAMES.index(op)] = <int64_t>(delay_ms * 1e6)
 
     def watch_thread(self) -> None:
         """Count the calls of the calling thread from now on; a loop that never blocks makes none."""
@@ -507,13 +507,13 @@ cdef class FaultyFiles(Files):
         for i in range(self._faults.plan_count):
             if self._faults.plans[i].fired:
                 op = self._faults.plans[i].op
-                found.append(("change" if op == ANY_CHANGE else OP_NAMES[op],
+                found.append(("change" if op == ANY_CHANGE else _NAMES[op],
                               os.fsdecode(<bytes>self._faults.plans[i].fired_on), self._faults.plans[i].fired))
         return found
 
     def counts(self) -> dict[str, int]:
         """Return how many calls of each operation have reached the table, including failed ones."""
-        return {name: self._faults.counts[op] for op, name in enumerate(OP_NAMES)}
+        return {name: self._faults.counts[op] for op, name in enumerate(_NAMES)}
 
     @property
     def changes(self):
@@ -540,7 +540,7 @@ cdef class FaultyFiles(Files):
                 path = ""
                 if self._faults.events[i].path != NULL:
                     path = os.fsdecode(<bytes>self._faults.events[i].path)
-                found.append((OP_NAMES[self._faults.events[i].op], path, self._faults.events[i].position,
+                found.append((_NAMES[self._faults.events[i].op], path, self._faults.events[i].position,
                               self._faults.events[i].size, self._faults.events[i].status))
         finally:
             pthread_mutex_unlock(&self._faults.guard)
