@@ -133,9 +133,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "files",
     ),
     "logstore.log.formats": (
-        "leader_epochs producer_snapshot recovery_point transaction_index",
+        "leader_epochs recovery_point",
         "checkpoints",
-        "_published",
+        "producer_snapshot _published transaction_index",
     ),
     "logstore.log.read": (
         "wait",
@@ -251,8 +251,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "stores",
         "simdisk",
         "_simdisk",
-        "_powercut _simtable",
-        "clock _disk _faults strategies",
+        "_faults",
+        "clock _disk strategies",
     ),
     "logstore.testing.conformance": (
         "clocks databases file_tables owners partitioners readables",

@@ -20,6 +20,7 @@ from logstore.batch._batch cimport (
     marker_of,
     parse_header,
     raise_batch_status,
+    sequence_after,
 )
 from logstore.batch._bytes cimport OK, load64
 from logstore.batch._crc32c cimport logstore_crc32c, logstore_crc32c_init
@@ -256,7 +257,7 @@ cdef class Scanned(Indexed):
         cdef int32_t coordinator_epoch = -1
         cdef int32_t last_sequence = -1
         if header.base_sequence >= 0:
-            last_sequence = <int32_t>((<int64_t>header.base_sequence + header.last_offset_delta) & 0x7FFFFFFF)
+            last_sequence = sequence_after(header.base_sequence, header.last_offset_delta)
         if header.attributes & CONTROL_FLAG:
             if at_hand < header.size:
                 small = self.file.read(position, <Py_ssize_t>min(header.size, <int64_t>CHUNK_BYTES))

@@ -1,4 +1,4 @@
-"""Values that pass between a log and its callers: enumerations and small tuples.
+"""Values that pass between a log and its callers: enumerations, small tuples, and the limits of their numbers.
 
 Pure data, no I/O. `Record` itself is compiled (`logstore.batch._batch.Record`), since a scan makes one for
 every record.
@@ -10,6 +10,16 @@ import enum
 from typing import NamedTuple, NoReturn
 
 from logstore.errors import InvalidSettingError, UnsupportedCodecError
+
+INT16_MAX = 2**15 - 1
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+#: Sequences of a producer's records: after the last one, `INT32_MAX`, comes 0.
+SEQUENCE_COUNT = INT32_MAX + 1
+
+#: Bytes of a record batch before its records.
+BATCH_HEADER_BYTES = 61
 
 
 class Codec(enum.IntEnum):

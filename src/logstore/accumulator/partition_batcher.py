@@ -25,14 +25,21 @@ from logstore.accumulator.syncing import Destination, Syncing
 from logstore.batch._encode import Encoder, timestamp_of
 from logstore.clock import Clock
 from logstore.config.log import LogConfig, check_keys, check_timestamps
-from logstore.config.schema import INT64_MAX
 from logstore.errors import NO_ROOM, NotSyncedError, RecordError, RecordTooLargeError
 from logstore.io._interrupts import guarded, held, together, tried
-from logstore.records import Ack, AppendResult, Codec, ProducerStamp, TimestampType, TopicPartition
+from logstore.records import (
+    INT32_MAX,
+    INT64_MAX,
+    Ack,
+    AppendResult,
+    Codec,
+    ProducerStamp,
+    TimestampType,
+    TopicPartition,
+)
 
 _logger = logging.getLogger(__name__)
 
-_INT32_MAX = 2**31 - 1
 _SPARE_ENCODERS = 8
 _RECORD_BYTES = 40  #: the most bytes of a record beside its key, value and headers
 
@@ -337,7 +344,7 @@ class PartitionBatcher(FastBatcher):
         if shared.stamp is not None:
             if batch.sequence < 0:
                 batch.sequence = self._next_sequence
-                self._next_sequence = (batch.sequence + count) & _INT32_MAX
+                self._next_sequence = (batch.sequence + count) & INT32_MAX
             stamp = ProducerStamp(*shared.stamp, batch.sequence)
             encoder.number(*stamp[:3])
         try:

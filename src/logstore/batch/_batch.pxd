@@ -49,6 +49,9 @@ cdef enum:
     CONTROL_FLAG = 0x20
     DELETE_HORIZON_FLAG = 0x40
 
+cdef enum:
+    DECOMPRESSED_LIMIT = 64 << 20  # of one batch, unless a setting says otherwise
+
 # Statuses after SHORT and MALFORMED.
 cdef enum:
     BAD_MAGIC = -3
@@ -124,24 +127,29 @@ cdef inline int parse_header(const uint8_t *p, const uint8_t *end, BatchHeader *
     return OK
 
 
+cdef inline int whole_header(const uint8_t *p, const uint8_t *end, BatchHeader *out) noexcept nogil:
+    """Read the header of a batch that must end before `end`."""
+    cdef int status = parse_header(p, end, out)
+    return SHORT if status == OK and out.size > end - p else status
+
+
 cdef inline uint32_t batch_crc(const uint8_t *p, int64_t size) noexcept nogil:
     return logstore_crc32c(0, p + CHECKED_FROM, <size_t>(size - CHECKED_FROM))
 
 
 cdef inline int check_batch(const uint8_t *p, const uint8_t *end, BatchHeader *out) noexcept nogil:
     """Check that a whole batch with a good CRC is at p; return OK, or the status of the failure."""
-    cdef int status = parse_header(p, end, out)
-    if status != OK:
-        return status
-    if out.size > end - p:
-        return SHORT
-    if batch_crc(p, out.size) != out.crc:
-        return BAD_CRC
-    return OK
+    cdef int status = whole_header(p, end, out)
+    return BAD_CRC if status == OK and batch_crc(p, out.size) != out.crc else status
 
 
 cdef inline int64_t last_offset_of(const BatchHeader *header) noexcept nogil:
     return header.base_offset + header.last_offset_delta
+
+
+cdef inline int32_t sequence_after(int32_t sequence, int64_t count) noexcept nogil:
+    """Return the sequence ``count`` records later: after 2^31-1 comes 0."""
+    return <int32_t>((sequence + count) & INT32_MAX)
 
 
 cdef inline void seal_batch(uint8_t *p, int64_t size) noexcept nogil:

@@ -54,7 +54,7 @@ logstore_crc32c_init()
 cdef object _CREATE_TIME = TimestampType.CREATE_TIME
 cdef object _APPEND_TIME = TimestampType.LOG_APPEND_TIME
 
-DEFAULT_DECOMPRESSED_LIMIT = 64 << 20
+DEFAULT_DECOMPRESSED_LIMIT = <int>DECOMPRESSED_LIMIT
 
 
 cdef int raise_batch_status(int status, const uint8_t *p, const uint8_t *end, object path,
@@ -322,7 +322,6 @@ cdef class BatchView:
     def __cinit__(self, source):
         cdef const uint8_t *p
         cdef const uint8_t *end
-        cdef int status
         if isinstance(source, str):
             raise RecordTypeError("a batch is bytes, found str")
         try:
@@ -333,10 +332,7 @@ cdef class BatchView:
         self._held = True
         p = <const uint8_t *>self._buffer.buf
         end = p + self._buffer.len
-        status = parse_header(p, end, &self._header)
-        if status == OK and self._header.size > end - p:
-            status = SHORT
-        raise_batch_status(status, p, end, None, None)
+        raise_batch_status(whole_header(p, end, &self._header), p, end, None, None)
 
     def __dealloc__(self):
         if self._held:
@@ -426,7 +422,7 @@ cdef class BatchView:
         """Sequence of the last record; sequences wrap from 2^31-1 to 0. -1 without a producer."""
         if self._header.base_sequence < 0:
             return -1
-        return (<int64_t>self._header.base_sequence + self._header.last_offset_delta) & 0x7FFFFFFF
+        return sequence_after(self._header.base_sequence, self._header.last_offset_delta)
 
     @property
     def record_count(self):
@@ -453,14 +449,16 @@ cdef class BatchView:
         raise_batch_status(status, p, p + self._header.size, None, None)
         return self
 
-    def payload(self, int64_t limit: int = 64 << 20) -> bytes:
+    def payload(self, int64_t limit: int = DECOMPRESSED_LIMIT) -> bytes:
         """Return the records as bytes, decompressed to at most ``limit`` bytes."""
         if self._header.attributes & CODEC_MASK:
             return payload_of(<const uint8_t *>self._buffer.buf, &self._header, limit)
         return PyBytes_FromStringAndSize(<const char *>self._buffer.buf + HEADER_BYTES,
                                          self._header.size - HEADER_BYTES)
 
-    def validate(self, *, bint contiguous: bool = True, int64_t limit: int = 64 << 20) -> tuple[int, int, int]:
+    def validate(
+            self, *, bint contiguous: bool = True,
+            int64_t limit: int = DECOMPRESSED_LIMIT) -> tuple[int, int, int]:
         """Walk every record; return (least timestamp, greatest timestamp, records without key).
 
         ``contiguous`` requires offset deltas 0, 1, 2 … as producers write them; without it they
@@ -547,9 +545,9 @@ cdef class Batches:
         self.bounds.since_ms = INT64_MIN
         self.bounds.until_ms = INT64_MAX
 
-    def __init__(self, bytes data not None, *, int64_t start_offset=0, int64_t end_offset=0x7FFFFFFFFFFFFFFF,
+    def __init__(self, bytes data not None, *, int64_t start_offset=0, int64_t end_offset=INT64_MAX,
                  since_ms=None, until_ms=None, str topic="", int32_t partition=-1, str path=None,
-                 int64_t position=0, aborted=(), bint committed_only=False, int64_t limit=64 << 20,
+                 int64_t position=0, aborted=(), bint committed_only=False, int64_t limit=DECOMPRESSED_LIMIT,
                  bint check=True, int64_t next_offset=-1):
         cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(data)
         cdef const uint8_t *end = p + PyBytes_GET_SIZE(data)
@@ -796,9 +794,7 @@ cdef class RunReader:
         self.left = 0
         while self._next < self._end:
             p = self._next
-            status = parse_header(p, self._end, &self.header)
-            if status == OK and self.header.size > self._end - p:
-                status = SHORT
+            status = whole_header(p, self._end, &self.header)
             if status != OK:
                 raise_batch_status(status, p, self._end, run.path,
                                    run.position + (p - <const uint8_t *>PyBytes_AS_STRING(run.data)))
@@ -1010,16 +1006,12 @@ def stamp_run(batches, int64_t base_offset, int32_t leader_epoch):
     cdef uint8_t *p
     cdef uint8_t *end
     cdef BatchHeader header
-    cdef int status
     PyObject_GetBuffer(batches, &view, PyBUF_WRITABLE)
     try:
         p = <uint8_t *>view.buf
         end = p + view.len
         while p < end:
-            status = parse_header(p, end, &header)
-            if status == OK and header.size > end - p:
-                status = SHORT
-            raise_batch_status(status, p, end, None, None)
+            raise_batch_status(whole_header(p, end, &header), p, end, None, None)
             if base_offset >= 0:
                 store64(p, base_offset)
                 store32(p + AT_LEADER_EPOCH, leader_epoch)
@@ -1083,8 +1075,7 @@ def stamp_producer(batches, int64_t producer_id, int16_t producer_epoch, int32_t
                     store64(p + AT_PRODUCER_ID, producer_id)
                     store16(p + AT_PRODUCER_EPOCH, producer_epoch)
                     store32(p + AT_BASE_SEQUENCE, base_sequence)
-                    base_sequence = <int32_t>(
-                        (<int64_t>base_sequence + header.last_offset_delta + 1) & 0x7FFFFFFF)
+                    base_sequence = sequence_after(base_sequence, <int64_t>header.last_offset_delta + 1)
                     if transactional:
                         attributes |= TRANSACTIONAL_FLAG
                 if append_time_ms >= 0:

@@ -32,6 +32,7 @@ from logstore.batch._batch cimport (
     BAD_OFFSET,
     CODEC_MASK,
     CONTROL_FLAG,
+    DECOMPRESSED_LIMIT,
     DELETE_HORIZON_FLAG,
     HEADER_BYTES,
     SHORT,
@@ -158,7 +159,7 @@ cdef class Filter:
     cdef readonly int64_t next_horizon_ms
 
     def __cinit__(self, KeyMap keys not None, *, int64_t known_offset, int64_t now_ms, int64_t delete_retention_ms,
-                  level_of, int64_t limit=64 << 20):
+                  level_of, int64_t limit=DECOMPRESSED_LIMIT):
         """Use ``keys``, which has every key up to ``known_offset``; later records stay."""
         self._map = keys
         self._known_offset = known_offset

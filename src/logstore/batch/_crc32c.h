@@ -2,15 +2,15 @@
  * CRC-32C (Castagnoli), the checksum of a record batch from `attributes` to its end
  * (Kafka protocol guide, record batch v2).
  *
- * This header alone answers for the checksum's value and for choosing the fastest way that the
- * processor of the moment has. It is included by every module that sums bytes, so each has its
- * own pointer and its own tables; nothing is exported. Any thread may call, without the GIL.
+ * This header computes the checksum, and chooses the fastest way that this processor has. Every
+ * module that sums bytes includes it, so each has its own pointer and its own tables; nothing is
+ * exported. Any thread may call it, without the GIL.
  *
  * A batch is a polynomial over GF(2) whose first bit has the highest degree, and registers hold
  * polynomials reflected: bit i of n stands for x^(n-1-i). A carry-less product of two reflected
  * numbers comes out one bit low, that is multiplied by x. So to multiply by x^n into a register
  * that is not reduced, the constant in the low half of a word is x^(n-33) mod P. Every constant
- * LOGSTORE_CRC32C_X<n> is x^n mod P, reflected; tests/test_crc32c.py derives each of them anew.
+ * LOGSTORE_CRC32C_X<n> is x^n mod P, reflected; tests/batch/test_crc32c.py computes each of them again.
  */
 #ifndef LOGSTORE_CRC32C_H
 #define LOGSTORE_CRC32C_H
@@ -27,7 +27,7 @@
 #define LOGSTORE_CRC32C_ARM 1
 #endif
 
-/* Takes and gives the finished checksum (that of no bytes is 0), so that calls compose. */
+/* Argument and result are finished checksums (0 for no bytes), so that calls compose. */
 typedef uint32_t (*logstore_crc32c_fn)(uint32_t crc, const uint8_t *data, size_t size);
 
 enum logstore_crc32c_way {
@@ -100,7 +100,7 @@ static inline uint64_t logstore_crc32c_step(uint64_t state, const uint8_t *p)
     return _mm_crc32_u64(state, word);
 }
 
-/* One stream. Takes and gives the bare remainder, not inverted. */
+/* One stream. Argument and result are bare remainders, not inverted. */
 LOGSTORE_CRC32C_SSE42_TARGET
 static inline uint32_t logstore_crc32c_one_stream(uint32_t crc, const uint8_t *p, size_t size)
 {
@@ -179,7 +179,7 @@ static inline uint32_t logstore_crc32c_by_sse42(uint32_t crc, const uint8_t *p, 
 #define LOGSTORE_CRC32C_X159 0xf20c0dfeu
 #define LOGSTORE_CRC32C_X95 0x493c7d27u
 
-/* Up to here one SSE4.2 stream is as quick, and wakes no wide unit. */
+/* Up to this size one SSE4.2 stream is as fast, and does not power up the wide unit. */
 #define LOGSTORE_CRC32C_FOLD_BYTES 256
 
 LOGSTORE_CRC32C_AVX512_TARGET
@@ -256,12 +256,12 @@ static uint32_t logstore_crc32c_resolve(uint32_t crc, const uint8_t *data, size_
 static logstore_crc32c_fn logstore_crc32c_chosen = logstore_crc32c_resolve;
 static pthread_once_t logstore_crc32c_once = PTHREAD_ONCE_INIT;
 
-/* The function of one way, or NULL where this machine lacks it. The tables need init first. */
+/* Return the function of one way, or NULL if this machine lacks it; the tables need init first. */
 static inline logstore_crc32c_fn logstore_crc32c_function(int way)
 {
     switch (way) {
 #if defined(__x86_64__)
-    case LOGSTORE_CRC32C_VPCLMULQDQ: /* asks the operating system too, which must save registers */
+    case LOGSTORE_CRC32C_VPCLMULQDQ: /* the operating system must save its registers too */
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")
                 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("vpclmulqdq")
                 && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.2")
@@ -290,11 +290,11 @@ static inline void logstore_crc32c_choose(void)
     logstore_crc32c_fill_tables();
     for (int way = 0; chosen == NULL && way < LOGSTORE_CRC32C_WAYS; way++)
         chosen = logstore_crc32c_function(way);
-    /* Released, so that who reads the pointer reads filled tables. */
+    /* Stored with release order: a thread that reads the pointer then reads filled tables. */
     __atomic_store_n(&logstore_crc32c_chosen, chosen, __ATOMIC_RELEASE);
 }
 
-/* A module calls this once at import; who forgets pays on the first sum, from any thread. */
+/* A module calls this once at import; without it the first sum of any thread pays for it. */
 static inline void logstore_crc32c_init(void)
 {
     pthread_once(&logstore_crc32c_once, logstore_crc32c_choose);

@@ -36,6 +36,7 @@ from logstore.batch._batch cimport (
     Record,
     TRANSACTIONAL_FLAG,
     seal_batch,
+    sequence_after,
 )
 from logstore.batch._bytes cimport store16, store32, store64
 from logstore.batch._crc32c cimport logstore_crc32c_init
@@ -352,7 +353,7 @@ cdef class Encoder:
             return 0
         bound = NUMBERS_BYTES + headers_size
         bound += (key_size if key_size > 0 else 0) + (value_size if value_size > 0 else 0)
-        if bound > 0x7FFFFFFF - HEADER_BYTES:
+        if bound > INT32_MAX - HEADER_BYTES:
             raise RecordTooLargeError(f"a record of {bound} bytes is over 2 GiB")
         # Checked before anything changes, so that the records before this one stay valid.
         if self._keeps_offsets and self._offset <= self._last_offset:
@@ -574,7 +575,7 @@ cdef class Encoder:
         with nogil:
             seal_batch(p, size)
         if self._next_sequence >= 0:
-            self._next_sequence = <int32_t>((<int64_t>self._next_sequence + self._batch_records) & 0x7FFFFFFF)
+            self._next_sequence = sequence_after(self._next_sequence, self._batch_records)
         if self._batch_max_timestamp > self.max_timestamp_ms:
             self.max_timestamp_ms = self._batch_max_timestamp
         self.record_count += self._batch_records
@@ -625,7 +626,7 @@ cdef class Encoder:
 
 def encode(
         records: Iterable[RecordLike], *, timestamp_ms: int = 0, codec: int = 0, level: int = 0,
-        max_batch_bytes: int = 0x7FFFFFFF, append_time: bool = False, producer_id: int = -1,
+        max_batch_bytes: int = INT32_MAX, append_time: bool = False, producer_id: int = -1,
         producer_epoch: int = -1, base_sequence: int = -1, transactional: bool = False,
         control: bool = False) -> bytes:
     """Encode records as record batches with base offset 0; one batch unless it would be too large.

@@ -17,6 +17,7 @@ from libc.stdlib cimport calloc, free
 from logstore.batch._batch cimport (
     CODEC_MASK,
     CONTROL_FLAG,
+    DECOMPRESSED_LIMIT,
     HEADER_BYTES,
     SHORT,
     TRANSACTIONAL_FLAG,
@@ -158,8 +159,8 @@ cdef class KeyMap:
                 return OK
         return OK if p == end else SHORT
 
-    def add_run(self, bytes data not None, int64_t start_offset, *, int64_t position=0, int64_t limit=64 << 20,
-                str path=None, int64_t file_position=0):
+    def add_run(self, bytes data not None, int64_t start_offset, *, int64_t position=0,
+                int64_t limit=DECOMPRESSED_LIMIT, str path=None, int64_t file_position=0):
         """Add the keys of whole batches from ``position`` on; return (where it stopped, why).
 
         Records below ``start_offset`` are skipped. ``limit`` bounds a decompressed batch. It stops
@@ -172,8 +173,8 @@ cdef class KeyMap:
         """
         return self._walk(data, start_offset, position, limit, path, file_position, 0)
 
-    def add_batch(self, bytes data not None, int64_t start_offset, *, int64_t position=0, int64_t limit=64 << 20,
-                  str path=None, int64_t file_position=0):
+    def add_batch(self, bytes data not None, int64_t start_offset, *, int64_t position=0,
+                  int64_t limit=DECOMPRESSED_LIMIT, str path=None, int64_t file_position=0):
         """Add the keys of the one batch at ``position``, which may be part of a transaction, as `add_run` does."""
         return self._walk(data, start_offset, position, limit, path, file_position, 1)
 

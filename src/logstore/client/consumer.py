@@ -29,7 +29,6 @@ from logstore.client.subscription import Subscription, Wanted
 from logstore.clock import seconds_of
 from logstore.config.client import ConsumerConfig
 from logstore.config.log import Setting
-from logstore.config.schema import INT64_MAX
 from logstore.errors import (
     ConcurrentUseError,
     ConsumerClosedError,
@@ -45,7 +44,7 @@ from logstore.io._interrupts import held, shielded
 from logstore.log.moments import When, moment_of
 from logstore.log.read.wait import OffsetListener, wait_for_any
 from logstore.log.watermark import Notifier
-from logstore.records import Ack, TimestampOffset, TopicPartition
+from logstore.records import INT64_MAX, Ack, TimestampOffset, TopicPartition
 from logstore.renamed import warn
 
 _logger = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from typing import Any, Protocol
 from logstore.client.consumer import Consumer
 from logstore.errors import GroupFencedError, InvalidOffsetError, NoTransactionError
 from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
-from logstore.records import TopicPartition
+from logstore.records import INT64_MAX, TopicPartition
 
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII)
 
@@ -40,7 +40,6 @@ _MARKS = {"qmark": "?", "numeric": ":{0}", "format": "%s", "pyformat": "%s"}
 #: The longest group name that is stored: MySQL's indexes have no room for more beside a topic.
 _NAME_MAX = 249
 
-_INT64_MAX = 2**63 - 1
 
 #: The transaction_status of libpq's connections, as in psycopg, outside of a transaction.
 _IDLE = 0
@@ -258,7 +257,7 @@ class DatabaseOffsets:
             given, epochs = offsets, {}
         for name, offset in sorted(given.items()):
             partition = TopicPartition(*name)
-            if not is_whole(offset) or not 0 <= offset <= _INT64_MAX:
+            if not is_whole(offset) or not 0 <= offset <= INT64_MAX:
                 raise InvalidOffsetError(f"{partition}: an offset is a whole number from 0 on, found {offset!r}")
             if isinstance(offsets, Consumer) and self._joins(cursor, offsets, partition):
                 topic_id = offsets._subscription.one(partition).topic_id

@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from logstore.client.backend import Source
 from logstore.client.offsets import CommittedOffsets
-from logstore.config.schema import INT64_MAX
 from logstore.errors import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
 from logstore.log.read.reader import Readable
-from logstore.records import Isolation, TopicPartition
+from logstore.records import INT64_MAX, Isolation, TopicPartition
 
 
 class Lag(NamedTuple):

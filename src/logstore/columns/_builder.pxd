@@ -79,13 +79,8 @@ cdef struct Table:
     int64_t payload_bytes         # the most bytes of values to decode
     int field_count
     Field *fields
-    Slices key
-    Slices value
-    Slices topic
-    Region partition
-    Region offset
-    Region timestamp
-    Region timestamp_type
+    Slices slices[PARTITION]      # key, value and topic
+    Region numbers[HEADERS]       # partition, offset, timestamp and its type; those below are empty
     Region header_starts
     Region header_valid           # for Spark: of the records that have any
     int64_t headerless
@@ -210,10 +205,10 @@ cdef inline int fill(Table *table, Run *run, const BatchHeader *header, const Bo
     cdef int64_t row = table.rows, first = row
     cdef int status = OK
     # In locals: to the C compiler every byte written could be part of the table.
-    cdef Slices key = table.key
-    cdef Slices value = table.value
-    cdef int64_t *offsets = <int64_t *>table.offset.data
-    cdef int64_t *timestamps = <int64_t *>table.timestamp.data
+    cdef Slices key = table.slices[KEY]
+    cdef Slices value = table.slices[VALUE]
+    cdef int64_t *offsets = <int64_t *>table.numbers[OFFSET].data
+    cdef int64_t *timestamps = <int64_t *>table.numbers[TIMESTAMP].data
     cdef bint headers = table.header_starts.data != NULL
     while left:
         status = next_record(&cursor, run.end, header.base_offset, header.base_timestamp, &record)
@@ -248,12 +243,12 @@ cdef inline int fill(Table *table, Run *run, const BatchHeader *header, const Bo
         row += 1
     run.cursor = cursor
     run.left = left
-    table.key = key
-    table.value = value
+    table.slices[KEY] = key
+    table.slices[VALUE] = value
     table.rows = row
-    if table.timestamp_type.data != NULL:
+    if table.numbers[TIMESTAMP_TYPE].data != NULL:
         while first < row:
-            (<int32_t *>table.timestamp_type.data)[first] = run.append_time
+            (<int32_t *>table.numbers[TIMESTAMP_TYPE].data)[first] = run.append_time
             first += 1
     return status
 
@@ -351,16 +346,26 @@ cdef class Decoder:
 cdef int column_of(object name, Decoder decoder) except -1
 
 
-cdef class Filler:
-    cdef RunReader _reader
-    cdef tuple names
-    cdef bytes _topic
-    cdef int32_t _partition
+cdef int width_of(int column) noexcept nogil
+
+
+cdef class Layout:
+    cdef readonly tuple names
     cdef Decoder decoder
     cdef bint views
     cdef bint spark                       # times are in microseconds, and no headers are a null
+    cdef int64_t most_bytes
+    cdef object topic                     # None: as the runs name it
+    cdef object partition
+
+
+cdef class Filler:
+    cdef RunReader _reader
+    cdef readonly Layout layout
+    cdef Decoder _decoder                 # None: there is nothing to decode
+    cdef bytes _topic
+    cdef int32_t _partition
     cdef bint _offsets                    # are needed, if only to name a value that cannot be decoded
-    cdef int64_t _most_bytes
     cdef object failure                   # why no table follows; told behind the rows before it
     cdef bint pending                     # the reader stands at a batch that is in no table yet
     cdef Table *_table

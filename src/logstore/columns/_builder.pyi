@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from typing import Final, Self, final
 
 from typing_extensions import disjoint_base
@@ -16,17 +17,27 @@ class Decoder:
     def formats(self) -> list[bytes]: ...
 
 @final
-class Filler:
-    """A builder that fills one table after the other from one run of batches."""
+class Layout:
+    """The columns that are wanted, and their form."""
 
     def __new__(
         cls,
-        run: Batches,
-        names: tuple[str, ...],
-        views: bool,
-        most_bytes: int,
-        topic: str | None,
-        partition: int | None,
+        columns: Iterable[str] | None,
         decoder: Decoder | None,
-        spark: bool = False,
+        *,
+        views: bool,
+        spark: bool,
+        most_bytes: int,
+        topic: str | None = None,
+        partition: int | None = None,
     ) -> Self: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+@final
+class Filler:
+    """A builder that fills one table after the other from one run of batches."""
+
+    def __new__(cls, run: Batches, layout: Layout) -> Self: ...
+    @property
+    def layout(self) -> Layout: ...

@@ -39,6 +39,7 @@ cdef extern from "Python.h":
 
 # By the numbers of `_builder.pxd`.
 NAMES = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+_DEFAULT = NAMES[:HEADERS]
 
 cdef enum:
     ALIGNMENT = 64
@@ -122,13 +123,10 @@ cdef void let_go(Table *table) noexcept nogil:
     cdef int i
     if logstore_count_down(&table.references):
         return
-    free_slices(&table.key)
-    free_slices(&table.value)
-    free_slices(&table.topic)
-    give_back(&table.partition)
-    give_back(&table.offset)
-    give_back(&table.timestamp)
-    give_back(&table.timestamp_type)
+    for i in range(PARTITION):
+        free_slices(&table.slices[i])
+    for i in range(HEADERS):
+        give_back(&table.numbers[i])
     give_back(&table.header_starts)
     give_back(&table.header_valid)
     free_slices(&table.header_key)
@@ -238,6 +236,50 @@ cdef int column_of(object name, Decoder decoder) except -1:
     return COLUMNS + <int>decoder.names.index(name)
 
 
+cdef int width_of(int column) noexcept nogil:
+    """Return the bytes of a number in a column of `Table.numbers`."""
+    return 8 if column == OFFSET or column == TIMESTAMP else 4
+
+
+cdef tuple _chosen(object columns, Decoder decoder):
+    """Return the names of columns, each known and listed once."""
+    cdef tuple fields = () if decoder is None else decoder.names
+    if columns is None:
+        # The decoded fields replace the value.
+        return _DEFAULT if decoder is None else _DEFAULT[:VALUE] + fields + _DEFAULT[VALUE + 1:]
+    if isinstance(columns, str):
+        raise ValueError(f"columns are a list of names, found the str {columns!r}; write [{columns!r}]")
+    names = tuple(columns)
+    unknown = [name for name in names if name not in NAMES and name not in fields]
+    if unknown:
+        raise ValueError(
+            f"unknown column(s) {', '.join(map(repr, unknown))}; known are {', '.join(NAMES + fields)}")
+    if len(set(names)) != len(names):
+        raise ValueError(f"a column can be asked for once, found {', '.join(map(repr, names))}")
+    return names
+
+
+@cython.final
+cdef class Layout:
+    """The columns that are wanted, and their form.
+
+    Owns: nothing. Threads: immutable after construction.
+
+    Raises:
+        ValueError: a column is unknown, or named twice.
+    """
+
+    def __cinit__(self, columns, Decoder decoder, *, bint views, bint spark, int64_t most_bytes, topic=None,
+                  partition=None):
+        self.names = _chosen(columns, decoder)
+        self.decoder = decoder
+        self.views = views
+        self.spark = spark
+        self.most_bytes = most_bytes
+        self.topic = topic
+        self.partition = partition
+
+
 @cython.final
 cdef class Filler:
     """A builder that fills one table after the other from one run of batches.
@@ -245,17 +287,13 @@ cdef class Filler:
     Owns: the table that is being filled, until `take` returns it. Threads: one at a time.
     """
 
-    def __cinit__(self, Batches run not None, tuple names, bint views, int64_t most_bytes, topic, partition,
-                  Decoder decoder, bint spark=False):
+    def __cinit__(self, Batches run not None, Layout layout not None):
         self._reader = RunReader(run)
+        self.layout = layout
         # A decoder without requested fields has nothing to do.
-        self.decoder = decoder if decoder is not None and decoder.names else None
-        self.names = names
-        self.views = views
-        self.spark = spark
-        self._most_bytes = most_bytes
-        self._topic = (run.topic if topic is None else topic).encode()
-        self._partition = run.partition if partition is None else partition
+        self._decoder = layout.decoder if layout.decoder is not None and layout.decoder.names else None
+        self._topic = (run.topic if layout.topic is None else layout.topic).encode()
+        self._partition = run.partition if layout.partition is None else layout.partition
 
     def __dealloc__(self):
         if self._table != NULL:
@@ -269,35 +307,32 @@ cdef class Filler:
             raise MemoryError
         self._table = table
         table.references = 1
-        table.columns = <int *>calloc(<size_t>len(self.names) + 1, sizeof(int))
+        table.columns = <int *>calloc(<size_t>len(self.layout.names) + 1, sizeof(int))
         if table.columns == NULL:
             raise MemoryError
-        self._offsets = self.decoder is not None
-        for name in self.names:
-            column = column_of(name, self.decoder)
+        self._offsets = self._decoder is not None
+        for name in self.layout.names:
+            column = column_of(name, self._decoder)
             table.columns[table.column_count] = column
             table.column_count += 1
-            if column == KEY:
-                table.key.wanted = True
-                table.key.as_views = self.views
-            elif column == VALUE:
-                table.value.wanted = True
-                table.value.as_views = self.views
+            if column == KEY or column == VALUE:
+                table.slices[column].wanted = True
+                table.slices[column].as_views = self.layout.views
             elif column == OFFSET:
                 self._offsets = True
-        if self.decoder is not None:
-            table.fields = <Field *>calloc(<size_t>len(self.decoder.names), sizeof(Field))
+        if self._decoder is not None:
+            table.fields = <Field *>calloc(<size_t>len(self._decoder.names), sizeof(Field))
             if table.fields == NULL:
                 raise MemoryError
-            table.field_count = <int>len(self.decoder.names)
-            self.decoder.set_up(table.fields)
-            if not table.value.wanted:
-                table.value.wanted = table.value.as_views = True
-        table.views = table.key.as_views or table.value.as_views
+            table.field_count = <int>len(self._decoder.names)
+            self._decoder.set_up(table.fields)
+            if not table.slices[VALUE].wanted:
+                table.slices[VALUE].wanted = table.slices[VALUE].as_views = True
+        table.views = table.slices[KEY].as_views or table.slices[VALUE].as_views
         # One reservation for all batches whose headers give their sizes. These are claims:
         # the bytes present bound them.
         measure(self._reader._next, self._reader._end, &extent)
-        self._reserve(min(extent.rows, <int64_t>INT32_MAX), min(extent.bytes, self._most_bytes))
+        self._reserve(min(extent.rows, <int64_t>INT32_MAX), min(extent.bytes, self.layout.most_bytes))
         if table.header_starts.data != NULL:
             (<int32_t *>table.header_starts.data)[0] = 0
             self._reserve_headers(0, 0, 0)
@@ -308,18 +343,15 @@ cdef class Filler:
         cdef Table *table = self._table
         cdef int64_t rows = table.rows
         cdef int i, column
-        if table.key.wanted:
-            reserve_slices(&table.key, table.key.as_views, rows, more, more_bytes)
-        if table.value.wanted:
-            reserve_slices(&table.value, table.value.as_views, rows, more, more_bytes)
+        for i in range(TOPIC):
+            if table.slices[i].wanted:
+                reserve_slices(&table.slices[i], table.slices[i].as_views, rows, more, more_bytes)
         if self._offsets:
-            reserve(&table.offset, rows * 8, (rows + more + 1) * 8)
+            reserve(&table.numbers[OFFSET], rows * 8, (rows + more + 1) * 8)
         for i in range(table.column_count):
             column = table.columns[i]
-            if column == TIMESTAMP:
-                reserve(&table.timestamp, rows * 8, (rows + more + 1) * 8)
-            elif column == TIMESTAMP_TYPE:
-                reserve(&table.timestamp_type, rows * 4, (rows + more + 1) * 4)
+            if column == TIMESTAMP or column == TIMESTAMP_TYPE:
+                reserve(&table.numbers[column], rows * width_of(column), (rows + more + 1) * width_of(column))
             elif column == HEADERS:
                 reserve(&table.header_starts, (rows + 1) * 4 if table.header_starts.capacity else 0,
                         (rows + more + 1) * 4)
@@ -333,10 +365,12 @@ cdef class Filler:
     cdef bint _fits(self, int64_t rows, int64_t more_bytes, const HeaderExtent *headers) noexcept:
         """Tell whether a batch can be added with every int32 offset of the array inside its limit."""
         cdef Table *table = self._table
-        cdef int64_t most = self._most_bytes
+        cdef int64_t most = self.layout.most_bytes
+        cdef int i
         # Values that are not copied have no size here.
-        if max(table.key.size, table.value.size) + more_bytes > most:
-            if (table.key.wanted and not table.key.as_views) or (table.value.wanted and not table.value.as_views):
+        for i in range(TOPIC):
+            if (table.slices[i].wanted and not table.slices[i].as_views
+                    and max(table.slices[KEY].size, table.slices[VALUE].size) + more_bytes > most):
                 return False
         if table.field_count and table.payload_bytes + more_bytes > most:
             return False
@@ -403,7 +437,7 @@ cdef class Filler:
                 return 0
             raise OverflowError(
                 f"the batch at base offset {reader.header.base_offset} holds up to {bytes_ahead} bytes in "
-                f"{rows_ahead} records, a column of an Arrow array at most {self._most_bytes} bytes")
+                f"{rows_ahead} records, a column of an Arrow array at most {self.layout.most_bytes} bytes")
         self._reserve(rows_ahead, bytes_ahead)
         table.payload_bytes += bytes_ahead
         if headers.count:
@@ -447,7 +481,7 @@ cdef class Filler:
                 raise
             self.failure = error
             self.pending = True
-        if self.decoder is not None:
+        if self._decoder is not None:
             self._decode()
         self._fill_constants()
         table = self._table
@@ -457,11 +491,11 @@ cdef class Filler:
     cdef int _decode(self) except -1:
         """Decode the value columns, and free the values if they were needed only for that."""
         cdef Table *table = self._table
-        self.decoder.decode(table, self._reader.run)
-        if "value" not in self.names:
-            free_slices(&table.value)
-            table.value.wanted = table.value.as_views = False
-            if not table.key.as_views:
+        self._decoder.decode(table, self._reader.run)
+        if "value" not in self.layout.names:
+            free_slices(&table.slices[VALUE])
+            table.slices[VALUE].wanted = table.slices[VALUE].as_views = False
+            if not table.slices[KEY].as_views:
                 table.views = False
                 unpin(table)
                 table.segment_count = 0
@@ -476,33 +510,31 @@ cdef class Filler:
         for i in range(table.column_count):
             column = table.columns[i]
             if column == TOPIC:
-                reserve_slices(&table.topic, False, 0, rows, rows * width)
+                reserve_slices(&table.slices[TOPIC], False, 0, rows, rows * width)
             elif column == PARTITION:
-                reserve(&table.partition, 0, (rows + 1) * 4)
-            elif column == HEADERS and self.spark:
+                reserve(&table.numbers[PARTITION], 0, (rows + 1) * 4)
+            elif column == HEADERS and self.layout.spark:
                 reserve_bits(&table.header_valid, rows + 1)
         with nogil:
-            if self.spark and table.timestamp.data != NULL:
-                to_micros(<int64_t *>table.timestamp.data, rows)
+            if self.layout.spark and table.numbers[TIMESTAMP].data != NULL:
+                to_micros(<int64_t *>table.numbers[TIMESTAMP].data, rows)
             if table.header_valid.data != NULL:
                 table.headerless = mark_headerless(
                     <const int32_t *>table.header_starts.data, table.header_valid.data, rows)
-            if table.topic.starts.data != NULL:
-                table.topic.size = rows * width
-                repeat(table.topic.data.data, topic, width, table.topic.size)
+            if table.slices[TOPIC].starts.data != NULL:
+                table.slices[TOPIC].size = rows * width
+                repeat(table.slices[TOPIC].data.data, topic, width, table.slices[TOPIC].size)
                 for i in range(rows):
-                    (<int32_t *>table.topic.starts.data)[i + 1] = <int32_t>((i + 1) * width)
-            if table.partition.data != NULL:
+                    (<int32_t *>table.slices[TOPIC].starts.data)[i + 1] = <int32_t>((i + 1) * width)
+            if table.numbers[PARTITION].data != NULL:
                 for i in range(rows):
-                    (<int32_t *>table.partition.data)[i] = self._partition
-            trim_slices(&table.key, rows)
-            trim_slices(&table.value, rows)
-            trim_slices(&table.topic, rows)
+                    (<int32_t *>table.numbers[PARTITION].data)[i] = self._partition
+            for i in range(PARTITION):
+                trim_slices(&table.slices[i], rows)
+            for i in range(PARTITION, HEADERS):
+                trim(&table.numbers[i], rows * width_of(<int>i))
             trim_slices(&table.header_key, table.headers)
             trim_slices(&table.header_value, table.headers)
-            trim(&table.offset, rows * 8)
-            trim(&table.timestamp, rows * 8)
-            trim(&table.timestamp_type, rows * 4)
             trim(&table.header_starts, (rows + 1) * 4)
             for i in range(table.field_count):
                 trim_slices(&table.fields[i].slices, rows)

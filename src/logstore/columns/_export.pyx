@@ -48,17 +48,13 @@ from logstore.batch._batch cimport Batches
 from logstore.columns._builder cimport (
     COLUMNS,
     HEADERS,
-    KEY,
-    OFFSET,
-    PARTITION,
     TIMESTAMP,
-    TIMESTAMP_TYPE,
     TOPIC,
     VALUE,
     Decoder,
     Field,
     Filler,
-    Region,
+    Layout,
     Slices,
     Table,
     column_of,
@@ -72,35 +68,24 @@ cdef extern from "Python.h":
     int Py_IsInitialized() nogil
     void PyErr_SetInterrupt()
 
-_DEFAULT = _NAMES[:HEADERS]
+# Arrow's formats of the columns, by the numbers of `_builder.pxd`.
+cdef tuple _FORMATS = (b"z", b"z", b"u", b"i", b"l", b"tsm:UTC", b"i", b"+l")
 
 
-cdef tuple _chosen(object columns, Decoder decoder):
-    """Return the names of columns, each known and listed once."""
-    cdef tuple fields = () if decoder is None else decoder.names
-    if columns is None:
-        # The decoded fields replace the value.
-        return _DEFAULT if decoder is None else _DEFAULT[:VALUE] + fields + _DEFAULT[VALUE + 1:]
-    if isinstance(columns, str):
-        raise ValueError(f"columns are a list of names, found the str {columns!r}; write [{columns!r}]")
-    names = tuple(columns)
-    unknown = [name for name in names if name not in _NAMES and name not in fields]
-    if unknown:
-        raise ValueError(
-            f"unknown column(s) {', '.join(map(repr, unknown))}; known are {', '.join(_NAMES + fields)}")
-    if len(set(names)) != len(names):
-        raise ValueError(f"a column can be asked for once, found {', '.join(map(repr, names))}")
-    return names
+cdef bytes format_of_column(int column, Layout layout):
+    """Return the Arrow format of a column."""
+    if column >= COLUMNS:
+        return layout.decoder.formats[column - COLUMNS]
+    if column == TIMESTAMP and layout.spark:
+        return b"tsu:UTC"
+    return b"vz" if column <= VALUE and layout.views else _FORMATS[column]
 
 
 cdef ColumnBatch _taken(Filler filler):
     """Return the next array of a run."""
     cdef ColumnBatch taken = ColumnBatch.__new__(ColumnBatch)
     taken._table = filler.take()
-    taken._names = filler.names
-    taken._decoder = filler.decoder
-    taken._views = filler.views
-    taken._spark = filler.spark
+    taken._layout = filler.layout
     return taken
 
 
@@ -154,12 +139,6 @@ cdef int set_array(ArrowArray *out, Table *table, int64_t length, int64_t nulls,
     return 0
 
 
-cdef int set_numbers(ArrowArray *out, Table *table, const Region *region) except -1:
-    set_array(out, table, table.rows, 0, 2, 0)
-    out.buffers[1] = region.data
-    return 0
-
-
 cdef int set_slices(ArrowArray *out, Table *table, const Slices *slices, int64_t length) except -1:
     cdef int i
     if slices.views.data == NULL:
@@ -192,20 +171,11 @@ cdef int set_columns(ArrowArray *out, Table *table) except -1:
     for i in range(table.column_count):
         column = table.columns[i]
         child = out.children[i]
-        if column == KEY:
-            set_slices(child, table, &table.key, table.rows)
-        elif column == VALUE:
-            set_slices(child, table, &table.value, table.rows)
-        elif column == TOPIC:
-            set_slices(child, table, &table.topic, table.rows)
-        elif column == PARTITION:
-            set_numbers(child, table, &table.partition)
-        elif column == OFFSET:
-            set_numbers(child, table, &table.offset)
-        elif column == TIMESTAMP:
-            set_numbers(child, table, &table.timestamp)
-        elif column == TIMESTAMP_TYPE:
-            set_numbers(child, table, &table.timestamp_type)
+        if column <= TOPIC:
+            set_slices(child, table, &table.slices[column], table.rows)
+        elif column < HEADERS:
+            set_array(child, table, table.rows, 0, 2, 0)
+            child.buffers[1] = table.numbers[column].data
         elif column >= COLUMNS:
             set_field(child, table, &table.fields[column - COLUMNS])
         else:
@@ -252,43 +222,33 @@ cdef int set_schema(ArrowSchema *out, const char *name, const char *format, int6
     return 0
 
 
-cdef int set_column_schema(ArrowSchema *out, int column, bint views, bint spark) except -1:
-    cdef const char *binary = "vz" if views else "z"
-    cdef int64_t flags = ARROW_FLAG_NULLABLE if spark else 0
-    if column == KEY:
-        return set_schema(out, "key", binary, ARROW_FLAG_NULLABLE, 0)
-    if column == VALUE:
-        return set_schema(out, "value", binary, ARROW_FLAG_NULLABLE, 0)
-    if column == TOPIC:
-        return set_schema(out, "topic", "u", flags, 0)
-    if column == PARTITION:
-        return set_schema(out, "partition", "i", flags, 0)
-    if column == OFFSET:
-        return set_schema(out, "offset", "l", flags, 0)
-    if column == TIMESTAMP:
-        return set_schema(out, "timestamp", "tsu:UTC" if spark else "tsm:UTC", flags, 0)
-    if column == TIMESTAMP_TYPE:
-        return set_schema(out, "timestampType", "i", flags, 0)
-    set_schema(out, "headers", "+l", flags, 1)
+cdef int set_column_schema(ArrowSchema *out, int column, Layout layout) except -1:
+    cdef bytes name = _NAMES[column].encode(), format = format_of_column(column, layout)
+    cdef int64_t flags = ARROW_FLAG_NULLABLE if layout.spark else 0
+    if column <= VALUE:
+        return set_schema(out, name, format, ARROW_FLAG_NULLABLE, 0)
+    if column != HEADERS:
+        return set_schema(out, name, format, flags, 0)
+    set_schema(out, name, format, flags, 1)
     set_schema(out.children[0], "element", "+s", flags, 2)
     set_schema(out.children[0].children[0], "key", "u", flags, 0)
     return set_schema(out.children[0].children[1], "value", "z", ARROW_FLAG_NULLABLE, 0)
 
 
-cdef int set_columns_schema(ArrowSchema *out, tuple names, bint views, bint spark, Decoder decoder) except -1:
+cdef int set_columns_schema(ArrowSchema *out, Layout layout) except -1:
     cdef int i = 0, column
-    set_schema(out, "", "+s", 0, len(names))
-    for name in names:
-        column = column_of(name, decoder)
+    set_schema(out, "", "+s", 0, len(layout.names))
+    for name in layout.names:
+        column = column_of(name, layout.decoder)
         if column < COLUMNS:
-            set_column_schema(out.children[i], column, views, spark)
+            set_column_schema(out.children[i], column, layout)
         else:
-            decoder.set_field_schema(out.children[i], column - COLUMNS)
+            layout.decoder.set_field_schema(out.children[i], column - COLUMNS)
         i += 1
     return 0
 
 
-cdef object schema_capsule(tuple names, bint views, bint spark, Decoder decoder):
+cdef object schema_capsule(Layout layout):
     cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
     if schema == NULL:
         raise MemoryError
@@ -297,7 +257,7 @@ cdef object schema_capsule(tuple names, bint views, bint spark, Decoder decoder)
     except BaseException:
         free(schema)
         raise
-    set_columns_schema(schema, names, views, spark, decoder)
+    set_columns_schema(schema, layout)
     return capsule
 
 
@@ -325,11 +285,11 @@ cdef class ColumnBatch:
     @property
     def columns(self):
         """The names of the columns, in order."""
-        return self._names
+        return self._layout.names
 
     def __arrow_c_schema__(self):
         """Return a capsule with the Arrow schema."""
-        return schema_capsule(self._names, self._views, self._spark, self._decoder)
+        return schema_capsule(self._layout)
 
     def __arrow_c_array__(self, requested_schema=None):
         """Return capsules with the Arrow schema and array; another schema than ours is not provided."""
@@ -347,10 +307,7 @@ cdef class ColumnBatch:
     def __arrow_c_stream__(self, requested_schema=None):
         """Return a capsule with an Arrow stream of this one array, for consumers that take only streams."""
         cdef _Source source = _Source.__new__(_Source)
-        source._names = self._names
-        source._views = self._views
-        source._spark = self._spark
-        source._decoder = self._decoder
+        source._layout = self._layout
         source._chunks = iter((self,))
         return stream_capsule(source)
 
@@ -381,8 +338,7 @@ def columns_of(Batches batches not None, columns=None, *, bint views=False, int3
     >>> columns_of(Batches(encode([b"a", b"b"], timestamp_ms=1)), ["offset", "value"])
     <ColumnBatch of 2 records: offset, value>
     """
-    cdef Filler filler = Filler(
-        batches, _chosen(columns, decoder), views, array_bytes, None, None, decoder, spark)
+    cdef Filler filler = Filler(batches, Layout(columns, decoder, views=views, spark=spark, most_bytes=array_bytes))
     cdef ColumnBatch taken = _taken(filler)
     if filler.failure is not None:
         raise filler.failure
@@ -404,13 +360,7 @@ cdef class _Source:
 
     cdef object _chunks
     cdef ColumnStream _stream             # gets an error; None for the stream of one array
-    cdef tuple _names
-    cdef Decoder _decoder
-    cdef bint _views
-    cdef bint _spark
-    cdef int64_t _array_bytes
-    cdef object _topic
-    cdef object _partition
+    cdef Layout _layout
     cdef Filler _filler
     cdef bytes _error
     cdef int _errno
@@ -426,9 +376,7 @@ cdef class _Source:
                 if not isinstance(chunk, Batches):
                     raise TypeError(
                         f"a chunk of a ColumnStream must be Batches, found {type(chunk).__name__}")
-                self._filler = Filler(
-                    chunk, self._names, self._views, self._array_bytes, self._topic, self._partition,
-                    self._decoder, self._spark)
+                self._filler = Filler(chunk, self._layout)
                 chunk = None
             taken = _taken(self._filler)
             if not self._filler.pending:
@@ -461,7 +409,7 @@ cdef int get_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept with gi
     cdef _Source source = <_Source>stream.private_data
     memset(out, 0, sizeof(ArrowSchema))
     try:
-        set_columns_schema(out, source._names, source._views, source._spark, source._decoder)
+        set_columns_schema(out, source._layout)
         return 0
     except BaseException as error:
         drop_schema(out)
@@ -546,34 +494,23 @@ cdef class ColumnStream:
     """
 
     cdef object _chunks
-    cdef tuple _names
-    cdef Decoder _decoder
-    cdef bint _views
-    cdef bint _spark
-    cdef int64_t _array_bytes
-    cdef object _topic
-    cdef object _partition
+    cdef Layout _layout
     cdef readonly object error
 
     def __init__(self, chunks, columns=None, *, bint views=False, topic=None, partition=None,
                  int32_t array_bytes=INT32_MAX, Decoder decoder=None, bint spark=False):
-        self._names = _chosen(columns, decoder)
-        self._decoder = decoder
-        self._views = views
-        self._spark = spark
-        self._topic = topic
-        self._partition = partition
-        self._array_bytes = array_bytes
+        self._layout = Layout(columns, decoder, views=views, spark=spark, most_bytes=array_bytes, topic=topic,
+                              partition=partition)
         self._chunks = iter(chunks)
 
     @property
     def columns(self):
         """The names of the columns, in order."""
-        return self._names
+        return self._layout.names
 
     def __arrow_c_schema__(self):
         """Return a capsule with the Arrow schema; the stream stays usable."""
-        return schema_capsule(self._names, self._views, self._spark, self._decoder)
+        return schema_capsule(self._layout)
 
     def __iter__(self):
         """Hand the stream over as `ColumnBatch`es, one after the other.
@@ -598,16 +535,10 @@ cdef class ColumnStream:
         if self._chunks is None:
             raise RuntimeError("this ColumnStream was consumed before; read again to get another one")
         source = _Source.__new__(_Source)
-        source._names = self._names
-        source._decoder = self._decoder
-        source._views = self._views
-        source._spark = self._spark
-        source._array_bytes = self._array_bytes
-        source._topic = self._topic
-        source._partition = self._partition
+        source._layout = self._layout
         source._chunks = self._chunks
         self._chunks = None
         return source
 
     def __repr__(self):
-        return f"<ColumnStream: {', '.join(self._names)}{'' if self._chunks is not None else ', consumed'}>"
+        return f"<ColumnStream: {', '.join(self._layout.names)}{'' if self._chunks is not None else ', consumed'}>"

@@ -599,7 +599,7 @@ cdef class _Intake:
 
     cdef int grow_scratch(self, int64_t needed) except -1:
         cdef uint8_t *scratch
-        if needed > 0x7FFFFFFF:
+        if needed > INT32_MAX:
             raise RecordTooLargeError(f"the headers of a record take {needed} bytes, over 2 GiB")
         scratch = <uint8_t *>realloc(self.scratch, <size_t>(2 * needed))
         if scratch == NULL:

@@ -8,15 +8,10 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from logstore.columns._export cimport ColumnBatch
+from logstore.columns._export cimport ColumnBatch, format_of_column
 from logstore.columns._builder cimport (
     COLUMNS,
     HEADERS,
-    KEY,
-    OFFSET,
-    PARTITION,
-    TIMESTAMP,
-    TIMESTAMP_TYPE,
     TOPIC,
     Region,
     Slices,
@@ -26,13 +21,10 @@ from logstore.columns._builder cimport (
     slice_at,
 )
 
-_FORMATS = (b"z", b"z", b"u", b"i", b"l", b"tsm:UTC", b"i", b"+l")
-
-
 cdef int _find(ColumnBatch batch, name) except -1:
-    if name not in batch._names:
-        raise ValueError(f"there is no column {name!r}; there are {', '.join(batch._names)}")
-    return column_of(name, batch._decoder)
+    if name not in batch._layout.names:
+        raise ValueError(f"there is no column {name!r}; there are {', '.join(batch._layout.names)}")
+    return column_of(name, batch._layout.decoder)
 
 
 def format_of(ColumnBatch batch not None, str name not None):
@@ -41,8 +33,7 @@ def format_of(ColumnBatch batch not None, str name not None):
     Raises:
         ValueError: there is no such column.
     """
-    cdef int column = _find(batch, name)
-    return _FORMATS[column] if column < COLUMNS else batch._decoder.formats[column - COLUMNS]
+    return format_of_column(_find(batch, name), batch._layout)
 
 
 def numbers_of(ColumnBatch batch not None, str name not None, int64_t width):
@@ -58,14 +49,8 @@ def numbers_of(ColumnBatch batch not None, str name not None, int64_t width):
     cdef const Region *data = NULL
     cdef const Slices *slices
     cdef int64_t bits = (table.rows + 7) >> 3
-    if column == PARTITION:
-        data = &table.partition
-    elif column == OFFSET:
-        data = &table.offset
-    elif column == TIMESTAMP:
-        data = &table.timestamp
-    elif column == TIMESTAMP_TYPE:
-        data = &table.timestamp_type
+    if TOPIC < column < HEADERS:
+        data = &table.numbers[column]
     elif column >= COLUMNS and not table.fields[column - COLUMNS].is_slices:
         data = &table.fields[column - COLUMNS].slices.data
     if data == NULL or data.capacity < (table.rows * width if width else bits):
@@ -99,12 +84,10 @@ def objects_of(ColumnBatch batch not None, str name not None):
         slices = &table.fields[column - COLUMNS].slices
         if not table.fields[column - COLUMNS].is_slices:
             raise ValueError(f"column {name!r} holds numbers")
-        return _list_of(table, slices, table.rows, batch._decoder.formats[column - COLUMNS] == b"u")
-    if PARTITION <= column <= TIMESTAMP_TYPE:
+        return _list_of(table, slices, table.rows, format_of_column(column, batch._layout) == b"u")
+    if column > TOPIC:
         raise ValueError(f"column {name!r} holds numbers")
-    if column == TOPIC:
-        return _list_of(table, &table.topic, table.rows, True)
-    return _list_of(table, &table.key if column == KEY else &table.value, table.rows, False)
+    return _list_of(table, &table.slices[column], table.rows, column == TOPIC)
 
 
 cdef list _list_of(const Table *table, const Slices *slices, int64_t rows, bint text):

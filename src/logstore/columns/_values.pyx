@@ -58,6 +58,8 @@ from logstore.columns._json_values cimport (
     undo_base64,
 )
 from logstore.columns._builder cimport (
+    OFFSET,
+    VALUE,
     Decoder,
     Field,
     Slices,
@@ -235,7 +237,7 @@ cdef class _Fields(Decoder):
         return 0
 
     cdef int _raise(self, Table *table, Batches run, const Fault *fault, str what) except -1:
-        cdef int64_t offset = (<int64_t *>table.offset.data)[fault.row]
+        cdef int64_t offset = (<int64_t *>table.numbers[OFFSET].data)[fault.row]
         raise PayloadError(f"{run.topic}-{run.partition}: {what}; on_error='null' gives null instead",
                            offset=offset)
 
@@ -330,11 +332,11 @@ cdef inline int decode_json(const Plan *plans, const Node *nodes, Token *tokens,
     while row < table.rows:
         fault.row = row
         status = JSON_OK
-        if is_null(&table.value, row):
+        if is_null(&table.slices[VALUE], row):
             for i in range(token_count):
                 tokens[i].kind = T_MISSING
         else:
-            value = slice_at(table, &table.value, row, &size)
+            value = slice_at(table, &table.slices[VALUE], row, &size)
             status = scan_json(nodes, tokens, token_count, value, value + size, &at)
             if status != JSON_OK:
                 fault.field = -1
@@ -471,7 +473,7 @@ cdef class JsonDecoder(_Fields):
 
     cdef int _raise_json(self, Table *table, Batches run, const Fault *fault, int status, Token *tokens) except -1:
         cdef int32_t size
-        cdef const uint8_t *value = slice_at(table, &table.value, fault.row, &size)
+        cdef const uint8_t *value = slice_at(table, &table.slices[VALUE], fault.row, &size)
         cdef Token *token
         if fault.field < 0:
             found = PyBytes_FromStringAndSize(<const char *>value, min(size, 40))
@@ -514,8 +516,8 @@ cdef inline int decode_struct(const Plan *plans, int64_t size_wanted, Table *tab
     cdef Field *field
     for row in range(table.rows):
         value = NULL
-        if not is_null(&table.value, row):
-            value = slice_at(table, &table.value, row, &size)
+        if not is_null(&table.slices[VALUE], row):
+            value = slice_at(table, &table.slices[VALUE], row, &size)
             if size != size_wanted:
                 if not null_bad:
                     fault.row = row

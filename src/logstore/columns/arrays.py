@@ -21,7 +21,7 @@ _TYPES = {
     b"e": "<f2", b"f": "<f4", b"g": "<f8", b"tss:UTC": "<M8[s]", b"tsm:UTC": "<M8[ms]", b"tsu:UTC": "<M8[us]",
     b"tsn:UTC": "<M8[ns]",
 }  # fmt: skip
-_OBJECTS = (b"z", b"u", b"+l")
+_OBJECTS = (b"z", b"vz", b"u", b"+l")
 
 
 def arrays_of(batches: Iterable[ColumnBatch], columns: Sequence[str], fields: Sequence[str]) -> dict[str, Any]:

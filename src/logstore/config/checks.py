@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from logstore.config.client import ConsumerConfig, ProducerConfig
 from logstore.config.log import LogConfig
-from logstore.config.schema import INT64_MAX
 from logstore.config.store import StoreConfig
+from logstore.records import INT64_MAX
 
 
 class Severity(enum.StrEnum):

@@ -17,8 +17,6 @@ from typing import Any, ClassVar, Self
 
 from logstore.config import kafka_keys
 from logstore.config.schema import (
-    INT32_MAX,
-    INT64_MAX,
     Name,
     Refusal,
     Rule,
@@ -41,7 +39,7 @@ from logstore.config.schema import (
     word,
 )
 from logstore.errors import InvalidSettingError, UnknownSettingError
-from logstore.records import Ack, Codec, Isolation
+from logstore.records import INT32_MAX, INT64_MAX, Ack, Codec, Isolation
 
 _logger = logging.getLogger(__name__)
 

@@ -17,8 +17,6 @@ from typing import Any
 
 from logstore.config.quantities import is_in_words
 from logstore.config.schema import (
-    INT32_MAX,
-    INT64_MAX,
     Rule,
     Setting,
     Value,
@@ -44,7 +42,7 @@ from logstore.errors import (
     InvalidTimestampError,
     UnknownSettingError,
 )
-from logstore.records import Ack, Codec, TimestampType
+from logstore.records import BATCH_HEADER_BYTES, INT32_MAX, INT64_MAX, Ack, Codec, TimestampType
 
 _logger = logging.getLogger(__name__)
 
@@ -65,7 +63,7 @@ class LogConfig:
     """
 
     # -- segments and indexes
-    segment_bytes: int = size(1 << 30, 61, INT32_MAX)  #: roll before a segment grows past this
+    segment_bytes: int = size(1 << 30, BATCH_HEADER_BYTES, INT32_MAX)  #: roll before a segment grows past this
     segment_ms: int = duration(604_800_000, 1, _FOREVER)  #: roll a segment older than this
     segment_jitter_ms: int = duration(0, 0, _FOREVER)  #: largest random reduction of segment.ms
     segment_index_bytes: int = size(10 << 20, 4, INT32_MAX)  #: size of an index file; a full one rolls

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from logstore.config.client import CODE, CONSUMER_PROMISES, PRODUCER_PROMISES, ClientConfig, Refusal
-from logstore.config.schema import INT32_MAX, INT64_MAX, Rule, boolean, number, setting, text, word
+from logstore.config.schema import Rule, boolean, number, setting, text, word
 from logstore.errors import InvalidSettingError, UnsupportedSecurityError
-from logstore.records import Codec, Isolation
+from logstore.records import INT32_MAX, INT64_MAX, Codec, Isolation
 
 __all__ = ["Address", "WireConfig"]
 

@@ -16,9 +16,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from logstore.config.quantities import duration_ms, is_in_words, size_bytes
 from logstore.errors import InvalidSettingError, UnknownSettingError
-
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
+from logstore.records import INT64_MAX
 
 P = ParamSpec("P")
 R = TypeVar("R")

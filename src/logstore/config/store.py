@@ -23,8 +23,6 @@ from logstore.config.log import LogConfig
 from logstore.config.quantities import is_in_words
 from logstore.config.schema import (
     BYTES,
-    INT32_MAX,
-    INT64_MAX,
     MINUTES,
     Refusal,
     Rule,
@@ -49,6 +47,7 @@ from logstore.config.schema import (
 )
 from logstore.errors import ConfigError, InvalidSettingError, StorageError, UnknownSettingError
 from logstore.paths import local_path
+from logstore.records import BATCH_HEADER_BYTES, INT32_MAX, INT64_MAX
 
 _logger = logging.getLogger(__name__)
 
@@ -184,7 +183,7 @@ class StoreConfig:
 
     # -- committed offsets
     offsets_topic_num_partitions: int = number(1, 1, INT32_MAX)  #: Kafka's default is 50; fixed at creation
-    offsets_topic_segment_bytes: int = size(104_857_600, 61, INT32_MAX)
+    offsets_topic_segment_bytes: int = size(104_857_600, BATCH_HEADER_BYTES, INT32_MAX)
     offsets_retention_minutes: int = duration(10_080, 1, INT32_MAX, unit=MINUTES)
     offsets_retention_check_interval_ms: int = duration(600_000, 1, INT64_MAX)
     offset_metadata_max_bytes: int = size(4_096, 0, INT32_MAX)

@@ -27,7 +27,7 @@ import struct
 from typing import NamedTuple
 
 from logstore.errors import CorruptRecordError, InvalidGroupError, InvalidOffsetError, OffsetMetadataTooLargeError
-from logstore.records import TopicPartition
+from logstore.records import INT16_MAX, INT64_MAX, TopicPartition
 from logstore.topic_names import CONSUMER_OFFSETS
 
 #: Kafka's offset.metadata.max.bytes; counted, as Kafka does, in UTF-16 units.
@@ -40,8 +40,6 @@ _CURRENT = 4
 _TAG_TOPIC_ID = 0
 _ID_BYTES = 16
 _NO_ID = bytes(_ID_BYTES)
-_STRING_MAX = 2**15 - 1
-_INT64_MAX = 2**63 - 1
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -122,10 +120,8 @@ def check_commit(partition: TopicPartition, found: OffsetAndMetadata, metadata_m
         OffsetMetadataTooLargeError: the metadata is longer than ``metadata_max``.
     """
     offset, metadata = found.offset, found.metadata
-    if not is_whole(offset) or not 0 <= offset <= _INT64_MAX:
-        raise InvalidOffsetError(
-            f"{partition}: an offset from 0 to {_INT64_MAX} can be committed, found {offset!r}"
-        )
+    if not is_whole(offset) or not 0 <= offset <= INT64_MAX:
+        raise InvalidOffsetError(f"{partition}: an offset from 0 to {INT64_MAX} can be committed, found {offset!r}")
     if type(metadata) is not str:
         raise InvalidOffsetError(f"{partition}: the metadata of a commit is a str, found {metadata!r}")
     size = len(metadata.encode("utf-16-be", "surrogatepass")) // 2
@@ -141,8 +137,8 @@ def _encoded(text: str, what: str, refused: type[InvalidGroupError | OffsetMetad
         data = text.encode()
     except UnicodeEncodeError as error:
         raise refused(f"{what} must be text that UTF-8 can hold: {error}") from error
-    if len(data) > _STRING_MAX:
-        raise refused(f"{what} must be at most {_STRING_MAX} bytes of UTF-8, found {len(data)}")
+    if len(data) > INT16_MAX:
+        raise refused(f"{what} must be at most {INT16_MAX} bytes of UTF-8, found {len(data)}")
     return data
 
 

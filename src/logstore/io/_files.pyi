@@ -111,6 +111,8 @@ class Mapping:
     @property
     def size(self) -> int: ...
 
+OP_NAMES: tuple[str, ...]
+
 def errno_of(error: BaseException) -> int:
     """Return the errno behind a StorageError, or 0."""
 

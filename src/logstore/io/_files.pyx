@@ -146,7 +146,7 @@ cdef int collect_name(void *sink, const char *name) noexcept nogil:
 cdef enum:
     TRIES = 8       # cached descriptors that are closed for one call before it is refused
 
-_OP_NAMES = (
+OP_NAMES = (
     "open", "close", "fstat", "pwrite", "pwritev", "preadv", "fdatasync", "ftruncate", "fallocate",
     "rename", "unlink", "link", "mkdir", "rmdir", "listdir", "fsync_dir", "statvfs", "writeback",
     "mmap_ro", "munmap", "lock", "sendfile",
@@ -282,7 +282,7 @@ cdef class Files:
 
     def call_counts(self):
         """Return the number of calls of each operation in this table, by its name."""
-        return {name: self.calls[op] for op, name in enumerate(_OP_NAMES)}
+        return {name: self.calls[op] for op, name in enumerate(OP_NAMES)}
 
     cdef int _make_room(self) except -1:
         """Close descriptors while the limit is reached.

@@ -20,10 +20,10 @@ from logstore.log.compaction.plan import Cleanable
 from logstore.log.directory.files import Directory
 from logstore.log.read.reader import Readable, ReaderMaintenance
 from logstore.log.root import PartitionFacts
-from logstore.log.state import INT64_MAX
 from logstore.log.tools import checkpoint_copy
 from logstore.log.tools.checkpoint_copy import Copied, Image
 from logstore.metrics import Taken
+from logstore.records import INT64_MAX
 
 Settings = LogConfig | Mapping[str, Setting] | None
 

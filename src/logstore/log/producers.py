@@ -25,12 +25,11 @@ from logstore.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from logstore.records import AppendResult, Marker, Origin
+from logstore.records import SEQUENCE_COUNT, AppendResult, Marker, Origin
 
 REMEMBERED_BATCHES = 5  #: as many as a client may have in flight (max.in.flight.requests)
 NO_SEQUENCE = -1  #: of batches that a coordinator writes, such as offset commits
 
-_SEQUENCES = 2**31  #: the count of sequences: after 2**31 - 1 comes 0
 _CHAIN_LIMIT = 2**30  #: with more than half of all sequences, behind and ahead look alike
 
 
@@ -89,7 +88,7 @@ class ProducerState:
     @property
     def next_sequence(self) -> int:
         """The base sequence of the next batch of this epoch."""
-        return (self.batches[-1].last_sequence + 1) % _SEQUENCES if self.batches else 0
+        return (self.batches[-1].last_sequence + 1) % SEQUENCE_COUNT if self.batches else 0
 
 
 class Producers:
@@ -309,7 +308,7 @@ def _check_sequence(state: ProducerState, batch: ProducedBatch) -> WrittenBatch 
         return None
     # A duplicate counts as acknowledged: a batch that was never written would be lost. So all of it must be
     # in the unbroken chain, and must not overlap a remembered batch, whose bounds it would have to match.
-    behind = (expected - base_sequence) % _SEQUENCES
+    behind = (expected - base_sequence) % SEQUENCE_COUNT
     if _count(base_sequence, batch.last_sequence) <= behind <= state.chain_count and not any(
         _overlap(written, batch) for written in state.batches
     ):
@@ -335,13 +334,13 @@ def _remember(state: ProducerState, batch: ProducedBatch) -> None:
 
 
 def _count(base_sequence: int, last_sequence: int) -> int:
-    return (last_sequence - base_sequence) % _SEQUENCES + 1
+    return (last_sequence - base_sequence) % SEQUENCE_COUNT + 1
 
 
 def _overlap(written: WrittenBatch, batch: ProducedBatch) -> bool:
     """Return whether the two share a sequence; either may wrap."""
-    ahead = (batch.base_sequence - written.base_sequence) % _SEQUENCES
-    behind = (written.base_sequence - batch.base_sequence) % _SEQUENCES
+    ahead = (batch.base_sequence - written.base_sequence) % SEQUENCE_COUNT
+    behind = (written.base_sequence - batch.base_sequence) % SEQUENCE_COUNT
     return ahead < _count(written.base_sequence, written.last_sequence) or behind < _count(
         batch.base_sequence, batch.last_sequence
     )

@@ -51,7 +51,7 @@ from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
 from logstore.log.watermark import HighWatermarkPolicy, Watermark
 from logstore.metrics import Counters
-from logstore.records import TopicPartition
+from logstore.records import INT32_MAX, INT64_MAX, TopicPartition
 
 if TYPE_CHECKING:
     import random
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
 
 #: Settings that cannot change while a log is open: field and key.
 _FIXED = {"tail": "logstore.tail", "visible_after": "logstore.visible.after"}

@@ -20,7 +20,7 @@ from logstore.log.formats import producer_snapshot, transaction_index
 from logstore.log.formats.transaction_index import NOTHING, Note, Sum
 from logstore.log.producers import ProducedBatch, Producers
 from logstore.log.recovery import recovery
-from logstore.records import AbortedTransaction, AppendResult, Origin
+from logstore.records import INT64_MAX, AbortedTransaction, AppendResult, Origin
 
 
 class Transactions:
@@ -175,7 +175,7 @@ class Transactions:
         ``names`` are the files in the directory.
         """
         found = set(files.base_offsets(names, files.ABORTED_INDEX))
-        doubtful = 2**63 - 1
+        doubtful = INT64_MAX
         if rebuild_from is not None and (not self.is_idle or note.sums is not None or note.is_lost or found):
             doubtful = self._segments.from_offset(rebuild_from)[0].base_offset
         self._sums = None if note.sums is None else dict(note.sums)

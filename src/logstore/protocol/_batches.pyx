@@ -21,6 +21,8 @@ from logstore.batch._batch cimport (
     parse_header,
     raise_batch_status,
     seal_batch,
+    sequence_after,
+    whole_header,
 )
 from logstore.batch._bytes cimport OK, SHORT, load16, store16, store32, store64
 from logstore.batch._crc32c cimport logstore_crc32c_init
@@ -85,16 +87,12 @@ def aborted_ranges(bytes data not None, transactions):
     cdef const uint8_t *cursor
     cdef BatchHeader header
     cdef RecordView record
-    cdef int status
     cdef dict open_ = {}
     cdef list found = [], still
     for producer_id, first in sorted(transactions):
         open_.setdefault(producer_id, []).append(first)
     while p < end and open_:
-        status = parse_header(p, end, &header)
-        if status == OK and header.size > end - p:
-            status = SHORT
-        raise_batch_status(status, p, end, None, None)
+        raise_batch_status(whole_header(p, end, &header), p, end, None, None)
         if header.attributes & CONTROL_FLAG and header.producer_id in open_:
             cursor = p + HEADER_BYTES
             if (next_record(&cursor, p + header.size, header.base_offset, header.base_timestamp, &record) == OK
@@ -127,17 +125,13 @@ def sequenced(batches, int64_t producer_id, int16_t producer_epoch, int32_t base
     cdef uint8_t *p
     cdef uint8_t *end
     cdef BatchHeader header
-    cdef int status
     cdef list found = []
     PyObject_GetBuffer(batches, &view, PyBUF_WRITABLE)
     try:
         start = p = <uint8_t *>view.buf
         end = p + view.len
         while p < end:
-            status = parse_header(p, end, &header)
-            if status == OK and header.size > end - p:
-                status = SHORT
-            raise_batch_status(status, p, end, None, None)
+            raise_batch_status(whole_header(p, end, &header), p, end, None, None)
             store64(p + AT_PRODUCER_ID, producer_id)
             store16(p + AT_PRODUCER_EPOCH, producer_epoch)
             store32(p + AT_BASE_SEQUENCE, base_sequence)
@@ -145,8 +139,7 @@ def sequenced(batches, int64_t producer_id, int16_t producer_epoch, int32_t base
                 seal_batch(p, header.size)
             found.append((p - start, header.size, header.record_count, base_sequence))
             if base_sequence >= 0:
-                # Sequences wrap from 2^31-1 to 0.
-                base_sequence = <int32_t>((<int64_t>base_sequence + header.record_count) & 0x7FFFFFFF)
+                base_sequence = sequence_after(base_sequence, header.record_count)
             p += header.size
     finally:
         PyBuffer_Release(&view)

@@ -15,19 +15,18 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int8_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT16_MAX, int8_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.string cimport memcpy
 
 from logstore.batch._bytes cimport load16, load32, load64
 
+from base64 import urlsafe_b64encode
+
 from logstore.errors import MalformedMessageError
 
 cdef enum:
-    LONGEST_STRING = 0x7FFF
     UUID_BYTES = 16
     UUID_LETTERS = 22
-
-cdef const char *LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 @cython.final
@@ -127,24 +126,15 @@ cdef int read_int8(Reader r, PyObject **slot, str name) except -1:
 
 
 cdef int read_int16(Reader r, PyObject **slot, str name) except -1:
-    need(r, name, 2)
-    put(slot, load16(r.p))
-    r.p += 2
-    return 0
+    return put(slot, plain_int16(r, name))
 
 
 cdef int read_uint16(Reader r, PyObject **slot, str name) except -1:
-    need(r, name, 2)
-    put(slot, <uint16_t>load16(r.p))
-    r.p += 2
-    return 0
+    return put(slot, <uint16_t>plain_int16(r, name))
 
 
 cdef int read_int32(Reader r, PyObject **slot, str name) except -1:
-    need(r, name, 4)
-    put(slot, load32(r.p))
-    r.p += 4
-    return 0
+    return put(slot, plain_int32(r, name))
 
 
 cdef int read_int64(Reader r, PyObject **slot, str name) except -1:
@@ -173,31 +163,17 @@ cdef int read_float64(Reader r, PyObject **slot, str name) except -1:
 
 
 cdef int read_uuid(Reader r, PyObject **slot, str name) except -1:
-    cdef char text[UUID_LETTERS + 2]
-    cdef uint32_t three
-    cdef const uint8_t *p
-    cdef int n
+    """Read a uuid as the 22 letters of Kafka's Uuid.toString; the zero uuid is an empty string."""
     need(r, name, UUID_BYTES)
-    p = r.p
-    if load64(p) == 0 and load64(p + 8) == 0:
-        put(slot, "")
-    else:
-        for n in range(6):
-            three = <uint32_t>p[3 * n] << 16
-            if n < 5:
-                three |= <uint32_t>p[3 * n + 1] << 8 | p[3 * n + 2]
-            text[4 * n] = LETTERS[three >> 18]
-            text[4 * n + 1] = LETTERS[three >> 12 & 63]
-            text[4 * n + 2] = LETTERS[three >> 6 & 63]
-            text[4 * n + 3] = LETTERS[three & 63]
-        put(slot, PyUnicode_DecodeUTF8(text, UUID_LETTERS, NULL))
+    letters = urlsafe_b64encode(PyBytes_FromStringAndSize(<const char *>r.p, UUID_BYTES))
+    put(slot, "" if load64(r.p) == 0 and load64(r.p + 8) == 0 else letters[:UUID_LETTERS].decode())
     r.p += UUID_BYTES
     return 0
 
 
 cdef object text_of(Reader r, str name, int64_t length):
-    if length > LONGEST_STRING:
-        malformed(r, name, f"a string of {length} bytes, more than {<int>LONGEST_STRING}")
+    if length > INT16_MAX:
+        malformed(r, name, f"a string of {length} bytes, more than {<int>INT16_MAX}")
     try:
         text = PyUnicode_DecodeUTF8(<const char *>r.p, length, NULL)
     except UnicodeDecodeError as error:

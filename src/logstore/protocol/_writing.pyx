@@ -7,14 +7,19 @@ Threads: a Writer belongs to one call.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.number cimport PyNumber_Index
 from cpython.object cimport PyObject
-from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport (
+    INT8_MAX, INT8_MIN, INT16_MAX, INT16_MIN, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, UINT16_MAX, int64_t,
+    uint8_t, uint16_t, uint32_t, uint64_t,
+)
 from libc.string cimport memcpy, memmove
 
 from logstore.batch._bytes cimport logstore_put16, logstore_put32, logstore_put64, logstore_varint_size
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 from logstore.errors import ProtocolError, UnsupportedVersionError
 
@@ -23,7 +28,6 @@ cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
 cdef enum:
-    LONGEST_STRING = 0x7FFF
     UUID_BYTES = 16
     UUID_LETTERS = 22
     FIRST_CAPACITY = 256
@@ -116,19 +120,19 @@ cdef int plain_number(Writer w, int64_t value, int size) except -1:
 
 
 cdef int write_int8(Writer w, PyObject **slot, str name) except -1:
-    return number(w, got(slot, name), name, 1, -0x80, 0x7F)
+    return number(w, got(slot, name), name, 1, INT8_MIN, INT8_MAX)
 
 
 cdef int write_int16(Writer w, PyObject **slot, str name) except -1:
-    return number(w, got(slot, name), name, 2, -0x8000, 0x7FFF)
+    return number(w, got(slot, name), name, 2, INT16_MIN, INT16_MAX)
 
 
 cdef int write_uint16(Writer w, PyObject **slot, str name) except -1:
-    return number(w, got(slot, name), name, 2, 0, 0xFFFF)
+    return number(w, got(slot, name), name, 2, 0, UINT16_MAX)
 
 
 cdef int write_int32(Writer w, PyObject **slot, str name) except -1:
-    return number(w, got(slot, name), name, 4, -0x80000000LL, 0x7FFFFFFF)
+    return number(w, got(slot, name), name, 4, INT32_MIN, INT32_MAX)
 
 
 cdef int write_int64(Writer w, PyObject **slot, str name) except -1:
@@ -151,43 +155,21 @@ cdef int write_float64(Writer w, PyObject **slot, str name) except -1:
     return plain_number(w, bits, 8)
 
 
-cdef int letter_of(char letter) noexcept:
-    if b"A" <= letter <= b"Z":
-        return letter - 65
-    if b"a" <= letter <= b"z":
-        return letter - 97 + 26
-    if b"0" <= letter <= b"9":
-        return letter - 48 + 52
-    return 62 if letter == b"-" else 63 if letter == b"_" else -1
-
-
 cdef int write_uuid(Writer w, PyObject **slot, str name) except -1:
     """Write a uuid from the 22 letters of Kafka's Uuid.toString; an empty string is the zero uuid."""
-    cdef Py_ssize_t size = 0, n
-    cdef const char *text
-    cdef uint64_t bits = 0
-    cdef int letter
+    cdef Py_ssize_t size = 0
+    cdef bytes raw = bytes(UUID_BYTES)
     value = got(slot, name)
-    if value == "":
-        plain_number(w, 0, 8)
-        return plain_number(w, 0, 8)
-    text = utf8(value, name, &size)
-    if size != UUID_LETTERS:
-        wrong(name, value, "the 22 letters of a uuid")
-    w.room(UUID_BYTES + 8)
-    for n in range(UUID_LETTERS):
-        letter = letter_of(text[n])
-        if letter < 0 or n == UUID_LETTERS - 1 and letter & 15:
+    if value != "":
+        utf8(value, name, &size)
+        try:
+            raw = urlsafe_b64decode(value + "==")
+        except ValueError:
+            raw = b""
+        # The decoder ignores foreign letters and bits behind the last byte.
+        if len(raw) != UUID_BYTES or urlsafe_b64encode(raw)[:UUID_LETTERS].decode() != value:
             wrong(name, value, "the 22 letters of a uuid")
-        bits = bits << 6 | <uint64_t>letter
-        if n & 3 == 3:
-            w.data[w.size] = <uint8_t>(bits >> 16)
-            w.data[w.size + 1] = <uint8_t>(bits >> 8)
-            w.data[w.size + 2] = <uint8_t>bits
-            w.size += 3
-    w.data[w.size] = <uint8_t>(bits >> 4)
-    w.size += 1
-    return 0
+    return raw_out(w, PyBytes_AS_STRING(raw), UUID_BYTES)
 
 
 cdef int unsigned_out(Writer w, uint64_t value) except -1:
@@ -203,7 +185,7 @@ cdef int unsigned_out(Writer w, uint64_t value) except -1:
 
 cdef int length_out(Writer w, int64_t length, str name, bint is_short) except -1:
     """Write a length or count, -1 for null."""
-    if length > 0x7FFFFFFE:
+    if length > INT32_MAX - 1:
         wrong(name, length, "shorter than 2 GiB")
     if w.flexible:
         return unsigned_out(w, <uint64_t>(length + 1))
@@ -228,8 +210,8 @@ cdef const char *utf8(object value, str name, Py_ssize_t *size) except NULL:
 cdef int text_out(Writer w, object value, str name) except -1:
     cdef Py_ssize_t size
     cdef const char *text = utf8(value, name, &size)
-    if size > LONGEST_STRING:
-        wrong(name, value, f"at most {<int>LONGEST_STRING} bytes as UTF-8")
+    if size > INT16_MAX:
+        wrong(name, value, f"at most {<int>INT16_MAX} bytes as UTF-8")
     length_out(w, size, name, True)
     return raw_out(w, text, size)
 
@@ -249,8 +231,8 @@ cdef int plain_old_text(Writer w, object value, str name) except -1:
     if value is None:
         return plain_number(w, -1, 2)
     text = utf8(value, name, &size)
-    if size > LONGEST_STRING:
-        wrong(name, value, f"at most {<int>LONGEST_STRING} bytes as UTF-8")
+    if size > INT16_MAX:
+        wrong(name, value, f"at most {<int>INT16_MAX} bytes as UTF-8")
     plain_number(w, size, 2)
     return raw_out(w, text, size)
 
@@ -306,7 +288,7 @@ cdef int write_strings(Writer w, PyObject **slot, str name, bint nullable) excep
 
 
 cdef int write_numbers(Writer w, PyObject **slot, str name, bint nullable, int size) except -1:
-    cdef int64_t high = 0x7F if size == 1 else 0x7FFFFFFF if size == 4 else 0x7FFFFFFFFFFFFFFFLL
+    cdef int64_t high = INT8_MAX if size == 1 else INT32_MAX if size == 4 else INT64_MAX
     value = got(slot, name)
     if value is None:
         return null_out(w, name, nullable, False)

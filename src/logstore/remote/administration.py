@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from logstore.config.remote import WireConfig
-from logstore.config.schema import INT32_MAX, Rule
+from logstore.config.schema import Rule
 from logstore.errors import ConfigError, InvalidSettingError, LogstoreError, TopicExistsError, UnknownTopicError
 from logstore.protocol import codes
 from logstore.protocol.generated.messages import (
@@ -19,7 +19,7 @@ from logstore.protocol.generated.messages import (
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
 )
-from logstore.records import TopicPartition
+from logstore.records import INT32_MAX, TopicPartition
 from logstore.remote.cluster import Cluster, ClusterMetadata
 from logstore.remote.connection import Connection
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 from logstore.config.remote import WireConfig
-from logstore.config.schema import INT32_MAX, Setting
+from logstore.config.schema import Setting
 from logstore.errors import (
     LogstoreError,
     OffsetOutOfRangeError,
@@ -23,7 +23,7 @@ from logstore.errors import (
 from logstore.protocol import codes
 from logstore.protocol._batches import aborted_ranges, whole_batches
 from logstore.protocol.generated.messages import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
-from logstore.records import Isolation, TopicPartition
+from logstore.records import INT32_MAX, Isolation, TopicPartition
 from logstore.remote.administration import Administrator, NewTopic
 from logstore.remote.backoff import Attempts
 from logstore.remote.cluster import Cluster, ClusterMetadata, TopicMetadata

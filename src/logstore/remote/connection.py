@@ -27,6 +27,7 @@ from logstore.errors import (
 from logstore.protocol import codes
 from logstore.protocol.frames import decode_response, encode_request
 from logstore.protocol.generated.messages import ApiVersionsRequest, ApiVersionsResponse
+from logstore.records import INT32_MAX
 
 __all__ = ["Connection"]
 
@@ -251,7 +252,7 @@ class Connection:
 
     def _send(self, request: Any, version: int, timeout_ms: int) -> _Asked:
         self._check()
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        self._correlation_id = (self._correlation_id + 1) & INT32_MAX
         frame = encode_request(request, version, self._correlation_id, self._config.client_id)
         self.used_at = time.monotonic()
         asked = _Asked(self._correlation_id, request.API_KEY, version, self.used_at + timeout_ms / 1000)

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from logstore.accumulator.lifecycle import Gathering
 from logstore.batch._encode import Encoder
-from logstore.config.schema import INT32_MAX
 from logstore.errors import ClientClosedError, DeliveryTimeoutError, LogstoreError
 from logstore.protocol import codes
 from logstore.protocol._batches import sequenced
 from logstore.protocol.generated.messages import InitProducerIdRequest
-from logstore.records import TopicPartition
+from logstore.records import INT32_MAX, TopicPartition
 from logstore.remote.backoff import Attempts, pause_s
 from logstore.remote.client import Client
 from logstore.remote.connection import Connection
@@ -115,7 +114,7 @@ class IdempotentProducer(Gathering):
                         self._numbers, view[position : position + size], records, delivery, position == 0, deadline
                     )
                 )
-            partition.next_sequence = (partition.next_sequence + count) & 0x7FFFFFFF
+            partition.next_sequence = (partition.next_sequence + count) & INT32_MAX
             if found:
                 self._busy[tp] = partition
                 self._unacknowledged_bytes += len(data)
@@ -466,7 +465,7 @@ class IdempotentProducer(Gathering):
             sequence = 0
             for batch in partition.pending():
                 sequenced(batch.data, *self._newest, sequence)
-                sequence = (sequence + batch.record_count) & 0x7FFFFFFF
+                sequence = (sequence + batch.record_count) & INT32_MAX
             partition.producer = self._newest
             partition.next_sequence = sequence
             partition.is_known = False

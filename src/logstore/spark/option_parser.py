@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from logstore.config import kafka_keys
 from logstore.config.quantities import size_bytes
-from logstore.config.schema import INT64_MAX, nearest
+from logstore.config.schema import nearest
 from logstore.errors import NotALogError, SparkOptionError
 from logstore.paths import local_path
+from logstore.records import INT64_MAX
 
 KAFKA_PREFIX = "kafka."
 

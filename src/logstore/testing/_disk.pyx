@@ -1,10 +1,14 @@
 # cython: language_level=3
-"""Disk in memory that tracks synced state: bytes and names, each as (synced, changes since).
+"""Disk in memory: its bytes and names, each as (synced, changes since), and what a power cut leaves of them.
 
 A running system sees `now`: the synced bytes with every change applied. A sync of a file covers its bytes and its
 size, not its name; a sync of a directory covers its names. A power cut keeps the synced state and a part of the
-changes, chosen by a policy of `_powercut`. A failed sync drops the file's changes: they stay in `now`, and no
-later sync writes them, as in kernels.
+changes, chosen by a policy. A failed sync drops the file's changes: they stay in `now`, and no later sync writes
+them, as in kernels.
+
+Assumptions about real disks: a change of names, including a rename, is kept whole or not at all, and the changes
+of one directory in their order, as in a journal. Nothing else is assumed: a write may be kept in part, a later one
+without an earlier one, and names without the bytes of their files.
 
 All in C without the GIL, and without a lock: the caller has one. A status is 0, an inode's number, or a
 negative errno. Invariant: `links` counts the names of an inode in all `names`; `order` only rises.
@@ -12,8 +16,11 @@ negative errno. Invariant: `links` counts the names of an inode in all `names`; 
 
 from libc.errno cimport ENOENT, ENOMEM, ENOTDIR
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcpy, memset, strcmp, strdup, strlen, strncmp
+
+cdef enum:
+    SECTOR = 512
 
 # --- runs of bytes and lists -------------------------------------------------------------------
 
@@ -61,15 +68,8 @@ cdef void change_clear(Change *change) noexcept nogil:
 
 cdef Change *changes_add(Changes *changes) noexcept nogil:
     """Append an empty change and return it, or NULL."""
-    cdef Change *grown
-    cdef int64_t room
-    if changes.count == changes.room:
-        room = changes.room * 2 + 4
-        grown = <Change *>realloc(changes.items, <size_t>room * sizeof(Change))
-        if grown == NULL:
-            return NULL
-        changes.items = grown
-        changes.room = room
+    if grow(<void **>&changes.items, &changes.room, changes.count, sizeof(Change)) < 0:
+        return NULL
     memset(&changes.items[changes.count], 0, sizeof(Change))
     changes.count += 1
     return &changes.items[changes.count - 1]
@@ -112,18 +112,12 @@ cdef int entry_at(const Entries *names, const char *name) noexcept nogil:
 
 
 cdef int entries_set(Entries *names, const char *name, int inode) noexcept nogil:
-    cdef int room, at = entry_at(names, name)
-    cdef Entry *grown
+    cdef int at = entry_at(names, name)
     if at >= 0:
         names.items[at].inode = inode
         return 0
-    if names.count == names.room:
-        room = names.room * 2 + 8
-        grown = <Entry *>realloc(names.items, <size_t>room * sizeof(Entry))
-        if grown == NULL:
-            return -ENOMEM
-        names.items = grown
-        names.room = room
+    if grow(<void **>&names.items, &names.room, names.count, sizeof(Entry)) < 0:
+        return -ENOMEM
     names.items[names.count].name = strdup(name)
     names.items[names.count].inode = inode
     if names.items[names.count].name == NULL:
@@ -343,15 +337,8 @@ cdef int find(const Disk *disk, const char *path, int *parent, const char **name
 
 cdef int make_inode(Disk *disk, bint is_directory) noexcept nogil:
     """Make an inode without a name."""
-    cdef Inode **grown
-    cdef int room
-    if disk.inode_count == disk.inode_room:
-        room = disk.inode_room * 2 + 16
-        grown = <Inode **>realloc(disk.inodes, <size_t>room * sizeof(Inode *))
-        if grown == NULL:
-            return -ENOMEM
-        disk.inodes = grown
-        disk.inode_room = room
+    if grow(<void **>&disk.inodes, &disk.inode_room, disk.inode_count, sizeof(Inode *)) < 0:
+        return -ENOMEM
     disk.inodes[disk.inode_count] = <Inode *>calloc(1, sizeof(Inode))
     if disk.inodes[disk.inode_count] == NULL:
         return -ENOMEM
@@ -459,6 +446,7 @@ cdef uint8_t *joined(const Disk *disk, int directory) noexcept nogil:
 
 
 cdef int settle_names(Disk *disk, int directory, bint kept) noexcept nogil:
+    """Sync a directory; after a failed sync (not kept) its changes stay visible, and never reach the disk."""
     cdef uint8_t *marked = joined(disk, directory)
     cdef int64_t i, left = 0
     cdef int status = 0
@@ -477,15 +465,6 @@ cdef int settle_names(Disk *disk, int directory, bint kept) noexcept nogil:
     if disk.orphans:
         sweep(disk)
     return status
-
-
-cdef int sync_names(Disk *disk, int directory) noexcept nogil:
-    return settle_names(disk, directory, True)
-
-
-cdef int lose_names(Disk *disk, int directory) noexcept nogil:
-    """Simulate a failed sync of a directory: the changes stay visible, and never reach the disk."""
-    return settle_names(disk, directory, False)
 
 
 cdef void sweep(Disk *disk) noexcept nogil:
@@ -590,3 +569,193 @@ cdef int reread(Disk *disk, int number) noexcept nogil:
         status |= apply_bytes(&inode.now, &inode.changes.items[i])
     inode.is_stale = False
     return status
+
+
+# --- random numbers ----------------------------------------------------------------------------
+
+cdef uint64_t draw(Chance *chance) noexcept nogil:
+    """Return the next number of a splitmix64 sequence."""
+    cdef uint64_t z
+    chance.state += <uint64_t>0x9E3779B97F4A7C15
+    z = chance.state
+    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
+    return z ^ (z >> 31)
+
+
+cdef inline int64_t below(Chance *chance, int64_t bound) noexcept nogil:
+    return <int64_t>(draw(chance) % <uint64_t>bound) if bound > 0 else 0
+
+
+# --- the power cut -----------------------------------------------------------------------------
+
+cdef struct Pending:
+    int inode               # -1: a change of names
+    const Change *change
+
+
+cdef int by_order(const void *a, const void *b) noexcept nogil:
+    cdef int64_t first = (<const Pending *>a).change.order, second = (<const Pending *>b).change.order
+    return (first > second) - (first < second)
+
+
+cdef Pending *list_pending(const Disk *disk, int64_t count) noexcept nogil:
+    """Return all changes that are not synced, oldest first."""
+    cdef Pending *pending = <Pending *>calloc(<size_t>(count + 1), sizeof(Pending))
+    cdef int64_t n, at = 0
+    cdef int i
+    if pending == NULL:
+        return NULL
+    for n in range(disk.names.count):
+        pending[at].inode = -1
+        pending[at].change = &disk.names.items[n]
+        at += 1
+    for i in range(disk.inode_count):
+        if disk.inodes[i] != NULL:
+            for n in range(disk.inodes[i].changes.count):
+                pending[at].inode = i
+                pending[at].change = &disk.inodes[i].changes.items[n]
+                at += 1
+    qsort(pending, <size_t>count, sizeof(Pending), by_order)
+    return pending
+
+
+cdef int keep_torn(Disk *after, const Pending *torn, Chance *chance) noexcept nogil:
+    """Keep a part of one change: a write up to a byte or the end of a sector; names change whole or not at all."""
+    cdef int64_t cut
+    cdef const Change *change = torn.change
+    if torn.inode < 0 or change.kind == CHANGE_RESIZE:
+        return 0
+    cut = below(chance, change.size)
+    if draw(chance) & 1:
+        cut = max((change.position + cut) // SECTOR * SECTOR - change.position, 0)
+    return bytes_write(&after.inodes[torn.inode].synced, change.data, cut, change.position)
+
+
+cdef int keep_pages(Disk *after, const Pending *written, int64_t page, Chance *chance) noexcept nogil:
+    """Keep each page of a write, or not, at random."""
+    cdef const Change *change = written.change
+    cdef Bytes *run = &after.inodes[written.inode].synced
+    cdef int64_t at = 0, size
+    cdef int status = 0
+    while at < change.size:
+        size = min(page - (change.position + at) % page, change.size - at)
+        if draw(chance) & 1:
+            status |= bytes_write(run, change.data + at, size, change.position + at)
+        at += size
+    return status
+
+
+cdef int leave_zeros(Bytes *run, const Change *change, int64_t synced_size) noexcept nogil:
+    """Extend the file by a write whose bytes were lost, with zeros; existing bytes are not changed."""
+    cdef int64_t start = max(change.position, synced_size)
+    cdef int64_t size = change.position + change.size - start
+    return bytes_write(run, NULL, size, start) if size > 0 else 0
+
+
+cdef bint keeps_name(const Disk *disk, int directory, int64_t order, uint64_t salt) noexcept nogil:
+    """Return whether a change is in the kept prefix of its directory's changes."""
+    cdef Chance chance
+    cdef int64_t last
+    chance.state = salt ^ (<uint64_t>directory << 32)
+    last = below(&chance, disk.names.count + 1)
+    return last == disk.names.count or order < disk.names.items[last].order
+
+
+cdef bint keeps_names(const Disk *disk, const Change *change, uint64_t salt) noexcept nogil:
+    if not keeps_name(disk, change.directory, change.order, salt):
+        return False
+    return change.kind != CHANGE_MOVE or keeps_name(disk, change.to_directory, change.order, salt)
+
+
+cdef int keep_some(const Disk *disk, Disk *after, const Pending *pending, int64_t count, int policy,
+                   int64_t page, Chance *chance) noexcept nogil:
+    """Keep changes by the policies that may drop any part of them."""
+    cdef uint64_t odds = 1 + draw(chance) % 3       # of four that are kept
+    cdef uint64_t salt = draw(chance)
+    cdef int64_t i
+    cdef int status = 0
+    cdef Bytes *run
+    for i in range(count):
+        if pending[i].inode < 0:
+            if keeps_names(disk, pending[i].change, salt):
+                status |= apply_name(after, pending[i].change)
+            continue
+        run = &after.inodes[pending[i].inode].synced
+        if policy == POLICY_ZEROED:
+            if pending[i].change.kind == CHANGE_RESIZE or draw(chance) % 4 < odds:
+                status |= apply_bytes(run, pending[i].change)
+            else:
+                status |= leave_zeros(run, pending[i].change, disk.inodes[pending[i].inode].synced.size)
+        elif policy == POLICY_REORDERED and pending[i].change.kind == CHANGE_WRITE:
+            status |= keep_pages(after, &pending[i], page, chance)
+        elif draw(chance) % 4 < odds:
+            status |= apply_bytes(run, pending[i].change)
+    return status
+
+
+cdef Disk *disk_crash(const Disk *disk, int policy, int64_t keep, int64_t page, Chance *chance) noexcept nogil:
+    """Return the disk after a power cut and a restart: all of it is synced, nothing is open.
+
+    `keep` is the number of changes that a prefix (and a torn one) holds; -1 draws it.
+    """
+    cdef int64_t i, count = disk_pending(disk)
+    cdef int status = 0, k
+    cdef Pending *pending
+    cdef Inode *inode
+    cdef Disk *after
+    if page < 1:
+        return NULL
+    pending = list_pending(disk, count)
+    if pending == NULL:
+        return NULL
+    after = copy_inodes(disk, True)
+    if after == NULL:
+        free(pending)
+        return NULL
+    if policy == POLICY_ALL:
+        keep = count
+    elif policy == POLICY_PREFIX or policy == POLICY_TORN:
+        keep = below(chance, count + 1) if keep < 0 else min(keep, count)
+    else:
+        keep = 0
+    for i in range(keep):
+        if pending[i].inode < 0:
+            status |= apply_name(after, pending[i].change)
+        else:
+            status |= apply_bytes(&after.inodes[pending[i].inode].synced, pending[i].change)
+    if policy == POLICY_TORN and keep < count:
+        status |= keep_torn(after, &pending[keep], chance)
+    elif policy == POLICY_LOST or policy == POLICY_ZEROED or policy == POLICY_REORDERED:
+        status |= keep_some(disk, after, pending, count, policy, page, chance)
+    free(pending)
+    for k in range(after.inode_count):
+        inode = after.inodes[k]
+        if inode != NULL:
+            status |= bytes_copy(&inode.now, &inode.synced)
+            status |= entries_copy(&inode.names, &inode.synced_names)
+    if status < 0:
+        disk_free(after)
+        return NULL
+    count_links(after)
+    return after
+
+
+cdef void count_links(Disk *disk) noexcept nogil:
+    """Count links after a power cut: inodes unreachable from the root are removed."""
+    cdef int i
+    reach(disk, 0)
+    disk.orphans = 0
+    for i in range(disk.inode_count):
+        if disk.inodes[i] != NULL and disk.inodes[i].links == 0:
+            inode_free(disk.inodes[i])
+            disk.inodes[i] = NULL
+
+
+cdef void reach(Disk *disk, int number) noexcept nogil:
+    cdef Inode *inode = disk.inodes[number]
+    cdef int i
+    inode.links += 1
+    if inode.links == 1:
+        for i in range(inode.names.count):
+            reach(disk, inode.names.items[i].inode)

@@ -19,6 +19,9 @@ cdef enum:
     PATH_ROOM = 512
     PLAN_COUNT = 32
 
+ctypedef int (*NameCall)(void *context, const char *path) noexcept nogil
+ctypedef int (*NamesCall)(void *context, const char *old, const char *new) noexcept nogil
+
 cdef struct Plan:
     int op                      # an OP_ number, or ANY_CHANGE
     int error                   # 0: only a short count
@@ -47,7 +50,7 @@ cdef struct Faults:
     int plan_count
     Plan plans[PLAN_COUNT]
     char **paths                # of the open descriptors, by number
-    int path_room
+    int64_t path_room
     pthread_mutex_t quota        # locked while syncs of paths that contain `held` must wait
     bint is_held
     int64_t waiting

@@ -11,41 +11,16 @@ Plans, counts and events are kept in C under a mutex, since the callbacks run wi
 import errno as _errno
 import os
 
-from libc.stdint cimport int64_t, uint8_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset, strdup, strncpy, strstr
 
-from logstore.io._files cimport (
-    OP_CLOSE,
-    OP_COUNT,
-    OP_FALLOCATE,
-    OP_FDATASYNC,
-    OP_FSTAT,
-    OP_FSYNC_DIR,
-    OP_FTRUNCATE,
-    OP_LINK,
-    OP_LISTDIR,
-    OP_LOCK,
-    OP_MKDIR,
-    OP_MMAP_RO,
-    OP_MUNMAP,
-    OP_OPEN,
-    OP_PREADV,
-    OP_PWRITE,
-    OP_PWRITEV,
-    OP_RENAME,
-    OP_RMDIR,
-    OP_SENDFILE,
-    OP_STATVFS,
-    OP_UNLINK,
-    OP_WRITEBACK,
-    FileInfo,
-    FileOps,
-    Files,
-    SpaceInfo,
-    iovec,
-    name_sink,
-)
+from logstore.io cimport _file_ops as table
+from logstore.io._file_ops cimport FileInfo, FileOps, SpaceInfo, iovec, name_sink
+from logstore.io._files cimport Files
+from logstore.testing._disk cimport grow
+
+from logstore.io._files import OP_NAMES as _NAMES
 
 cdef extern from "<time.h>" nogil:
     struct timespec:
@@ -59,33 +34,25 @@ cdef extern from "<fcntl.h>" nogil:
 
 cdef enum:
     ANY_CHANGE = -2
-    PASS = 0
-    FAIL = 1
-    PART = 2
-
-# In the order of the enum in `_files.pxd`.
-_NAMES = (
-    "open", "close", "fstat", "pwrite", "pwritev", "preadv", "fdatasync", "ftruncate", "fallocate",
-    "rename", "unlink", "link", "mkdir", "rmdir", "listdir", "fsync_dir", "statvfs", "writeback",
-    "mmap_ro", "munmap", "lock", "sendfile",
-)
-assert len(_NAMES) == OP_COUNT
 
 #: Operations that change files or names, or make a change durable; calls of `open` if they create or truncate.
 CHANGES = frozenset({
     "open", "pwrite", "pwritev", "fdatasync", "ftruncate", "fallocate", "rename", "unlink", "link", "mkdir",
     "rmdir", "fsync_dir",
 })
+cdef uint32_t _CHANGES = sum(1 << _NAMES.index(name) for name in CHANGES)
 
 
 # --- decisions ---------------------------------------------------------------------------------
 
+cdef struct Verdict:                # on one call
+    bint is_made                    # it reaches the table behind
+    int error                       # reported in place of its success; 0: none
+    int64_t part                    # the most bytes that it transfers
+
+
 cdef inline bint _changes(int op, int flags) noexcept nogil:
-    if op == OP_OPEN:
-        return (flags & (O_CREAT | O_TRUNC)) != 0
-    return (op == OP_PWRITE or op == OP_PWRITEV or op == OP_FDATASYNC or op == OP_FTRUNCATE or op == OP_FALLOCATE
-            or op == OP_RENAME or op == OP_UNLINK or op == OP_LINK or op == OP_MKDIR or op == OP_RMDIR
-            or op == OP_FSYNC_DIR)
+    return _CHANGES >> op & 1 and (op != table.OP_OPEN or flags & (O_CREAT | O_TRUNC) != 0)
 
 
 cdef inline bint _matches(Plan *plan, int op, bint changes, const char *path, const char *other) noexcept nogil:
@@ -98,11 +65,11 @@ cdef inline bint _matches(Plan *plan, int op, bint changes, const char *path, co
     return other != NULL and strstr(other, plan.path) != NULL
 
 
-cdef int _decide(Faults *faults, int op, int flags, const char *path, const char *other, int64_t *part,
-                 int *error) noexcept nogil:
-    """Count one call and return its outcome: PASS, FAIL with error, or PART with both."""
-    cdef bint changes = _changes(op, flags)
-    cdef int i, verdict = PASS
+cdef Verdict _decide(Faults *faults, int op, int flags, const char *path, const char *other) noexcept nogil:
+    """Count one call and return what becomes of it."""
+    cdef bint changes = _changes(op, flags), is_decided = False
+    cdef Verdict verdict = Verdict(True, 0, INT64_MAX)
+    cdef int i
     cdef Plan *plan
     faults.counts[op] += 1
     if faults.is_watched and faults.watched == pthread_self():
@@ -114,7 +81,7 @@ cdef int _decide(Faults *faults, int op, int flags, const char *path, const char
         if not _matches(plan, op, changes, path, other):
             continue
         plan.seen += 1
-        if verdict != PASS:
+        if is_decided:
             continue
         if plan.owed:
             plan.owed = False
@@ -125,13 +92,12 @@ cdef int _decide(Faults *faults, int op, int flags, const char *path, const char
             if path != NULL:
                 strncpy(plan.fired_on, path, PATH_ROOM - 1)
             if plan.part >= 0 and (plan.torn or plan.part > 0):
-                part[0] = plan.part
-                error[0] = plan.error if plan.torn else 0
+                verdict = Verdict(True, plan.error if plan.torn else 0, plan.part)
                 plan.owed = not plan.torn and plan.error != 0
-                verdict = PART
+                is_decided = True
                 continue
-        error[0] = plan.error
-        verdict = FAIL
+        verdict = Verdict(False, plan.error, 0)
+        is_decided = True
     return verdict
 
 
@@ -139,76 +105,51 @@ cdef inline const char *_path_of(Faults *faults, int fd) noexcept nogil:
     return faults.paths[fd] if 0 <= fd < faults.path_room else NULL
 
 
-cdef void _dawdle(Faults *faults, int op) noexcept nogil:
+cdef Verdict _ask(Faults *faults, int op, int fd, const char *path, const char *other, int flags) noexcept nogil:
+    """Call `_decide` for an operation on a descriptor or, with a descriptor of -1, on names; delay it first."""
+    cdef Verdict verdict
     cdef timespec wanted
     if faults.delays_ns[op] > 0:
         wanted.tv_sec = faults.delays_ns[op] // 1_000_000_000
         wanted.tv_nsec = faults.delays_ns[op] % 1_000_000_000
         nanosleep(&wanted, NULL)
-
-
-cdef int _ask(Faults *faults, int op, int fd, int64_t *part, int *error) noexcept nogil:
-    """Call `_decide` for an operation on a descriptor."""
-    cdef int verdict
-    _dawdle(faults, op)
     pthread_mutex_lock(&faults.guard)
-    verdict = _decide(faults, op, 0, _path_of(faults, fd), NULL, part, error)
+    verdict = _decide(faults, op, flags, path if fd < 0 else _path_of(faults, fd), other)
     pthread_mutex_unlock(&faults.guard)
     return verdict
 
 
-cdef int _ask_path(Faults *faults, int op, int flags, const char *path, const char *other) noexcept nogil:
-    """Return 0, or the negative errno with which an operation on names fails."""
-    cdef int64_t part = -1
-    cdef int error = 0, verdict
-    _dawdle(faults, op)
-    pthread_mutex_lock(&faults.guard)
-    verdict = _decide(faults, op, flags, path, other, &part, &error)
-    pthread_mutex_unlock(&faults.guard)
-    return -error if verdict == FAIL else 0
+cdef inline int64_t _reported(const Verdict *verdict, int64_t status) noexcept nogil:
+    """Return what a call reports that has ended with a status."""
+    return -verdict.error if verdict.error and status >= 0 else status
 
 
 cdef void _note(Faults *faults, int op, const char *path, int fd, int64_t position, int64_t size,
                 int64_t status) noexcept nogil:
     """Record a call after it was made."""
-    cdef Event *grown
-    cdef int64_t room
+    cdef char *noted = NULL
     if not faults.recording:
         return
     pthread_mutex_lock(&faults.guard)
-    if faults.event_count == faults.event_room:
-        room = faults.event_room * 2 + 256
-        grown = <Event *>realloc(faults.events, <size_t>room * sizeof(Event))
-        if grown == NULL:
-            pthread_mutex_unlock(&faults.guard)
-            return
-        faults.events = grown
-        faults.event_room = room
-    if path == NULL:
-        path = _path_of(faults, fd)
-    faults.events[faults.event_count].op = op
-    faults.events[faults.event_count].position = position
-    faults.events[faults.event_count].size = size
-    faults.events[faults.event_count].status = status
-    faults.events[faults.event_count].path = strdup(path) if path != NULL else NULL
-    faults.event_count += 1
+    if grow(<void **>&faults.events, &faults.event_room, faults.event_count, sizeof(Event)) == 0:
+        if path == NULL:
+            path = _path_of(faults, fd)
+        if path != NULL:
+            noted = strdup(path)
+        faults.events[faults.event_count] = Event(op, position, size, status, noted)
+        faults.event_count += 1
     pthread_mutex_unlock(&faults.guard)
 
 
 cdef void _remember(Faults *faults, int fd, const char *path) noexcept nogil:
-    cdef char **grown
-    cdef int room
+    """Remember the path of a descriptor; with NULL forget it."""
     pthread_mutex_lock(&faults.guard)
-    if fd >= faults.path_room:
-        room = fd * 2 + 64
-        grown = <char **>realloc(faults.paths, <size_t>room * sizeof(char *))
-        if grown != NULL:
-            memset(grown + faults.path_room, 0, <size_t>(room - faults.path_room) * sizeof(char *))
-            faults.paths = grown
-            faults.path_room = room
-    if fd < faults.path_room:
-        free(faults.paths[fd])
-        faults.paths[fd] = strdup(path)
+    if path == NULL or grow(<void **>&faults.paths, &faults.path_room, fd, sizeof(char *)) == 0:
+        if 0 <= fd < faults.path_room:
+            free(faults.paths[fd])
+            faults.paths[fd] = NULL
+            if path != NULL:
+                faults.paths[fd] = strdup(path)
     pthread_mutex_unlock(&faults.guard)
 
 
@@ -216,94 +157,77 @@ cdef void _remember(Faults *faults, int fd, const char *path) noexcept nogil:
 
 cdef int f_open(void *context, const char *path, int flags, int mode) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int status = _ask_path(faults, OP_OPEN, flags, path, NULL)
-    if status == 0:
+    cdef Verdict verdict = _ask(faults, table.OP_OPEN, -1, path, NULL, flags)
+    cdef int status = -verdict.error
+    if verdict.is_made:
         status = faults.inner.open(faults.inner.context, path, flags, mode)
         if status >= 0:
             _remember(faults, status, path)
-    _note(faults, OP_OPEN, path, -1, flags, 0, status)
+    _note(faults, table.OP_OPEN, path, -1, flags, 0, status)
     return status
 
 
 cdef int f_close(void *context, int fd) noexcept nogil:
     # A planned failure that did not close the descriptor would leak it.
     cdef Faults *faults = <Faults *>context
-    cdef int64_t part = -1
-    cdef int error = 0, status
-    cdef int verdict = _ask(faults, OP_CLOSE, fd, &part, &error)
-    _note(faults, OP_CLOSE, NULL, fd, 0, 0, 0)
-    pthread_mutex_lock(&faults.guard)
-    if 0 <= fd < faults.path_room:
-        free(faults.paths[fd])
-        faults.paths[fd] = NULL
-    pthread_mutex_unlock(&faults.guard)
+    cdef Verdict verdict = _ask(faults, table.OP_CLOSE, fd, NULL, NULL, 0)
+    cdef int status
+    _note(faults, table.OP_CLOSE, NULL, fd, 0, 0, 0)
+    _remember(faults, fd, NULL)
     status = faults.inner.close(faults.inner.context, fd)
-    return -error if verdict == FAIL else status
+    return status if verdict.is_made else -verdict.error
 
 
 cdef int f_fstat(void *context, int fd, FileInfo *out) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int64_t part = -1
-    cdef int error = 0
-    if _ask(faults, OP_FSTAT, fd, &part, &error) == FAIL:
-        return -error
-    return faults.inner.fstat(faults.inner.context, fd, out)
+    cdef Verdict verdict = _ask(faults, table.OP_FSTAT, fd, NULL, NULL, 0)
+    return faults.inner.fstat(faults.inner.context, fd, out) if verdict.is_made else -verdict.error
 
 
 cdef int64_t f_pwrite(void *context, int fd, const void *data, size_t size, int64_t position) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int64_t part = -1, status
-    cdef int error = 0
-    cdef int verdict = _ask(faults, OP_PWRITE, fd, &part, &error)
-    if verdict == FAIL:
-        status = -error
-    else:
-        if verdict == PART and part < <int64_t>size:
-            size = <size_t>part
+    cdef Verdict verdict = _ask(faults, table.OP_PWRITE, fd, NULL, NULL, 0)
+    cdef int64_t status = 0
+    if verdict.is_made:
+        size = min(size, <size_t>verdict.part)
         status = faults.inner.pwrite(faults.inner.context, fd, data, size, position)
-        if verdict == PART and error and status >= 0:
-            status = -error
-    _note(faults, OP_PWRITE, NULL, fd, position, <int64_t>size, status)
+    status = _reported(&verdict, status)
+    _note(faults, table.OP_PWRITE, NULL, fd, position, <int64_t>size, status)
     return status
 
 
 cdef int64_t f_pwritev(void *context, int fd, const iovec *parts, int count, int64_t position) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int64_t part = -1, status, size = 0
-    cdef int error = 0, i
-    cdef int verdict = _ask(faults, OP_PWRITEV, fd, &part, &error)
+    cdef Verdict verdict = _ask(faults, table.OP_PWRITEV, fd, NULL, NULL, 0)
+    cdef int64_t status = 0, size = 0
+    cdef int i
     for i in range(count):
         size += <int64_t>parts[i].iov_len
-    if verdict == FAIL:
-        status = -error
-    elif verdict == PART and count > 0:
-        size = min(part, <int64_t>parts[0].iov_len)
-        status = faults.inner.pwrite(faults.inner.context, fd, parts[0].iov_base, <size_t>size, position)
-        if error and status >= 0:
-            status = -error
-    else:
-        status = faults.inner.pwritev(faults.inner.context, fd, parts, count, position)
-    _note(faults, OP_PWRITEV, NULL, fd, position, size, status)
+    if verdict.is_made:
+        if verdict.part < INT64_MAX and count > 0:
+            size = min(verdict.part, <int64_t>parts[0].iov_len)
+            status = faults.inner.pwrite(faults.inner.context, fd, parts[0].iov_base, <size_t>size, position)
+        else:
+            status = faults.inner.pwritev(faults.inner.context, fd, parts, count, position)
+    status = _reported(&verdict, status)
+    _note(faults, table.OP_PWRITEV, NULL, fd, position, size, status)
     return status
 
 
 cdef int64_t f_preadv(void *context, int fd, const iovec *parts, int count, int64_t position) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int64_t part = -1, status
-    cdef int error = 0
+    cdef Verdict verdict = _ask(faults, table.OP_PREADV, fd, NULL, NULL, 0)
+    cdef int64_t status = 0
     cdef iovec first
-    cdef int verdict = _ask(faults, OP_PREADV, fd, &part, &error)
-    if verdict == FAIL:
-        status = -error
-    elif verdict == PART and count > 0:
-        first = parts[0]
-        first.iov_len = min(first.iov_len, <size_t>part)
-        status = faults.inner.preadv(faults.inner.context, fd, &first, 1, position)
-        if error and status >= 0:
-            status = -error
-    else:
-        status = faults.inner.preadv(faults.inner.context, fd, parts, count, position)
-    _note(faults, OP_PREADV, NULL, fd, position, 0, status)
+    if verdict.is_made:
+        if verdict.part < INT64_MAX and count > 0:
+            first = parts[0]
+            first.iov_len = min(first.iov_len, <size_t>verdict.part)
+            status = faults.inner.preadv(faults.inner.context, fd, &first, 1, position)
+        else:
+            status = faults.inner.preadv(faults.inner.context, fd, parts, count, position)
+    status = _reported(&verdict, status)
+    _note(faults, table.OP_PREADV, NULL, fd, position, 0, status)
     return status
 
 
@@ -323,167 +247,129 @@ cdef void _wait_at_gate(Faults *faults, int fd) noexcept nogil:
 
 cdef int f_fdatasync(void *context, int fd) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int64_t part = -1
-    cdef int error = 0, status
+    cdef Verdict verdict
+    cdef int status
     _wait_at_gate(faults, fd)
-    if _ask(faults, OP_FDATASYNC, fd, &part, &error) == FAIL:
-        status = -error
-        if error and faults.lose != NULL:
-            faults.lose(faults.inner.context, fd)
-    else:
+    verdict = _ask(faults, table.OP_FDATASYNC, fd, NULL, NULL, 0)
+    if verdict.is_made:
         status = faults.inner.fdatasync(faults.inner.context, fd)
-    _note(faults, OP_FDATASYNC, NULL, fd, 0, 0, status)
+    else:
+        status = -verdict.error
+        if verdict.error and faults.lose != NULL:
+            faults.lose(faults.inner.context, fd)
+    _note(faults, table.OP_FDATASYNC, NULL, fd, 0, 0, status)
     return status
 
 
 cdef int f_ftruncate(void *context, int fd, int64_t size) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int64_t part = -1
-    cdef int error = 0, status
-    if _ask(faults, OP_FTRUNCATE, fd, &part, &error) == FAIL:
-        status = -error
-    else:
+    cdef Verdict verdict = _ask(faults, table.OP_FTRUNCATE, fd, NULL, NULL, 0)
+    cdef int status = -verdict.error
+    if verdict.is_made:
         status = faults.inner.ftruncate(faults.inner.context, fd, size)
-    _note(faults, OP_FTRUNCATE, NULL, fd, 0, size, status)
+    _note(faults, table.OP_FTRUNCATE, NULL, fd, 0, size, status)
     return status
 
 
 cdef int f_fallocate(void *context, int fd, int mode, int64_t position, int64_t size) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int64_t part = -1
-    cdef int error = 0, status
-    if _ask(faults, OP_FALLOCATE, fd, &part, &error) == FAIL:
-        status = -error
-    else:
+    cdef Verdict verdict = _ask(faults, table.OP_FALLOCATE, fd, NULL, NULL, 0)
+    cdef int status = -verdict.error
+    if verdict.is_made:
         status = faults.inner.fallocate(faults.inner.context, fd, mode, position, size)
-    _note(faults, OP_FALLOCATE, NULL, fd, position, size, status)
+    _note(faults, table.OP_FALLOCATE, NULL, fd, position, size, status)
+    return status
+
+
+cdef int _on_names(Faults *faults, int op, const char *old, const char *new, NamesCall call) noexcept nogil:
+    """Rename or link; the record has the new path."""
+    cdef Verdict verdict = _ask(faults, op, -1, old, new, 0)
+    cdef int status = call(faults.inner.context, old, new) if verdict.is_made else -verdict.error
+    _note(faults, op, new, -1, 0, 0, status)
+    return status
+
+
+cdef int _on_name(Faults *faults, int op, const char *path, NameCall call) noexcept nogil:
+    cdef Verdict verdict = _ask(faults, op, -1, path, NULL, 0)
+    cdef int status = call(faults.inner.context, path) if verdict.is_made else -verdict.error
+    if op == table.OP_FSYNC_DIR and not verdict.is_made and verdict.error and faults.lose_names != NULL:
+        faults.lose_names(faults.inner.context, path)
+    _note(faults, op, path, -1, 0, 0, status)
     return status
 
 
 cdef int f_rename(void *context, const char *old, const char *new) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef int status = _ask_path(faults, OP_RENAME, 0, old, new)
-    if status == 0:
-        status = faults.inner.rename(faults.inner.context, old, new)
-    _note(faults, OP_RENAME, new, -1, 0, 0, status)
-    return status
-
-
-cdef int f_unlink(void *context, const char *path) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef int status = _ask_path(faults, OP_UNLINK, 0, path, NULL)
-    if status == 0:
-        status = faults.inner.unlink(faults.inner.context, path)
-    _note(faults, OP_UNLINK, path, -1, 0, 0, status)
-    return status
+    return _on_names(<Faults *>context, table.OP_RENAME, old, new, (<Faults *>context).inner.rename)
 
 
 cdef int f_link(void *context, const char *old, const char *new) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef int status = _ask_path(faults, OP_LINK, 0, old, new)
-    if status == 0:
-        status = faults.inner.link(faults.inner.context, old, new)
-    _note(faults, OP_LINK, new, -1, 0, 0, status)
-    return status
+    return _on_names(<Faults *>context, table.OP_LINK, old, new, (<Faults *>context).inner.link)
+
+
+cdef int f_unlink(void *context, const char *path) noexcept nogil:
+    return _on_name(<Faults *>context, table.OP_UNLINK, path, (<Faults *>context).inner.unlink)
+
+
+cdef int f_rmdir(void *context, const char *path) noexcept nogil:
+    return _on_name(<Faults *>context, table.OP_RMDIR, path, (<Faults *>context).inner.rmdir)
+
+
+cdef int f_fsync_dir(void *context, const char *path) noexcept nogil:
+    return _on_name(<Faults *>context, table.OP_FSYNC_DIR, path, (<Faults *>context).inner.fsync_dir)
 
 
 cdef int f_mkdir(void *context, const char *path, int mode) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int status = _ask_path(faults, OP_MKDIR, 0, path, NULL)
-    if status == 0:
-        status = faults.inner.mkdir(faults.inner.context, path, mode)
-    _note(faults, OP_MKDIR, path, -1, 0, 0, status)
-    return status
-
-
-cdef int f_rmdir(void *context, const char *path) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef int status = _ask_path(faults, OP_RMDIR, 0, path, NULL)
-    if status == 0:
-        status = faults.inner.rmdir(faults.inner.context, path)
-    _note(faults, OP_RMDIR, path, -1, 0, 0, status)
+    cdef Verdict verdict = _ask(faults, table.OP_MKDIR, -1, path, NULL, 0)
+    cdef int status = faults.inner.mkdir(faults.inner.context, path, mode) if verdict.is_made else -verdict.error
+    _note(faults, table.OP_MKDIR, path, -1, 0, 0, status)
     return status
 
 
 cdef int f_listdir(void *context, const char *path, name_sink emit, void *sink) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int status = _ask_path(faults, OP_LISTDIR, 0, path, NULL)
-    if status == 0:
-        status = faults.inner.listdir(faults.inner.context, path, emit, sink)
-    return status
-
-
-cdef int f_fsync_dir(void *context, const char *path) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef int status
-    cdef int64_t part = -1
-    cdef int error = 0, verdict
-    pthread_mutex_lock(&faults.guard)
-    verdict = _decide(faults, OP_FSYNC_DIR, 0, path, NULL, &part, &error)
-    pthread_mutex_unlock(&faults.guard)
-    if verdict != FAIL:
-        status = faults.inner.fsync_dir(faults.inner.context, path)
-    else:
-        status = -error
-        if error and faults.lose_names != NULL:
-            faults.lose_names(faults.inner.context, path)
-    _note(faults, OP_FSYNC_DIR, path, -1, 0, 0, status)
-    return status
+    cdef Verdict verdict = _ask(faults, table.OP_LISTDIR, -1, path, NULL, 0)
+    return faults.inner.listdir(faults.inner.context, path, emit, sink) if verdict.is_made else -verdict.error
 
 
 cdef int f_statvfs(void *context, const char *path, SpaceInfo *out) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int status = _ask_path(faults, OP_STATVFS, 0, path, NULL)
-    return status if status else faults.inner.statvfs(faults.inner.context, path, out)
+    cdef Verdict verdict = _ask(faults, table.OP_STATVFS, -1, path, NULL, 0)
+    return faults.inner.statvfs(faults.inner.context, path, out) if verdict.is_made else -verdict.error
 
 
 cdef int f_writeback(void *context, int fd, int64_t position, int64_t size) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int64_t part = -1
-    cdef int error = 0
-    if _ask(faults, OP_WRITEBACK, fd, &part, &error) == FAIL:
-        return -error
-    return faults.inner.writeback(faults.inner.context, fd, position, size)
+    cdef Verdict verdict = _ask(faults, table.OP_WRITEBACK, fd, NULL, NULL, 0)
+    return faults.inner.writeback(faults.inner.context, fd, position, size) if verdict.is_made else -verdict.error
 
 
 cdef int f_mmap_ro(void *context, int fd, size_t size, const uint8_t **out) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int64_t part = -1
-    cdef int error = 0
-    if _ask(faults, OP_MMAP_RO, fd, &part, &error) == FAIL:
-        return -error
-    return faults.inner.mmap_ro(faults.inner.context, fd, size, out)
+    cdef Verdict verdict = _ask(faults, table.OP_MMAP_RO, fd, NULL, NULL, 0)
+    return faults.inner.mmap_ro(faults.inner.context, fd, size, out) if verdict.is_made else -verdict.error
 
 
 cdef int f_munmap(void *context, const uint8_t *data, size_t size) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int64_t part = -1
-    cdef int error = 0
-    _ask(faults, OP_MUNMAP, -1, &part, &error)
+    _ask(faults, table.OP_MUNMAP, -1, NULL, NULL, 0)
     return faults.inner.munmap(faults.inner.context, data, size)
 
 
 cdef int f_lock(void *context, int fd, int *owner_pid) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int64_t part = -1
-    cdef int error = 0
-    if _ask(faults, OP_LOCK, fd, &part, &error) == FAIL:
-        return -error
-    return faults.inner.lock(faults.inner.context, fd, owner_pid)
+    cdef Verdict verdict = _ask(faults, table.OP_LOCK, fd, NULL, NULL, 0)
+    return faults.inner.lock(faults.inner.context, fd, owner_pid) if verdict.is_made else -verdict.error
 
 
 cdef int64_t f_sendfile(void *context, int out_fd, int in_fd, int64_t position, size_t size) noexcept nogil:
     cdef Faults *faults = <Faults *>context
-    cdef int64_t part = -1, status
-    cdef int error = 0
-    cdef int verdict = _ask(faults, OP_SENDFILE, in_fd, &part, &error)
-    if verdict == FAIL:
-        status = -error
-    else:
-        if verdict == PART:
-            size = min(size, <size_t>part)
+    cdef Verdict verdict = _ask(faults, table.OP_SENDFILE, in_fd, NULL, NULL, 0)
+    cdef int64_t status = -verdict.error
+    if verdict.is_made:
+        size = min(size, <size_t>verdict.part)
         status = faults.inner.sendfile(faults.inner.context, out_fd, in_fd, position, size)
-    _note(faults, OP_SENDFILE, NULL, in_fd, position, <int64_t>size, status)
+    _note(faults, table.OP_SENDFILE, NULL, in_fd, position, <int64_t>size, status)
     return status
 
 

@@ -2,8 +2,8 @@
 
 It replaces the machine's files under a log, needs no root, and is fast enough for thousands of crashes a second.
 Readers see all writes, but only synced ones are sure to survive `SimDisk.crash`: a sync of a file covers its
-bytes and its size, a sync of a directory its names. Compiled in `_disk` (the synced state) and `_simdisk` (the
-table of file operations over it).
+bytes and its size, a sync of a directory its names. Compiled in `_disk` (the synced state, and what a power cut
+leaves of it) and `_simdisk` (the table of file operations over it).
 """
 
 from __future__ import annotations

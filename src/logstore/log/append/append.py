@@ -36,8 +36,8 @@ from logstore.log.moments import Time
 from logstore.log.producers import ProducedBatch
 from logstore.log.read.range import Scan
 from logstore.log.space_quota import with_room
-from logstore.log.state import INT32_MAX, INT64_MAX, State, batches_of
-from logstore.records import Ack, AppendResult, Codec, Origin, ProducerStamp, TimestampType
+from logstore.log.state import State, batches_of
+from logstore.records import INT32_MAX, INT64_MAX, Ack, AppendResult, Codec, Origin, ProducerStamp, TimestampType
 
 _logger = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from logstore.io._interrupts import locked
 from logstore.log.append.append import produced_run, write_locked
 from logstore.log.cleanup.truncation import settle_locked
 from logstore.log.space_quota import with_room
-from logstore.log.state import INT32_MAX, State
-from logstore.records import AppendResult, Origin, ProducerStamp
+from logstore.log.state import State
+from logstore.records import INT32_MAX, AppendResult, Origin, ProducerStamp
 
 
 def append_run(

@@ -17,10 +17,10 @@ from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append.group_commit import GroupCommit
 from logstore.log.cleanup.truncation import settle_locked
 from logstore.log.state import State
+from logstore.records import INT64_MAX
 
 _logger = logging.getLogger(__name__)
 
-INT64_MAX = 2**63 - 1
 
 #: A flush writes the index files at this many new entries: 256 KiB of log that a reader, or the next
 #: open, may have to scan. Eight system calls for each flush of one small record would cost more.

@@ -28,8 +28,8 @@ from logstore.io._interrupts import held
 from logstore.log.append.append import produced_run, write_locked
 from logstore.log.directory.segments import NotTaken
 from logstore.log.space_quota import with_room
-from logstore.log.state import INT32_MAX, State, batches_of
-from logstore.records import AppendResult, Origin, ProducerStamp
+from logstore.log.state import State, batches_of
+from logstore.records import BATCH_HEADER_BYTES, INT32_MAX, AppendResult, Origin, ProducerStamp
 
 _logger = logging.getLogger(__name__)
 
@@ -38,7 +38,6 @@ LEAST_BYTES: Final = 16 << 20
 #: Files of smaller batches on average are copied: stamping that many headers costs as much.
 LEAST_BATCH_BYTES: Final = 64 << 10
 
-_HEADER = 61
 _FRONT = struct.Struct(">qii")  # of a batch: base offset, length, leader epoch; outside the CRC
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -142,7 +141,7 @@ def _stamp(
             append_time_ms=append_time_ms,
         )
         for batch in batches_of(run):
-            file.write(batch[:_HEADER], position)
+            file.write(batch[:BATCH_HEADER_BYTES], position)
             yield _Place(position, len(batch) - 12, shift)
             shift += int.from_bytes(batch[23:27], "big") + 1
             position += len(batch)

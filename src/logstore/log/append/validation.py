@@ -23,8 +23,6 @@ from logstore.records import Codec, Origin, TimestampType
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-INT64_MAX = 2**63 - 1
-
 
 class Admitted(NamedTuple):
     """A validated batch: its bytes, in a writable copy, and the fields that the log needs."""

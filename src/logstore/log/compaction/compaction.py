@@ -39,7 +39,7 @@ from logstore.log.compaction.segment_swap import Superseded
 from logstore.log.compaction.transaction_filter import Decided
 from logstore.log.recovery import recovery
 from logstore.log.state import State
-from logstore.records import Codec
+from logstore.records import INT32_MAX, Codec
 
 _logger = logging.getLogger(__name__)
 
@@ -398,7 +398,7 @@ class _Run:
     def _write(self, target: Segment, filtered: Filter) -> None:
         if not len(filtered):
             return
-        if target.size + len(filtered) > plan.INT32_MAX:
+        if target.size + len(filtered) > INT32_MAX:
             raise InvalidRecordError(
                 f"{self._state.name}: the segment at {target.base_offset} would grow past 2**31 bytes, since its "
                 "tombstones get a delete horizon; compact with a smaller segment.bytes",

@@ -15,10 +15,9 @@ from logstore._segment import Segment
 from logstore.batch._batch import Batches
 from logstore.config.log import LogConfig
 from logstore.errors import PolicyViolationError
-from logstore.records import TopicPartition
+from logstore.records import INT32_MAX, INT64_MAX, TopicPartition
 
-INT32_MAX = 2**31 - 1
-NEVER_MS = 2**63 - 1
+NEVER_MS = INT64_MAX
 
 #: A segment may grow by its compaction: timestamp deltas are rewritten where a delete horizon is set.
 _GROWTH_BYTES = 1 << 26

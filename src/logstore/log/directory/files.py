@@ -18,7 +18,7 @@ from typing import Final
 from logstore.errors import NotALogError, StorageError
 from logstore.io._files import LIBC, File, Files, errno_of
 from logstore.paths import local_path
-from logstore.records import TopicPartition
+from logstore.records import INT32_MAX, INT64_MAX, TopicPartition
 
 LOG: Final = ".log"
 OFFSET_INDEX: Final = ".index"
@@ -64,8 +64,6 @@ _NO_STRANGERS: Final = KAFKA_ROOT_FILES | {
     OURS + "reserve",
 }
 #: Twenty digits can hold more than an offset can.
-_LAST_OFFSET = 2**63 - 1
-INT32_MAX = 2**31 - 1
 
 #: Marks a root that a snapshot is still writing: it opens for no reader and no writer.
 INCOMPLETE: Final = OURS + "incomplete"
@@ -287,7 +285,7 @@ def base_offsets(names: Iterable[str], suffix: str = LOG) -> list[int]:
     found = []
     for name in names:
         match = _SEGMENT_FILE.fullmatch(name)
-        if match is not None and name.endswith(suffix) and int(match[1]) <= _LAST_OFFSET:
+        if match is not None and name.endswith(suffix) and int(match[1]) <= INT64_MAX:
             found.append(int(match[1]))
     return sorted(found)
 
@@ -313,7 +311,7 @@ def belongs_to_a_segment(name: str) -> bool:
     (True, False)
     """
     match = _SEGMENT_FILE.fullmatch(_stem(name))
-    return match is not None and int(match[1]) <= _LAST_OFFSET
+    return match is not None and int(match[1]) <= INT64_MAX
 
 
 def foreign_names(names: list[str]) -> list[str]:

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from logstore._segment import Segment
 from logstore.log.directory.segments import Segments
-
-_INT64_MAX = 2**63 - 1
+from logstore.records import INT64_MAX
 
 
 class Positions:
@@ -40,7 +39,7 @@ class Positions:
         """Return the offset of a segment's first batch, which may be above the segment's base offset."""
         if self._known is not None and self._known[:2] == (segment.path, generation):
             return self._known[2]
-        found = segment.read(segment.base_offset, 1, _INT64_MAX)
+        found = segment.read(segment.base_offset, 1, INT64_MAX)
         assert found is not None
         start = int.from_bytes(found[0][:8], "big")
         self._known = segment.path, generation, start

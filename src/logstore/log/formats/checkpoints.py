@@ -60,7 +60,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from logstore.batch._crc32c import crc32c
 from logstore.errors import CorruptRecordError
 from logstore.log.formats import _published
-from logstore.records import TopicPartition
+from logstore.records import INT32_MAX, INT64_MAX, TopicPartition
 
 if TYPE_CHECKING:
     from logstore.log.directory.files import Directory
@@ -83,8 +83,6 @@ PUBLISHED_BYTES = _published.SIZE
 #: Last generation published of a partition that is removed. Even: no change is in progress.
 GONE_GENERATION = 2**62
 
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
 
 _TEXT_VERSION = b"0"
 _NUMBER = re.compile(rb"0|[1-9][0-9]{0,18}")

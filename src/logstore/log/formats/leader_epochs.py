@@ -27,7 +27,8 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from logstore.log.formats.checkpoints import INT32_MAX, INT64_MAX, decode_lines, encode_lines
+from logstore.log.formats.checkpoints import decode_lines, encode_lines
+from logstore.records import INT32_MAX, INT64_MAX
 
 if TYPE_CHECKING:
     from logstore.log.directory.files import Directory

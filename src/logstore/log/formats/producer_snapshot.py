@@ -39,7 +39,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.batch._crc32c import crc32c
-from logstore.log.formats.checkpoints import INT32_MAX
 from logstore.log.producers import (
     NO_SEQUENCE,
     REMEMBERED_BATCHES,
@@ -48,6 +47,7 @@ from logstore.log.producers import (
     ProducerState,
     WrittenBatch,
 )
+from logstore.records import INT32_MAX, SEQUENCE_COUNT
 
 if TYPE_CHECKING:
     from logstore.log.directory.files import Directory
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 PRODUCERS = "logstore.producers"
 
 _NAME = re.compile(r"([0-9]{20})\.snapshot", re.ASCII)
-_SEQUENCES = 2**31
 
 _HEAD = struct.Struct(">hIi")
 _VERSION = 1
@@ -159,7 +158,7 @@ def decode_snapshot(data: bytes, offset: int) -> list[ProducerState] | None:
             base_sequence = NO_SEQUENCE
             if sequence >= 0:
                 # As Kafka derives it: in one batch, sequences and offsets rise together.
-                base_sequence = (sequence - delta) % _SEQUENCES
+                base_sequence = (sequence - delta) % SEQUENCE_COUNT
                 state.chain_count = delta + 1
             state.batches = (WrittenBatch(base_sequence, sequence, last_offset - delta, last_offset, timestamp_ms),)
         states.append(state)

@@ -37,8 +37,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from logstore.batch._crc32c import crc32c
-from logstore.log.formats.checkpoints import INT64_MAX
-from logstore.records import AbortedTransaction
+from logstore.records import INT64_MAX, AbortedTransaction
 
 ENTRY_BYTES = 34
 NOTE = "logstore.aborted"

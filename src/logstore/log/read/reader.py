@@ -31,7 +31,7 @@ from logstore.log.read._record_count import count_whole
 from logstore.log.read.range import Bounds, Hint, Scan
 from logstore.log.read.segment_holds import Hold
 from logstore.log.watermark import Watermark
-from logstore.records import AbortedTransaction, Isolation, TimestampOffset, TopicPartition
+from logstore.records import INT64_MAX, AbortedTransaction, Isolation, TimestampOffset, TopicPartition
 from logstore.renamed import warn
 
 DEFAULT_READ_BYTES = 1 << 20
@@ -46,7 +46,7 @@ _UNCOMMITTED = Isolation.READ_UNCOMMITTED
 
 _Answer = TypeVar("_Answer")
 
-_UNBOUNDED: Bounds = (2**63 - 1, None, None)
+_UNBOUNDED: Bounds = (INT64_MAX, None, None)
 
 
 #: Names of `Log` until this release -> those on its faces.

@@ -30,7 +30,7 @@ from logstore.log.formats.transaction_index import Note
 from logstore.log.producers import ProducedBatch, Producers
 from logstore.log.recovery import interrupted_swap
 from logstore.log.root import PartitionFacts
-from logstore.records import AbortedTransaction, Marker
+from logstore.records import INT64_MAX, AbortedTransaction, Marker
 
 _logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Seen(NamedTuple):
     batches: list[ProducedBatch]
 
 
-_NOTHING_SEEN = Seen(checkpoints.INT64_MAX, [])
+_NOTHING_SEEN = Seen(INT64_MAX, [])
 
 
 def recover(
@@ -554,7 +554,7 @@ def load_aborted(segments: Segments, segment: Segment, config: LogConfig, note: 
     Without a note a missing file means that nothing was aborted, as in a directory that Kafka wrote.
     """
     data = segments.directory.read(files.segment_file(segment.base_offset, files.ABORTED_INDEX)) or b""
-    end = segment.next_offset if segment.next_offset >= 0 else checkpoints.INT64_MAX
+    end = segment.next_offset if segment.next_offset >= 0 else INT64_MAX
     entries = transaction_index.decode(data, segment.base_offset, end)
     if entries is None or not note.agrees(segment.base_offset, data, is_sealed=segment.sealed):
         return rebuild_aborted(segments, segment, config)

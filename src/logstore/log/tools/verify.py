@@ -29,8 +29,8 @@ from logstore.log.directory.segments import is_gone
 from logstore.log.formats import checkpoints, leader_epochs, producer_snapshot, transaction_index
 from logstore.log.formats.checkpoints import LogKind
 from logstore.log.recovery import recovery
+from logstore.records import BATCH_HEADER_BYTES
 
-HEADER_BYTES = 61
 _CHUNK_BYTES = 1 << 20
 _LIVE_ATTEMPTS = 3
 _SIZE = struct.Struct(">qi")
@@ -157,11 +157,11 @@ def batches(path: str, table: Files = LIBC, *, position: int = 0, end: int | Non
         while position < size:
             head = file.read(position, _SIZE_BYTES)
             claimed = _SIZE.unpack(head)[1] + _SIZE_BYTES if len(head) == _SIZE_BYTES else 0
-            if not HEADER_BYTES <= claimed <= size - position:
+            if not BATCH_HEADER_BYTES <= claimed <= size - position:
                 raise CorruptRecordError(
                     f"{size - position} bytes are left, and the batch claims {claimed}"
                     if claimed
-                    else f"{size - position} bytes are left, a batch header needs {HEADER_BYTES}",
+                    else f"{size - position} bytes are left, a batch header needs {BATCH_HEADER_BYTES}",
                     path=path,
                     position=position,
                     offset=offset,

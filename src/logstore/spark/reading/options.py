@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from logstore.config.quantities import duration_ms
-from logstore.config.schema import INT32_MAX, INT64_MAX
 from logstore.errors import SparkOptionError
-from logstore.records import Isolation, TopicPartition
+from logstore.records import INT32_MAX, INT64_MAX, Isolation, TopicPartition
 from logstore.spark.option_parser import (
     boolean_of,
     fields_of,

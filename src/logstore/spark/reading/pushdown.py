@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from logstore.config.schema import INT64_MAX
+from logstore.records import INT64_MAX
 from logstore.spark.backend.backend import Backend, Range
 
 __all__ = ["EVERYTHING", "Wanted", "understand"]

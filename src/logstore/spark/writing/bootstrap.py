@@ -15,9 +15,9 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from logstore.config.log import NAMES, LogConfig
-from logstore.config.schema import INT64_MAX, Setting
+from logstore.config.schema import Setting
 from logstore.errors import LogstoreError, UnknownTopicError
-from logstore.records import TopicPartition
+from logstore.records import INT64_MAX, TopicPartition
 from logstore.remote.client import Client
 from logstore.remote.producer import IdempotentProducer
 from logstore.spark.writing.options import WriteOptions

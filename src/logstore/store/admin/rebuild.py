@@ -22,7 +22,7 @@ from logstore.io._files import LIBC, Files, errno_of
 from logstore.log.directory import files as log_files
 from logstore.log.directory.files import Directory
 from logstore.log.root import is_kafkas, under_lock
-from logstore.records import TopicPartition
+from logstore.records import BATCH_HEADER_BYTES, TopicPartition
 from logstore.store.admin.kafka_directories import first_producer_id
 from logstore.store.catalog import layout
 from logstore.store.catalog.topic_list import CATALOGUE, FIRST_PRODUCER_ID, Catalogue, TopicEntry, new_id
@@ -43,7 +43,6 @@ DAMAGED: Final = CATALOGUE + ".damaged"
 #: delta, (timestamps), producer id.
 _HEADER: Final = struct.Struct(">qi4xb6xi16xq")
 _SIZE_BYTES: Final = 12
-_HEADER_BYTES: Final = 61
 _MAGIC: Final = 2
 _READ_BYTES: Final = 1 << 18
 
@@ -248,18 +247,18 @@ def _heads(partition: Directory, name: str) -> Iterator[_Head]:
         position = data_at = read_to = 0
         data = b""
         while position < size:
-            if read_to - position < _HEADER_BYTES:
+            if read_to - position < BATCH_HEADER_BYTES:
                 data = bytes(file.read(position, _READ_BYTES))
                 read_to = position + len(data)
                 data_at = position
-            head = data[position - data_at : position - data_at + _HEADER_BYTES]
+            head = data[position - data_at : position - data_at + BATCH_HEADER_BYTES]
             if not any(head):
                 return  # preallocated space
-            if len(head) < _HEADER_BYTES:
+            if len(head) < BATCH_HEADER_BYTES:
                 raise ValueError(f"a batch is cut short at position {position}")
             base_offset, length, magic, last_delta, producer_id = _HEADER.unpack_from(head)
             end = position + _SIZE_BYTES + length
-            if magic != _MAGIC or length < _HEADER_BYTES - _SIZE_BYTES or end > size or base_offset < 0:
+            if magic != _MAGIC or length < BATCH_HEADER_BYTES - _SIZE_BYTES or end > size or base_offset < 0:
                 raise ValueError(f"no batch begins at position {position}")
             yield _Head(base_offset, end - position, last_delta, producer_id)
             position = end

@@ -23,7 +23,7 @@ from logstore.batch._batch import Record
 from logstore.errors import InvalidRecordError, UnexpectedOffsetError
 from logstore.log import Log
 from logstore.log.read.reader import Readable
-from logstore.records import Isolation, Origin
+from logstore.records import INT64_MAX, Isolation, Origin
 
 _FIELDS = frozenset({"topic", "partition", "offset", "timestamp", "key", "value", "headers"})
 
@@ -107,7 +107,7 @@ def _bytes(value: Any, field: str) -> bytes | None:
 def _number(value: Any, field: str) -> int | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= INT64_MAX:
         raise InvalidRecordError(f"{field}: expected a whole number from 0 on, found {value!r:.80}")
     return value
 

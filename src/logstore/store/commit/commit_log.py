@@ -21,7 +21,7 @@ from logstore.client.backend import Source
 from logstore.config.log import Setting
 from logstore.errors import NO_ROOM, CorruptRecordError, RecordError, UnknownTopicError
 from logstore.log import Log, LogReader
-from logstore.records import Ack, Isolation, TopicPartition
+from logstore.records import INT16_MAX, Ack, Isolation, TopicPartition
 from logstore.store.commit.staged_writer import is_job
 from logstore.topic_names import SINKS
 
@@ -36,7 +36,7 @@ PHASES: Final = (INTENT, COMMITTING, DONE, ABORTED)
 #: Producer ids of sinks begin here; those of a store or a broker are small numbers.
 FIRST_PRODUCER_ID: Final = 1 << 62
 #: Kafka's last epoch; a producer then begins again under another id.
-LAST_EPOCH: Final = 2**15 - 1
+LAST_EPOCH: Final = INT16_MAX
 
 #: A job commits once, and asks again only while it lives; after that its state may be deleted.
 JOB_RETENTION_MS: Final = 7 * 86_400_000

@@ -47,12 +47,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from logstore.client.backend import Source
-from logstore.config.schema import INT32_MAX
 from logstore.errors import LogstoreError, OldBatchError, StagedFileError, UnknownPartitionError, UnknownTopicError
 from logstore.io._interrupts import held, tried
 from logstore.log import Log, ProducerStamp
 from logstore.log.directory.files import Directory
-from logstore.records import AppendResult, Marker, TopicPartition
+from logstore.records import INT32_MAX, AppendResult, Marker, TopicPartition
 from logstore.store.commit import staged_reader
 from logstore.store.commit.commit_log import ABORTED, COMMITTING, DONE, INTENT, Share, Sinks, SinkState
 from logstore.store.commit.kept import KEPT, Kept

@@ -13,19 +13,17 @@ from typing import Final, NamedTuple
 
 from logstore.batch._batch import BatchView
 from logstore.config.log import LogConfig, check_keys, check_timestamps
-from logstore.config.schema import INT64_MAX
 from logstore.errors import CorruptRecordError, InvalidRecordError, RecordError, StagedFileError, StorageError
 from logstore.io._files import File, errno_of
 from logstore.log.append.ingest_file import Whole
 from logstore.log.append.validation import too_large
 from logstore.log.directory.files import Directory
-from logstore.records import TimestampType
+from logstore.records import BATCH_HEADER_BYTES, INT64_MAX, TimestampType
 from logstore.store.commit.staged_writer import STAGING, StagedFile, staging_directory
 
 #: Bytes that are read, stamped and written at a time.
 CHUNK_BYTES: Final = 2 << 20
 #: A batch's header.
-_HEADER = 61
 
 
 class Checked(NamedTuple):
@@ -162,9 +160,9 @@ def runs(
         if not whole:
             # One batch larger than a chunk: its length is a claim, and may be anything.
             length = _length(data, 0)
-            if length > size - position or len(data) < min(_HEADER, size - position):
+            if length > size - position or len(data) < min(BATCH_HEADER_BYTES, size - position):
                 raise StagedFileError("a staged file ends inside a batch", path=file.path, position=position)
-            if length < _HEADER:
+            if length < BATCH_HEADER_BYTES:
                 raise CorruptRecordError(f"a batch of {length} bytes cannot be", path=file.path, position=position)
             if length > limit:
                 raise too_large(length, config)
@@ -178,9 +176,9 @@ def runs(
 def _bounds(data: bytes | memoryview) -> Iterator[tuple[int, int]]:
     """Iterate over the bounds of each whole batch; bytes that do not look like one end the run."""
     start = 0
-    while len(data) - start >= _HEADER:
+    while len(data) - start >= BATCH_HEADER_BYTES:
         end = start + _length(data, start)
-        if end < start + _HEADER or end > len(data):
+        if end < start + BATCH_HEADER_BYTES or end > len(data):
             return
         yield start, end
         start = end
@@ -194,7 +192,7 @@ def newest_ms(run: bytes | bytearray) -> int:
 
 def _length(data: bytes | memoryview, start: int) -> int:
     """Return the size that a batch at a position claims; without a whole header, more than there is."""
-    if len(data) - start < _HEADER:
+    if len(data) - start < BATCH_HEADER_BYTES:
         return INT64_MAX
     return int.from_bytes(data[start + 8 : start + 12], "big", signed=True) + 12
 

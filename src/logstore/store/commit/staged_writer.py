@@ -38,7 +38,7 @@ from logstore.errors import (
 )
 from logstore.io._files import LIBC, File, Files, errno_of
 from logstore.log.directory.files import Directory, partitions_below
-from logstore.records import TopicPartition
+from logstore.records import INT64_MAX, TopicPartition
 from logstore.topic_names import check_name, check_writable_by_users
 
 STAGING: Final = ".staging"
@@ -60,7 +60,6 @@ LONGEST_QUERY: Final = 1024
 _ATTEMPT = re.compile(r"[0-9A-Za-z_-]{1,64}", re.ASCII)
 _NAME = re.compile(r"(?P<query>[0-9a-f]{32})\.(?P<batch>\d{1,19})\.[0-9A-Za-z_-]{1,64}\.[0-9a-f]{16}", re.ASCII)
 _VERSION = 1
-_INT64_MAX = 2**63 - 1
 
 
 def query_tag(query: str) -> str:
@@ -193,7 +192,7 @@ def _is_name_of(name: object, tag: str, batch: int) -> bool:
 
 
 def _check_count(value: object, what: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _INT64_MAX:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= INT64_MAX:
         raise InvalidManifestError(f"{what}: expected a whole number from 0 on, found {value!r:.80}")
 
 

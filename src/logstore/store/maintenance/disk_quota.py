@@ -63,8 +63,6 @@ _SLACK_SHARE, _SLACK_BYTES = 16, 64 << 20
 #: A refused append measures the disk again after so long, even if nothing seems to have changed.
 _PATIENCE_S = 1.0
 
-_INT64_MAX = 2**63 - 1
-
 
 class Limits(NamedTuple):
     """Limits of a store: bytes, or a share such as ``80%``; -1 for no budget, 0 for no reserve."""
