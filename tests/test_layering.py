@@ -168,7 +168,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "source",
         "pipelines writing",
         "reading",
-        "backend jvm option_parser pickling",
+        "backend functions jvm option_parser pickling",
     ),
     "logstore.spark.backend": (
         "bootstrap path",
@@ -192,7 +192,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "outputs",
         "archives written",
     ),
-    "logstore.spark.pipelines.running": ("queries session stopping",),
+    "logstore.spark.pipelines.running": ("queries session",),
     "logstore.spark.reading": (
         "partition triggers",
         "fetches",

@@ -18,9 +18,9 @@ import logstore
 from logstore.errors import CheckpointMismatchError, InvalidSettingError, SparkQueryError
 from logstore.spark.pipelines import files, latest
 from logstore.spark.pipelines.reasons import reason_of, short_reasons
-from logstore.spark.pipelines.running import stopping
-from logstore.spark.pipelines.running.queries import Counts, finish
-from logstore.spark.pipelines.running.stopping import SIGNALS, stoppable
+from logstore.spark.pipelines.running import session
+from logstore.spark.pipelines.running.queries import QueryCounts, finish
+from logstore.spark.pipelines.running.session import SIGNALS, stoppable
 from tests.spark import sessions
 from tests.spark.pipelines import killing
 from tests.spark.pipelines.topic_contents import records_of
@@ -66,7 +66,7 @@ def test_a_micro_batch_counts_once_though_it_is_seen_often_and_is_forgotten_by_s
 
 
 def test_a_batch_without_data_does_not_wipe_out_the_one_of_its_number() -> None:
-    counts = Counts(Query([progress(0, 7), progress(0, 0)]))  # type: ignore[arg-type]
+    counts = QueryCounts(Query([progress(0, 7), progress(0, 0)]))  # type: ignore[arg-type]
     counts.look()
     counts.look()
     assert counts.total() == 7
@@ -230,7 +230,7 @@ def test_a_signal_stops_what_goes_on_between_two_micro_batches(number: signal.Si
 
 
 def test_what_is_never_between_two_micro_batches_is_stopped_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stopping, "GRACE_S", 0.2)
+    monkeypatch.setattr(session, "GRACE_S", 0.2)
     query = Busy(10**9)
     with stoppable(spark_with(query), continuous=True):
         signal.raise_signal(signal.SIGINT)

@@ -34,17 +34,8 @@ __all__ = [
     "pipeline",
 ]
 
-#: Name of a pipeline -> the module of this package that registers it.
-HOMES = {
-    "activity": "activity",
-    "archive": "archive",
-    "files": "files",
-    "latest": "latest",
-    "restore": "restore",
-    "rollup": "rollup",
-    "stages": "stages",
-    "surge": "surge",
-}
+#: Names of the pipelines, each that of the module of this package that registers it.
+NAMES = ("activity", "archive", "files", "latest", "restore", "rollup", "stages", "surge")
 
 P = TypeVar("P", bound=Parameters)
 
@@ -80,7 +71,7 @@ def pipeline(
 
 def names() -> list[str]:
     """Return the names of all pipelines, sorted."""
-    return sorted(HOMES)
+    return list(NAMES)
 
 
 def get(name: str) -> Pipeline[Any]:
@@ -89,9 +80,9 @@ def get(name: str) -> Pipeline[Any]:
     Raises:
         UnknownSettingError: there is none; the message lists the pipelines.
     """
-    if name not in HOMES:
-        near = difflib.get_close_matches(name, HOMES, 1)
+    if name not in NAMES:
+        near = difflib.get_close_matches(name, NAMES, 1)
         hint = f", perhaps {near[0]}" if near else ""
         raise UnknownSettingError({"pipeline": f"no {name!r}{hint}; there are {', '.join(names())}"})
-    importlib.import_module(f"{__name__}.{HOMES[name]}")
+    importlib.import_module(f"{__name__}.{name}")
     return _found[name]

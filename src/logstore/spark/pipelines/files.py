@@ -32,10 +32,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from logstore.errors import InvalidSettingError
+from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, hadoop, parameter, pipeline
 from logstore.spark.pipelines.input import csv_files, misfits
 from logstore.spark.pipelines.input.values import checked, quoted
-from logstore.spark.pipelines.output.outputs import Topic, query_of
+from logstore.spark.pipelines.output.outputs import TopicOutput, query_of
 from logstore.spark.pipelines.reasons import reason_of
 from logstore.spark.pipelines.running.queries import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, write_batch, write_stream
@@ -64,20 +65,17 @@ class FilesParameters(Parameters):
     glob: str = parameter("", "Only files whose names match, such as *.csv.")
     guess: bool = parameter(False, "Without schema: let Spark guess types; otherwise columns are text.")
     strict: bool = parameter(True, "A line that does not fit ends the run; else it is left out and counted.")
-    files_per_trigger: int = parameter(0, "Files taken in one micro-batch; 0 takes all.", scale=True)
+    files_per_trigger: int = parameter(0, "Files taken in one micro-batch; 0 takes all.", scale=True, least=0)
 
     def __post_init__(self) -> None:
         Parameters.__post_init__(self)
         self.require("format", self.format in FORMATS, " or ".join(FORMATS))
-        self.require("files_per_trigger", self.files_per_trigger >= 0, "0 or more")
         if self.value and self.columns:
             raise InvalidSettingError({"columns": "they choose what goes into the JSON value; give them or value"})
 
 
 def transform(rows: DataFrame, parameters: FilesParameters) -> DataFrame:
     """Convert rows to records: columns key and value, and timestamp where one is asked for."""
-    from pyspark.sql import functions as F
-
     shown = [F.col(name) for name in parameters.columns or rows.columns]
     as_it_is = "value" if parameters.format == "text" and not parameters.columns else ""
     asked = parameters.value or as_it_is
@@ -181,7 +179,6 @@ def read(spark: SparkSession, parameters: FilesParameters, schema: StructType) -
         InvalidSettingError: the directory does not exist.
     """
     from pyspark.errors import AnalysisException
-    from pyspark.sql import functions as F
 
     has_lines = parameters.format in ("csv", "json")
     reader = spark.readStream.format(parameters.format).options(**_which(parameters), **_options(parameters))
@@ -197,8 +194,6 @@ def read(spark: SparkSession, parameters: FilesParameters, schema: StructType) -
 
 def fitting(rows: DataFrame, parameters: FilesParameters, seen: Observation | str = "lines") -> DataFrame:
     """Keep the rows that fit their columns, counted as ``records``; others end the run or count as ``refused``."""
-    from pyspark.sql import functions as F
-
     if csv_files.CORRUPT not in rows.columns:
         return rows.observe(seen, F.count(F.lit(1)).alias("records"))
     line = F.col(csv_files.CORRUPT)
@@ -217,7 +212,7 @@ def run(spark: SparkSession, parameters: FilesParameters) -> Report:
     check_expressions(rows, parameters)
     records = transform(fitting(rows, parameters), parameters)
     where = hadoop.qualified(spark, parameters.source)
-    fills = Topic(parameters, parameters.topic, source=f"{where}/{parameters.glob}".rstrip("/"))
+    fills = TopicOutput(parameters, parameters.topic, source=f"{where}/{parameters.glob}".rstrip("/"))
     total = Counter({"records": 0, "refused": 0})
 
     def write(batch: DataFrame, number: int) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from logstore.errors import ArchiveIncompleteError, InvalidSettingError, TopicExistsError, UnknownTopicError
 from logstore.records import TopicPartition
+from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.output import archives
 from logstore.spark.pipelines.output.archives import Archived, Described
@@ -105,8 +106,6 @@ def is_restored(parameters: RestoreParameters, name: str, ranges: Mapping[int, A
 
 def restore_topic(spark: SparkSession, parameters: RestoreParameters, topic: str, name: str) -> None:
     """Write the records of one topic; durable and visible as a whole on return."""
-    from pyspark.sql import functions as F
-
     records = archives.read_records(spark, parameters.archive).where(F.col("topic") == topic)
     ordered = (
         records.withColumn("topic", F.lit(name))

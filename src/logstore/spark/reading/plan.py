@@ -15,18 +15,6 @@ from logstore.records import TopicPartition
 from logstore.spark.backend.backend import Backend, Range, TopicFacts
 from logstore.spark.reading.options import EARLIEST, LATEST, Bound, ReadOptions, names, utc_text
 
-__all__ = [
-    "Offsets",
-    "chosen_topics",
-    "data_loss",
-    "hold_within",
-    "packed",
-    "plan_batch",
-    "resolve",
-    "split",
-    "subscribed",
-]
-
 _logger = logging.getLogger(__name__)
 
 Offsets = dict[TopicPartition, int]

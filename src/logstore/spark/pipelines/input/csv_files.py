@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from logstore.errors import SparkQueryError
+from logstore.spark import functions as F
 from logstore.spark.pipelines import hadoop
 from logstore.spark.pipelines.input.values import quoted
 
@@ -97,8 +98,6 @@ CORRUPT, FILE = EXTRA = ("_logstore_line", "_logstore_file")
 
 def rows_of(spark: SparkSession, paths: Sequence[str], schema: StructType, **options: Any) -> DataFrame:
     """Read rows with the columns in the order of the files, and `EXTRA`."""
-    from pyspark.sql import functions as F
-
     reader = spark.read.format("csv").options(**options, columnNameOfCorruptRecord=CORRUPT)
     rows = reader.schema(with_corrupt(schema)).load(list(paths))
     return rows.select("*", F.col("_metadata.file_path").alias(FILE))

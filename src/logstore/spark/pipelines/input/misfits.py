@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from logstore.errors import SparkQueryError
+from logstore.spark import functions as F
 from logstore.spark.pipelines import hadoop
 from logstore.spark.pipelines.input import csv_files
 from logstore.spark.pipelines.reasons import is_of_spark
@@ -27,8 +28,6 @@ _MARK = "logstore: a line that does not fit: "
 
 def raised(file: Column, line: Column) -> Column:
     """Return null where ``line`` is null; a line that does not fit fails the task."""
-    from pyspark.sql import functions as F
-
     told = F.concat(F.lit(_MARK), F.to_json(F.struct(file.alias("file"), line.alias("line"))))
     return F.when(line.isNotNull(), F.raise_error(told).cast("string"))
 
@@ -69,8 +68,6 @@ def _found_in(text: str) -> tuple[str, str] | None:
 
 def _number_of(spark: SparkSession, path: str, line: str) -> int | None:
     """Return the number of the first such line of a file, from 1."""
-    from pyspark.sql import functions as F
-
     with setting(spark, "spark.sql.files.maxPartitionBytes", str(1 << 50)):
         # Row ids count from 0 without gaps only within one task.
         lines = spark.read.text(hadoop.without_patterns(path)).select(
@@ -81,8 +78,6 @@ def _number_of(spark: SparkSession, path: str, line: str) -> int | None:
 
 
 def _csv_problem(spark: SparkSession, path: str, line: str, schema: StructType) -> str:
-    from pyspark.sql import functions as F
-
     fields, header = csv_files.fields_of(line), csv_files.header_of(spark, path) or ()
     if len(fields) != len(header):
         return f"it has {len(fields)} fields, and the header {len(header)}"
@@ -95,7 +90,6 @@ def _csv_problem(spark: SparkSession, path: str, line: str, schema: StructType) 
 
 
 def _json_problem(spark: SparkSession, path: str, line: str, schema: StructType) -> str:
-    from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
     try:

@@ -89,7 +89,7 @@ class Output(ABC):
         return
 
 
-class Directory(Output):
+class DirectoryOutput(Output):
     """A directory of Spark's file sink."""
 
     def __init__(self, path: str) -> None:
@@ -150,7 +150,7 @@ def _advice(owner: dict[str, Any] | None) -> str:
     return f"Go on with its own checkpoint{back}; or give another directory for this one"
 
 
-class Topic(Output):
+class TopicOutput(Output):
     """A topic of the pipeline's store.
 
     ``source`` names the source that fills it, where other queries may fill it too; by default only one query may.
@@ -213,4 +213,10 @@ class Topic(Output):
         )
 
 
-__all__ = ["CLAIM", "Checkpoint", "Directory", "Output", "Topic", "query_of"]
+def __getattr__(name: str) -> object:
+    if name not in ("Directory", "Topic"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from logstore.renamed import warn
+
+    warn(f"{__name__}.{name}", f"{__name__}.{name}Output")
+    return globals()[f"{name}Output"]
