@@ -169,16 +169,16 @@ def test_a_topic_made_anew_ends_a_pipeline_with_one_line_and_leaves_its_table(en
         if not topic_id:
             latest.run(engine, told)
     before = latest.table_path(told.table)
-    with pytest.raises(CheckpointMismatchError, match="topic 't' was deleted and made again"):
+    with pytest.raises(CheckpointMismatchError, match="topic 't' was deleted and created again"):
         latest.run(engine, told)
     assert latest.table_path(told.table) == before
     # What the table has of the earlier one would win over what comes.
     going_on = dataclasses.replace(told, fail_on_data_loss=False)
-    with pytest.raises(CheckpointMismatchError, match="make it anew"):
+    with pytest.raises(CheckpointMismatchError, match="rebuild it"):
         latest.run(engine, going_on)
     latest.run(engine, dataclasses.replace(told, rebuild=True))
     said = message_of(latest.run, engine, told)
-    assert said.startswith("topic 't' was deleted and made again")
+    assert said.startswith("topic 't' was deleted and created again")
     assert "\n" not in said
     assert latest.run(engine, going_on).counts["records"] == 1
 

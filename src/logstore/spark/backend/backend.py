@@ -46,7 +46,7 @@ class Range(NamedTuple):
     def recreated(self) -> DataLossError:
         """Return the error for a topic with another id than the planner has seen."""
         return DataLossError(
-            f"topic {self.topic!r} was deleted and made again since the query was planned: offsets {self.start} to "
+            f"topic {self.topic!r} was deleted and created again since the query was planned: offsets {self.start} to "
             f"{self.end - 1} of partition {self.partition} are gone"
         )
 

@@ -122,7 +122,7 @@ def note_ranges(
             raise ArchiveIncompleteError(
                 f"{parameters.archive} has {counts[tp]:,} records of {tp} at offsets {added[tp].start} to "
                 f"{added[tp].end - 1}, and the topic {visible:,}: files of the archive are gone. Archive the topic "
-                "anew, with a new checkpoint and into a new directory"
+                "again, with a new checkpoint and into a new directory"
             )
     added = {tp: each._replace(records=counts[tp]) for tp, each in added.items()}
     archives.add_ranges(spark, parameters.archive, added)

@@ -218,7 +218,7 @@ def run(spark: SparkSession, parameters: FilesParameters) -> Report:
     def write(batch: DataFrame, number: int) -> None:
         total.update(write_csv(batch.sparkSession, parameters, schema, number))
 
-    with misfits.told(spark, parameters.format, schema):
+    with misfits.located(spark, parameters.format, schema):
         if parameters.format == "csv":
             finish(start(spark, rows.writeStream.foreachBatch(write), parameters, STAGE, fills))
         else:

@@ -216,7 +216,7 @@ class TableOutput(Output):
             if checkpoint.ended >= 0:
                 raise CheckpointMismatchError(
                     f"there is no table in {table}, and checkpoint {checkpoint.path} says that it was made: was it "
-                    "removed? Make it anew from the whole topic (--rebuild)"
+                    "removed? Rebuild it from the whole topic (--rebuild)"
                 )
         elif made is not None:
             now = self.of_today(checkpoint)
@@ -226,8 +226,8 @@ class TableOutput(Output):
                 )
             if made.topic_id != now.topic_id:
                 raise CheckpointMismatchError(
-                    f"topic {name!r} was deleted and made again, and the table in {table} is that of the earlier "
-                    "one; make it anew (--rebuild), and go on with a new checkpoint"
+                    f"topic {name!r} was deleted and created again, and the table in {table} is that of the earlier "
+                    "one; rebuild it (--rebuild), and continue with a new checkpoint"
                 )
             self._check_made(made, checkpoint)
 
@@ -241,7 +241,7 @@ class TableOutput(Output):
         else:
             return
         raise CheckpointMismatchError(
-            f"the table in {self.parameters.table} {problem}: records would be missing. Make it anew from the "
+            f"the table in {self.parameters.table} {problem}: records would be missing. Rebuild it from the "
             "whole topic (--rebuild)"
         )
 
@@ -328,7 +328,7 @@ def _check_columns(known: DataFrame | None, new: DataFrame, table: str) -> None:
     )
     if before != after:
         found = ", ".join(f"{name} {kind}" for name, kind in before.items() if name not in (*ORIGIN, "deleted"))
-        problem = f"the table in {table} has the columns {found}; make it anew with the new schema (--rebuild)"
+        problem = f"the table in {table} has the columns {found}; rebuild it with the new schema (--rebuild)"
         raise InvalidSettingError({"schema": problem})
 
 

@@ -42,15 +42,15 @@ class Parameters:
     path: str = parameter("", "Directory of the store.")
     bootstrap: str = parameter("", "host:port,... of a broker, instead of a directory.")
     checkpoint: str = parameter(
-        help="Directory of the pipeline's state; a run with that of an earlier one goes on where it ended."
+        help="Directory of the pipeline's state; a run with that of an earlier one continues where it ended."
     )
     continuous: bool = parameter(
-        False, "Run until stopped; otherwise do what there is to do when it begins, and end."
+        False, "Run until stopped; otherwise process the input that exists at the start, and end."
     )
     interval_s: float = parameter(1.0, "With continuous: seconds between the starts of two micro-batches.", least=0)
     partitions: int = parameter(4, "Partitions of each topic that the pipeline creates.", scale=True, least=1)
     max_offsets: int = parameter(
-        0, "Records of a topic taken in one micro-batch; 0 takes what there is.", scale=True, least=0
+        0, "Records of a topic taken in one micro-batch; 0 takes all that exist.", scale=True, least=0
     )
     fail_on_data_loss: bool = parameter(True, "Records that were deleted before they were read end the run.")
 

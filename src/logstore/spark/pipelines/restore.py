@@ -45,7 +45,7 @@ class RestoreParameters(Parameters):
 
     archive: str = parameter(help="Directory of the archive; any URL that Spark knows.")
     topics: tuple[str, ...] = parameter((), "Topics to restore; by default all in the archive.")
-    name: str = parameter("", "With one topic: what it is to be called here.")
+    name: str = parameter("", "With one topic: its name in this store.")
     keep: bool = parameter(True, "Turn off deletion by age and size in restored topics.")
     checkpoint: str = parameter("", "Has no effect: a topic is restored whole or not at all.")
 

@@ -68,7 +68,7 @@ class SurgeParameters(Parameters):
     cap: float = parameter(5.0, "The highest price, as a multiple of the usual one.", least=1)
     lateness: str = parameter("0 seconds", "How long a window is still corrected; longer than 0 only for replays.")
     max_bytes: int = parameter(
-        0, "Bytes of log taken in one micro-batch; 0 takes what there is.", scale=True, least=0
+        0, "Bytes of log taken in one micro-batch; 0 takes all that exist.", scale=True, least=0
     )
 
     def __post_init__(self) -> None:

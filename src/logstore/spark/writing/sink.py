@@ -153,7 +153,7 @@ class StoreSink:
         if taken.others:
             _logger.warning(
                 "query %s begins to write where %s %s written before. If that was this one, and its checkpoint is "
-                "deleted, rows are written a second time: put the checkpoint back, or go on from where it ended "
+                "deleted, rows are written a second time: restore the checkpoint, or continue from where it ended "
                 "(startingOffsets). topics=%s path=%s",
                 manifest.query,
                 ", ".join(taken.others),

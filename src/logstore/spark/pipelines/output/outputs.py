@@ -112,14 +112,14 @@ class DirectoryOutput(Output):
         elif written > checkpoint.begun:
             raise CheckpointMismatchError(
                 f"checkpoint {checkpoint.path} has come to micro-batch {checkpoint.begun}, and {self.path} has "
-                f"{written} of it: was the checkpoint restored from a copy? What comes next would be lost. Put the "
-                "newest one back; or begin anew, with a new checkpoint and a new directory"
+                f"{written} of it: was the checkpoint restored from a copy? What comes next would be lost. Restore the "
+                "newest one; or begin again, with a new checkpoint and a new directory"
             )
         elif written < checkpoint.ended:
             raise CheckpointMismatchError(
                 f"{self.path} has no micro-batch {checkpoint.ended}, and checkpoint {checkpoint.path} says that it "
-                "is in: was the directory emptied, or restored from a copy? Put the newest one back; or begin "
-                "anew, with a new checkpoint and a new directory"
+                "is in: was the directory emptied, or restored from a copy? Restore the newest one; or begin "
+                "again, with a new checkpoint and a new directory"
             )
 
     def claim(self, spark: SparkSession, checkpoint: str, query: str) -> None:
@@ -147,7 +147,7 @@ class DirectoryOutput(Output):
 
 def _advice(owner: dict[str, Any] | None) -> str:
     back = f" {owner['checkpoint']}" if owner else ""
-    return f"Go on with its own checkpoint{back}; or give another directory for this one"
+    return f"Continue with its own checkpoint{back}; or give another directory for this one"
 
 
 class TopicOutput(Output):
@@ -182,8 +182,8 @@ class TopicOutput(Output):
         if done > checkpoint.begun:
             raise CheckpointMismatchError(
                 f"checkpoint {checkpoint.path} has come to micro-batch {checkpoint.begun}, and topic {self.name} "
-                f"has {done} of it: was the checkpoint restored from a copy? What comes next would be lost. Put "
-                "the newest one back; or begin anew, with a new checkpoint and a new topic"
+                f"has {done} of it: was the checkpoint restored from a copy? What comes next would be lost. Restore "
+                "the newest one; or begin again, with a new checkpoint and a new topic"
             )
 
     def _check_empty(self, checkpoint: Checkpoint) -> None:
@@ -192,7 +192,7 @@ class TopicOutput(Output):
         if any(facts.latest(places).values()):
             raise CheckpointMismatchError(
                 f"topic {self.name} has been written, and checkpoint {checkpoint.path} is new: what is in it "
-                "would be written a second time. Go on with the checkpoint that it was written with; or give "
+                "would be written a second time. Continue with the checkpoint that it was written with; or give "
                 "another topic, or delete this one first"
             )
 
@@ -202,7 +202,7 @@ class TopicOutput(Output):
         if done >= 0:
             raise CheckpointMismatchError(
                 f"topic {self.name} has been written from {self.source} by another run, up to its micro-batch "
-                f"{done}; checkpoint {checkpoint.path} is new, and all of it would be written a second time. Go on "
+                f"{done}; checkpoint {checkpoint.path} is new, and all of it would be written a second time. Continue "
                 "with the checkpoint of that run; or give another topic, or delete this one first"
             )
 
