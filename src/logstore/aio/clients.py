@@ -1,7 +1,7 @@
 """Asynchronous facades of a producer and of a consumer.
 
 A producer sends most records at once, since that needs no lock; the others use a thread. A waiting consumer
-is notified by the logs it reads. Its calls take turns, and no record is handed out in a thread, so a
+is notified by the logs it reads. Its calls take turns, and no record is handed out in a thread. So a
 cancelled poll has either returned its records or left them in their runs.
 """
 

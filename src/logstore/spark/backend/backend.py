@@ -46,8 +46,8 @@ class Range(NamedTuple):
     def recreated(self) -> DataLossError:
         """Return the error for a topic with another id than the planner has seen."""
         return DataLossError(
-            f"topic {self.topic!r} was deleted and created again since the query was planned: offsets {self.start} to "
-            f"{self.end - 1} of partition {self.partition} are gone"
+            f"topic {self.topic!r} was deleted and created again since the query was planned: offsets "
+            f"{self.start} to {self.end - 1} of partition {self.partition} are gone"
         )
 
 

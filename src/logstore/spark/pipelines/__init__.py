@@ -1,8 +1,8 @@
 """Registry of the data pipelines that are ready to run on Spark, and their parameters.
 
-This module is responsible for the registry. A pipeline is a module of this package with one frozen dataclass of
-parameters derived from `parameters.Parameters`, functions from data frame to data frame that need no topic, and a
-function ``run(spark, parameters) -> Report`` decorated with `pipeline`. Modules import PySpark inside their
+This module is responsible for the registry. A pipeline is a module of this package. It has one frozen dataclass of
+parameters derived from `parameters.Parameters`, and functions from data frame to data frame that need no topic. Its
+function ``run(spark, parameters) -> Report`` is decorated with `pipeline`. Modules import PySpark inside their
 functions, so that listing and describing work without it.
 
 >>> get("files").summary
@@ -50,7 +50,7 @@ class Pipeline(NamedTuple, Generic[P]):
 
     @property
     def description(self) -> str:
-        """The module's docstring: meaning, guarantees, scale."""
+        """Return the module's docstring: meaning, guarantees, scale."""
         return (importlib.import_module(self.run.__module__).__doc__ or "").strip()
 
 

@@ -13,7 +13,7 @@ Event time is the record's timestamp. The watermark is the newest timestamp of t
 ``lateness``. A session is closed and written when the watermark has passed its last record by ``gap``. A record is
 late if the watermark has passed it by ``gap`` before it is read. Late records are counted; they are in the counter
 and the warehouse, but in no session. `totals` adds everything up. A timestamp from the future would close every
-session at once, so records more than ``lateness`` ahead of the clock when they are read are in no session either.
+session at once. So records more than ``lateness`` ahead of the clock when they are read are in no session either.
 
 Scale: the state is one row for each open session. Its number of parts is the session's
 ``spark.sql.shuffle.partitions`` when the checkpoint begins (``--shuffle-partitions``); with ``--rocksdb`` it is
@@ -178,7 +178,7 @@ class Totals(NamedTuple):
 
     @property
     def late(self) -> int:
-        """Number of records in no session: late, from the future, or without a visitor."""
+        """Return the number of records in no session: late, from the future, or without a visitor."""
         return sum(self.topics.values()) - self.in_sessions - self.in_open_sessions
 
 

@@ -226,8 +226,8 @@ class TableOutput(Output):
                 )
             if made.topic_id != now.topic_id:
                 raise CheckpointMismatchError(
-                    f"topic {name!r} was deleted and created again, and the table in {table} is that of the earlier "
-                    "one; rebuild it (--rebuild), and continue with a new checkpoint"
+                    f"topic {name!r} was deleted and created again, and the table in {table} is that of the "
+                    "earlier one; rebuild it (--rebuild), and continue with a new checkpoint"
                 )
             self._check_made(made, checkpoint)
 

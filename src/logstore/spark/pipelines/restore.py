@@ -3,7 +3,7 @@
 The topics are created in the store with their old number of partitions and settings. They are written in the sink's
 replay mode, which keeps offsets with their gaps; a log begins with its first archived record. A topic is restored
 whole or not at all: it must not exist yet, or be empty. A topic that holds as much as the archive counts as
-restored and is skipped, so that a restore which was killed between two topics can be run again.
+restored and is skipped. So a restore that was killed between two topics can be run again.
 
 Records keep their timestamps, which may be older than the topic's retention. So that the store does not delete
 restored records at once, ``retention.ms`` and ``retention.bytes`` are -1 in a restored topic, unless ``keep`` is

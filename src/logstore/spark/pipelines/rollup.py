@@ -2,7 +2,7 @@
 
 Services write the metrics: a record's key names the series, its value is JSON with the time in milliseconds,
 ``{"time": 1700000000000, "value": 1.5}``. Each level adds up the values of a series in windows of its length, by
-default 10 s, one minute and one hour, each from the rows of the level before. A level is a topic,
+default 10 s, one minute and one hour. It reads the rows of the level before. A level is a topic,
 ``<topic>-<level>``, and a directory of Parquet, from which the sums are read:
 
     key    series
@@ -14,11 +14,12 @@ micro-batches (the watermark), and one row with ``"late": false`` is written. La
 rows with ``"late": true`` for the same window. The next level adds them, in time there if its longer window is
 still open. So at every level, counts and sums of the rows written, late or not, and of the windows still open are
 exactly those of the input. A reader gets the final value of a window by adding up its rows. Sums are exact, too:
-values are kept with ``digits`` digits after the point as integers of 64 bits, so that with 6 digits the sum of a
-window stays below 9 * 10^12.
+values are kept with ``digits`` digits after the point as integers of 64 bits. With 6 digits the sum of a window has
+to stay below 9 * 10^12.
 
-Records without a key, whose value is not such JSON, or whose time is before 1970 or more than ``ahead_s`` after
-the record's timestamp, are left out and counted as ``refused``: one wrong clock would make all others late.
+Some records are left out and counted as ``refused``: those without a key, or whose value is not such JSON, or whose
+time is before 1970 or more than ``ahead_s`` after the record's timestamp. One wrong clock would make all others
+late.
 
 Exactly once from topic to topic and from topic to Parquet, through restarts and kills, by the checkpoint.
 

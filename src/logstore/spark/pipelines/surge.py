@@ -2,8 +2,8 @@
 
 ``requests`` holds one record for each ride requested, ``drivers`` one for each report of a free driver. The value
 of both is JSON with ``cell``, that of a driver also ``driver``. Windows are a minute long and begin every five
-seconds. For each cell and window, *demand* is the number of requests, *supply* the number of different drivers,
-*ratio* demand / max(supply, 1), and the price min(max(ratio, 1), cap), to the hundredth. Prices are written to a
+seconds. For each cell and window, *demand* is the number of requests, *supply* the number of different drivers.
+*Ratio* is demand / max(supply, 1), and the price min(max(ratio, 1), cap), to the hundredth. Prices are written to a
 compacted topic, whose newest record of a cell is its current price.
 
 Event time is the record's timestamp. The query runs in update mode: it does not wait until a window is over, and a

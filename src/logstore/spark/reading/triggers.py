@@ -36,7 +36,7 @@ class StreamPlanner:
 
     @property
     def backend(self) -> Backend:
-        """The current back end, looked up each time: another store may have replaced the one that was open."""
+        """Return the back end, looked up each time: another store may have replaced the one that was open."""
         return backend_of(self.options)
 
     def initial(self) -> StreamOffsets:
@@ -174,8 +174,8 @@ class StreamPlanner:
             ended = backend.end_of_epoch(tp, epoch) if epoch >= 0 else None
             if ended is not None and ended < offset:
                 lost(
-                    f"{tp}: the log was truncated to offset {ended} since offset {offset} was read; records that were "
-                    "read are gone, and other records have their offsets"
+                    f"{tp}: the log was truncated to offset {ended} since offset {offset} was read; records that "
+                    "were read are gone, and other records have their offsets"
                 )
                 offset = ended
             elif ended is None and latest[tp] < offset:
@@ -235,6 +235,6 @@ def _is_other(offsets: StreamOffsets, facts: TopicFacts) -> bool:
 
 def _recreated(name: str) -> str:
     return (
-        f"topic {name!r} was deleted and created again since the checkpoint was written: what was not read of the old "
-        "one is gone, the new one is read from its beginning"
+        f"topic {name!r} was deleted and created again since the checkpoint was written: what was not read of the "
+        "old one is gone, the new one is read from its beginning"
     )

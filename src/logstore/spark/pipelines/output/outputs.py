@@ -2,7 +2,7 @@
 
 Spark's file sink skips a micro-batch whose number it has, and the sink of a topic does the same. This completes a
 killed run correctly. But with another checkpoint, or an old copy, rows would be lost without an error. So an output
-belongs to the query that has begun to fill it, and a query is refused if its checkpoint
+belongs to the query that has begun to fill it. A query is refused if its checkpoint
 
 - is new, and the output is not;
 - is another one than the output was filled with: ``_logstore.json`` in a directory names its query;
@@ -112,8 +112,8 @@ class DirectoryOutput(Output):
         elif written > checkpoint.begun:
             raise CheckpointMismatchError(
                 f"checkpoint {checkpoint.path} has come to micro-batch {checkpoint.begun}, and {self.path} has "
-                f"{written} of it: was the checkpoint restored from a copy? What comes next would be lost. Restore the "
-                "newest one; or begin again, with a new checkpoint and a new directory"
+                f"{written} of it: was the checkpoint restored from a copy? What comes next would be lost. Restore "
+                "the newest one; or begin again, with a new checkpoint and a new directory"
             )
         elif written < checkpoint.ended:
             raise CheckpointMismatchError(
@@ -182,8 +182,8 @@ class TopicOutput(Output):
         if done > checkpoint.begun:
             raise CheckpointMismatchError(
                 f"checkpoint {checkpoint.path} has come to micro-batch {checkpoint.begun}, and topic {self.name} "
-                f"has {done} of it: was the checkpoint restored from a copy? What comes next would be lost. Restore "
-                "the newest one; or begin again, with a new checkpoint and a new topic"
+                f"has {done} of it: was the checkpoint restored from a copy? What comes next would be lost. "
+                "Restore the newest one; or begin again, with a new checkpoint and a new topic"
             )
 
     def _check_empty(self, checkpoint: Checkpoint) -> None:
@@ -202,8 +202,8 @@ class TopicOutput(Output):
         if done >= 0:
             raise CheckpointMismatchError(
                 f"topic {self.name} has been written from {self.source} by another run, up to its micro-batch "
-                f"{done}; checkpoint {checkpoint.path} is new, and all of it would be written a second time. Continue "
-                "with the checkpoint of that run; or give another topic, or delete this one first"
+                f"{done}; checkpoint {checkpoint.path} is new, and all of it would be written a second time. "
+                "Continue with the checkpoint of that run; or give another topic, or delete this one first"
             )
 
     def _query(self) -> str:
