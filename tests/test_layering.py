@@ -184,8 +184,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "hadoop parameters reasons",
     ),
     "logstore.spark.pipelines.input": (
-        "misfits",
-        "csv_files",
+        "lines",
         "values",
     ),
     "logstore.spark.pipelines.output": (

@@ -16,8 +16,6 @@ from logstore.batch._batch import Batches
 from logstore.errors import DataLossError
 from logstore.records import TopicPartition
 
-__all__ = ["Backend", "Range", "TopicFacts"]
-
 
 class Range(NamedTuple):
     """Offsets of one partition that one task reads; ``end`` is exclusive.
