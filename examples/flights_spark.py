@@ -28,9 +28,8 @@ from examples.show import DemoError, expect
 from logstore.spark import jvm
 from logstore.spark.pipelines import Parameters, files
 from logstore.spark.pipelines.files import FilesParameters
-from logstore.spark.pipelines.output.outputs import Directory, Topic
-from logstore.spark.pipelines.running import finish, start
-from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
+from logstore.spark.pipelines.running.queries import finish, start_into_parquet, start_into_topic
+from logstore.spark.pipelines.topics import ensure_topics, read_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -194,8 +193,7 @@ def start_join(spark: SparkSession, place: Place, rows: int) -> Any:
         F.to_json(F.struct(*DELAY)).cast("binary").alias("value"),
         F.col("hour.start").alias("timestamp"),
     )
-    topic = place.topic("delays")
-    return start(spark, write_stream(records, parameters, topic), parameters, "join", Topic(parameters, topic))
+    return start_into_topic(spark, records, parameters, "join", place.topic("delays"))
 
 
 def start_table(spark: SparkSession, place: Place) -> Any:
@@ -208,9 +206,7 @@ def start_table(spark: SparkSession, place: Place) -> Any:
         valueSchema=json.dumps(DELAY),
         columns=",".join((*DELAY, "timestamp", "partition", "offset")),
     )
-    writer = rows.writeStream.format("parquet").partitionBy("origin")
-    path = str(place.directory / "delays")
-    return start(spark, writer.option("path", path), parameters, "table", Directory(path))
+    return start_into_parquet(spark, rows, parameters, "table", str(place.directory / "delays"), ("origin",))
 
 
 # --- the figures -------------------------------------------------------------------------------

@@ -92,9 +92,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "schema",
         "kafka_keys quantities",
     ),
-    "logstore.groups": (
-        "offsets resume",
-    ),
+    "logstore.groups": ("offsets resume",),
     "logstore.io": (
         "_file_region _preallocation",
         "_files",
@@ -172,7 +170,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "source",
         "pipelines writing",
         "reading",
-        "backend jvm option_parser pickling",
+        "backend functions jvm option_parser pickling",
     ),
     "logstore.spark.backend": (
         "bootstrap path",
@@ -188,17 +186,14 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "hadoop parameters reasons",
     ),
     "logstore.spark.pipelines.input": (
-        "misfits",
-        "csv_files",
+        "lines",
         "values",
     ),
     "logstore.spark.pipelines.output": (
         "outputs",
         "archives written",
     ),
-    "logstore.spark.pipelines.running": (
-        "queries session stopping",
-    ),
+    "logstore.spark.pipelines.running": ("queries session",),
     "logstore.spark.reading": (
         "partition triggers",
         "fetches",
@@ -254,9 +249,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_faults",
         "clock _disk strategies",
     ),
-    "logstore.testing.conformance": (
-        "clocks databases file_tables owners partitioners readables",
-    ),
+    "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
 }
 
 _VOCABULARY = {"clock", "config", "dropped", "errors", "metrics", "paths", "records", "renamed", "topic_names"}

@@ -270,8 +270,8 @@ async def test_a_consumer_that_waits_is_told_and_occupies_no_thread(tmp_path):
         for consumer in consumers:
             await consumer.assign_topics(["flights"])
         polls = [asyncio.create_task(consumer.poll(timeout_s=60)) for consumer in consumers]
-        await asyncio.sleep(0.01)
-        assert not any(poll.done() for poll in polls)
+        done, _ = await asyncio.wait(polls, timeout=0.01)
+        assert not done
         await topic.append(b"news")
         assert [[record.value for record in records] for records in await asyncio.gather(*polls)] == [
             [b"news"]
@@ -352,7 +352,7 @@ async def test_wakeup_ends_a_poll(tmp_path):
         async with store.consumer() as consumer:
             await consumer.assign_topics(["flights"])
             poll = asyncio.create_task(consumer.poll(timeout_s=60))
-            await asyncio.sleep(0.01)
+            await asyncio.wait([poll], timeout=0.01)
             consumer.wakeup()
             with pytest.raises(WakeupError):
                 await poll
@@ -474,8 +474,8 @@ async def test_a_cancelled_call_keeps_the_next_one_out_until_its_thread_has_left
             with pytest.raises(asyncio.CancelledError):
                 await commit
             position = asyncio.create_task(consumer.position(("flights", 0)))
-            await asyncio.sleep(0.01)
-            assert not position.done()
+            done, _ = await asyncio.wait([position], timeout=0.01)
+            assert not done
             files.release_syncs()
             assert await position == 1
 

@@ -206,7 +206,7 @@ def test_deleted_offsets_and_a_topic_made_anew(
     java.close(topic)
     with pytest.raises(TopicRecreatedError):
         client.fetch(tp, 20, topic_id=old)
-    with pytest.raises(DataLossError, match="deleted and made again"):
+    with pytest.raises(DataLossError, match="deleted and created again"):
         backend.fetch(Range(topic, 0, 20, 30, old), 1000)
     assert len(scan(backend, tp)) == 1
 

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 from logstore.spark.source import LogstoreDataSource
 from logstore.spark.writing import rows, sink
 from tests.spark.killed_sink import STEPS
+from tests.waiting import wait_for
 
 POINT, STEP, DRIVER, COUNTER = (f"_LOGSTORE_SOAK_{name}" for name in ("POINT", "STEP", "DRIVER", "COUNTER"))
 
@@ -113,8 +114,7 @@ def failing(marker: Path, root: str) -> Any:
                 marker.touch(exist_ok=False)
             except FileExistsError:
                 continue
-            while len(list(Path(root).glob("*/.staging/*"))) < 3:
-                time.sleep(0.1)
+            wait_for(lambda: len(list(Path(root).glob("*/.staging/*"))) >= 3, 120)
             time.sleep(2)
             raise RuntimeError("this task fails once")
 

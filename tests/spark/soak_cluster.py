@@ -9,13 +9,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.spark import sessions
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.row("D5"), pytest.mark.timeout(900)]
 
@@ -62,7 +62,4 @@ def test_a_killed_driver_leaves_no_cluster_behind(tmp_path: Path) -> None:
         assert running.stdout is not None
         assert "2 workers" in running.stdout.readline()
         os.kill(running.pid, signal.SIGKILL)
-    until = time.monotonic() + 120
-    while (left := left_of(tmp_path)) and time.monotonic() < until:
-        time.sleep(0.2)
-    assert left == []
+    wait_for(lambda: left_of(tmp_path) == [], 120)

@@ -135,7 +135,7 @@ def test_a_topic_made_anew_ends_the_query_with_one_sentence_and_leaves_the_check
     with pytest.raises(Exception, match="STREAM_FAILED") as raised:
         run(spark, store, checkpoint)
     text = str(raised.value)
-    assert "DataLossError: topic 'flights' was deleted and made again since the checkpoint was written" in text
+    assert "DataLossError: topic 'flights' was deleted and created again since the checkpoint was written" in text
     assert "Traceback" not in text
     assert planned(checkpoint) == before
     (all_of_it,) = run(spark, store, checkpoint, failOnDataLoss="false")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import pytest
 
 import logstore
 from tests.spark import sessions
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,10 +31,7 @@ def test_the_page_on_writing_is_right(spark: SparkSession, tmp_path: Path, monke
     for block in blocks[:2]:
         exec(block, names)
     query = names["query"]
-    for _ in range(600):
-        if len(query.recentProgress) >= 2:
-            break
-        time.sleep(0.1)
+    wait_for(lambda: len(query.recentProgress) >= 2, 60)
     query.stop()
     exec(blocks[2], names)
 

@@ -1,6 +1,6 @@
 """The asynchronous facade of a store: the same names, awaited. No call blocks the event loop.
 
-Each class here stands for one of the store and runs its calls in a few threads of its own, which spend
+Each class here stands for one of the store and runs its calls in a few threads of its own. They spend
 their time in system calls and compiled code without the GIL. Calls that take no lock and no system call run
 at once: most calls of `send`. A task that waits for records occupies no thread: the logs notify the loop
 of new records. This module adds no rule of its own; meaning, errors and defaults are those of the

@@ -1,7 +1,7 @@
 """Asynchronous facades of a producer and of a consumer.
 
 A producer sends most records at once, since that needs no lock; the others use a thread. A waiting consumer
-is notified by the logs it reads. Its calls take turns, and no record is handed out in a thread, so a
+is notified by the logs it reads. Its calls take turns, and no record is handed out in a thread. So a
 cancelled poll has either returned its records or left them in their runs.
 """
 
@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from logstore.aio.threads import AsyncFacade, Closing, Threads, async_method, document_as
+from logstore.aio.threads import AsyncFacade, Closing, SyncAttribute, Threads, async_method, document_as
 from logstore.client import consumer as _consumer
 from logstore.client import producer as _producer
 from logstore.clock import seconds_of
@@ -28,21 +28,10 @@ R = TypeVar("R")
 class Producer(AsyncFacade[_producer.Producer], Closing):
     """A `Producer` for tasks: ``future = await producer.send(…)`` sends, ``await future`` waits for the result."""
 
-    @property
-    def config(self) -> Any:
-        return self.sync.config
-
-    @property
-    def partitioner(self) -> Any:
-        return self.sync.partitioner
-
-    @property
-    def producer_id(self) -> int:
-        return self.sync.producer_id
-
-    @property
-    def closed(self) -> bool:
-        return self.sync.closed
+    config = SyncAttribute[Any]()
+    partitioner = SyncAttribute[Any]()
+    producer_id = SyncAttribute[int]()
+    closed = SyncAttribute[bool]()
 
     @document_as(_producer.Producer.send)
     async def send(
@@ -97,17 +86,9 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
         if not future.cancelled():
             future.exception()  # the task may be gone; an error not retrieved would be logged
 
-    @property
-    def config(self) -> Any:
-        return self.sync.config
-
-    @property
-    def assignment(self) -> frozenset[Any]:
-        return self.sync.assignment
-
-    @property
-    def paused(self) -> frozenset[Any]:
-        return self.sync.paused
+    config = SyncAttribute[Any]()
+    assignment = SyncAttribute[frozenset[Any]]()
+    paused = SyncAttribute[frozenset[Any]]()
 
     assign = async_method(_consumer.Consumer.assign)
     assign_topics = async_method(_consumer.Consumer.assign_topics)

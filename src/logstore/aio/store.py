@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from logstore.aio.clients import Consumer, Producer
-from logstore.aio.threads import AsyncFacade, Closing, Pending, Threads, async_method, document_as
+from logstore.aio.threads import AsyncFacade, Closing, Pending, SyncAttribute, Threads, async_method, document_as
 from logstore.aio.topics import Topic
 from logstore.client import consumer as _consumer
 from logstore.client import producer as _producer
@@ -22,25 +22,11 @@ _THREADS = 8
 class Store(AsyncFacade[_store.Store], Closing):
     """A `Store` for tasks."""
 
-    @property
-    def path(self) -> str:
-        return self.sync.path
-
-    @property
-    def config(self) -> Any:
-        return self.sync.config
-
-    @property
-    def read_only(self) -> bool:
-        return self.sync.read_only
-
-    @property
-    def cluster_id(self) -> str:
-        return self.sync.cluster_id
-
-    @property
-    def closed(self) -> bool:
-        return self.sync.closed
+    path = SyncAttribute[str]()
+    config = SyncAttribute[Any]()
+    read_only = SyncAttribute[bool]()
+    cluster_id = SyncAttribute[str]()
+    closed = SyncAttribute[bool]()
 
     topics = async_method(_store.Store.topics)
     describe_topic = async_method(_store.Store.describe_topic)

@@ -43,7 +43,7 @@ class Threads:
         except asyncio.CancelledError:
             # Also undone if it was made a moment ago, and not yet returned.
             pool = _pool(1)
-            pool.submit(_give_back, making, undo)
+            pool.submit(_undo_when_made, making, undo)
             pool.shutdown(wait=False)
             raise
 
@@ -61,7 +61,7 @@ class Threads:
         self._pool.shutdown(wait=False)
 
 
-def _give_back(making: Future[R], undo: Callable[[R], object]) -> None:
+def _undo_when_made(making: Future[R], undo: Callable[[R], object]) -> None:
     try:
         made = making.result()
     except BaseException:  # noqa: BLE001  nothing was made, and the caller is gone
@@ -73,7 +73,7 @@ def _pool(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="logstore-aio")
 
 
-class Worded:
+class AwaitAdvice:
     """Error messages for a program that has forgotten to await."""
 
     if not TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Worded:
             """Do nothing; without this method Python would raise its own error for `with`."""
 
 
-class AsyncFacade(Worded, Generic[S]):
+class AsyncFacade(AwaitAdvice, Generic[S]):
     """A facade of one object of the store, named `sync`, whose calls block."""
 
     sync: S  #: the object of the store
@@ -107,7 +107,20 @@ class AsyncFacade(Worded, Generic[S]):
         return f"<aio of {self.sync!r}>"
 
 
-class Late(AsyncFacade[S]):
+class SyncAttribute(Generic[R]):
+    """An attribute of the store's object that a facade reads at once."""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, facade: AsyncFacade[Any] | None, _owner: type | None = None) -> R:
+        if facade is None:
+            return self  # type: ignore[return-value]  # read from the class, for documentation
+        found: R = getattr(facade.sync, self._name)
+        return found
+
+
+class LateFacade(AsyncFacade[S]):
     """A facade of an object that is made in a thread when it is awaited, or else first used."""
 
     def __init__(self, make: Callable[[], S], threads: Threads) -> None:
@@ -168,7 +181,7 @@ def sync_property(attribute: property) -> Callable[[Any], Coroutine[Any, Any, An
     return call
 
 
-class Pending(Worded, Generic[T]):
+class Pending(AwaitAdvice, Generic[T]):
     """An object that is opened when it is awaited, or by ``async with``, which also closes it."""
 
     def __init__(self, opening: Callable[[], Awaitable[T]], call: str) -> None:

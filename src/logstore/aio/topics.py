@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, TypeVar
 
-from logstore.aio.threads import Late, Threads, async_method, document_as, sync_property
+from logstore.aio.threads import LateFacade, SyncAttribute, Threads, async_method, document_as, sync_property
 from logstore.client.scan import topic_scan as _scans
 from logstore.store import topic as _topic
 
 R = TypeVar("R")
 
 
-class Scan(Late[_scans.TopicScan]):
+class Scan(LateFacade[_scans.TopicScan]):
     """A `TopicScan` for tasks. Iterate it for records, or its `chunks`, `values` and `batches`, with ``async for``.
 
     ``await topic.scan(...)`` fixes the range; a scan used without it, as in ``async for record in
@@ -27,21 +27,10 @@ class Scan(Late[_scans.TopicScan]):
     def __repr__(self) -> str:
         return f"<aio scan of {self.topic!r}>"
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.sync.columns
-
-    @property
-    def partitions(self) -> tuple[int, ...]:
-        return self.sync.partitions
-
-    @property
-    def bounds(self) -> dict[int, tuple[int, int]]:
-        return self.sync.bounds
-
-    @property
-    def left_out(self) -> list[Any]:
-        return self.sync.left_out
+    columns = SyncAttribute[tuple[str, ...]]()
+    partitions = SyncAttribute[tuple[int, ...]]()
+    bounds = SyncAttribute[dict[int, tuple[int, int]]]()
+    left_out = SyncAttribute[list[Any]]()
 
     count = async_method(_scans.TopicScan.count)
     to_numpy = async_method(_scans.TopicScan.to_numpy)
@@ -85,7 +74,7 @@ class Scan(Late[_scans.TopicScan]):
 _END: Any = object()
 
 
-class Topic(Late[_topic.Topic]):
+class Topic(LateFacade[_topic.Topic]):
     """A `Topic` for tasks. ``store[name]`` looks for its topic when it is awaited, or first used.
 
     There is no ``topic[0]``: the calls of a log block.
@@ -98,9 +87,7 @@ class Topic(Late[_topic.Topic]):
     def __repr__(self) -> str:
         return f"<aio topic {self.name!r}>"
 
-    @property
-    def id(self) -> str:
-        return self.sync.id
+    id = SyncAttribute[str]()
 
     # Read from the class, these are properties, which the type checker rejects here.
     partition_count = sync_property(_topic.Topic.partition_count)  # type: ignore[arg-type]

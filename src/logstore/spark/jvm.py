@@ -119,11 +119,7 @@ def java_home(environ: Mapping[str, str] = os.environ) -> Path:
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
     """Yield directories with a ``bin/java``, each once."""
-    seen = set()
-    for home in _places(environ):
-        if home not in seen and (home / "bin" / "java").is_file():
-            seen.add(home)
-            yield home
+    yield from dict.fromkeys(home for home in _places(environ) if (home / "bin" / "java").is_file())
 
 
 def _places(environ: Mapping[str, str]) -> Iterator[Path]:

@@ -12,8 +12,6 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-__all__ = ["PickledByName"]
-
 
 def unpacked(module: str, name: str, state: bytes) -> Any:
     """Unpickle an object of a class of this package; pickled by value, so it imports all that it uses."""

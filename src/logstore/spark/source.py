@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["BatchReader", "LogstoreDataSource", "PushdownDataSource", "PushdownReader", "StreamReader"]
-
 
 class _Reader(PickledByName):
     """Part of every reader: its options, which are pickled, and the columns, which each process makes again."""

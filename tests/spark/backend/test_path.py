@@ -142,7 +142,7 @@ def test_a_topic_made_anew_is_told_from_the_planned_one(store: Store, backend: P
     with pytest.raises(UnknownTopicError):
         backend.fetch(planned, 100)
     store.create_topic("events").append(b"new")
-    with pytest.raises(DataLossError, match="topic 'events' was deleted and made again since"):
+    with pytest.raises(DataLossError, match="topic 'events' was deleted and created again since"):
         backend.fetch(planned, 100)
     assert backend.fetch(planned._replace(topic_id=""), 100).values() == [b"new"]
 

@@ -9,7 +9,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import psutil
 
 from tests.spark import sessions
+from tests.waiting import wait_for
 
 
 class Run:
@@ -66,14 +66,19 @@ class Run:
         after = self._progress() + rng.randint(1, steps)
         process = self._start()
         try:
-            until = time.monotonic() + timeout_s
-            while self._progress() < after and process.poll() is None:
-                assert time.monotonic() < until, self.said[-4000:]
-                time.sleep(0.01)
-            time.sleep(rng.uniform(0, 0.6))
+            self.wait_for(lambda: self._progress() >= after or process.poll() is not None, timeout_s)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(rng.uniform(0, 0.6))
             return process.poll() is None
         finally:
             _kill(process)
+
+    def wait_for(self, holds: Callable[[], bool], timeout_s: float) -> None:
+        """Wait until something holds; if it never does, what the command has said is told."""
+        try:
+            wait_for(holds, timeout_s)
+        except AssertionError:
+            raise AssertionError(self.said[-4000:]) from None
 
     @contextlib.contextmanager
     def going_on(self, *more: str) -> Iterator[Going]:
@@ -98,11 +103,8 @@ class Going:
 
     def wait_for(self, holds: Callable[[], bool], timeout_s: float = 300) -> None:
         """Until something holds; it must not end before."""
-        until = time.monotonic() + timeout_s
-        while not holds():
-            assert self._process.poll() is None, self._run.said[-4000:]
-            assert time.monotonic() < until, self._run.said[-4000:]
-            time.sleep(0.1)
+        self._run.wait_for(lambda: holds() or self._process.poll() is not None, timeout_s)
+        assert holds() or self._process.poll() is None, self._run.said[-4000:]
 
     def wait(self, timeout_s: float = 300) -> tuple[int, str]:
         """Until it ends by itself. Its status and what it printed."""

@@ -211,7 +211,7 @@ def test_a_table_of_another_topic_schema_or_day_is_refused(engine: Any, tmp_path
     fresh = str(tmp_path / "fresh")
     with pytest.raises(CheckpointMismatchError, match="is that of topic users"):
         latest.run(engine, dataclasses.replace(told, topic="other", checkpoint=fresh))
-    with pytest.raises(InvalidSettingError, match="has the columns key string, value string; make it anew"):
+    with pytest.raises(InvalidSettingError, match="has the columns key string, value string; rebuild it"):
         latest.run(engine, dataclasses.replace(told, schema="name STRING", checkpoint=fresh))
     before = as_dict(told)
     assert before == expected(told)

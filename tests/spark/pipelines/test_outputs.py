@@ -18,7 +18,7 @@ import pytest
 
 from logstore.errors import ArchiveIncompleteError, CheckpointMismatchError, NotALogError
 from logstore.spark.pipelines import activity, archive, files
-from logstore.spark.pipelines.output import archives
+from logstore.spark.pipelines.output import archives, outputs
 from logstore.spark.pipelines.output.outputs import CLAIM
 from logstore.spark.pipelines.output.written import files_of
 from tests.spark.pipelines.lives import EACH, T0, append, life_of
@@ -36,6 +36,14 @@ STAGES = {
     "stages": ["enrich", "sum-up"],
     "files": ["files"],
 }
+
+
+@pytest.mark.parametrize("name", ["Directory", "Topic"])
+def test_an_old_name_of_an_output_is_the_new_one(name: str) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"outputs\.{name} is .*outputs\.{name}Output now"):
+        assert getattr(outputs, name) is getattr(outputs, f"{name}Output")
+    with pytest.raises(AttributeError, match="Surprise"):
+        outputs.Surprise  # noqa: B018
 
 
 @pytest.mark.row("U13", "D5")

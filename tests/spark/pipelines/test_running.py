@@ -18,9 +18,9 @@ import logstore
 from logstore.errors import CheckpointMismatchError, InvalidSettingError, SparkQueryError
 from logstore.spark.pipelines import files, latest
 from logstore.spark.pipelines.reasons import reason_of, short_reasons
-from logstore.spark.pipelines.running import stopping
-from logstore.spark.pipelines.running.queries import Counts, finish
-from logstore.spark.pipelines.running.stopping import SIGNALS, stoppable
+from logstore.spark.pipelines.running import session
+from logstore.spark.pipelines.running.queries import QueryCounts, finish
+from logstore.spark.pipelines.running.session import SIGNALS, stoppable
 from tests.kit.waiting import wait_for
 from tests.spark import sessions
 from tests.spark.pipelines import killing
@@ -66,7 +66,7 @@ def test_a_micro_batch_counts_once_though_it_is_seen_often_and_is_forgotten_by_s
 
 
 def test_a_batch_without_data_does_not_wipe_out_the_one_of_its_number() -> None:
-    counts = Counts(Query([progress(0, 7), progress(0, 0)]))  # type: ignore[arg-type]
+    counts = QueryCounts(Query([progress(0, 7), progress(0, 0)]))  # type: ignore[arg-type]
     counts.look()
     counts.look()
     assert counts.total() == 7
@@ -169,16 +169,16 @@ def test_a_topic_made_anew_ends_a_pipeline_with_one_line_and_leaves_its_table(en
         if not topic_id:
             latest.run(engine, told)
     before = latest.table_path(told.table)
-    with pytest.raises(CheckpointMismatchError, match="topic 't' was deleted and made again"):
+    with pytest.raises(CheckpointMismatchError, match="topic 't' was deleted and created again"):
         latest.run(engine, told)
     assert latest.table_path(told.table) == before
     # What the table has of the earlier one would win over what comes.
     going_on = dataclasses.replace(told, fail_on_data_loss=False)
-    with pytest.raises(CheckpointMismatchError, match="make it anew"):
+    with pytest.raises(CheckpointMismatchError, match="rebuild it"):
         latest.run(engine, going_on)
     latest.run(engine, dataclasses.replace(told, rebuild=True))
     said = message_of(latest.run, engine, told)
-    assert said.startswith("topic 't' was deleted and made again")
+    assert said.startswith("topic 't' was deleted and created again")
     assert "\n" not in said
     assert latest.run(engine, going_on).counts["records"] == 1
 
@@ -230,7 +230,7 @@ def test_a_signal_stops_what_goes_on_between_two_micro_batches(number: signal.Si
 
 
 def test_what_is_never_between_two_micro_batches_is_stopped_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stopping, "GRACE_S", 0.2)
+    monkeypatch.setattr(session, "GRACE_S", 0.2)
     query = Busy(10**9)
     with stoppable(spark_with(query), continuous=True):
         signal.raise_signal(signal.SIGINT)

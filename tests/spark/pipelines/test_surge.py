@@ -16,6 +16,7 @@ import logstore
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import surge
 from logstore.spark.pipelines.surge import SurgeParameters
+from tests import waiting
 from tests.spark.pipelines import city
 
 if TYPE_CHECKING:
@@ -181,8 +182,5 @@ def follow_a_jump(town: Town, query: StreamingQuery, cap: float) -> int:
 
 def wait_for(query: StreamingQuery, holds: Callable[[], bool]) -> None:
     """Until something holds, for as long as the query runs; three minutes at most."""
-    until = time.monotonic() + 180
-    while not holds():
-        assert query.isActive, query.exception()
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    waiting.wait_for(lambda: holds() or not query.isActive, 180)
+    assert query.isActive, query.exception()

@@ -193,7 +193,7 @@ def test_a_deleted_topic_too(root: Path) -> None:
     assert rows(root, whole, failondataloss="false") == []
     with logstore.open(root, environ={}) as store:
         store.create_topic("events").append_many([b"new"] * 250)
-    with pytest.raises(DataLossError, match="made again"):
+    with pytest.raises(DataLossError, match="created again"):
         rows(root, whole._replace(topic_id="another"))
     assert rows(root, whole._replace(topic_id="another"), failondataloss="false") == []
 

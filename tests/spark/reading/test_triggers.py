@@ -158,7 +158,7 @@ def test_a_topic_made_anew_is_told_by_its_id(logs: Logs, caplog: pytest.LogCaptu
     made = follower()
     with pytest.raises(
         DataLossError,
-        match=r"topic 'a' was deleted and made again since .*failOnDataLoss.* a new checkpoint",
+        match=r"topic 'a' was deleted and created again since .*failOnDataLoss.* a new checkpoint",
     ):
         made.latest(start)
     made = follower(failondataloss="false")
@@ -166,7 +166,7 @@ def test_a_topic_made_anew_is_told_by_its_id(logs: Logs, caplog: pytest.LogCaptu
     assert end.ids == {"a": "two"}
     assert not caplog.text
     assert read(made, start, end) == {ZERO: (0, 500), ONE: (0, 500)}
-    assert caplog.text.count("topic 'a' was deleted and made again") == 1
+    assert caplog.text.count("topic 'a' was deleted and created again") == 1
 
 
 def test_a_batch_that_was_planned_before_the_topic_was_made_anew_reads_nothing_of_it(logs: Logs) -> None:
@@ -174,7 +174,7 @@ def test_a_batch_that_was_planned_before_the_topic_was_made_anew_reads_nothing_o
     start = made.initial()
     end = made.latest(start)
     logs.ids["a"] = "two"
-    with pytest.raises(DataLossError, match="made again"):
+    with pytest.raises(DataLossError, match="created again"):
         made.ranges(start, end)
     assert follower(failondataloss="false").ranges(start, end) == []
 
@@ -183,7 +183,7 @@ def test_a_log_that_was_cut_is_told_by_the_end_of_its_epoch(logs: Logs) -> None:
     start = follower().initial()
     logs.epochs[ZERO] = {3: 60, 4: 150}
     logs.ends[ZERO] = (0, 150)
-    with pytest.raises(DataLossError, match="a-0: the log was cut to offset 60 since offset 100 was read"):
+    with pytest.raises(DataLossError, match="a-0: the log was truncated to offset 60 since offset 100 was read"):
         follower().latest(start)
     made = follower(failondataloss="false")
     assert read(made, start, made.latest(start)) == {ZERO: (60, 150)}

@@ -269,7 +269,7 @@ def test_what_was_read_is_restored_with_offsets_times_and_headers(root: Path, tm
 
 def test_the_process_that_writes_the_store_takes_batches_in(root: Path) -> None:
     query = stream(root)
-    with subprocess.Popen([sys.executable, "-c", OWNER, str(root), "thread"], stdout=subprocess.PIPE) as owner:
+    with owner_of(root, "thread") as owner:
         assert owner.stdout is not None
         owner.stdout.readline()
         try:
@@ -284,7 +284,7 @@ def test_the_process_that_writes_the_store_takes_batches_in(root: Path) -> None:
 
 def test_a_process_that_does_not_answer_is_named_and_nothing_is_changed(root: Path) -> None:
     query = stream(root, committimeout="300ms")
-    with subprocess.Popen([sys.executable, "-c", OWNER, str(root), "manual"], stdout=subprocess.PIPE) as owner:
+    with owner_of(root, "manual") as owner:
         assert owner.stdout is not None
         owner.stdout.readline()
         try:
@@ -325,12 +325,17 @@ def test_settings_of_the_store_hold_where_nobody_has_it_open(root: Path, tmp_pat
 
 
 OWNER = """
-import sys, time
+import sys
 import logstore
 with logstore.open(sys.argv[1], {"logstore.housekeeping": sys.argv[2]}, environ={}):
     print("open", flush=True)
-    time.sleep(60)
+    sys.stdin.read()
 """
+
+
+def owner_of(root: Path, housekeeping: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", OWNER, str(root), housekeeping]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 # --- what is refused, before and in the tasks

@@ -170,8 +170,7 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
             given["path"] = ""
     parameters = found.parameters(**given)
     from logstore.spark.pipelines.reasons import short_reasons
-    from logstore.spark.pipelines.running.session import session
-    from logstore.spark.pipelines.running.stopping import end, stoppable
+    from logstore.spark.pipelines.running.session import end, session, stoppable
 
     with _spark_log(log) as speaking:
         with short_reasons(), speaking:
@@ -200,7 +199,7 @@ def _spark_log(wanted: str | None) -> Iterator[contextlib.AbstractContextManager
     if wanted == "-":
         yield contextlib.nullcontext()
         return
-    from logstore.spark.pipelines.running.session import speaking_into
+    from logstore.spark.pipelines.running.session import stderr_to
 
     if wanted is None:
         file, log = tempfile.mkstemp(prefix="logstore-spark-", suffix=".log")
@@ -211,7 +210,7 @@ def _spark_log(wanted: str | None) -> Iterator[contextlib.AbstractContextManager
     logging.getLogger("SQLQueryContextLogger").disabled = True
     is_needed = True
     try:
-        yield speaking_into(log)
+        yield stderr_to(log)
         is_needed = False
     except SparkQueryError as error:
         reason = _why_not_started(log) if "JAVA_GATEWAY_EXITED" in str(error) else ""

@@ -16,8 +16,6 @@ from logstore.batch._batch import Batches
 from logstore.errors import DataLossError
 from logstore.records import TopicPartition
 
-__all__ = ["Backend", "Range", "TopicFacts"]
-
 
 class Range(NamedTuple):
     """Offsets of one partition that one task reads; ``end`` is exclusive.
@@ -46,8 +44,8 @@ class Range(NamedTuple):
     def recreated(self) -> DataLossError:
         """Return the error for a topic with another id than the planner has seen."""
         return DataLossError(
-            f"topic {self.topic!r} was deleted and made again since the query was planned: offsets {self.start} to "
-            f"{self.end - 1} of partition {self.partition} are gone"
+            f"topic {self.topic!r} was deleted and created again since the query was planned: offsets "
+            f"{self.start} to {self.end - 1} of partition {self.partition} are gone"
         )
 
 

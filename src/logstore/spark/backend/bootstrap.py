@@ -26,8 +26,6 @@ from logstore.records import Isolation, TopicPartition
 from logstore.remote.client import EARLIEST, LATEST, Client, Fetched
 from logstore.spark.backend.backend import Backend, Range, TopicFacts
 
-__all__ = ["BootstrapBackend"]
-
 #: How long the size of a partition is cached.
 SIZES_S = 30.0
 

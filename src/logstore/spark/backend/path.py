@@ -17,8 +17,6 @@ from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend.backend import Backend, Range, TopicFacts
 from logstore.store import Store, open_store
 
-__all__ = ["PathBackend"]
-
 
 class PathBackend(Backend):
     """Back end for the store in a directory.

@@ -1,8 +1,8 @@
 """Registry of the data pipelines that are ready to run on Spark, and their parameters.
 
-This module is responsible for the registry. A pipeline is a module of this package with one frozen dataclass of
-parameters derived from `parameters.Parameters`, functions from data frame to data frame that need no topic, and a
-function ``run(spark, parameters) -> Report`` decorated with `pipeline`. Modules import PySpark inside their
+This module is responsible for the registry. A pipeline is a module of this package. It has one frozen dataclass of
+parameters derived from `parameters.Parameters`, and functions from data frame to data frame that need no topic. Its
+function ``run(spark, parameters) -> Report`` is decorated with `pipeline`. Modules import PySpark inside their
 functions, so that listing and describing work without it.
 
 >>> get("files").summary
@@ -34,17 +34,8 @@ __all__ = [
     "pipeline",
 ]
 
-#: Name of a pipeline -> the module of this package that registers it.
-HOMES = {
-    "activity": "activity",
-    "archive": "archive",
-    "files": "files",
-    "latest": "latest",
-    "restore": "restore",
-    "rollup": "rollup",
-    "stages": "stages",
-    "surge": "surge",
-}
+#: Names of the pipelines, each that of the module of this package that registers it.
+NAMES = ("activity", "archive", "files", "latest", "restore", "rollup", "stages", "surge")
 
 P = TypeVar("P", bound=Parameters)
 
@@ -59,7 +50,7 @@ class Pipeline(NamedTuple, Generic[P]):
 
     @property
     def description(self) -> str:
-        """The module's docstring: meaning, guarantees, scale."""
+        """Return the module's docstring: meaning, guarantees, scale."""
         return (importlib.import_module(self.run.__module__).__doc__ or "").strip()
 
 
@@ -80,7 +71,7 @@ def pipeline(
 
 def names() -> list[str]:
     """Return the names of all pipelines, sorted."""
-    return sorted(HOMES)
+    return list(NAMES)
 
 
 def get(name: str) -> Pipeline[Any]:
@@ -89,9 +80,9 @@ def get(name: str) -> Pipeline[Any]:
     Raises:
         UnknownSettingError: there is none; the message lists the pipelines.
     """
-    if name not in HOMES:
-        near = difflib.get_close_matches(name, HOMES, 1)
+    if name not in NAMES:
+        near = difflib.get_close_matches(name, NAMES, 1)
         hint = f", perhaps {near[0]}" if near else ""
         raise UnknownSettingError({"pipeline": f"no {name!r}{hint}; there are {', '.join(names())}"})
-    importlib.import_module(f"{__name__}.{HOMES[name]}")
+    importlib.import_module(f"{__name__}.{name}")
     return _found[name]

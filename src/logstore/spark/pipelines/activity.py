@@ -13,7 +13,7 @@ Event time is the record's timestamp. The watermark is the newest timestamp of t
 ``lateness``. A session is closed and written when the watermark has passed its last record by ``gap``. A record is
 late if the watermark has passed it by ``gap`` before it is read. Late records are counted; they are in the counter
 and the warehouse, but in no session. `totals` adds everything up. A timestamp from the future would close every
-session at once, so records more than ``lateness`` ahead of the clock when they are read are in no session either.
+session at once. So records more than ``lateness`` ahead of the clock when they are read are in no session either.
 
 Scale: the state is one row for each open session. Its number of parts is the session's
 ``spark.sql.shuffle.partitions`` when the checkpoint begins (``--shuffle-partitions``); with ``--rocksdb`` it is
@@ -28,12 +28,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.input.values import is_text
-from logstore.spark.pipelines.output.outputs import Directory, Topic
 from logstore.spark.pipelines.parameters import interval_of
-from logstore.spark.pipelines.running.queries import finish_in_turn, start
-from logstore.spark.pipelines.topics import ensure_topics, read_batch, read_stream, write_stream
+from logstore.spark.pipelines.running.queries import finish_in_turn, start_into_parquet, start_into_topic
+from logstore.spark.pipelines.topics import ensure_topics, read_batch, read_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,8 +81,6 @@ def sessions_of(
 
     The function works for a batch, where ``lateness`` has no effect, and for a stream in append mode.
     """
-    from pyspark.sql import functions as F
-
     window = F.session_window("timestamp", gap).alias("window")
     # One count, then sums: the state names fields by function, and a second count would confuse `open_sessions`.
     counts = [F.sum((F.col("topic") == activity).cast("bigint")).alias(activity) for activity in activities]
@@ -105,8 +103,6 @@ def sessions_of(
 
 def session_records(sessions: DataFrame) -> DataFrame:
     """Convert sessions to records: key = visitor, timestamp = its last record, value = JSON with times in ms."""
-    from pyspark.sql import functions as F
-
     value = F.to_json(
         F.struct(
             "user",
@@ -125,8 +121,6 @@ def session_records(sessions: DataFrame) -> DataFrame:
 
 def session_rows(records: DataFrame, activities: Sequence[str] = ACTIVITIES) -> DataFrame:
     """Convert the records of `session_records` back to rows, with their partition and offset."""
-    from pyspark.sql import functions as F
-
     did = ", ".join(f"`{activity}` bigint" for activity in activities)
     schema = f"user string, start bigint, end bigint, events bigint, did struct<{did}>"
     value = F.from_json(F.col("value").cast("string"), schema).alias("value")
@@ -148,8 +142,6 @@ def counts_of(records: DataFrame) -> DataFrame:
 
 def count_records(counts: DataFrame) -> DataFrame:
     """Convert counts to records: key = topic, value = JSON."""
-    from pyspark.sql import functions as F
-
     return counts.select(
         F.col("topic").cast("binary").alias("key"),
         F.to_json(F.struct("topic", "events")).cast("binary").alias("value"),
@@ -162,8 +154,6 @@ def warehouse_rows(records: DataFrame) -> DataFrame:
     (topic, partition, offset) is a key of this table. Records whose key or value is not text (UTF-8) are left out,
     and counted as ``refused``.
     """
-    from pyspark.sql import functions as F
-
     good = is_text("key") & is_text("value")
     counted = records.observe("warehouse", F.count_if(~good).alias("refused"), F.count_if(good).alias("records"))
     return counted.where(good).select(
@@ -188,7 +178,7 @@ class Totals(NamedTuple):
 
     @property
     def late(self) -> int:
-        """Number of records in no session: late, from the future, or without a visitor."""
+        """Return the number of records in no session: late, from the future, or without a visitor."""
         return sum(self.topics.values()) - self.in_sessions - self.in_open_sessions
 
 
@@ -204,9 +194,7 @@ def start_sessions(spark: SparkSession, parameters: ActivityParameters) -> Strea
         lateness=interval_of(parameters.lateness),
         activities=parameters.activities,
     )
-    writer = write_stream(session_records(sessions), parameters, parameters.sessions)
-    fills = Topic(parameters, parameters.sessions)
-    return start(spark, writer.outputMode("append"), parameters, "sessions", fills)
+    return start_into_topic(spark, session_records(sessions), parameters, "sessions", parameters.sessions)
 
 
 def start_counter(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
@@ -215,26 +203,23 @@ def start_counter(spark: SparkSession, parameters: ActivityParameters) -> Stream
     The newest record of each key is the count as of the newest micro-batch.
     """
     counts = counts_of(read_stream(spark, parameters, *parameters.activities))
-    writer = write_stream(count_records(counts), parameters, parameters.counts)
     # Spark refuses update mode for a sink in Python; complete is the same here, where all rows change in the end.
-    fills = Topic(parameters, parameters.counts, again=True)
-    return start(spark, writer.outputMode("complete"), parameters, "counter", fills)
+    return start_into_topic(
+        spark, count_records(counts), parameters, "counter", parameters.counts, mode="complete", again=True
+    )
 
 
 def start_warehouse(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
     """Start the query from activity to the table ``records``."""
     rows = warehouse_rows(read_stream(spark, parameters, *parameters.activities))
-    writer = rows.writeStream.format("parquet").partitionBy("topic", "day")
     path = f"{parameters.warehouse}/records"
-    return start(spark, writer.option("path", path), parameters, "warehouse", Directory(path))
+    return start_into_parquet(spark, rows, parameters, "warehouse", path, ("topic", "day"))
 
 
 def start_sessions_table(spark: SparkSession, parameters: ActivityParameters) -> StreamingQuery:
     """Start the query from the topic of sessions to the table ``sessions``."""
     rows = session_rows(read_stream(spark, parameters, parameters.sessions), parameters.activities)
-    writer = rows.writeStream.format("parquet")
-    path = f"{parameters.warehouse}/sessions"
-    return start(spark, writer.option("path", path), parameters, "sessions-table", Directory(path))
+    return start_into_parquet(spark, rows, parameters, "sessions-table", f"{parameters.warehouse}/sessions")
 
 
 def prepare(parameters: ActivityParameters) -> None:
@@ -269,8 +254,6 @@ def totals(spark: SparkSession, parameters: ActivityParameters) -> Totals:
 
     The counts are equal once the pipeline has read all records, unless retention has deleted some from the topics.
     """
-    from pyspark.sql import functions as F
-
     in_topics = read_batch(spark, parameters, *parameters.activities).groupBy("topic").count()
     counts = (
         read_batch(spark, parameters, parameters.counts)
@@ -292,8 +275,6 @@ def totals(spark: SparkSession, parameters: ActivityParameters) -> Totals:
 
 def open_sessions(spark: SparkSession, parameters: ActivityParameters) -> tuple[int, int]:
     """Return how many sessions are open in the query's state, and how many records they have."""
-    from pyspark.sql import functions as F
-
     spark.streams.active  # noqa: B018  # starts Spark's part that reading the state needs
     state = spark.read.format("statestore").load(f"{parameters.checkpoint}/sessions").select("value.count")
     row = state.agg(F.count("*"), F.sum("count")).first()

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import ArchiveIncompleteError
 from logstore.records import TopicPartition
+from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, hadoop, parameter, pipeline
 from logstore.spark.pipelines.output import archives
 from logstore.spark.pipelines.output.archives import Archived, Described
-from logstore.spark.pipelines.output.outputs import Checkpoint, Directory
+from logstore.spark.pipelines.output.outputs import Checkpoint, DirectoryOutput
 from logstore.spark.pipelines.running.queries import finish, setting, start
 from logstore.spark.pipelines.topics import backend, read_batch, read_stream
 from logstore.spark.reading.offsets import StreamOffsets, offsets_json
@@ -46,15 +47,17 @@ class ArchiveParameters(Parameters):
 
     topics: tuple[str, ...] = parameter(help="Topics to archive.")
     archive: str = parameter(help="Directory of the archive; any URL that Spark knows.")
-    records_per_task: int = parameter(1_000_000, "Offsets of a partition for one task and its file.", scale=True)
-    records_per_file: int = parameter(0, "At most so many records in a file; 0: those of the task.", scale=True)
+    records_per_task: int = parameter(
+        1_000_000, "Offsets of a partition for one task and its file.", scale=True, least=1
+    )
+    records_per_file: int = parameter(
+        0, "At most so many records in a file; 0: those of the task.", scale=True, least=0
+    )
 
     def __post_init__(self) -> None:
         Parameters.__post_init__(self)
         self.require("topics", bool(self.topics), "names of topics")
         self.require("archive", bool(self.archive), "a directory")
-        self.require("records_per_task", self.records_per_task >= 1, "1 or more")
-        self.require("records_per_file", self.records_per_file >= 0, "0 or more")
 
 
 def rows_of(records: DataFrame) -> DataFrame:
@@ -119,7 +122,7 @@ def note_ranges(
             raise ArchiveIncompleteError(
                 f"{parameters.archive} has {counts[tp]:,} records of {tp} at offsets {added[tp].start} to "
                 f"{added[tp].end - 1}, and the topic {visible:,}: files of the archive are gone. Archive the topic "
-                "anew, with a new checkpoint and into a new directory"
+                "again, with a new checkpoint and into a new directory"
             )
     added = {tp: each._replace(records=counts[tp]) for tp, each in added.items()}
     archives.add_ranges(spark, parameters.archive, added)
@@ -130,8 +133,6 @@ def visible_records(
     spark: SparkSession, parameters: ArchiveParameters, ranges: Mapping[TopicPartition, Archived]
 ) -> dict[TopicPartition, int]:
     """Count the records that the topics have within each of the ranges now, without those deleted since."""
-    from pyspark.sql import functions as F
-
     if not ranges:
         return {}
     topics = {tp.topic for tp in ranges}
@@ -187,8 +188,8 @@ def start_archive(
         return start(spark, writer.option("path", fills.path), parameters, STAGE, fills)
 
 
-def _records(parameters: ArchiveParameters) -> Directory:
-    return Directory(f"{parameters.archive}/records")
+def _records(parameters: ArchiveParameters) -> DirectoryOutput:
+    return DirectoryOutput(f"{parameters.archive}/records")
 
 
 @pipeline("archive", "Topics to Parquet with offsets, timestamps, headers; can be restored.", ArchiveParameters)

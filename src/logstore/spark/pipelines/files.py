@@ -32,10 +32,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from logstore.errors import InvalidSettingError
+from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, hadoop, parameter, pipeline
-from logstore.spark.pipelines.input import csv_files, misfits
+from logstore.spark.pipelines.input import lines
 from logstore.spark.pipelines.input.values import checked, quoted
-from logstore.spark.pipelines.output.outputs import Topic, query_of
+from logstore.spark.pipelines.output.outputs import TopicOutput, query_of
 from logstore.spark.pipelines.reasons import reason_of
 from logstore.spark.pipelines.running.queries import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, write_batch, write_stream
@@ -64,20 +65,17 @@ class FilesParameters(Parameters):
     glob: str = parameter("", "Only files whose names match, such as *.csv.")
     guess: bool = parameter(False, "Without schema: let Spark guess types; otherwise columns are text.")
     strict: bool = parameter(True, "A line that does not fit ends the run; else it is left out and counted.")
-    files_per_trigger: int = parameter(0, "Files taken in one micro-batch; 0 takes all.", scale=True)
+    files_per_trigger: int = parameter(0, "Files taken in one micro-batch; 0 takes all.", scale=True, least=0)
 
     def __post_init__(self) -> None:
         Parameters.__post_init__(self)
         self.require("format", self.format in FORMATS, " or ".join(FORMATS))
-        self.require("files_per_trigger", self.files_per_trigger >= 0, "0 or more")
         if self.value and self.columns:
             raise InvalidSettingError({"columns": "they choose what goes into the JSON value; give them or value"})
 
 
 def transform(rows: DataFrame, parameters: FilesParameters) -> DataFrame:
     """Convert rows to records: columns key and value, and timestamp where one is asked for."""
-    from pyspark.sql import functions as F
-
     shown = [F.col(name) for name in parameters.columns or rows.columns]
     as_it_is = "value" if parameters.format == "text" and not parameters.columns else ""
     asked = parameters.value or as_it_is
@@ -142,7 +140,7 @@ def _found(spark: SparkSession, parameters: FilesParameters) -> StructType | Non
     try:
         if parameters.format == "csv":
             listed = spark.read.format("text").options(**_which(parameters)).load(parameters.source).inputFiles()
-            headers = ((unquote(path), csv_files.header_of(spark, unquote(path))) for path in sorted(listed))
+            headers = ((unquote(path), lines.header_of(spark, unquote(path))) for path in sorted(listed))
             path, header = next(((path, names) for path, names in headers if names), ("", None))
             if header is None:
                 return None
@@ -175,37 +173,34 @@ def _options(parameters: FilesParameters) -> dict[str, str]:
 
 
 def read(spark: SparkSession, parameters: FilesParameters, schema: StructType) -> DataFrame:
-    """Read the files as a stream of rows, with `csv_files.EXTRA` where lines may not fit.
+    """Read the files as a stream of rows, with `lines.EXTRA` where lines may not fit.
 
     Raises:
         InvalidSettingError: the directory does not exist.
     """
     from pyspark.errors import AnalysisException
-    from pyspark.sql import functions as F
 
     has_lines = parameters.format in ("csv", "json")
     reader = spark.readStream.format(parameters.format).options(**_which(parameters), **_options(parameters))
-    reader = reader.option("columnNameOfCorruptRecord", csv_files.CORRUPT)
+    reader = reader.option("columnNameOfCorruptRecord", lines.CORRUPT)
     if parameters.files_per_trigger:
         reader = reader.option("maxFilesPerTrigger", parameters.files_per_trigger)
     try:
-        rows = reader.schema(csv_files.with_corrupt(schema) if has_lines else schema).load(parameters.source)
+        rows = reader.schema(lines.with_corrupt(schema) if has_lines else schema).load(parameters.source)
     except AnalysisException as error:
         raise InvalidSettingError({"source": reason_of(error)}) from error
-    return rows.select("*", F.col("_metadata.file_path").alias(csv_files.FILE)) if has_lines else rows
+    return rows.select("*", F.col("_metadata.file_path").alias(lines.FILE)) if has_lines else rows
 
 
 def fitting(rows: DataFrame, parameters: FilesParameters, seen: Observation | str = "lines") -> DataFrame:
     """Keep the rows that fit their columns, counted as ``records``; others end the run or count as ``refused``."""
-    from pyspark.sql import functions as F
-
-    if csv_files.CORRUPT not in rows.columns:
+    if lines.CORRUPT not in rows.columns:
         return rows.observe(seen, F.count(F.lit(1)).alias("records"))
-    line = F.col(csv_files.CORRUPT)
+    line = F.col(lines.CORRUPT)
     if parameters.strict:
-        rows = rows.withColumn(csv_files.CORRUPT, misfits.raised(F.col(csv_files.FILE), line))
+        rows = rows.withColumn(lines.CORRUPT, lines.raised(F.col(lines.FILE), line))
     counted = rows.observe(seen, F.count_if(line.isNull()).alias("records"), F.count(line).alias("refused"))
-    return counted.where(line.isNull()).drop(*csv_files.EXTRA)
+    return counted.where(line.isNull()).drop(*lines.EXTRA)
 
 
 @pipeline("files", "Files (CSV, JSON lines, Parquet, text) into a topic, exactly once.", FilesParameters)
@@ -217,13 +212,13 @@ def run(spark: SparkSession, parameters: FilesParameters) -> Report:
     check_expressions(rows, parameters)
     records = transform(fitting(rows, parameters), parameters)
     where = hadoop.qualified(spark, parameters.source)
-    fills = Topic(parameters, parameters.topic, source=f"{where}/{parameters.glob}".rstrip("/"))
+    fills = TopicOutput(parameters, parameters.topic, source=f"{where}/{parameters.glob}".rstrip("/"))
     total = Counter({"records": 0, "refused": 0})
 
     def write(batch: DataFrame, number: int) -> None:
         total.update(write_csv(batch.sparkSession, parameters, schema, number))
 
-    with misfits.told(spark, parameters.format, schema):
+    with lines.located(spark, parameters.format, schema):
         if parameters.format == "csv":
             finish(start(spark, rows.writeStream.foreachBatch(write), parameters, STAGE, fills))
         else:
@@ -238,8 +233,8 @@ def write_csv(spark: SparkSession, parameters: FilesParameters, schema: StructTy
     from pyspark.sql import Observation
 
     checkpoint = parameters.checkpoint_of(STAGE)
-    paths = csv_files.files_of_batch(spark, checkpoint, number)
-    rows = csv_files.read_by_name(spark, paths, schema, **_options(parameters))
+    paths = lines.files_of_batch(spark, checkpoint, number)
+    rows = lines.read_by_name(spark, paths, schema, **_options(parameters))
     if rows is None:
         return {}
     seen = Observation("lines")

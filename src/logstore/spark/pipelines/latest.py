@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.errors import CheckpointMismatchError, DirectoryLockedError, InvalidSettingError, NotALogError
 from logstore.paths import local_path
+from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.input.values import checked, fields_of, is_text, names_of
 from logstore.spark.pipelines.output.outputs import CLAIM, Checkpoint, Output
@@ -92,8 +93,6 @@ def changes(records: DataFrame, parameters: LatestParameters) -> DataFrame:
 
     Those without a key, and those that are refused, are left out and counted.
     """
-    from pyspark.sql import functions as F
-
     has_key, deleted = F.col("key").isNotNull(), F.col("value").isNull().alias("deleted")
     counts = F.count(F.lit(1)).alias("records"), F.count_if(~has_key).alias("keyless")
     if not parameters.text:
@@ -112,8 +111,6 @@ def changes(records: DataFrame, parameters: LatestParameters) -> DataFrame:
 
 def merge(known: DataFrame | None, new: DataFrame) -> DataFrame:
     """Merge new changes with known ones: keep each key's last change in each partition, deletions included."""
-    from pyspark.sql import functions as F
-
     rows = new if known is None else known.unionByName(new)
     whole = F.struct(*(name for name in rows.columns if name not in ("key", "partition")))
     # By key alone: partitioning by key and partition would cost a second shuffle later.
@@ -124,7 +121,6 @@ def merge(known: DataFrame | None, new: DataFrame) -> DataFrame:
 def rows_of(changes: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Split the result of `merge` into the table's rows and the rest: tombstones, changes of other partitions."""
     from pyspark.sql import Window
-    from pyspark.sql import functions as F
 
     newest_first = Window.partitionBy("key").orderBy(F.desc("timestamp"), F.desc("partition"))
     is_row = (F.row_number().over(newest_first) == 1) & ~F.col("deleted")
@@ -220,7 +216,7 @@ class TableOutput(Output):
             if checkpoint.ended >= 0:
                 raise CheckpointMismatchError(
                     f"there is no table in {table}, and checkpoint {checkpoint.path} says that it was made: was it "
-                    "removed? Make it anew from the whole topic (--rebuild)"
+                    "removed? Rebuild it from the whole topic (--rebuild)"
                 )
         elif made is not None:
             now = self.of_today(checkpoint)
@@ -230,8 +226,8 @@ class TableOutput(Output):
                 )
             if made.topic_id != now.topic_id:
                 raise CheckpointMismatchError(
-                    f"topic {name!r} was deleted and made again, and the table in {table} is that of the earlier "
-                    "one; make it anew (--rebuild), and go on with a new checkpoint"
+                    f"topic {name!r} was deleted and created again, and the table in {table} is that of the "
+                    "earlier one; rebuild it (--rebuild), and continue with a new checkpoint"
                 )
             self._check_made(made, checkpoint)
 
@@ -245,7 +241,7 @@ class TableOutput(Output):
         else:
             return
         raise CheckpointMismatchError(
-            f"the table in {self.parameters.table} {problem}: records would be missing. Make it anew from the "
+            f"the table in {self.parameters.table} {problem}: records would be missing. Rebuild it from the "
             "whole topic (--rebuild)"
         )
 
@@ -275,8 +271,6 @@ def write(changes: DataFrame, table: str, made: Made) -> None:
 
 def read(spark: SparkSession, table: str) -> DataFrame | None:
     """Read what the current version was written from; None if there is none."""
-    from pyspark.sql import functions as F
-
     version = table_path(table)
     if version is None:
         return None
@@ -334,7 +328,7 @@ def _check_columns(known: DataFrame | None, new: DataFrame, table: str) -> None:
     )
     if before != after:
         found = ", ".join(f"{name} {kind}" for name, kind in before.items() if name not in (*ORIGIN, "deleted"))
-        problem = f"the table in {table} has the columns {found}; make it anew with the new schema (--rebuild)"
+        problem = f"the table in {table} has the columns {found}; rebuild it with the new schema (--rebuild)"
         raise InvalidSettingError({"schema": problem})
 
 

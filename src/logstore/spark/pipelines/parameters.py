@@ -17,12 +17,20 @@ from logstore.config.quantities import duration_ms
 from logstore.errors import InvalidSettingError
 
 
-def parameter(default: Any = MISSING, help: str = "", *, scale: bool = False) -> Any:
+def parameter(
+    default: Any = MISSING,
+    help: str = "",
+    *,
+    scale: bool = False,
+    least: int | None = None,
+    most: int | None = None,
+) -> Any:
     """Define a field of a class of parameters; without a default it has to be given.
 
-    ``scale`` marks a parameter to change when there is more data, as a pipeline's description shows it.
+    ``scale`` marks a parameter to change when there is more data, as a pipeline's description shows it. A number is
+    at least ``least`` and at most ``most``.
     """
-    return field(default=default, metadata={"help": help, "scale": scale})
+    return field(default=default, metadata={"help": help, "scale": scale, "least": least, "most": most})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,15 +42,15 @@ class Parameters:
     path: str = parameter("", "Directory of the store.")
     bootstrap: str = parameter("", "host:port,... of a broker, instead of a directory.")
     checkpoint: str = parameter(
-        help="Directory of the pipeline's state; a run with that of an earlier one goes on where it ended."
+        help="Directory of the pipeline's state; a run with that of an earlier one continues where it ended."
     )
     continuous: bool = parameter(
-        False, "Run until stopped; otherwise do what there is to do when it begins, and end."
+        False, "Run until stopped; otherwise process the input that exists at the start, and end."
     )
-    interval_s: float = parameter(1.0, "With continuous: seconds between the starts of two micro-batches.")
-    partitions: int = parameter(4, "Partitions of each topic that the pipeline creates.", scale=True)
+    interval_s: float = parameter(1.0, "With continuous: seconds between the starts of two micro-batches.", least=0)
+    partitions: int = parameter(4, "Partitions of each topic that the pipeline creates.", scale=True, least=1)
     max_offsets: int = parameter(
-        0, "Records of a topic taken in one micro-batch; 0 takes what there is.", scale=True
+        0, "Records of a topic taken in one micro-batch; 0 takes all that exist.", scale=True, least=0
     )
     fail_on_data_loss: bool = parameter(True, "Records that were deleted before they were read end the run.")
 
@@ -55,11 +63,13 @@ class Parameters:
         if self.stateful and not self.checkpoint:
             raise InvalidSettingError({"checkpoint": "expected a directory, found nothing"})
         for each in dataclasses.fields(self):
-            if isinstance(value := getattr(self, each.name), float):
+            value, least, most = getattr(self, each.name), each.metadata.get("least"), each.metadata.get("most")
+            if isinstance(value, float):
                 self.require(each.name, math.isfinite(value), "a number")
-        self.require("interval_s", self.interval_s >= 0, "0 or more")
-        self.require("partitions", self.partitions >= 1, "1 or more")
-        self.require("max_offsets", self.max_offsets >= 0, "0 or more")
+            if most is not None:
+                self.require(each.name, least <= value <= most, f"{least} to {most}")
+            elif least is not None:
+                self.require(each.name, value >= least, f"{least} or more")
 
     def checkpoint_of(self, stage: str) -> str:
         """Return the directory where the query of that name keeps its own state."""

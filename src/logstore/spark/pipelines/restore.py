@@ -3,7 +3,7 @@
 The topics are created in the store with their old number of partitions and settings. They are written in the sink's
 replay mode, which keeps offsets with their gaps; a log begins with its first archived record. A topic is restored
 whole or not at all: it must not exist yet, or be empty. A topic that holds as much as the archive counts as
-restored and is skipped, so that a restore which was killed between two topics can be run again.
+restored and is skipped. So a restore that was killed between two topics can be run again.
 
 Records keep their timestamps, which may be older than the topic's retention. So that the store does not delete
 restored records at once, ``retention.ms`` and ``retention.bytes`` are -1 in a restored topic, unless ``keep`` is
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from logstore.errors import ArchiveIncompleteError, InvalidSettingError, TopicExistsError, UnknownTopicError
 from logstore.records import TopicPartition
+from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.output import archives
 from logstore.spark.pipelines.output.archives import Archived, Described
@@ -44,7 +45,7 @@ class RestoreParameters(Parameters):
 
     archive: str = parameter(help="Directory of the archive; any URL that Spark knows.")
     topics: tuple[str, ...] = parameter((), "Topics to restore; by default all in the archive.")
-    name: str = parameter("", "With one topic: what it is to be called here.")
+    name: str = parameter("", "With one topic: its name in this store.")
     keep: bool = parameter(True, "Turn off deletion by age and size in restored topics.")
     checkpoint: str = parameter("", "Has no effect: a topic is restored whole or not at all.")
 
@@ -105,8 +106,6 @@ def is_restored(parameters: RestoreParameters, name: str, ranges: Mapping[int, A
 
 def restore_topic(spark: SparkSession, parameters: RestoreParameters, topic: str, name: str) -> None:
     """Write the records of one topic; durable and visible as a whole on return."""
-    from pyspark.sql import functions as F
-
     records = archives.read_records(spark, parameters.archive).where(F.col("topic") == topic)
     ordered = (
         records.withColumn("topic", F.lit(name))

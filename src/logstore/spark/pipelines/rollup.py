@@ -2,7 +2,7 @@
 
 Services write the metrics: a record's key names the series, its value is JSON with the time in milliseconds,
 ``{"time": 1700000000000, "value": 1.5}``. Each level adds up the values of a series in windows of its length, by
-default 10 s, one minute and one hour, each from the rows of the level before. A level is a topic,
+default 10 s, one minute and one hour. It reads the rows of the level before. A level is a topic,
 ``<topic>-<level>``, and a directory of Parquet, from which the sums are read:
 
     key    series
@@ -14,11 +14,12 @@ micro-batches (the watermark), and one row with ``"late": false`` is written. La
 rows with ``"late": true`` for the same window. The next level adds them, in time there if its longer window is
 still open. So at every level, counts and sums of the rows written, late or not, and of the windows still open are
 exactly those of the input. A reader gets the final value of a window by adding up its rows. Sums are exact, too:
-values are kept with ``digits`` digits after the point as integers of 64 bits, so that with 6 digits the sum of a
-window stays below 9 * 10^12.
+values are kept with ``digits`` digits after the point as integers of 64 bits. With 6 digits the sum of a window has
+to stay below 9 * 10^12.
 
-Records without a key, whose value is not such JSON, or whose time is before 1970 or more than ``ahead_s`` after
-the record's timestamp, are left out and counted as ``refused``: one wrong clock would make all others late.
+Some records are left out and counted as ``refused``: those without a key, or whose value is not such JSON, or whose
+time is before 1970 or more than ``ahead_s`` after the record's timestamp. One wrong clock would make all others
+late.
 
 Exactly once from topic to topic and from topic to Parquet, through restarts and kills, by the checkpoint.
 
@@ -39,11 +40,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.config.quantities import duration_ms
 from logstore.errors import InvalidSettingError
+from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.input.values import fields_of, is_text
-from logstore.spark.pipelines.output.outputs import Directory, Topic
-from logstore.spark.pipelines.running.queries import finish_in_turn, start
-from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
+from logstore.spark.pipelines.running.queries import finish_in_turn, start_into_parquet, start_into_topic
+from logstore.spark.pipelines.topics import ensure_topics, read_stream
 
 if TYPE_CHECKING:
     import pandas
@@ -65,15 +66,12 @@ class RollupParameters(Parameters):
     levels: tuple[str, ...] = parameter(
         ("10s", "1m", "1h"), "Lengths of the windows, each a multiple of the one before."
     )
-    delay_s: float = parameter(60.0, "How long after its end a window waits for values that come late.")
-    ahead_s: float = parameter(3600.0, "How far a time may lie ahead of when its record was written.")
-    digits: int = parameter(6, "Digits behind the point of a value that are kept.")
+    delay_s: float = parameter(60.0, "How long after its end a window waits for values that come late.", least=0)
+    ahead_s: float = parameter(3600.0, "How far a time may lie ahead of when its record was written.", least=0)
+    digits: int = parameter(6, "Digits behind the point of a value that are kept.", least=0, most=12)
 
     def __post_init__(self) -> None:
         Parameters.__post_init__(self)
-        self.require("delay_s", self.delay_s >= 0, "0 or more")
-        self.require("ahead_s", self.ahead_s >= 0, "0 or more")
-        self.require("digits", 0 <= self.digits <= 12, "0 to 12")
         self.require("output", bool(self.output), "a directory")
         lengths = [seconds_of(level) for level in self.levels]
         self.require("levels", bool(lengths), "at least one")
@@ -103,8 +101,6 @@ def seconds_of(level: str, name: str = "levels") -> int:
 
 def metrics(records: DataFrame, digits: int, ahead_s: float) -> DataFrame:
     """Convert records of the metrics topic to (series, start, count, sum, ...), one row per value at its time."""
-    from pyspark.sql import functions as F
-
     value, is_json = fields_of(F.col("value").cast("string"), "time LONG, value DOUBLE")
     is_read = (is_json & is_text("key") & is_text("value")).alias("is_read")
     read = records.select(F.col("key").cast("string").alias("series"), value.alias("v"), "timestamp", is_read)
@@ -119,16 +115,12 @@ def metrics(records: DataFrame, digits: int, ahead_s: float) -> DataFrame:
 
 def plausible(time: str, ahead_s: float) -> Column:
     """Test whether a time in milliseconds is plausible for a record: one far ahead would make all others late."""
-    from pyspark.sql import functions as F
-
     latest = F.unix_millis("timestamp") + F.lit(round(ahead_s * 1000))
     return F.col(time).between(F.lit(0), latest)
 
 
 def rows_of_level(records: DataFrame, digits: int) -> DataFrame:
     """Convert records of a level's topic to (series, start, count, sum, ...)."""
-    from pyspark.sql import functions as F
-
     parsed = from_json(records, digits)
     numbers = [(F.col(name) * F.lit(10**digits)).cast("long").alias(name) for name in ("sum", "min", "max")]
     return parsed.select("series", "start", "count", *numbers)
@@ -136,8 +128,6 @@ def rows_of_level(records: DataFrame, digits: int) -> DataFrame:
 
 def from_json(records: DataFrame, digits: int) -> DataFrame:
     """Parse the rows in a level's topic, as they are written to Parquet."""
-    from pyspark.sql import functions as F
-
     schema = _ROW.format(number=f"DECIMAL(20, {digits})")
     return records.select(F.from_json(F.col("value").cast("string"), schema).alias("row")).select("row.*")
 
@@ -152,7 +142,6 @@ def roll_up(values: DataFrame, seconds: int, delay_s: float) -> DataFrame:
     none may be dropped: the values carry no event time, so they pass that check. One more row for each batch of
     Arrow data, the clock, moves the watermark.
     """
-    from pyspark.sql import functions as F
     from pyspark.sql.streaming.state import GroupStateTimeout
 
     combined = values.mapInArrow(_combine(seconds), f"clock TIMESTAMP, {_PARTIAL}")
@@ -253,8 +242,6 @@ def _together(parts: Iterable[Sums]) -> Sums:
 
 def to_records(rows: DataFrame, seconds: int, digits: int) -> DataFrame:
     """Convert rows of a level to records of its topic."""
-    from pyspark.sql import functions as F
-
     numbers = [
         (F.col(name).cast("decimal(20, 0)") / F.lit(10**digits)).cast(f"decimal(38, {digits})").alias(name)
         for name in ("sum", "min", "max")
@@ -294,15 +281,10 @@ def _start_sum(spark: SparkSession, parameters: RollupParameters, source: str, l
         values = rows_of_level(records, parameters.digits)
     rows = roll_up(values, seconds_of(level), parameters.delay_s)
     written = to_records(rows, seconds_of(level), parameters.digits)
-    topic = parameters.topic_of(level)
-    return start(
-        spark, write_stream(written, parameters, topic), parameters, f"sum-{level}", Topic(parameters, topic)
-    )
+    return start_into_topic(spark, written, parameters, f"sum-{level}", parameters.topic_of(level))
 
 
 def _start_load(spark: SparkSession, parameters: RollupParameters, level: str) -> StreamingQuery:
     """Start the query from the topic of a level to its Parquet."""
     rows = from_json(read_stream(spark, parameters, parameters.topic_of(level)), parameters.digits)
-    path = os.path.join(parameters.output, level)
-    writer = rows.writeStream.format("parquet").option("path", path)
-    return start(spark, writer, parameters, f"load-{level}", Directory(path))
+    return start_into_parquet(spark, rows, parameters, f"load-{level}", os.path.join(parameters.output, level))

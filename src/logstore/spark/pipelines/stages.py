@@ -34,13 +34,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logstore.errors import InvalidSettingError
+from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.input.values import checked, fields_of, is_text, names_of, quoted
-from logstore.spark.pipelines.output.outputs import Topic
 from logstore.spark.pipelines.reasons import reason_of
 from logstore.spark.pipelines.rollup import plausible, roll_up, seconds_of, to_records
-from logstore.spark.pipelines.running.queries import finish_in_turn, start
-from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_stream
+from logstore.spark.pipelines.running.queries import finish_in_turn, start_into_topic
+from logstore.spark.pipelines.topics import ensure_topics, read_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,9 +65,9 @@ class StagesParameters(Parameters):
     amount: str = parameter(help="The field that is added up.")
     time: str = parameter("time", "The field with the time in milliseconds.")
     window: str = parameter("1m", "Length of the windows, such as 10s, 1m or 1h.")
-    delay_s: float = parameter(60.0, "How long after its end a window waits for values that come late.")
-    ahead_s: float = parameter(3600.0, "How far a time may lie ahead of when its record was written.")
-    digits: int = parameter(6, "Digits behind the point of an amount that are kept.")
+    delay_s: float = parameter(60.0, "How long after its end a window waits for values that come late.", least=0)
+    ahead_s: float = parameter(3600.0, "How far a time may lie ahead of when its record was written.", least=0)
+    digits: int = parameter(6, "Digits behind the point of an amount that are kept.", least=0, most=12)
 
     def __post_init__(self) -> None:
         Parameters.__post_init__(self)
@@ -77,9 +77,6 @@ class StagesParameters(Parameters):
         for field in ("on", "time"):
             self.require(field, getattr(self, field) in names, f"one of {', '.join(names)}")
         self.require("group", bool(self.group), "at least one field")
-        self.require("delay_s", self.delay_s >= 0, "0 or more")
-        self.require("ahead_s", self.ahead_s >= 0, "0 or more")
-        self.require("digits", 0 <= self.digits <= 12, "0 to 12")
 
 
 def read_table(spark: SparkSession, parameters: StagesParameters) -> DataFrame:
@@ -90,7 +87,6 @@ def read_table(spark: SparkSession, parameters: StagesParameters) -> DataFrame:
             the field that it is joined on: each would be joined, and counted.
     """
     from pyspark.errors import AnalysisException
-    from pyspark.sql import functions as F
 
     path, on = parameters.table, parameters.on
     try:
@@ -117,8 +113,6 @@ def read_table(spark: SparkSession, parameters: StagesParameters) -> DataFrame:
 
 def enrich(records: DataFrame, table: DataFrame, parameters: StagesParameters) -> DataFrame:
     """Join raw records with the table; their keys are kept."""
-    from pyspark.sql import functions as F
-
     fields, fits = fields_of(F.col("value").cast("string"), parameters.schema)
     is_read = (fits & is_text("value")).alias("is_read")
     parsed = records.select(F.col("key").alias(_KEY), fields.alias("v"), "timestamp", is_read)
@@ -131,8 +125,6 @@ def enrich(records: DataFrame, table: DataFrame, parameters: StagesParameters) -
 
 def sum_up(records: DataFrame, table: StructType, parameters: StagesParameters) -> DataFrame:
     """Sum up enriched records as records of the sums' topic."""
-    from pyspark.sql import functions as F
-
     added = [f"`{each.name}` {each.dataType.simpleString()}" for each in table if each.name != parameters.on]
     schema = ", ".join([parameters.schema, *added])
     fields = records.select(F.from_json(F.col("value").cast("string"), schema).alias("v")).select("v.*")
@@ -158,16 +150,11 @@ def run(spark: SparkSession, parameters: StagesParameters) -> Report:
 
     def begin_first() -> StreamingQuery:
         enriched = enrich(read_stream(spark, parameters, parameters.raw), table, parameters)
-        writer, fills = (
-            write_stream(enriched, parameters, parameters.enriched),
-            Topic(parameters, parameters.enriched),
-        )
-        return start(spark, writer, parameters, "enrich", fills)
+        return start_into_topic(spark, enriched, parameters, "enrich", parameters.enriched)
 
     def begin_second() -> StreamingQuery:
         sums = sum_up(read_stream(spark, parameters, parameters.enriched), table.schema, parameters)
-        writer, fills = write_stream(sums, parameters, parameters.sums), Topic(parameters, parameters.sums)
-        return start(spark, writer, parameters, "sum-up", fills)
+        return start_into_topic(spark, sums, parameters, "sum-up", parameters.sums)
 
     raw, summed = finish_in_turn(parameters, begin_first, begin_second)
     found = {"raw": raw.total(), "refused": raw.total("refused"), "enriched": summed.total()}

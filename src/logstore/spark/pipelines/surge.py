@@ -2,8 +2,8 @@
 
 ``requests`` holds one record for each ride requested, ``drivers`` one for each report of a free driver. The value
 of both is JSON with ``cell``, that of a driver also ``driver``. Windows are a minute long and begin every five
-seconds. For each cell and window, *demand* is the number of requests, *supply* the number of different drivers,
-*ratio* demand / max(supply, 1), and the price min(max(ratio, 1), cap), to the hundredth. Prices are written to a
+seconds. For each cell and window, *demand* is the number of requests, *supply* the number of different drivers.
+*Ratio* is demand / max(supply, 1), and the price min(max(ratio, 1), cap), to the hundredth. Prices are written to a
 compacted topic, whose newest record of a cell is its current price.
 
 Event time is the record's timestamp. The query runs in update mode: it does not wait until a window is over, and a
@@ -35,9 +35,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from logstore.errors import InvalidSettingError
+from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.input.values import fields_of, is_text
-from logstore.spark.pipelines.output.outputs import Topic, query_of
+from logstore.spark.pipelines.output.outputs import TopicOutput, query_of
 from logstore.spark.pipelines.parameters import interval_of
 from logstore.spark.pipelines.running.queries import finish, start
 from logstore.spark.pipelines.topics import ensure_topics, read_stream, write_batch
@@ -63,19 +64,18 @@ class SurgeParameters(Parameters):
     drivers: str = parameter(DRIVERS, "Topic of free drivers: JSON with `cell` and `driver`; created if missing.")
     prices: str = parameter(PRICES, "Compacted topic of prices, key = cell; created if missing.")
     window_s: int = parameter(60, "Length of a window in seconds: how far a price looks back.")
-    slide_s: int = parameter(5, "Seconds between the beginnings of two windows; divides the length.")
-    cap: float = parameter(5.0, "The highest price, as a multiple of the usual one.")
+    slide_s: int = parameter(5, "Seconds between the beginnings of two windows; divides the length.", least=1)
+    cap: float = parameter(5.0, "The highest price, as a multiple of the usual one.", least=1)
     lateness: str = parameter("0 seconds", "How long a window is still corrected; longer than 0 only for replays.")
-    max_bytes: int = parameter(0, "Bytes of log taken in one micro-batch; 0 takes what there is.", scale=True)
+    max_bytes: int = parameter(
+        0, "Bytes of log taken in one micro-batch; 0 takes all that exist.", scale=True, least=0
+    )
 
     def __post_init__(self) -> None:
         Parameters.__post_init__(self)
-        self.require("slide_s", self.slide_s >= 1, "1 or more")
         self.require("window_s", self.window_s >= self.slide_s, "at least slide_s")
         self.require_duration("lateness")
         self.require_different("requests", "drivers", "prices")
-        self.require("cap", self.cap >= 1, "1 or more")
-        self.require("max_bytes", self.max_bytes >= 0, "0 or more")
         if self.window_s % self.slide_s:
             raise InvalidSettingError(
                 {"window_s": f"expected a multiple of slide_s ({self.slide_s}), found {self.window_s}"}
@@ -87,8 +87,6 @@ def events_of(records: DataFrame, parameters: SurgeParameters) -> DataFrame:
 
     Those whose value is not such JSON, or which are from the future, are left out and counted as ``refused``.
     """
-    from pyspark.sql import functions as F
-
     value, fits = fields_of(F.col("value").cast("string"), "cell string, driver string")
     is_driver = F.col("topic") == parameters.drivers
     read = records.select(
@@ -113,8 +111,6 @@ def prices_of(events: DataFrame, parameters: SurgeParameters) -> DataFrame:
     ``newest``, the time of the newest event in it. The function works for a batch and for a stream in update mode:
     the last row that a stream gives for a window is the row of the batch, if no record was late.
     """
-    from pyspark.sql import functions as F
-
     window = F.window("timestamp", f"{parameters.window_s} seconds", f"{parameters.slide_s} seconds")
     ratio = F.col("demand") / F.greatest("supply", F.lit(1))
     return (
@@ -137,8 +133,6 @@ def price_records(prices: DataFrame) -> DataFrame:
 
     The windows of a cell are in order.
     """
-    from pyspark.sql import functions as F
-
     value = F.to_json(
         F.struct(
             "cell",
@@ -173,7 +167,7 @@ def start_prices(spark: SparkSession, parameters: SurgeParameters) -> StreamingQ
         write_batch(price_records(changed), parameters, parameters.prices, query, number)
 
     writer = prices.writeStream.outputMode("update").foreachBatch(write)
-    return start(spark, writer, parameters, STAGE, Topic(parameters, parameters.prices, again=True))
+    return start(spark, writer, parameters, STAGE, TopicOutput(parameters, parameters.prices, again=True))
 
 
 def prepare(parameters: SurgeParameters) -> None:

@@ -53,7 +53,12 @@ def ensure_topics(
     """
     count = parameters.partitions if partitions is None else partitions
     if parameters.bootstrap:
-        _ensure_on_broker(parameters.bootstrap, names, count, settings or {})
+        configs = {key: str(value) for key, value in (settings or {}).items()}
+        with Client(parameters.bootstrap) as client:
+            for name in names:
+                # One at a time: of several topics that cannot be created, a request reports only one.
+                with contextlib.suppress(TopicExistsError):
+                    client.create_topics([NewTopic(name, count, settings=configs)])
         return
     try:
         with open_briefly(parameters.path, create=True) as store:
@@ -67,17 +72,6 @@ def ensure_topics(
                 f"another process writes the store in {parameters.path}, and it has no topic "
                 f"{', '.join(missing)}; create {'it' if len(missing) == 1 else 'them'} there first"
             ) from None
-
-
-def _ensure_on_broker(
-    bootstrap: str, names: tuple[str, ...], partitions: int, settings: Mapping[str, Setting]
-) -> None:
-    configs = {key: str(value) for key, value in settings.items()}
-    with Client(bootstrap) as client:
-        for name in names:
-            # One at a time: of several topics that cannot be created, a request reports only one.
-            with contextlib.suppress(TopicExistsError):
-                client.create_topics([NewTopic(name, partitions, settings=configs)])
 
 
 def read_stream(spark: SparkSession, parameters: Parameters, *topics: str, **options: str) -> DataFrame:

@@ -26,8 +26,6 @@ from logstore.spark.reading.schema import QueryColumns
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["backend_of", "read", "runs"]
-
 _logger = logging.getLogger(__name__)
 
 _backends: dict[Any, Backend] = {}

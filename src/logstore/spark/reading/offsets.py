@@ -18,13 +18,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from logstore.errors import SparkOptionError
 from logstore.records import TopicPartition
-
-__all__ = ["RESERVED", "StreamOffsets"]
 
 RESERVED = "@logstore"
 BEGAN = "@began"
@@ -104,11 +102,6 @@ def offsets_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
     for tp, offset in sorted(offsets.items()):
         found.setdefault(tp.topic, {})[str(tp.partition)] = offset
     return found
-
-
-def partitions_of(topic: str, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return the partitions of one topic."""
-    return [tp for tp in partitions if tp.topic == topic]
 
 
 def _number(value: object) -> int:

@@ -218,7 +218,8 @@ class ReadOptions:
         problems = {}
         if self.end is not None:
             problems[self.end.option] = (
-                "is for batch queries: a stream goes on; to end at what there is now, use the trigger availableNow"
+                "is for batch queries: a stream continues; to end at the records that exist now, use the trigger "
+                "availableNow"
             )
         if self.min_offsets is not None and self.max_offsets is not None and self.min_offsets > self.max_offsets:
             problems["minOffsetsPerTrigger"] = (

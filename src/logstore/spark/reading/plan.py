@@ -15,18 +15,6 @@ from logstore.records import TopicPartition
 from logstore.spark.backend.backend import Backend, Range, TopicFacts
 from logstore.spark.reading.options import EARLIEST, LATEST, Bound, ReadOptions, names, utc_text
 
-__all__ = [
-    "Offsets",
-    "chosen_topics",
-    "data_loss",
-    "hold_within",
-    "packed",
-    "plan_batch",
-    "resolve",
-    "split",
-    "subscribed",
-]
-
 _logger = logging.getLogger(__name__)
 
 Offsets = dict[TopicPartition, int]
@@ -44,8 +32,8 @@ def data_loss(message: str, *, fail: bool, otherwise: str = "") -> None:
         DataLossError: with ``fail``.
     """
     if fail:
-        raise DataLossError(f"{message}; set failOnDataLoss to false to go on without them{otherwise}")
-    _logger.warning("%s; the query goes on without them, since failOnDataLoss is false", message)
+        raise DataLossError(f"{message}; set failOnDataLoss to false to continue without them{otherwise}")
+    _logger.warning("%s; the query continues without them, since failOnDataLoss is false", message)
 
 
 # --- partitions --------------------------------------------------------------------------------
@@ -184,7 +172,7 @@ def hold_within(options: ReadOptions, starts: Offsets, ends: Offsets, backend: B
         if max(starts[tp], ends[tp]) > high:
             data_loss(
                 f"{tp}: offsets {max(starts[tp], ends[tp])} and before were asked for, the log ends at {high}: "
-                f"{'it was cut, or ' if high else ''}they were not written yet",
+                f"{'it was truncated, or ' if high else ''}they were not written yet",
                 fail=options.fail_on_data_loss,
             )
         starts[tp] = min(max(starts[tp], low), high)

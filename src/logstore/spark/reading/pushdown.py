@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 from logstore.records import INT64_MAX
 from logstore.spark.backend.backend import Backend, Range
 
-__all__ = ["EVERYTHING", "Wanted", "understand"]
-
 _ALWAYS_THERE = ("topic", "partition", "offset", "timestamp", "timestampType")
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from logstore.columns._builder import Decoder
     from logstore.spark.reading.options import ReadOptions
 
-__all__ = ["COLUMNS", "QueryColumns"]
-
 #: Column -> its type in Spark's JSON; headers come last and only when they are asked for.
 COLUMNS: dict[str, str] = {
     "key": "binary",

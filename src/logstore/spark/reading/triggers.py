@@ -7,7 +7,6 @@ deleted. Used by one thread at a time.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -17,10 +16,6 @@ from logstore.spark.reading.fetches import backend_of
 from logstore.spark.reading.offsets import StreamOffsets
 from logstore.spark.reading.options import LATEST, Bound, ReadOptions, names
 from logstore.spark.reading.plan import Offsets, chosen_topics, data_loss, hold_within, resolve, split, subscribed
-
-__all__ = ["StreamPlanner", "share"]
-
-_logger = logging.getLogger(__name__)
 
 _NEW_CHECKPOINT = ", or begin a query with a new checkpoint"
 
@@ -41,7 +36,7 @@ class StreamPlanner:
 
     @property
     def backend(self) -> Backend:
-        """The current back end, looked up each time: another store may have replaced the one that was open."""
+        """Return the back end, looked up each time: another store may have replaced the one that was open."""
         return backend_of(self.options)
 
     def initial(self) -> StreamOffsets:
@@ -81,11 +76,8 @@ class StreamPlanner:
         topics, partitions = self._there(backend)
         ends = dict(backend.latest(partitions)) if self._target is None else dict(self._target.offsets)
         self._newest = ends
-        if not self.options.fail_on_data_loss:
-            # Planning the batch logs the loss; logging it here too would repeat it.
-            begins = self._begins(start, topics, ends, backend, quietly=True)
-        else:
-            begins = self._begins(start, topics, ends, backend)
+        # Planning the batch logs the loss; logging it here too would repeat it.
+        begins = self._begins(start, topics, ends, backend, quietly=not self.options.fail_on_data_loss)
         ends = {tp: max(end, begins[tp]) for tp, end in ends.items() if tp in begins}
         if not everything:
             if self._is_too_little(begins, ends):
@@ -183,8 +175,8 @@ class StreamPlanner:
             ended = backend.end_of_epoch(tp, epoch) if epoch >= 0 else None
             if ended is not None and ended < offset:
                 lost(
-                    f"{tp}: the log was cut to offset {ended} since offset {offset} was read; records that were "
-                    "read are gone, others stand in their place"
+                    f"{tp}: the log was truncated to offset {ended} since offset {offset} was read; records that "
+                    "were read are gone, and other records have their offsets"
                 )
                 offset = ended
             elif ended is None and latest[tp] < offset:
@@ -244,6 +236,6 @@ def _is_other(offsets: StreamOffsets, facts: TopicFacts) -> bool:
 
 def _recreated(name: str) -> str:
     return (
-        f"topic {name!r} was deleted and made again since the checkpoint was written: what was not read of the old "
-        "one is gone, the new one is read from its beginning"
+        f"topic {name!r} was deleted and created again since the checkpoint was written: what was not read of the "
+        "old one is gone, the new one is read from its beginning"
     )

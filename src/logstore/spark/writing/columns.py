@@ -15,8 +15,6 @@ from logstore.errors import SparkColumnsError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["REPLAYED", "check_columns", "columns_of"]
-
 _BYTES = ("binary", "string")
 _HEADERS = ("array<struct<key:string,value:binary>>", "array<struct<value:binary,key:string>>")
 #: Column -> the types that it may have, and advice for another one.

@@ -119,7 +119,7 @@ class WriteOptions:
 
     @property
     def mode(self) -> str:
-        """The write mode, as a manifest names it."""
+        """Return the write mode, as a manifest names it."""
         return "replay" if self.replay else "exactly_once" if self.exactly_once else "at_least_once"
 
 

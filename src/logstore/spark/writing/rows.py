@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-__all__ = ["Keyless", "Outlet", "Rows", "TargetTopic", "unknown_topics"]
-
 #: An encoder that holds this much is flushed; a batch is then large enough for every codec and reader.
 FLUSH_BYTES = 512 << 10
 #: Limit of all encoders of a task together; beyond it the largest ones are flushed.

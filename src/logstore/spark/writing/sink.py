@@ -3,8 +3,8 @@
 A task encodes its rows into staged files beside their partitions and sends their names to the driver; it touches no
 log. The commit passes one manifest of all these files to the store (`logstore.store.commit_client`). The store
 ingests them as one transaction under the query's id and the batch's number, and drops a batch that it has ingested
-before. So every row is in the topic exactly once, even if a task ran twice, Spark repeated a batch after a failure,
-or a process was killed at any point. ``exactlyOnce=false`` appends instead and remembers nothing.
+before. So every row is in the topic exactly once: after a task that ran twice, a batch that Spark repeated, or a
+process that was killed at any point. ``exactlyOnce=false`` appends instead and remembers nothing.
 
 For each batch of a stream Spark makes the writer twice: once to pickle to the tasks, once to commit. One informs
 the other through the messages of the tasks. For a batch job the same writer, pickled, does both.
@@ -153,7 +153,7 @@ class StoreSink:
         if taken.others:
             _logger.warning(
                 "query %s begins to write where %s %s written before. If that was this one, and its checkpoint is "
-                "deleted, rows are written a second time: put the checkpoint back, or go on from where it ended "
+                "deleted, rows are written a second time: restore the checkpoint, or continue from where it ended "
                 "(startingOffsets). topics=%s path=%s",
                 manifest.query,
                 ", ".join(taken.others),

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from logstore.errors import InvalidSettingError
+from logstore.spark import functions as F
 from logstore.spark.pipelines.reasons import reason_of
 
 if TYPE_CHECKING:
@@ -21,15 +22,11 @@ _MISFIT = "_logstore_misfit"
 
 def is_text(name: str) -> Column:
     """Test whether bytes are null, or text in UTF-8: Parquet's readers refuse a file with any other text."""
-    from pyspark.sql import functions as F
-
     return F.col(name).isNull() | F.is_valid_utf8(F.col(name).cast("string"))
 
 
 def fields_of(text: Column, schema: str) -> tuple[Column, Column]:
     """Parse JSON to a struct, and test whether it is an object whose fields have their types or are missing."""
-    from pyspark.sql import functions as F
-
     found = F.from_json(text, f"{schema}, {_MISFIT} STRING", {"columnNameOfCorruptRecord": _MISFIT})
     fits = F.coalesce(found[_MISFIT].isNull() & found.isNotNull(), F.lit(False))
     return found.dropFields(_MISFIT), fits

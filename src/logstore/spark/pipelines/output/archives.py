@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.records import TopicPartition
+from logstore.spark import functions as F
 from logstore.spark.pipelines import hadoop
 
 if TYPE_CHECKING:
@@ -91,8 +92,6 @@ def count_records(
     spark: SparkSession, archive: str, ranges: Mapping[TopicPartition, Archived]
 ) -> dict[TopicPartition, int]:
     """Count the archive's records within each of the ranges; reads the offsets only."""
-    from pyspark.sql import functions as F
-
     if not ranges or not hadoop.exists(spark, f"{archive}/records/_spark_metadata"):
         return dict.fromkeys(ranges, 0)
     rows = ", ".join(f"('{tp.topic}', {tp.partition}, {each.start}L, {each.end}L)" for tp, each in ranges.items())

@@ -2,7 +2,7 @@
 
 Spark's file sink skips a micro-batch whose number it has, and the sink of a topic does the same. This completes a
 killed run correctly. But with another checkpoint, or an old copy, rows would be lost without an error. So an output
-belongs to the query that has begun to fill it, and a query is refused if its checkpoint
+belongs to the query that has begun to fill it. A query is refused if its checkpoint
 
 - is new, and the output is not;
 - is another one than the output was filled with: ``_logstore.json`` in a directory names its query;
@@ -89,7 +89,7 @@ class Output(ABC):
         return
 
 
-class Directory(Output):
+class DirectoryOutput(Output):
     """A directory of Spark's file sink."""
 
     def __init__(self, path: str) -> None:
@@ -112,14 +112,14 @@ class Directory(Output):
         elif written > checkpoint.begun:
             raise CheckpointMismatchError(
                 f"checkpoint {checkpoint.path} has come to micro-batch {checkpoint.begun}, and {self.path} has "
-                f"{written} of it: was the checkpoint restored from a copy? What comes next would be lost. Put the "
-                "newest one back; or begin anew, with a new checkpoint and a new directory"
+                f"{written} of it: was the checkpoint restored from a copy? What comes next would be lost. Restore "
+                "the newest one; or begin again, with a new checkpoint and a new directory"
             )
         elif written < checkpoint.ended:
             raise CheckpointMismatchError(
                 f"{self.path} has no micro-batch {checkpoint.ended}, and checkpoint {checkpoint.path} says that it "
-                "is in: was the directory emptied, or restored from a copy? Put the newest one back; or begin "
-                "anew, with a new checkpoint and a new directory"
+                "is in: was the directory emptied, or restored from a copy? Restore the newest one; or begin "
+                "again, with a new checkpoint and a new directory"
             )
 
     def claim(self, spark: SparkSession, checkpoint: str, query: str) -> None:
@@ -147,10 +147,10 @@ class Directory(Output):
 
 def _advice(owner: dict[str, Any] | None) -> str:
     back = f" {owner['checkpoint']}" if owner else ""
-    return f"Go on with its own checkpoint{back}; or give another directory for this one"
+    return f"Continue with its own checkpoint{back}; or give another directory for this one"
 
 
-class Topic(Output):
+class TopicOutput(Output):
     """A topic of the pipeline's store.
 
     ``source`` names the source that fills it, where other queries may fill it too; by default only one query may.
@@ -182,8 +182,8 @@ class Topic(Output):
         if done > checkpoint.begun:
             raise CheckpointMismatchError(
                 f"checkpoint {checkpoint.path} has come to micro-batch {checkpoint.begun}, and topic {self.name} "
-                f"has {done} of it: was the checkpoint restored from a copy? What comes next would be lost. Put "
-                "the newest one back; or begin anew, with a new checkpoint and a new topic"
+                f"has {done} of it: was the checkpoint restored from a copy? What comes next would be lost. "
+                "Restore the newest one; or begin again, with a new checkpoint and a new topic"
             )
 
     def _check_empty(self, checkpoint: Checkpoint) -> None:
@@ -192,7 +192,7 @@ class Topic(Output):
         if any(facts.latest(places).values()):
             raise CheckpointMismatchError(
                 f"topic {self.name} has been written, and checkpoint {checkpoint.path} is new: what is in it "
-                "would be written a second time. Go on with the checkpoint that it was written with; or give "
+                "would be written a second time. Continue with the checkpoint that it was written with; or give "
                 "another topic, or delete this one first"
             )
 
@@ -202,8 +202,8 @@ class Topic(Output):
         if done >= 0:
             raise CheckpointMismatchError(
                 f"topic {self.name} has been written from {self.source} by another run, up to its micro-batch "
-                f"{done}; checkpoint {checkpoint.path} is new, and all of it would be written a second time. Go on "
-                "with the checkpoint of that run; or give another topic, or delete this one first"
+                f"{done}; checkpoint {checkpoint.path} is new, and all of it would be written a second time. "
+                "Continue with the checkpoint of that run; or give another topic, or delete this one first"
             )
 
     def _query(self) -> str:
@@ -213,4 +213,10 @@ class Topic(Output):
         )
 
 
-__all__ = ["CLAIM", "Checkpoint", "Directory", "Output", "Topic", "query_of"]
+def __getattr__(name: str) -> object:
+    if name not in ("Directory", "Topic"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from logstore.renamed import warn
+
+    warn(f"{__name__}.{name}", f"{__name__}.{name}Output")
+    return globals()[f"{name}Output"]

@@ -55,6 +55,3 @@ def _names(log: str) -> list[str]:
     number = {name: int(match[1]) for name, match in batches.items()}
     kept = (name for name in batches if number[name] > newest or (number[name] == newest and batches[name][2]))
     return sorted(kept, key=number.__getitem__)
-
-
-__all__ = ["BATCH", "LOG", "files_of"]

@@ -9,11 +9,12 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from logstore.spark.pipelines.output.outputs import Checkpoint, Output
+from logstore.spark.pipelines.output.outputs import Checkpoint, DirectoryOutput, Output, TopicOutput
 from logstore.spark.pipelines.parameters import Parameters
+from logstore.spark.pipelines.topics import write_stream
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _LOOK_S = 1.0
 
 
-class Counts:
+class QueryCounts:
     """Counters of a query since it was started: input records, late rows and observed metrics, added up.
 
     "late" is Spark's metric of its stateful operators: rows that the watermark dropped before them, counted after
@@ -80,7 +81,40 @@ def start(
     return query
 
 
-def finish(*queries: StreamingQuery) -> Sequence[Counts]:
+def start_into_topic(
+    spark: SparkSession,
+    records: DataFrame,
+    parameters: Parameters,
+    stage: str,
+    topic: str,
+    *,
+    mode: str = "append",
+    again: bool = False,
+) -> StreamingQuery:
+    """Start a query that writes records to a topic; ``again`` is that of `TopicOutput`.
+
+    Raises:
+        CheckpointMismatchError: as `start`.
+    """
+    writer = write_stream(records, parameters, topic).outputMode(mode)
+    return start(spark, writer, parameters, stage, TopicOutput(parameters, topic, again=again))
+
+
+def start_into_parquet(
+    spark: SparkSession, rows: DataFrame, parameters: Parameters, stage: str, path: str, folders: Sequence[str] = ()
+) -> StreamingQuery:
+    """Start a query that writes rows to a directory of Parquet, in ``folders`` by columns.
+
+    Raises:
+        CheckpointMismatchError: as `start`.
+    """
+    writer = rows.writeStream.format("parquet").option("path", path)
+    if folders:
+        writer = writer.partitionBy(*folders)
+    return start(spark, writer, parameters, stage, DirectoryOutput(path))
+
+
+def finish(*queries: StreamingQuery) -> Sequence[QueryCounts]:
     """Wait until all the queries have ended, and return their counts.
 
     When one fails, or the wait is interrupted, the others are stopped.
@@ -88,7 +122,7 @@ def finish(*queries: StreamingQuery) -> Sequence[Counts]:
     Raises:
         StreamingQueryException: a query has failed.
     """
-    counts = [Counts(query) for query in queries]
+    counts = [QueryCounts(query) for query in queries]
     try:
         waiting = list(counts)
         while waiting:
@@ -101,7 +135,7 @@ def finish(*queries: StreamingQuery) -> Sequence[Counts]:
     return counts
 
 
-def finish_in_turn(parameters: Parameters, *begins: Callable[[], StreamingQuery]) -> Sequence[Counts]:
+def finish_in_turn(parameters: Parameters, *begins: Callable[[], StreamingQuery]) -> Sequence[QueryCounts]:
     """Start queries that feed one another and wait for them: one after the other, or with ``continuous``
     concurrently.
 
