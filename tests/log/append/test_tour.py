@@ -1,7 +1,7 @@
 """The tour of an append: how many modules and calls are between a user's call and the disk.
 
-Counted are calls of Python functions of the package, as a profiler sees them, and the files that they are in. Compiled
-functions do not count, nor do the constructors that `typing.NamedTuple` makes, which stand in no file. The
+Counted are calls of Python functions of the package, as a profiler sees them, and the files that they are in.
+Compiled functions do not count, nor do the constructors that `typing.NamedTuple` makes, which stand in no file. The
 compiled modules on the way are `batch._encode`, `io._interrupts`, `_segment`, `io._files` and `_crc32c`.
 """
 
