@@ -112,14 +112,14 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "directory moments producers space_quota tail watermark",
     ),
     "logstore.log.append": (
-        "bulk ingest_file",
+        "ingest_file",
         "append",
         "flush",
         "appender group_commit validation",
     ),
     "logstore.log.cleanup": (
         "retention",
-        "removal truncation",
+        "truncation",
     ),
     "logstore.log.compaction": (
         "compaction",

@@ -183,7 +183,7 @@ def test_an_empty_segment_holds_nothing(tmp_path: Path) -> None:
     assert segment.locate(7, 100, INT64_MAX) is None
     assert segment.largest_timestamp() is segment.first_timestamp() is segment.offset_for_time(0) is None
     assert (segment.position_of(7), segment.indexed_floor(9)) == (0, 0)
-    assert segment.ends_at(7)
+    assert segment.continues_at(0, 7)
     assert list(segment.headers()) == []
     extent = segment.scan()
     assert (extent.is_whole, extent.valid_bytes, extent.next_offset, extent.epochs) == (True, 0, 7, [])
@@ -793,13 +793,12 @@ def test_small_questions_about_places(tmp_path: Path) -> None:
     segment = new_segment(log_path(tmp_path), interval=1)
     written = fill(segment, some_batches(8, 6))
     for batch in written:
-        assert segment.begins_batch(batch.position, batch.base)
-        assert not segment.begins_batch(batch.position, batch.base + 1)
-        assert not segment.begins_batch(batch.position + 1, batch.base)
+        assert segment.continues_at(batch.position, batch.base)
+        assert not segment.continues_at(batch.position, batch.base + 1)
+        assert not segment.continues_at(batch.position + 1, batch.base)
         assert segment.indexed_floor(batch.base) <= batch.position
-        assert segment.ends_at(batch.last + 1) == (batch is written[-1])
-    assert not segment.begins_batch(segment.size, segment.next_offset)
-    assert not segment.ends_at(segment.next_offset + 1)
+        assert segment.continues_at(segment.size, batch.last + 1) == (batch is written[-1])
+    assert not segment.continues_at(segment.size, segment.next_offset + 1)
     assert repr(segment) == f"<Segment 0..{segment.next_offset - 1}, {segment.size} bytes>"
     segment.seal()
     assert repr(segment).endswith(", sealed>")

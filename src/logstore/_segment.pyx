@@ -138,7 +138,7 @@ cdef class Segment(Scanned):
     cdef int _cut_back(self, int status) except -1:
         """Truncate the bytes that a failed write may have left, then raise its error."""
         try:
-            raise_status(status, "write", self.path, self.size)
+            raise_status(status, "write", self.file.path, self.size)
         except StorageError as error:
             try:
                 self.file.truncate(self.size)
@@ -147,11 +147,11 @@ cdef class Segment(Scanned):
                 raise StorageFailedError(
                     f"a write failed and its part could not be cut off ({second}); "
                     "close the log and open it again",
-                    path=self.path, position=self.size) from error
+                    path=self.file.path, position=self.size) from error
             if isinstance(error, DiskFullError):
                 raise
             raise StorageFailedError("a write failed; close the log and open it again",
-                                     path=self.path, position=self.size) from error
+                                     path=self.file.path, position=self.size) from error
 
     def seal(self) -> None:
         """Seal the segment: the time index gets its final entry, and no more appends follow."""
@@ -177,7 +177,7 @@ cdef class Segment(Scanned):
         try:
             self.file.truncate(position)
         except StorageError as error:
-            raise StorageFailedError(f"could not cut the segment: {error}", path=self.path) from error
+            raise StorageFailedError(f"could not cut the segment: {error}", path=self.file.path) from error
         self._growth.was_cut(position)
         if position == 0:
             # The age of the segment counts from its next batch.
@@ -235,9 +235,9 @@ cdef class Segment(Scanned):
                         break
                     end += header.size
                     next_offset = last_offset_of(&header) + 1
-            raise_status(got, "read", self.path, end)
+            raise_status(got, "read", self.file.path, end)
             if end == position:
-                raise_batch_status(status, window + (end - start), window + got, self.path, end)
+                raise_batch_status(status, window + (end - start), window + got, self.file.path, end)
         finally:
             self.file.release()
         return FileRegion(self.file, position, end - position, first, next_offset)
@@ -251,7 +251,7 @@ cdef class Segment(Scanned):
         with nogil:
             got = read_upto(ops, fd, out, size, position)
         self.file.release()
-        raise_status(got, "read", self.path, position)
+        raise_status(got, "read", self.file.path, position)
         return got
 
     def read(
@@ -321,7 +321,7 @@ cdef class Segment(Scanned):
             got = self._take(out, want, position)
             if got < header.size:
                 raise CorruptRecordError(f"the file ends inside a batch of {header.size} bytes",
-                                         path=self.path, position=position)
+                                         path=self.file.path, position=position)
             want = got
         first = <const uint8_t *>PyBytes_AS_STRING(data)
         p = first
@@ -356,7 +356,7 @@ cdef class Segment(Scanned):
                 next_offset = seen + 1
                 p += header.size
         if p == first:
-            raise_batch_status(status, p, end, self.path, position)
+            raise_batch_status(status, p, end, self.file.path, position)
         # Damage after whole batches is raised by the read that begins there.
         want = p - first
         # The CRC does not cover base offsets, so the last one is checked against the segment's end.
@@ -365,7 +365,7 @@ cdef class Segment(Scanned):
             if newest == first:
                 raise CorruptRecordError(
                     f"the last batch ends at offset {next_offset - 1}, the segment at {self.next_offset - 1}",
-                    path=self.path, position=position)
+                    path=self.file.path, position=position)
             want = newest - first
             next_offset = before_newest
         if want != len(data):
@@ -414,7 +414,7 @@ cdef class Segment(Scanned):
             if PyBytes_GET_SIZE(data) < header.size:
                 return None
         if batch_crc(p, header.size) != header.crc:
-            raise_batch_status(BAD_CRC, p, p + header.size, self.path, position)
+            raise_batch_status(BAD_CRC, p, p + header.size, self.file.path, position)
         end = p + header.size
         if header.attributes & CODEC_MASK:
             data = payload_of(p, &header, limit)

@@ -19,7 +19,6 @@ cdef object header_fields(bytes data, str path, int64_t position)
 cdef class Indexed:
     cdef readonly int64_t base_offset
     cdef readonly File file
-    cdef readonly str path
     cdef readonly OffsetIndex index
     cdef readonly TimeIndex times
     cdef readonly int64_t size

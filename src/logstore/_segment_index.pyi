@@ -26,7 +26,9 @@ class Indexed:
     @property
     def file(self) -> File: ...
     @property
-    def path(self) -> str: ...
+    def path(self) -> str:
+        """Path of the file, also after it was renamed."""
+
     @property
     def index(self) -> OffsetIndex: ...
     @property
@@ -47,9 +49,6 @@ class Indexed:
     def joined(self) -> bool: ...
 
     index_stale: bool
-
-    def follow_name(self) -> None:
-        """Update the path after the file was renamed."""
 
     def set_indexes(self, index: OffsetIndex, times: TimeIndex) -> None:
         """Use index entries that were read from their files; unsound ones are rebuilt from the log."""
@@ -72,11 +71,8 @@ class Indexed:
     def headers(self, position: int = 0) -> Iterator[tuple[int, int, int, int, int, int]]:
         """Yield (base offset, last offset, position, size, max timestamp, leader epoch) of each batch."""
 
-    def begins_batch(self, position: int, offset: int) -> bool:
-        """Return whether the header of a batch with that base offset is at a position."""
-
-    def ends_at(self, offset: int) -> bool:
-        """Return whether the last batch of the file ends right before an offset."""
+    def continues_at(self, position: int, offset: int) -> bool:
+        """Return whether an offset is next at a position: of the batch there or, at the end, of the next append."""
 
     def indexed_floor(self, offset: int) -> int:
         """Return the position of a batch that ends below an offset, near it if the index is sound; or 0."""

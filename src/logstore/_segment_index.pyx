@@ -86,7 +86,6 @@ cdef class Indexed:
                   int64_t size=0, int64_t next_offset=-1, bint sealed=False, growth=None):
         # next_offset -1: unknown, as in a reader beside the writer's process.
         self.file = file
-        self.path = file.path
         self.base_offset = base_offset
         self.size = size
         self.next_offset = next_offset
@@ -163,8 +162,8 @@ cdef class Indexed:
                     offset = last_offset_of(&header)
                 position += header.size
         self.file.release()
-        raise_status(got, "read", self.path, position)
-        raise_batch_status(status, window, window + got, self.path, position)
+        raise_status(got, "read", self.file.path, position)
+        raise_batch_status(status, window, window + got, self.file.path, position)
         # An append may have set a larger one meanwhile.
         if largest > self.max_timestamp_ms:
             self.max_timestamp_ms = largest
@@ -173,9 +172,10 @@ cdef class Indexed:
 
     # -- indexes ---------------------------------------------------------------------------------
 
-    def follow_name(self):
-        """Update the path after the file was renamed."""
-        self.path = self.file.path
+    @property
+    def path(self):
+        """Path of the file, also after it was renamed."""
+        return self.file.path
 
     def set_indexes(self, OffsetIndex index, TimeIndex times):
         """Use index entries that were read from their files; unsound ones are rebuilt from the log."""
@@ -213,7 +213,7 @@ cdef class Indexed:
 
     def _load_one(self, entries, suffix):
         # A growing file is read, not mapped: reading a map past a truncation would be a bus error.
-        file = self.file.files.open(self.path[:len(self.path) - 4] + suffix)
+        file = self.file.files.open(self.file.path[:len(self.file.path) - 4] + suffix)
         try:
             if self.sealed:
                 entries.map(file.map())
@@ -249,8 +249,8 @@ cdef class Indexed:
                         status = BAD_OFFSET
                     if status == OK and header.base_offset > seen + 1:
                         status = check_gap(ops, fd, &header, seen + 1, position, bound)
-                raise_status(got, "read", self.path, position)
-                raise_batch_status(status, window, window + got, self.path, position)
+                raise_status(got, "read", self.file.path, position)
+                raise_batch_status(status, window, window + got, self.file.path, position)
                 fresh._note(window, position)
                 seen = last_offset_of(&header)
                 position += header.size
@@ -445,12 +445,12 @@ cdef class Indexed:
         if got[0] < 0:
             status = <int>got[0]
             got[0] = 0
-            raise_status(status, "read", self.path, position)
+            raise_status(status, "read", self.file.path, position)
         if status == BAD_CRC:
             raise CorruptRecordError("the batch is damaged: the next one does not follow it, and its CRC-32C does "
-                                     "not fit its bytes", path=self.path, position=before)
+                                     "not fit its bytes", path=self.file.path, position=before)
         if status != OK:
-            raise_batch_status(status, window + (position - start[0]), window + got[0], self.path, position)
+            raise_batch_status(status, window + (position - start[0]), window + got[0], self.file.path, position)
         return position if position < bound else -1
 
     def offset_for_time(self, int64_t timestamp_ms):
@@ -487,28 +487,28 @@ cdef class Indexed:
         cdef int64_t seen = self.base_offset - 1
         while position < self.size:
             data = self.file.read(position, HEADER_BYTES)
-            base, last, size, max_timestamp, epoch = header_fields(data, self.path, position)
+            base, last, size, max_timestamp, epoch = header_fields(data, self.file.path, position)
             # A valid header does not show that its batch is complete: the file may end inside the batch.
             if size > self.size - position:
                 raise CorruptRecordError(
                     f"the batch at base offset {base} takes {size} bytes, the file ends after "
-                    f"{self.size - position}", path=self.path, position=position)
+                    f"{self.size - position}", path=self.file.path, position=position)
             if base <= seen:
                 raise CorruptRecordError(f"base offset {base} does not rise over offset {seen}",
-                                         path=self.path, position=position)
+                                         path=self.file.path, position=position)
             seen = last
             yield base, last, position, size, max_timestamp, epoch
             position += size
 
-    def begins_batch(self, int64_t position, int64_t offset):
-        """Return whether the header of a batch with that base offset is at a position."""
+    def continues_at(self, int64_t position, int64_t offset):
+        """Return whether an offset is next at a position: of the batch there or, at the end, of the next append."""
         cdef BatchHeader header
-        cdef bytes data = self.file.read(position, HEADER_BYTES)
-        cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(data)
-        return parse_header(p, p + len(data), &header) == OK and header.base_offset == offset
-
-    def ends_at(self, int64_t offset):
-        """Return whether the last batch of the file ends right before an offset."""
+        cdef bytes data
+        cdef const uint8_t *p
+        if position != self.size:
+            data = self.file.read(position, HEADER_BYTES)
+            p = <const uint8_t *>PyBytes_AS_STRING(data)
+            return parse_header(p, p + len(data), &header) == OK and header.base_offset == offset
         next_offset, position = self.base_offset, 0
         try:
             for _, last, at, size, _, _ in self.headers(self.indexed_floor(offset)):

@@ -207,7 +207,7 @@ cdef class Scanned(Indexed):
                         next_offset = last_offset_of(&header) + 1
                         position += header.size
                 if got < 0:
-                    raise_status(got, "read", self.path, position)
+                    raise_status(got, "read", self.file.path, position)
                 if status != OK or not producing:
                     break
                 if header.leader_epoch != epoch:
@@ -229,8 +229,8 @@ cdef class Scanned(Indexed):
                         raise CorruptRecordError(
                             f"CRC-32C of the batch at base offset {header.base_offset} "
                             "does not fit its bytes",
-                            path=self.path, position=position)
-                    raise_batch_status(status, window + (position - start), window + got, self.path, position)
+                            path=self.file.path, position=position)
+                    raise_batch_status(status, window + (position - start), window + got, self.file.path, position)
                 except Exception as error:
                     extent.problem = str(error)
                     extent.error = error
@@ -296,7 +296,7 @@ cdef class Scanned(Indexed):
                 with nogil:
                     got = read_upto(ops, fd, window, HEADER_BYTES, position)
                     status = parse_header(window, window + max(got, <int64_t>0), &header)
-                raise_status(got, "read", self.path, position)
+                raise_status(got, "read", self.file.path, position)
                 if (status != OK or header.base_offset < self.next_offset
                         or last_offset_of(&header) >= end_offset or header.size > file_bytes - position
                         or (header.base_offset > self.next_offset
@@ -434,7 +434,7 @@ cdef class Scanned(Indexed):
         finally:
             self.file.release()
             free(window)
-        raise_status(min(got, <int64_t>0), "read", self.path, at)
+        raise_status(min(got, <int64_t>0), "read", self.file.path, at)
         return None if edge_base < 0 else (edge, edge_base)
 
     def _start_from_saved_index(self, int64_t end_offset):
@@ -460,7 +460,7 @@ cdef class Scanned(Indexed):
         named = self.base_offset + self.index.offset_at(entry)
         data = self.file.read(position, HEADER_BYTES)
         try:
-            _, last, size, _, _ = header_fields(data, self.path, position)
+            _, last, size, _, _ = header_fields(data, self.file.path, position)
         except RecordError:
             last = -1
         if last != named or size > file_bytes - position:

@@ -209,10 +209,10 @@ def was_taken_in(life: IngestLife, name: str) -> bool:
 
 
 STEPS = [
-    (Log, "adopt"),
-    (Log, "append_run"),
+    (LogReplica, "ingest_file"),
+    (LogReplica, "append_run"),
     (Log, "append"),
-    (Log, "append_control"),
+    (LogReplica, "append_control"),
     (Log, "flush"),
     (Sinks, "put"),
 ]
@@ -254,7 +254,7 @@ def test_an_interrupt_before_or_after_any_step_leaves_each_batch_once(monkeypatc
         if calls <= nth:
             break
     # Each file is adopted or written.
-    assert nth > 1 or (owner, name, bool(adopted)) == (Log, "append_run", True)
+    assert nth > 1 or (owner, name, bool(adopted)) == (LogReplica, "append_run", True)
 
 
 # -- bugs that are planted; without them the same life keeps everything

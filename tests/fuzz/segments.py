@@ -93,8 +93,8 @@ def read_log(data: bytes) -> None:
             lambda: segment.record_at(offset, ("t", 0), LIMIT),
             lambda: segment.offset_for_time(data[3] * 40),
             lambda: list(segment.headers()),
-            lambda: segment.ends_at(offset),
-            lambda: segment.begins_batch(data[4], offset),
+            lambda: segment.continues_at(segment.size, offset),
+            lambda: segment.continues_at(data[4], offset),
             segment.first_timestamp,
         ):
             try:

@@ -7,6 +7,7 @@ import weakref
 
 import pytest
 
+from logstore._segment import Segment
 from logstore.errors import ReadOnlyError
 from logstore.log.read.reader import _MOVED
 from tests.log.logs import open_log
@@ -63,3 +64,8 @@ def test_a_face_makes_no_cycle(tmp_path):
         assert dead() is None
     finally:
         gc.enable()
+
+
+def test_a_segment_has_few_methods():
+    methods = [name for name in dir(Segment) if not name.startswith("_") and callable(getattr(Segment, name))]
+    assert len(methods) <= 25, methods

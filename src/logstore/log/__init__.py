@@ -2,7 +2,9 @@
 
 from logstore.batch._batch import Batches, BatchView
 from logstore.log.log import Log
+from logstore.log.maintenance import LogMaintenance
 from logstore.log.read.live_reader import LogReader
+from logstore.log.replica import LogReplica
 from logstore.log.watermark import HighWatermarkPolicy, StandalonePolicy
 from logstore.records import AbortedTransaction, Marker, Origin, ProducerStamp
 
@@ -12,7 +14,9 @@ __all__ = [
     "Batches",
     "HighWatermarkPolicy",
     "Log",
+    "LogMaintenance",
     "LogReader",
+    "LogReplica",
     "Marker",
     "Origin",
     "ProducerStamp",

@@ -42,7 +42,7 @@ from logstore.log.read.live_reader import LogElsewhere, LogReader
 from logstore.log.read.reader import REST_S, Readable
 from logstore.log.read.segment_holds import Hold
 from logstore.log.replica import LogReplica
-from logstore.log.root import PartitionFacts, Root
+from logstore.log.root import Root
 from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
 from logstore.log.state import State
 from logstore.log.watermark import HighWatermarkPolicy, StandalonePolicy, Watermark
@@ -225,12 +225,7 @@ class Log(Readable):
                         # Under the lock: after any other flush, another thread could append again.
                         self._flusher.sync_locked()
                     state.mark_clean_locked()
-                    facts = PartitionFacts(
-                        state.end.value,
-                        state.log_start,
-                        state.high_watermark.value,
-                        state.first_dirty_offset if state.config.compacts else None,
-                    )
+                    facts = state.facts_locked(state.end.value)
                     state.closed = True
         finally:
             with held(state.lock):

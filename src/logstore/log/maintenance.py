@@ -50,12 +50,7 @@ class LogMaintenance(ReaderMaintenance):
         state = self._state
         state.check_open()
         with held(state.lock):
-            return PartitionFacts(
-                state.recovery.point.recovery_point,
-                state.log_start,
-                state.high_watermark.value,
-                state.first_dirty_offset if state.config.compacts else None,
-            )
+            return state.facts_locked(state.recovery.point.recovery_point)
 
     @property
     def reserved_bytes(self) -> int:

@@ -7,19 +7,21 @@ the calls of users. A face is made at each use and owns nothing; any thread may 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
+from logstore.batch._batch import stamp_producer
 from logstore.batch._encode import encode_marker
 from logstore.errors import OffsetOutOfRangeError
 from logstore.io._interrupts import held, locked, shielded
-from logstore.log.append import bulk, ingest_file
-from logstore.log.append.append import NO_PRODUCER, LogWriter
+from logstore.log.append import ingest_file
+from logstore.log.append.append import NO_PRODUCER, LogWriter, produced_run, write_locked
 from logstore.log.append.ingest_file import Whole
 from logstore.log.append.validation import admit
 from logstore.log.cleanup import truncation
 from logstore.log.read.reader import Readable, ReaderReplica
-from logstore.records import Ack, AppendResult, Marker, Origin, ProducerStamp
+from logstore.log.space_quota import with_room
+from logstore.log.state import State
+from logstore.records import INT32_MAX, Ack, AppendResult, Marker, Origin, ProducerStamp
 
 
 class LogReplica(ReaderReplica):
@@ -124,16 +126,32 @@ class LogReplica(ReaderReplica):
             DiskFullError: there is no room for the whole run. Its first batches may be written.
             StorageFailedError: this or an earlier write failed; the log takes no more writes.
         """
-        self._state.check_writable()
+        state = self._state
+        state.check_writable()
         stamp = NO_PRODUCER if producer is None else producer
-        result = bulk.append_run(
-            self._state,
-            run,
-            stamp,
-            max_timestamp_ms,
-            self._state.clock.now_ms(),
-            append_time=self._writer.append_time,
+        now_ms, append_time = state.clock.now_ms(), self._writer.append_time
+        stamp_producer(
+            run, *stamp[:3], transactional=stamp.transactional, append_time_ms=now_ms if append_time else -1
         )
+        newest = now_ms if append_time else max_timestamp_ms
+        rest = memoryview(run)
+        first, last = -1, -2
+        # One write never spans a roll: the snapshot that a roll writes must cover every batch below it, and
+        # producer state is changed once for each write.
+        while rest:
+
+            def write(piece: memoryview = rest, stamp: ProducerStamp = stamp) -> tuple[int, int, AppendResult]:
+                return locked(
+                    state.lock, self._writer.settle_locked, _write_piece_locked, state, piece, stamp, newest, now_ms
+                )
+
+            size, count, written = with_room(state.quota, len(rest), write)
+            first = written.first_offset if first < 0 else first
+            last = written.last_offset
+            if stamp.producer_id >= 0:
+                stamp = stamp._replace(base_sequence=(stamp.base_sequence + count) & INT32_MAX)
+            rest = rest[size:]
+        result = AppendResult(first, last, now_ms if append_time else -1)
         self._writer.acknowledge(result)
         return result
 
@@ -178,7 +196,7 @@ class LogReplica(ReaderReplica):
             OffsetOutOfRangeError: ``offset`` is above the log end offset.
         """
         self._state.check_open()
-        locked(self._state.lock, partial(truncation.settle_locked, self._state), self._advance_locked, offset)
+        locked(self._state.lock, self._writer.settle_locked, self._advance_locked, offset)
 
     def _advance_locked(self, offset: int) -> None:
         if offset > self._state.end.value:
@@ -201,6 +219,30 @@ class LogReplica(ReaderReplica):
             StorageFailedError: the truncation failed half way; opening the log again finishes it.
         """
         return shielded(truncation.truncate_to, self._state, offset)
+
+
+def _write_piece_locked(
+    state: State, rest: memoryview, producer: ProducerStamp, newest: int, now_ms: int
+) -> tuple[int, int, AppendResult]:
+    """Write as many batches as one segment takes; return their bytes, their records and the result."""
+    # Under the lock: a smaller segment.bytes may be set at any time.
+    size, batch_count, count = _piece(rest, 0 if state.positions is not None else state.config.segment_bytes)
+    produced = produced_run(producer, count, newest) if producer.producer_id >= 0 else None
+    result = write_locked(state, rest[:size], count, count, batch_count, newest, produced, Origin.CLIENT, now_ms)
+    assert not result.duplicate, (state.name, producer)
+    return size, count, result
+
+
+def _piece(view: memoryview, limit: int) -> tuple[int, int, int]:
+    """Return size, batch count and record count of the first batches, at least one, within ``limit`` bytes."""
+    size = batch_count = count = 0
+    while size < len(view):
+        length = int.from_bytes(view[size + 8 : size + 12], "big") + 12
+        if batch_count and size + length > limit:
+            break
+        count += int.from_bytes(view[size + 23 : size + 27], "big") + 1
+        size, batch_count = size + length, batch_count + 1
+    return size, batch_count, count
 
 
 __all__ = ["LogReplica"]

@@ -1,4 +1,4 @@
-"""The parts of one open log, and the steps that change several of them together.
+"""State of one open log: its parts, and the steps that change several of them together.
 
 `Log`, `Flusher` and `truncation` share one `State`: the segments, the producers, the epochs, the marks,
 the recovery file and the published file, with the lock that guards them. Names that end in ``_locked`` need
@@ -45,7 +45,7 @@ from logstore.log.formats.recovery_point import PublishedFile, RecoveryPointFile
 from logstore.log.producers import Producers
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
-from logstore.log.root import Root
+from logstore.log.root import PartitionFacts, Root
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
@@ -385,6 +385,11 @@ class State:
             suspect=False,
             lists_aborted=self.transactions.lists_aborted,
         )
+
+    def facts_locked(self, recovery_point: int) -> PartitionFacts:
+        """Return the offsets that the root's checkpoints may record, with this recovery point."""
+        clean = self.first_dirty_offset if self.config.compacts else None
+        return PartitionFacts(recovery_point, self.log_start, self.high_watermark.value, clean)
 
     def roll_is_due_locked(self, size: int, last_offset: int, max_timestamp: int) -> bool:
         segment = self.segments.all[-1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 from logstore.config.log import LogConfig
 from logstore.errors import NO_ROOM, RecordError, StorageError, TooManyFilesError
@@ -148,13 +149,10 @@ class Transactions:
         # Producers expire, but their aborted transactions stay aborted.
         if not self._has_producers and self._sums is None and not self._aborted:
             return []
-        found: list[AbortedTransaction] = []
-        for segment in self._segments.from_offset(start_offset):
-            collected = transaction_index.collect(self._entries(segment.base_offset), start_offset, end_offset)
-            found.extend(collected.transactions)
-            if collected.is_complete:
-                break
-        return found
+        segments = self._segments.from_offset(start_offset)
+        # Lazily: `collect` stops where no later entry can touch the range.
+        entries = chain.from_iterable(self._entries(segment.base_offset) for segment in segments)
+        return transaction_index.collect(entries, start_offset, end_offset).transactions
 
     def _entries(self, base_offset: int) -> list[AbortedTransaction]:
         entries = self._aborted.get(base_offset)

@@ -457,15 +457,16 @@ def test_a_log_with_a_memory_tail_is_deleted_without_room_while_another_thread_m
             fill(kept, 400)
         fill(doomed, 3)
         log = doomed[0]
-        there, begun, retain = threading.Event(), threading.Event(), log.maintenance.retain
+        there, begun, retain = threading.Event(), threading.Event(), LogMaintenance.retain
 
-        def slow(now_ms=None):
-            there.set()
-            assert begun.wait(300)
-            deleting.join(1)
-            return retain(now_ms)
+        def slow(face, now_ms=None):
+            if face.log.name == log.name:
+                there.set()
+                assert begun.wait(300)
+                deleting.join(1)
+            return retain(face, now_ms)
 
-        log.maintenance.retain = slow
+        monkeypatch.setattr(LogMaintenance, "retain", slow)
         store._disk_quota._refused = None
         deleting = threading.Thread(target=store.delete_topic, args=("doomed",), daemon=True)
         making = threading.Thread(target=store._disk_quota.reclaim, args=(100 * KIB,), daemon=True)

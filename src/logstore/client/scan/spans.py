@@ -76,10 +76,11 @@ def narrowed(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, i
 
 
 def _since(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, int]:
-    segments = [segment for segment in log.maintenance.segments if segment.base_offset < end]
+    maintenance = log.maintenance
+    segments = [segment for segment in maintenance.segments if segment.base_offset < end]
     for segment in segments:
         # Records lost between two segments may be as new as ``since_ms``; only a full read would tell.
-        log.maintenance.check_joined(segment)
+        maintenance.check_joined(segment)
     new = [place for place, segment in enumerate(segments) if _is_as_new(segment, since_ms)]
     if not new:
         return end, end

@@ -60,7 +60,7 @@ class LogWriter:
         self.state = state
         self.flusher = Flusher(state)
         self._clock = state.clock
-        self._settle_locked = partial(settle_locked, state)
+        self.settle_locked = partial(settle_locked, state)
         self._special_encoders: list[Encoder] = []
         self._ticking = False
         self.configure(state.config)
@@ -169,12 +169,12 @@ class LogWriter:
         arguments = (state, encoder, count, count, batches, newest, produced, _CLIENT, now)
         result = None
         try:
-            result = locked(state.lock, self._settle_locked, write, *arguments)
+            result = locked(state.lock, self.settle_locked, write, *arguments)
         except DiskFullError:
             if not state.quota.reclaim(len(encoder)):
                 raise
         if result is None:
-            result = locked(state.lock, self._settle_locked, write, *arguments)
+            result = locked(state.lock, self.settle_locked, write, *arguments)
         if settled is not _WRITTEN or self._flushes:
             self.acknowledge(result, settled)
         if self.append_time and not result.duplicate:
@@ -191,7 +191,7 @@ class LogWriter:
         def write() -> AppendResult:
             return locked(
                 state.lock,
-                self._settle_locked,
+                self.settle_locked,
                 write_locked,
                 state,
                 admitted.data,

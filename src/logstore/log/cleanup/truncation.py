@@ -1,6 +1,6 @@
-"""Truncation of a log's end, and deletion of its beginning.
+"""Truncation of a log's end, deletion of its beginning, and removal of the whole.
 
-Both record the change in ``logstore.recovery``, durably, before the first byte is removed. A crash half
+The first two record the change in ``logstore.recovery``, durably, before the first byte is removed. A crash half
 way then finds no recovery point or log start offset that claims removed records.
 """
 
@@ -11,6 +11,10 @@ from collections.abc import Callable
 
 from logstore.errors import NO_ROOM, OffsetOutOfRangeError, StorageError, TooManyFilesError
 from logstore.io._interrupts import held
+from logstore.log.directory.files import Directory
+from logstore.log.directory.segments import floor_of
+from logstore.log.formats import checkpoints
+from logstore.log.formats.recovery_point import PublishedFile
 from logstore.log.recovery import recovery
 from logstore.log.state import State
 
@@ -75,7 +79,7 @@ def settle_locked(state: State) -> None:
 
 def _cut_segments_locked(state: State, offset: int) -> int:
     segments = state.segments
-    place = max(segments.floor(offset), 0)
+    place = max(floor_of(segments.all, offset), 0)
     target = segments.all[place]
     position = target.position_of(offset)
     # A recovery point in a gap would name an offset without a batch: a truncation into a gap ends the log
@@ -138,9 +142,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         segments.drop([target])
         target = segments.add(end)
     elif target.sealed:
-        name = recovery.copy_prefix(state.directory, target, position)
-        target = segments.replace(target, name, size=position, next_offset=end)
-        target.scan(adopt=True, check=False)
+        target = segments.rewrite(target, position, end)
     else:
         target.cut(position, end)
         target.file.sync()
@@ -225,3 +227,26 @@ def _delete_locked(state: State, offset: int) -> int:
         state.epochs_saved = False
         state.save_epochs_locked()
     return offset
+
+
+def remove_partition(directory: Directory) -> None:
+    """Remove a partition's directory. Not durable before the root is synced; may be called again.
+
+    The caller has recorded durably that the partition is deleted, and has closed the log. Readers in other
+    processes are told first, by the published generation: they would wait for ever for a writer, or mistake a
+    later log of the same name for this one.
+
+    Raises:
+        StorageError: some of its files remain.
+    """
+    if not directory.exists():
+        return
+    if checkpoints.PUBLISHED in directory.names():
+        try:
+            published = PublishedFile(directory)
+            published.write(checkpoints.GONE_GENERATION, 0, 0, 0, 0)
+            published.close()
+        except StorageError:
+            # A full disk may refuse the write. A reader then finds the segments missing.
+            pass
+    directory.remove_tree()

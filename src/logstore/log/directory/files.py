@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from logstore.errors import NotALogError, StorageError
+from logstore.errors import CorruptRecordError, NotALogError, StorageError
 from logstore.io._files import LIBC, File, Files, errno_of
 from logstore.paths import local_path
 from logstore.records import INT32_MAX, INT64_MAX, TopicPartition
@@ -63,6 +63,7 @@ _NO_STRANGERS: Final = KAFKA_ROOT_FILES | {
     OURS + "newest",
     OURS + "reserve",
 }
+_COPY_BYTES: Final = 1 << 20
 #: Twenty digits can hold more than an offset can.
 
 #: Marks a root that a snapshot is still writing: it opens for no reader and no writer.
@@ -271,6 +272,31 @@ class Directory:
 
     def __repr__(self) -> str:
         return f"<Directory {self.path!r}>"
+
+
+def copy_bytes(source: File, target: Directory, name: str, start: int, end: int) -> int:
+    """Copy the bytes ``[start, end)`` of a file to a new one, and sync it; return their count.
+
+    Raises:
+        CorruptRecordError: the file is shorter.
+    """
+    copy = target.open(name, create=True, writable=True, truncate=True)
+    try:
+        position = start
+        while position < end:
+            data = source.read(position, min(_COPY_BYTES, end - position))
+            if not data:
+                raise CorruptRecordError(
+                    f"the file ends at {position}, and its bytes up to {end} were to be copied",
+                    path=source.path,
+                    position=position,
+                )
+            copy.write(data, position - start)
+            position += len(data)
+        copy.sync()
+    finally:
+        copy.close()
+    return end - start
 
 
 # --- contents of a directory ------------------------------------------------------------------

@@ -11,7 +11,7 @@ import bisect
 import errno
 import logging
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from operator import attrgetter
 
 from logstore._segment import Segment
@@ -30,6 +30,14 @@ _base_offset = attrgetter("base_offset")
 _NOT_RENAMED = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV)
 
 _INDEX_FILES = (files.OFFSET_INDEX, files.TIME_INDEX)
+
+
+def floor_of(segments: Sequence[Segment], offset: int) -> int:
+    """Return the index of the last segment whose base offset is at most ``offset``; -1 if there is none."""
+    # Most readers and writers ask for the newest one.
+    if segments and offset >= segments[-1].base_offset:
+        return len(segments) - 1
+    return bisect.bisect_right(segments, offset, key=_base_offset) - 1
 
 
 class NotTaken(LogstoreError):
@@ -61,15 +69,7 @@ class Segments:
             names = directory.names()
         if not writable:
             files.refuse_swaps(directory, names)
-        bases = files.base_offsets(names)
-        segments = []
-        for place, base in enumerate(bases):
-            sealed = place + 1 < len(bases)
-            path = directory.join(files.segment_file(base, files.LOG))
-            file = directory.files.lazy(path, writable=writable)
-            next_offset = bases[place + 1] if sealed else -1
-            segments.append(_segment(file, base, config, size=file.size(), next_offset=next_offset, sealed=sealed))
-        return cls(directory, config, segments)
+        return cls(directory, config, _opened(directory, config, files.base_offsets(names), writable=writable))
 
     def follow(self, log_start_offset: int) -> bool:
         """Add the segments that the writer rolled since, and drop those it deleted; for a reader beside it.
@@ -83,13 +83,7 @@ class Segments:
         known.extend(bases[0])
         known.seal()
         known.set_end(bases[0])
-        fresh = []
-        for place, base in enumerate(bases):
-            file = self.directory.files.lazy(self.directory.join(files.segment_file(base, files.LOG)))
-            sealed = place + 1 < len(bases)
-            end = bases[place + 1] if sealed else -1
-            fresh.append(_segment(file, base, self._config, size=file.size(), next_offset=end, sealed=sealed))
-        whole = (*self.all, *fresh)
+        whole = (*self.all, *_opened(self.directory, self._config, bases, writable=False))
         dropped = {s for s, after in pairwise(whole) if after.base_offset <= log_start_offset}
         self.all = tuple(segment for segment in whole if segment not in dropped)
         for segment in dropped:
@@ -105,19 +99,11 @@ class Segments:
     def __len__(self) -> int:
         return len(self.all)
 
-    def floor(self, offset: int) -> int:
-        """Return the index of the last segment whose base offset is at most ``offset``; -1 if there is none.
-
-        >>> Segments(Directory("/nowhere"), LogConfig()).floor(2600)
-        -1
-        """
-        return bisect.bisect_right(self.all, offset, key=_base_offset) - 1
-
     def from_offset(self, offset: int) -> tuple[Segment, ...]:
         """Return the segment that may hold ``offset`` and all after it."""
         # The tuple is read once: a change between two reads would shift the indexes below.
         segments = self.all
-        return segments[max(bisect.bisect_right(segments, offset, key=_base_offset) - 1, 0) :]
+        return segments[max(floor_of(segments, offset), 0) :]
 
     def size(self) -> int:
         """Return the bytes of all segments, without their indexes."""
@@ -168,7 +154,6 @@ class Segments:
             self.directory.remove(files.segment_file(base_offset, suffix))
         try:
             file.rename_to(self.directory.join(final))
-            segment.follow_name()
         except StorageError as error:
             file.close()
             if errno_of(error) in _NOT_RENAMED:
@@ -221,11 +206,18 @@ class Segments:
         for name in renamed:
             self.directory.remove(name)
 
-    def replace(self, old: Segment, name: str, *, size: int, next_offset: int) -> Segment:
-        """Replace a segment's file by a whole, synced one, which becomes the active segment.
+    def copy_prefix(self, segment: Segment, size: int) -> str:
+        """Copy the first bytes of a segment to a new, synced file; return its name."""
+        name = files.segment_file(segment.base_offset, files.LOG) + files.CLEANED
+        files.copy_bytes(segment.file, self.directory, name, 0, size)
+        return name
 
-        The name is durable on return. Readers of the old file keep it.
+    def rewrite(self, old: Segment, size: int, next_offset: int) -> Segment:
+        """Replace a segment by a copy of its first bytes, which becomes the active segment.
+
+        Copy and name are durable on return. Readers of the old file keep it.
         """
+        name = self.copy_prefix(old, size)
         final = files.segment_file(old.base_offset, files.LOG)
         for suffix in _INDEX_FILES:
             self.directory.remove(files.segment_file(old.base_offset, suffix))
@@ -235,6 +227,7 @@ class Segments:
         segment = _segment(file, old.base_offset, self._config, size=size, next_offset=next_offset, sealed=False)
         self.all = tuple(segment if s is old else s for s in self.all)
         old.close()
+        segment.scan(adopt=True, check=False)
         return segment
 
     def begin_cleaned(self, base_offset: int) -> Segment:
@@ -317,6 +310,16 @@ class Segments:
             segment.close()
 
 
+def _opened(directory: Directory, config: LogConfig, bases: list[int], *, writable: bool) -> list[Segment]:
+    """Open neighbouring segments, the newest as the active one."""
+    segments = []
+    for base, following in zip_longest(bases, bases[1:]):
+        file = directory.files.lazy(directory.join(files.segment_file(base, files.LOG)), writable=writable)
+        end = -1 if following is None else following
+        segments.append(_segment(file, base, config, size=file.size(), next_offset=end, sealed=end >= 0))
+    return segments
+
+
 def _segment(
     file: File, base_offset: int, config: LogConfig, *, size: int, next_offset: int, sealed: bool
 ) -> Segment:
@@ -363,4 +366,4 @@ def is_gone(error: StorageError) -> bool:
     return errno_of(error) == errno.ENOENT
 
 
-__all__ = ["NotTaken", "Segments", "check_joint", "is_gone"]
+__all__ = ["NotTaken", "Segments", "check_joint", "floor_of", "is_gone"]

@@ -14,7 +14,7 @@ from logstore.batch._batch import Batches
 from logstore.errors import CorruptRecordError, RecordError, UnsupportedFormatError
 from logstore.records import TopicPartition
 
-__all__ = ["DAMAGE", "LeftOut", "Whole", "behind", "left_out", "readable"]
+__all__ = ["DAMAGE", "LeftOut", "WholeBatch", "behind", "left_out", "readable"]
 
 #: Errors for wrong stored bytes; a codec that is not installed is not among them.
 DAMAGE = (CorruptRecordError, UnsupportedFormatError)
@@ -35,7 +35,7 @@ class LeftOut(NamedTuple):
         return f"{self.partition}: offsets {self.first_offset} to {last} are left out: {self.reason}"
 
 
-class Whole(NamedTuple):
+class WholeBatch(NamedTuple):
     """A batch that can be read: its segment, position and base offset."""
 
     segment: Segment
@@ -43,7 +43,9 @@ class Whole(NamedTuple):
     base_offset: int
 
 
-def behind(segments: tuple[Segment, ...], error: RecordError, end: int, since: Whole | None = None) -> Whole | None:
+def behind(
+    segments: tuple[Segment, ...], error: RecordError, end: int, since: WholeBatch | None = None
+) -> WholeBatch | None:
     """Return the first whole batch below ``end`` after the damage that an error names, or None.
 
     ``since`` is an earlier result of this function, before that damage.
@@ -63,19 +65,19 @@ def behind(segments: tuple[Segment, ...], error: RecordError, end: int, since: W
         known = since is not None and since.segment is segment and 0 <= since.position <= position
         found = segment.behind(position, limit, since.position if since is not None and known else -1)
         if found is not None:
-            return Whole(segment, *found)
+            return WholeBatch(segment, *found)
         position = -1
     return None
 
 
-def holding(whole: Whole, offset: int) -> Whole | None:
+def holding(whole: WholeBatch, offset: int) -> WholeBatch | None:
     """Return the batch that holds or follows an offset, from a whole one of the same segment on, or None.
 
     Raises:
         RecordError: there is more damage on the way; it names the position.
     """
     found = whole.segment.holding(offset, whole.position)
-    return None if found is None else Whole(whole.segment, *found)
+    return None if found is None else WholeBatch(whole.segment, *found)
 
 
 def readable(batches: Batches) -> Iterator[Batches | RecordError]:

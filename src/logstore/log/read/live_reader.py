@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, NoReturn
 
 from logstore._segment import Segment
@@ -280,21 +281,20 @@ class LogReader(Readable):
                 raise
 
     def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        found: list[AbortedTransaction] = []
-        for segment in self._segments.from_offset(start_offset):
-            entries = self._aborted.get(segment.base_offset)
-            if entries is None:
-                # The note read at opening is for what a killed writer has left; a live one has added entries since.
-                note = self._read_note() if segment.sealed and self._watched else self._note
-                entries = recovery.load_aborted(self._segments, segment, self.config, note)
-                self._check_undisturbed()
-                if segment.sealed:
-                    self._aborted[segment.base_offset] = entries
-            collected = transaction_index.collect(entries, start_offset, end_offset)
-            found.extend(collected.transactions)
-            if collected.is_complete:
-                break
-        return found
+        # Lazily: `collect` stops where no later entry can touch the range.
+        entries = chain.from_iterable(map(self._aborted_of, self._segments.from_offset(start_offset)))
+        return transaction_index.collect(entries, start_offset, end_offset).transactions
+
+    def _aborted_of(self, segment: Segment) -> list[AbortedTransaction]:
+        entries = self._aborted.get(segment.base_offset)
+        if entries is None:
+            # The note read at opening is for what a killed writer has left; a live one has added entries since.
+            note = self._read_note() if segment.sealed and self._watched else self._note
+            entries = recovery.load_aborted(self._segments, segment, self.config, note)
+            self._check_undisturbed()
+            if segment.sealed:
+                self._aborted[segment.base_offset] = entries
+        return entries
 
     def _read_note(self) -> Note:
         return recovery.read_note(self._directory, recovery.read_point(self._directory))

@@ -10,7 +10,6 @@ that is dropped meanwhile is noticed and raised as an offset out of range, never
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from logstore.clock import Clock, seconds_of
 from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, OffsetOutOfRangeError, RecordError, StorageError
 from logstore.io._file_region import FileRegion
-from logstore.log.directory.segments import check_joint, is_gone
+from logstore.log.directory.segments import check_joint, floor_of, is_gone
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.moments import When, moment_of
 from logstore.log.read import damage
@@ -49,32 +48,18 @@ _Answer = TypeVar("_Answer")
 _UNBOUNDED: Bounds = (INT64_MAX, None, None)
 
 
+_REPLICAS = (
+    "advance_high_watermark append_batch append_control append_run epochs leader_epoch locate next_offset "
+    "open_transaction producer_epoch truncate_to"
+)
+_MAINTENANCES = (
+    "check_joined check_keys cleanable compact facts oldest_segment reconfigure reserved_bytes retain roll "
+    "segment_count segments size taken tick was_clean"
+)
 #: Names of `Log` until this release -> those on its faces.
 _MOVED = {
-    **{
-        name: f"replica.{name}"
-        for name in (
-            *("advance_high_watermark", "append_batch", "append_control", "append_run", "epochs", "leader_epoch"),
-            *("locate", "next_offset", "open_transaction", "producer_epoch", "truncate_to"),
-        )
-    },
-    **{
-        name: f"maintenance.{name}"
-        for name in (
-            *("check_joined", "check_keys", "cleanable", "compact", "facts", "oldest_segment", "reconfigure"),
-            *(
-                "reserved_bytes",
-                "retain",
-                "roll",
-                "segment_count",
-                "segments",
-                "size",
-                "taken",
-                "tick",
-                "was_clean",
-            ),
-        )
-    },
+    **{name: f"replica.{name}" for name in _REPLICAS.split()},
+    **{name: f"maintenance.{name}" for name in _MAINTENANCES.split()},
     "adopt": "replica.ingest_file",
     "image": "maintenance.capture",
     "copy_image": "maintenance.copy",
@@ -227,10 +212,11 @@ class Readable(ABC):
             LogClosedError, ForkedError: the log cannot be used.
         """
         if isolation is _UNCOMMITTED and self._is_visible(offset):
-            segment = _floor_segment(self._segments_now(), offset)
-            if segment is not None:
+            segments = self._segments_now()
+            place = floor_of(segments, offset)
+            if place >= 0:
                 try:
-                    found = segment.record_at(offset, self.name, self.config.decompressed_max_bytes)
+                    found = segments[place].record_at(offset, self.name, self.config.decompressed_max_bytes)
                 except (StorageError, RecordError):
                     # Dropped or truncated meanwhile, or damaged: `_record_slowly` finds the record or the error.
                     found = None
@@ -294,7 +280,7 @@ class Readable(ABC):
             RecordError: the damage is at the offset; names the unreadable range.
         """
         segments, end = self._segments_now(), self.end_offset(isolation)
-        since: damage.Whole | None = None
+        since: damage.WholeBatch | None = None
         while True:
             before, since = since, damage.behind(segments, error, end, since)
             if before is not None and since is not None and since[:2] == before[:2]:
@@ -418,17 +404,21 @@ class Readable(ABC):
     ) -> tuple[int, int]:
         """Count records by headers from an offset up to a batch that must be read: (records, offset reached)."""
         self._check_open()
+
+        def count(hold: Hold | None = None) -> tuple[int, int]:
+            found = self._at_segment(offset, lambda segment: count_whole(segment, offset, end), end, hold)
+            return (0, offset) if found is None else (found[0], found[1])
+
         if hold is not None and self._is_held(hold):
             try:
-                held = self._at_segment(offset, lambda segment: count_whole(segment, offset, end), end, hold)
+                held = count(hold)
             except (RecordError, OffsetOutOfRangeError, StorageError):
                 pass  # as in `_read`
             else:
                 if self._is_held(hold):
-                    return (0, offset) if held is None else (held[0], held[1])
+                    return held
         self._check_range(offset, self.end_offset(isolation))
-        found = self._at_segment(offset, lambda segment: count_whole(segment, offset, end), end)
-        return (0, offset) if found is None else (found[0], found[1])
+        return count()
 
     def _undisturbed(self, look: Callable[[], _Answer]) -> _Answer:
         """Call ``look`` and return its result; retry if a truncation has changed the files meanwhile."""
@@ -461,7 +451,7 @@ class Readable(ABC):
         """Return the first result of ``look`` and its segment's path, from the segment of ``offset`` on."""
         for _ in range(_ATTEMPTS):
             segments = self._segments_now() if hold is None else hold.segments
-            place = bisect.bisect_right(segments, offset, key=_base_offset) - 1
+            place = floor_of(segments, offset)
             if place < 0 and segments:
                 # The log start rises before a segment is deleted: below it the offset is out of range, else
                 # the file was lost.
@@ -642,18 +632,6 @@ class Readable(ABC):
 
 def _position_in(segment: Segment, hint: Hint) -> int:
     return hint[1] if hint is not None and hint[0] == segment.path else -1
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset
-
-
-def _floor_segment(segments: tuple[Segment, ...], offset: int) -> Segment | None:
-    """Return the last segment that begins at or below an offset; most readers ask for the newest."""
-    if segments and offset >= segments[-1].base_offset:
-        return segments[-1]
-    place = bisect.bisect_right(segments, offset, key=_base_offset) - 1
-    return segments[place] if place >= 0 else None
 
 
 class ReaderReplica:

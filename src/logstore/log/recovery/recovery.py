@@ -19,10 +19,10 @@ from typing import NamedTuple
 from logstore._segment import Segment
 from logstore._segment_scan import Extent
 from logstore.config.log import LogConfig
-from logstore.errors import CorruptRecordError, DamagedLogError, LogstoreError, RecordError
+from logstore.errors import DamagedLogError, LogstoreError, RecordError
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
-from logstore.log.directory.segments import Segments, check_joint
+from logstore.log.directory.segments import Segments, check_joint, floor_of
 from logstore.log.formats import checkpoints, producer_snapshot, transaction_index
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.leader_epochs import Epochs
@@ -248,7 +248,7 @@ def _check_tail(
         next_offset = first.base_offset
     else:
         promised = point.recovery_point
-        place = segments.floor(promised)
+        place = floor_of(segments.all, promised)
         if place < 0:
             place = 0
         first = segments.all[place]
@@ -309,14 +309,10 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
     promised = point.recovery_point
     if promised <= segment.base_offset:
         return 0, segment.base_offset
-    if point.segment_base_offset == segment.base_offset and 0 <= point.position <= segment.size:
-        # The position is a hint: it is right if a batch with that offset begins there.
-        if point.position == segment.size:
-            tail_ok = segment.ends_at(promised)
-        else:
-            tail_ok = segment.begins_batch(point.position, promised)
-        if tail_ok:
-            return point.position, promised
+    is_inside = point.segment_base_offset == segment.base_offset and 0 <= point.position <= segment.size
+    # The position is a hint: it is right if a batch with that offset begins there.
+    if is_inside and segment.continues_at(point.position, promised):
+        return point.position, promised
     offset, position = segment.base_offset, 0
     try:
         position = segment.indexed_floor(promised)
@@ -372,9 +368,7 @@ def _cut_behind(
     for follower in reversed(followers):
         segments.drop([follower])
     if segment.sealed:
-        name = copy_prefix(segments.directory, segment, extent.valid_bytes)
-        segment = segments.replace(segment, name, size=extent.valid_bytes, next_offset=extent.next_offset)
-        segment.scan(adopt=True, check=False)
+        segment = segments.rewrite(segment, extent.valid_bytes, extent.next_offset)
     else:
         segment.cut(extent.valid_bytes, extent.next_offset)
         # Synced before anything is written after it: else a later crash could bring old bytes back.
@@ -383,32 +377,12 @@ def _cut_behind(
     return cut
 
 
-def copy_prefix(directory: Directory, segment: Segment, size: int) -> str:
-    """Copy the first bytes of a segment to a new file, sync it, and return its name."""
-    name = files.segment_file(segment.base_offset, files.LOG) + files.CLEANED
-    target = directory.open(name, create=True, writable=True, truncate=True)
-    try:
-        position = 0
-        while position < size:
-            data = segment.file.read(position, min(1 << 20, size - position))
-            target.write(data, position)
-            position += len(data)
-            if not data:
-                raise CorruptRecordError("the file became shorter", path=segment.path, position=position)
-        target.sync()
-    finally:
-        target.close()
-    return name
-
-
 def _rewrite_suspects(segments: Segments, point: RecoveryPoint) -> int:
     """Copy every segment that held unsynced bytes to a new file, since the kernel marks lost pages clean."""
     rewritten = 0
     for segment in segments.from_offset(point.recovery_point):
-        name = copy_prefix(segments.directory, segment, segment.size)
         was_sealed, next_offset = segment.sealed, segment.next_offset
-        fresh = segments.replace(segment, name, size=segment.size, next_offset=next_offset)
-        fresh.scan(adopt=True, check=False)
+        fresh = segments.rewrite(segment, segment.size, next_offset)
         if was_sealed:
             fresh.seal()
             fresh.set_end(next_offset)
@@ -528,7 +502,7 @@ def _load_epochs(
 
 def _epoch_before(segments: Segments, offset: int) -> int:
     """Return the leader epoch of the batch before an offset; -1 if there is none, or it cannot be read."""
-    place = segments.floor(offset - 1)
+    place = floor_of(segments.all, offset - 1)
     epoch = -1
     if place >= 0:
         segment = segments.all[place]

@@ -10,12 +10,12 @@ Called for backups of many logs (`store.admin.snapshots`); any thread, without t
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from logstore._segment import Segment
 from logstore.errors import CorruptRecordError, ImageMovedError, RecordError, StorageError
-from logstore.io._files import File, errno_of
+from logstore.io._files import errno_of
 from logstore.io._interrupts import held
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
@@ -25,8 +25,6 @@ from logstore.log.formats.recovery_point import RecoveryPointFile, note_start
 from logstore.log.formats.transaction_index import NOTHING, Sum
 from logstore.log.state import State
 from logstore.records import AbortedTransaction, TopicPartition
-
-_CHUNK_BYTES: Final = 1 << 20
 
 #: Small files that are replaced as a whole, and so copied as a whole.
 _COPIED: Final = ("leader-epoch-checkpoint", "partition.metadata")
@@ -138,9 +136,8 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
                 target.replace(index, transaction_index.encode(image.aborted), durable=False, whole=True)
             note = transaction_index.encode_note(image.active.base_offset, image.sums)
             target.replace(transaction_index.NOTE, note, durable=False, whole=True)
-        copied += _copy_bytes(
-            image.active.file, target, files.segment_file(image.active.base_offset, files.LOG), image.active_bytes
-        )
+        name = files.segment_file(image.active.base_offset, files.LOG)
+        copied += files.copy_bytes(image.active.file, target, name, 0, image.active_bytes)
         recovery.write_durably(recovery.point)
         note_start(target, image.log_start_offset, image.kind)
     except (StorageError, RecordError) as error:
@@ -233,35 +230,9 @@ def _take(source: Directory, target: Directory, name: str, *, link: bool, sync: 
                 file.close()
     file = source.open(name)
     try:
-        return _copy_bytes(file, target, name, file.size()), False
+        return files.copy_bytes(file, target, name, 0, file.size()), False
     finally:
         file.close()
-
-
-def _copy_bytes(file: File, target: Directory, name: str, size: int) -> int:
-    """Copy the first bytes of a file, and sync the copy."""
-    made = target.open(name, create=True, writable=True, truncate=True)
-    try:
-        position = 0
-        for data in _chunks(file, size):
-            made.write(data, position)
-            position += len(data)
-        made.sync()
-        return position
-    finally:
-        made.close()
-
-
-def _chunks(file: File, size: int) -> Iterable[bytes]:
-    position = 0
-    while position < size:
-        data = file.read(position, min(_CHUNK_BYTES, size - position))
-        if not data:
-            raise CorruptRecordError(
-                f"the file ends at {position}, {size} bytes of it were to be copied", path=file.path
-            )
-        yield data
-        position += len(data)
 
 
 __all__ = ["Copied", "Image", "capture", "copy", "verify"]

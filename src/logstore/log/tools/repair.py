@@ -29,13 +29,11 @@ from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.formats.recovery_point import RecoveryPointFile, note_start
 from logstore.log.recovery import recovery
 from logstore.log.tools.verify import Place
-from logstore.records import TopicPartition
 
 _logger = logging.getLogger(__name__)
 
 KEPT = ".repaired"
 _EPOCH_AT, _EPOCH = 12, struct.Struct(">i")
-_COPY_BYTES = 1 << 20
 
 
 class Cut(NamedTuple):
@@ -114,7 +112,7 @@ def lower_epochs(directory: Directory, most: int, *, clock: Clock = SYSTEM_CLOCK
                 places = [at for _, _, at, _, _, epoch in segment.headers() if epoch > most]
                 if not places:
                     continue
-                name = recovery.copy_prefix(directory, segment, segment.size)
+                name = segments.copy_prefix(segment, segment.size)
                 file = directory.open(name, writable=True)
                 try:
                     for at in places:
@@ -194,10 +192,7 @@ def _cut_locked(root: Directory, directory: Directory, segments: Segments, *, ga
     _lower_promises(root, directory, target.base_offset, end)
     for segment in reversed(later):
         segments.drop([segment])
-    name = recovery.copy_prefix(directory, target, position)
-    fresh = segments.replace(target, name, size=position, next_offset=end)
-    fresh.scan(adopt=True, check=False)
-    segments.trim_index_files(fresh)
+    segments.trim_index_files(segments.rewrite(target, position, end))
     directory.remove(files.segment_file(target.base_offset, files.ABORTED_INDEX))
     point = recovery.read_point(directory)
     producer_snapshot.remove_beyond(directory, end, 0 if point is None else point.generation)
@@ -237,26 +232,13 @@ def _keep(directory: Directory, segments: Segments, place: int, position: int) -
     kept.create()
     above.sync()
     target = segments.all[place]
-    _copy_from(target.path, position, kept, f"{files.segment_file(target.base_offset, files.LOG)}.from-{position}")
+    name = f"{files.segment_file(target.base_offset, files.LOG)}.from-{position}"
+    files.copy_bytes(target.file, kept, name, position, target.file.size())
     for segment in segments.all[place + 1 :]:
         name = files.segment_file(segment.base_offset, files.LOG)
         directory.files.link(segment.path, kept.join(name))
     kept.sync()
     return kept.path
-
-
-def _copy_from(path: str, position: int, kept: Directory, name: str) -> None:
-    source = kept.files.open(path)
-    target = kept.open(name, create=True, writable=True, truncate=True)
-    try:
-        written = 0
-        while data := source.read(position + written, _COPY_BYTES):
-            target.write(data, written)
-            written += len(data)
-        target.sync()
-    finally:
-        target.close()
-        source.close()
 
 
 # --- recorded offsets --------------------------------------------------------------------------
@@ -318,11 +300,7 @@ def _lower_in_root(root: Directory, directory: Directory, end: int) -> None:
         except CorruptRecordError:
             continue  # no reader of the file trusts it
         if offsets.get(name, 0) > end:
-            root.replace(file, checkpoints.write_offsets(_lowered(offsets, name, end)), durable=True)
-
-
-def _lowered(offsets: dict[TopicPartition, int], name: TopicPartition, end: int) -> dict[TopicPartition, int]:
-    return {**offsets, name: end}
+            root.replace(file, checkpoints.write_offsets({**offsets, name: end}), durable=True)
 
 
 __all__ = ["KEPT", "Cut", "accept_gaps", "cut_damage", "lower_epochs", "rebuild_indexes"]

@@ -1,4 +1,4 @@
-"""Inspection and verification of a partition's files, without opening its log.
+"""Verification of a partition's files, and a look at what is in them, without opening its log.
 
 For tools: Kafka's files and logstore's, whole or damaged, in a directory of a log or alone. Nothing is
 locked, recovered or changed, so all functions also work beside a running owner, whose last write may
@@ -427,12 +427,11 @@ def _records_of(path: str, valid_bytes: int, table: Files) -> Iterator[Problem]:
 
 def _promised(place: Place, known: Marks, end: int, *, is_live: bool) -> Iterator[Problem]:
     """Yield the problem of a log that ends too early: segments missing at the end leave no other trace."""
+    path = place.directory.join(files.segment_file(place.bases[-1], files.LOG))
     if known.promised is not None and end < known.promised:
-        path = place.directory.join(files.segment_file(place.bases[-1], files.LOG))
         what = f"the log ends at offset {end}, but was synced up to {known.promised}"
         yield Problem(Kind.DAMAGE, path, None, end, what)
     elif known.published is not None and end < known.published and not is_live:
-        path = place.directory.join(files.segment_file(place.bases[-1], files.LOG))
         what = (
             f"the log ends at offset {end}, but was written up to {known.published}: what was not synced is gone, "
             "as after a power cut"
@@ -445,11 +444,12 @@ def _promised(place: Place, known: Marks, end: int, *, is_live: bool) -> Iterato
 
 def _indexes_of(directory: Directory, segment: Segment, valid_bytes: int, *, is_live: bool) -> Iterator[Problem]:
     base = segment.base_offset
-    by_position = dict(index_entries_by_position(directory, base))
+    entries = index_entries(directory, base)
+    by_position = {position: offset for offset, position in entries}
     times = time_entries(directory, base)
     path = directory.join(files.segment_file(base, files.OFFSET_INDEX))
     time_path = directory.join(files.segment_file(base, files.TIME_INDEX))
-    yield from _rising(path, index_entries(directory, base), "offset", "position")
+    yield from _rising(path, entries, "offset", "position")
     yield from _rising(time_path, times, "timestamp", "offset")
     wanted = {offset: timestamp for timestamp, offset in times}
     largest = -1
@@ -475,11 +475,6 @@ def _indexes_of(directory: Directory, segment: Segment, valid_bytes: int, *, is_
         for offset, timestamp in wanted.items():
             what = f"the entry for timestamp {timestamp} names an offset that the segment does not hold"
             yield Problem(Kind.INDEX, time_path, None, offset, what)
-
-
-def index_entries_by_position(directory: Directory, base: int) -> Iterator[tuple[int, int]]:
-    """Return (position, offset) pairs of an offset index."""
-    return ((position, offset) for offset, position in index_entries(directory, base))
 
 
 def _within(wanted: dict[int, int], first: int, last: int) -> list[int]:

@@ -149,14 +149,14 @@ def copy_log(
             f"{target.name}: its log end offset is {target.log_end_offset}, the records to keep begin at offset "
             f"{first}; copy into an empty topic, or without keeping offsets"
         )
-    copied = 0
+    copied, replica = 0, target.replica
     isolation = Isolation.READ_UNCOMMITTED if keep_offsets else Isolation.READ_COMMITTED
     if not keep_offsets:
         end = source.last_stable_offset
     for chunk in source.scan(first, end, isolation=isolation).chunks():
         if keep_offsets:
             for batch in chunk.batches():
-                target.replica.append_batch(batch, origin=Origin.REPLICATION)
+                replica.append_batch(batch, origin=Origin.REPLICATION)
                 copied += batch.size
                 step(batch.size)
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from logstore.errors import DamagedCatalogueError, NotALogError
-from logstore.log.cleanup.removal import remove_partition
+from logstore.log.cleanup.truncation import remove_partition
 from logstore.log.directory import files
 from logstore.log.directory.files import PARTITION_METADATA, Directory
 from logstore.log.formats import checkpoints

@@ -355,13 +355,14 @@ def _by_place(checked: Iterable[Checked]) -> dict[TopicPartition, list[Checked]]
 
 def _put(log: Log, checked: Checked, stamp: ProducerStamp) -> Iterator[tuple[AppendResult, int]]:
     """Append a file to a log, whole as a segment or run by run; yield offsets and record counts."""
-    adopted = log.replica.ingest_file(checked.whole(), _runs(checked), producer=stamp)
+    replica = log.replica
+    adopted = replica.ingest_file(checked.whole(), _runs(checked), producer=stamp)
     if adopted is not None:
         yield adopted, checked.staged.record_count
         return
     for run, record_count in _runs(checked):
         yield (
-            log.replica.append_run(run, producer=stamp, max_timestamp_ms=staged_reader.newest_ms(run)),
+            replica.append_run(run, producer=stamp, max_timestamp_ms=staged_reader.newest_ms(run)),
             record_count,
         )
         stamp = _behind(stamp, record_count)

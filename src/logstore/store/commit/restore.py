@@ -41,6 +41,7 @@ class Replay:
 
     def __init__(self, log: Log, checked: Sequence[Checked]) -> None:
         self._log = log
+        self._replica = log.replica
         self._checked = checked
         self._end = log.log_end_offset
         self.first_offset = min(each.first_offset for each in checked)
@@ -99,8 +100,8 @@ class Replay:
         return self.first_offset, self.last_offset
 
     def _append(self, data: bytearray, first_offset: int) -> None:
-        stamp(data, first_offset, self._log.replica.leader_epoch)
-        self._log.replica.append_batch(data, origin=Origin.REPLICATION, ack="written")
+        stamp(data, first_offset, self._replica.leader_epoch)
+        self._replica.append_batch(data, origin=Origin.REPLICATION, ack="written")
 
     def raise_start(self) -> None:
         """Raise the log start offset to the first of these records, if it is the log's first. Call once synced."""
