@@ -462,7 +462,7 @@ def test_a_reader_whose_owner_closes_during_the_snapshot_takes_it_by_itself(root
     assert begun.wait(60)
     closing = threading.Thread(target=store.close)
     closing.start()
-    while not store._requests._stopping:
+    while not store._requests._stopping.is_set():
         time.sleep(0.001)
     go_on.set()
     closing.join(60)
