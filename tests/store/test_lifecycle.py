@@ -64,6 +64,6 @@ def test_offsets_expire_while_consumers_are_made(tmp_path):
         store.create_topic("flights").append(b"v")
         store.commit_offsets("gone", {("flights", 0): 1})
         store.commit_offsets("g", {("flights", 0): 1})
-        kept = [store.consumer("g") for _ in range(3)]
-        beside(lambda: store.offsets.expire(2**50), lambda: kept.append(store.consumer("g")))
+        kept = [store.consumer(group="g") for _ in range(3)]
+        beside(lambda: store.offsets.expire(2**50), lambda: kept.append(store.consumer(group="g")))
         assert store.offsets.groups() == ["g"]

@@ -56,7 +56,7 @@ class Consumer(Subscription):
     >>> with logstore.open(tmp / "data") as store:
     ...     flights = store.create_topic("flights", partitions=2)
     ...     at = flights.append(b"AA 1141", key=b"AA")
-    ...     with store.consumer("billing", auto_offset_reset="earliest") as consumer:
+    ...     with store.consumer(group="billing", auto_offset_reset="earliest") as consumer:
     ...         consumer.assign(["flights"])
     ...         [record.value for record in consumer.poll()]
     [b'AA 1141']
@@ -378,7 +378,7 @@ class Consumer(Subscription):
 
     def _named_group(self) -> str:
         if not self._group:
-            raise InvalidGroupError("the consumer has no group; open it with store.consumer('name of the group')")
+            raise InvalidGroupError("the consumer has no group; open it with store.consumer(group='its name')")
         return self._group
 
     def _before_assignment(self) -> None:
