@@ -43,7 +43,7 @@ async def use_everything(place: Path, files: FaultyFiles) -> None:
             futures = [await producer.send("race", value) for value in records.values(SIZE, COUNT)]
             for future in futures:
                 await future
-        async with store.consumer("g", auto_offset_reset="earliest") as consumer:
+        async with store.consumer(group="g", auto_offset_reset="earliest") as consumer:
             await consumer.assign_topics(["race"])
             count = 0
             while found := await consumer.poll(timeout_s=0.05):

@@ -22,7 +22,7 @@ TOPIC, GROUP = "arrivals", "at-least-once"
 def consume(store: logstore.Store, process: Callable[[Record], None], *, max_records: int = 10) -> int:
     """Process what the group has not committed yet, up to the end; how many records."""
     count = 0
-    with store.consumer(GROUP, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+    with store.consumer(group=GROUP, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
         consumer.assign_topics([TOPIC])
         while records := consumer.poll(max_records=max_records):
             for record in records:

@@ -22,7 +22,7 @@ def consume(store: logstore.Store, process: Callable[[Record], None], *, max_rec
     """Process what the group has not read yet, up to the end; how many records."""
     count = 0
     # By itself it would commit behind the processing.
-    with store.consumer(GROUP, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+    with store.consumer(group=GROUP, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
         consumer.assign_topics([TOPIC])
         while records := consumer.poll(max_records=max_records):
             consumer.commit(ack="synced")

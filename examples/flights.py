@@ -131,7 +131,7 @@ def missing(rows: Sequence[Row], kept: Sequence[int]) -> list[Row]:
 
 def consume(store: logstore.Store, partitions: Sequence[int], counts: dict[int, int]) -> None:
     """One consumer of the group: from the committed offset to the end of its partitions, then a commit."""
-    with store.consumer(GROUP, auto_offset_reset="earliest") as consumer:
+    with store.consumer(group=GROUP, auto_offset_reset="earliest") as consumer:
         consumer.assign([logstore.TopicPartition("departures", number) for number in partitions])
         while records := consumer.poll(timeout_s=0):
             for record in records:

@@ -36,7 +36,7 @@ def right(record: Record) -> int:
 def run(store: logstore.Store, output: Output, minutes_of: Callable[[Record], int]) -> int:
     """One run of the job, from the group's offsets to the end; how many records."""
     count = 0
-    with store.consumer(GROUP, auto_offset_reset="earliest") as consumer:
+    with store.consumer(group=GROUP, auto_offset_reset="earliest") as consumer:
         consumer.assign_topics([TOPIC])
         for record in consumer.records(timeout_s=0):
             place = (record.timestamp_ms // HOUR_MS, record.key or b"")
@@ -54,7 +54,7 @@ def go_back(store: logstore.Store, output: Output, timestamp_ms: int) -> None:
     hour = timestamp_ms // HOUR_MS
     for place in [place for place in output if place[0] >= hour]:
         del output[place]
-    with store.consumer(GROUP, enable_auto_commit=False) as consumer:
+    with store.consumer(group=GROUP, enable_auto_commit=False) as consumer:
         consumer.assign_topics([TOPIC])
         consumer.seek_to_time(hour * HOUR_MS)
         consumer.commit(ack="synced")

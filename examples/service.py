@@ -46,7 +46,7 @@ class Service:
         self._store: Store = logstore.open(directory, wait_s=30)
         self._store.create_topic(TOPIC, partitions=4, if_not_exists=True)
         self._producer: Producer = self._store.producer(linger_ms=5, acks="all")
-        self._consumer = self._store.consumer(GROUP, auto_offset_reset="earliest", enable_auto_commit=False)
+        self._consumer = self._store.consumer(group=GROUP, auto_offset_reset="earliest", enable_auto_commit=False)
         self._lock = threading.Lock()
         self._bills: dict[str, int] = {}
         self._billing = threading.Thread(target=self._bill, name="billing")

@@ -27,7 +27,7 @@ def write(store: logstore.Store) -> None:
 
 def consume(store: logstore.Store, at_most: int) -> list[bytes]:
     """Up to so many values, from where the group has come to."""
-    with store.consumer("tour", auto_offset_reset="earliest") as consumer:
+    with store.consumer(group="tour", auto_offset_reset="earliest") as consumer:
         consumer.assign_topics(["rides"])
         return [record.value for record in consumer.poll(max_records=at_most) if record.value is not None]
 

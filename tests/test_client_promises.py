@@ -107,4 +107,4 @@ def test_a_store_gives_no_client_that_breaks_a_promise(tmp_path):
         with pytest.raises(InvalidSettingError, match="transactions are not there yet"):
             store.producer({"transactional.id": "t"})
         with pytest.raises(InvalidSettingError, match="assign"):
-            store.consumer("g", group_instance_id="one")
+            store.consumer(group="g", group_instance_id="one")

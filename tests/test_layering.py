@@ -210,11 +210,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.store": (
         "commit_client",
         "store",
-        "consuming",
         "requests",
-        "admin administering",
-        "lifecycle maintenance topic",
-        "catalog commit",
+        "admin",
+        "descriptions lifecycle maintenance topic",
+        "catalog commit consumers",
     ),
     "logstore.store.admin": (
         "rebuild",

@@ -77,7 +77,7 @@ async def test_what_is_sent_is_read(tmp_path):
         assert await topic.append(b"last", b"k", ack="synced")
         await topic.append_many([(b"k", b"many")] * 10)
         assert await topic.append_many([]) == {}
-        async with store.consumer("g", auto_offset_reset="earliest") as consumer:
+        async with store.consumer(group="g", auto_offset_reset="earliest") as consumer:
             await consumer.assign_topics(["flights"])
             found = []
             while records := await consumer.poll(timeout_s=0.05):
@@ -331,7 +331,7 @@ async def test_a_position_moves_with_each_record_that_is_handed_out(tmp_path):
     async with aio.open(tmp_path / "data") as store:
         topic = await store.create_topic("flights")
         await topic.append_many([b"%d" % n for n in range(100)])
-        async with store.consumer("g", auto_offset_reset="earliest") as consumer:
+        async with store.consumer(group="g", auto_offset_reset="earliest") as consumer:
             await consumer.assign_topics(["flights"])
             async for record in consumer:
                 assert await consumer.position(("flights", 0)) == record.offset + 1
@@ -389,7 +389,7 @@ async def test_the_loops_own_thread_makes_no_file_operation(tmp_path, files):
             futures = [await producer.send("flights", b"x" * 100, b"%d" % n) for n in range(1_000)]
             await asyncio.gather(*futures)
             await producer.metrics()
-        async with store.consumer("g", auto_offset_reset="earliest") as consumer:
+        async with store.consumer(group="g", auto_offset_reset="earliest") as consumer:
             await consumer.assign_topics(["flights"])
             assert sum([len(await consumer.poll(timeout_s=60)) for _ in range(2)])
             await consumer.seek_to_beginning()
@@ -463,7 +463,7 @@ async def test_a_cancelled_call_keeps_the_next_one_out_until_its_thread_has_left
     async with aio.open(tmp_path / "data", files=files) as store:
         topic = await store.create_topic("flights")
         await topic.append(b"v")
-        async with store.consumer("g", auto_offset_reset="earliest") as consumer:
+        async with store.consumer(group="g", auto_offset_reset="earliest") as consumer:
             await consumer.assign_topics(["flights"])
             assert await consumer.poll()
             await consumer.commit()

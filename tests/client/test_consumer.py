@@ -54,11 +54,8 @@ def fill(store, count, partition=0, topic="flights", **options):
 
 
 def earliest(store, group=None, partitions=("flights",), **settings):
-    consumer = store.consumer(group, auto_offset_reset="earliest", **settings)
-    if all(isinstance(each, str) for each in partitions):
-        consumer.assign_topics(partitions)
-    else:
-        consumer.assign(partitions)
+    consumer = store.consumer(group=group, auto_offset_reset="earliest", **settings)
+    consumer.assign(partitions)
     return consumer
 
 
@@ -93,7 +90,7 @@ def test_a_rule_may_be_a_time_ago(store, clock):
 
 
 def test_without_a_rule_a_missing_offset_is_an_error(store):
-    consumer = store.consumer("crew", auto_offset_reset="none")
+    consumer = store.consumer(group="crew", auto_offset_reset="none")
     consumer.assign([A])
     for _ in range(2):
         with pytest.raises(NoOffsetError, match="flights-0"):
@@ -780,7 +777,7 @@ def test_a_position_in_a_topic_that_was_made_anew_is_committed_for_nobody(store)
 
 
 def test_a_consumer_without_partitions_says_so(store):
-    consumer = store.consumer("crew")
+    consumer = store.consumer(group="crew")
     for use in (consumer.poll, lambda: next(iter(consumer)), consumer.commit, consumer.seek_to_end):
         with pytest.raises(NotAssignedError, match="assign"):
             use()
@@ -871,11 +868,11 @@ def test_a_waiting_reader_beside_the_writer_learns_of_it_too(tmp_path):
 
 def test_settings_are_kafkas(store):
     with pytest.raises(UnknownSettingError, match=r"auto\.offset\.reset"):
-        store.consumer("crew", {"auto.offset.rest": "earliest"})
-    assert store.consumer(settings={"group.id": "crew", "max.poll.records": 7}).config.max_poll_records == 7
+        store.consumer({"auto.offset.rest": "earliest"}, group="crew")
+    assert store.consumer({"group.id": "crew", "max.poll.records": 7}).config.max_poll_records == 7
     for group in ("", "other"):
         with pytest.raises(InvalidGroupError):
-            store.consumer(group, {"group.id": "crew"})
+            store.consumer({"group.id": "crew"}, group=group)
 
 
 def test_a_reader_goes_on_where_its_group_was(tmp_path, store):
@@ -956,3 +953,15 @@ def test_an_offset_that_was_committed_can_be_sought(store):
     consumer.seek_to_beginning()
     consumer.seek(A, consumer.committed()[A])
     assert consumer.position(A) == 3
+
+
+def test_a_group_in_the_first_place_is_taken_for_one_release_more(store):
+    with pytest.warns(DeprecationWarning, match="group='crew'"), store.consumer("crew") as consumer:
+        assert consumer.config.group_id == "crew"
+    with pytest.warns(DeprecationWarning, match="group='crew'"):
+        consumer = store.consumer("crew", {"max.poll.records": 7})
+    assert (consumer.config.group_id, consumer.config.max_poll_records) == ("crew", 7)
+    with pytest.warns(DeprecationWarning, match="settings"):
+        assert store.consumer(settings={"max.poll.records": 7}).config.max_poll_records == 7
+    with pytest.warns(DeprecationWarning, match="settings"), store.producer(settings={"linger.ms": 7}) as producer:
+        assert producer.config.linger_ms == 7

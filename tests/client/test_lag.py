@@ -45,7 +45,7 @@ def test_lag_counts_the_partitions_whose_turn_has_not_come(store, rule, enable_a
     settings = {"auto.offset.reset": rule, "enable.auto.commit": enable_auto_commit}
     for number in (0, 1):
         store.topic("flights").append_many([b"early"] * 10, partition=number)
-    with store.consumer("crew", settings) as consumer:
+    with store.consumer(settings, group="crew") as consumer:
         consumer.assign_topics(["flights"])
         if rule == "latest":
             assert consumer.poll() == []

@@ -302,7 +302,7 @@ def test_a_producer_does_the_same_whether_nobody_reads_or_many_are_behind(store,
     for count in (1, 10):
         while len(consumers) < count:
             consumer = store.consumer(f"slow {len(consumers)}", auto_offset_reset="earliest")
-            consumer.assign(["flights"])
+            consumer.assign_topics(["flights"])
             assert len(consumer.poll(max_records=1)) == 1
             consumers.append(consumer)
         assert calls_of_sending() == alone

@@ -343,7 +343,7 @@ def consumed(look: Callable[[World, Any], Any], **options: Any) -> Probe:
         with World(path, {}) as world:
             world.fill(30)
             given = {**{k.replace("__", "."): v for k, v in options.items()}, **settings}
-            with world.store.consumer(None, given) as consumer:
+            with world.store.consumer(given) as consumer:
                 consumer.assign_topics(["t"])
                 return look(world, consumer)
 
@@ -365,7 +365,7 @@ def committed_ever(path: Path, settings: dict[str, Any]) -> bool:
     with World(path, {}) as world:
         world.fill(3)
         given = {"auto.offset.reset": "earliest", "group.id": "g", **settings}
-        with world.store.consumer(None, given) as consumer:
+        with world.store.consumer(given) as consumer:
             consumer.assign_topics(["t"])
             consumer.poll()
         return bool(world.store.committed("g"))

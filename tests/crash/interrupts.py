@@ -217,7 +217,7 @@ class StoreCase:
         self.path, self.name = path / "s", name
         self.store = logstore.open(self.path, housekeeping="manual")
         self.store.create_topic("t").append(b"0")
-        self.consumer = self.store.consumer("g", auto_offset_reset="earliest", enable_auto_commit=False)
+        self.consumer = self.store.consumer(group="g", auto_offset_reset="earliest", enable_auto_commit=False)
         self.consumer.assign_topics(["t"])
         self.consumer.poll()
         self.consumer.commit()
@@ -493,7 +493,7 @@ def whole_store(path: Path, storm: Storm, until_s: float) -> None:
         store = store or opened(path / "s")
         store.create_topic("t", if_not_exists=True)
         producer = store.producer(linger_ms=0)
-        consumer = store.consumer("g", auto_offset_reset="earliest", enable_auto_commit=False)
+        consumer = store.consumer(group="g", auto_offset_reset="earliest", enable_auto_commit=False)
         consumer.assign_topics(["t"])
         others = Writers(store.partition("t", 0), next(numbers))  # type: ignore[arg-type]
         for _ in range(rng.randrange(5, 40)):

@@ -35,7 +35,7 @@ def seen_after_a_power_cut():
     disk = SimDisk(seed=1)
     store = open_store(disk)
     read_ahead_of_the_disk(store)
-    consumer = store.consumer("g", auto_offset_reset="earliest")
+    consumer = store.consumer(group="g", auto_offset_reset="earliest")
     consumer.assign_topics(["flights"])
     assert len(values(consumer)) == 10
     consumer.commit(ack="synced")
@@ -43,7 +43,7 @@ def seen_after_a_power_cut():
     store.close()
     with open_store(after) as store:
         store["flights"].append_many(NEW, ack="synced")
-        with store.consumer("g", auto_offset_reset="latest") as consumer:
+        with store.consumer(group="g", auto_offset_reset="latest") as consumer:
             consumer.assign_topics(["flights"])
             return values(consumer)
 
@@ -93,7 +93,7 @@ def test_after_a_kill_nothing_is_read_twice(tmp_path):
     disk = SimDisk(seed=1)
     store = open_store(disk)
     read_ahead_of_the_disk(store)
-    consumer = store.consumer("g", auto_offset_reset="earliest")
+    consumer = store.consumer(group="g", auto_offset_reset="earliest")
     consumer.assign_topics(["flights"])
     assert len(values(consumer)) == 10
     consumer.commit()
@@ -101,6 +101,6 @@ def test_after_a_kill_nothing_is_read_twice(tmp_path):
     store.close()
     with open_store(after) as store:
         store["flights"].append_many(NEW)
-        with store.consumer("g", auto_offset_reset="earliest") as consumer:
+        with store.consumer(group="g", auto_offset_reset="earliest") as consumer:
             consumer.assign_topics(["flights"])
             assert values(consumer) == NEW

@@ -85,7 +85,7 @@ class Load:
         self.store.flush()
 
     def _read(self, mine: set[bytes], turn: int) -> None:
-        with self.store.consumer("readers", auto_offset_reset="latest") as consumer:
+        with self.store.consumer(group="readers", auto_offset_reset="latest") as consumer:
             consumer.assign_topics(["load"])
             consumer.poll(0.01)
 
@@ -173,7 +173,7 @@ class Kinds:
         return topic, records, list(islice(records, 2)), topic.scan().batches()
 
     def make_consumer(self, n: int) -> object:
-        consumer = self.store.consumer(f"group {n % 7}", auto_offset_reset="earliest")
+        consumer = self.store.consumer(group=f"group {n % 7}", auto_offset_reset="earliest")
         consumer.assign_topics(["load"])
         records = consumer.records(0)
         return consumer, next(records), records
@@ -198,7 +198,7 @@ class Kinds:
         store.create_topic("flights")
         producer = store.producer(linger_ms=60_000)
         self.futures.append(producer.send("flights", b"v"))
-        return store, producer, store.consumer("group")
+        return store, producer, store.consumer(group="group")
 
     def make_read_only_store(self, n: int) -> object:
         store = logstore.open(self.store.path, read_only=True)

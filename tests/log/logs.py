@@ -27,7 +27,8 @@ def crashed_copy(log, to: Path) -> Path:
 
     The log itself stays open. A copy holds what is in the page cache, as after a SIGKILL.
     """
-    shutil.copytree(os.path.dirname(log.path), to)
+    # The socket of an open store cannot be copied.
+    shutil.copytree(os.path.dirname(log.path), to, ignore=shutil.ignore_patterns("logstore.socket"))
     (to / ".lock").unlink(missing_ok=True)
     return to
 

@@ -25,7 +25,7 @@ def test_a_store_needs_no_coordination_service_and_no_network(tmp_path, monkeypa
         with store.producer() as producer:
             producer.send("flights", b"one", b"key")
         with store.consumer("crew", auto_offset_reset="earliest") as consumer:
-            consumer.assign(["flights"])
+            consumer.assign_topics(["flights"])
             assert [record.value for record in consumer.poll()] == [b"one"]
             consumer.commit()
         assert list(store.topics()) == ["flights"]
@@ -83,6 +83,6 @@ def test_offsets_expire_while_consumers_are_made(tmp_path):
         store.create_topic("flights").append(b"v")
         store.commit_offsets("gone", {("flights", 0): 1})
         store.commit_offsets("g", {("flights", 0): 1})
-        kept = [store.consumer("g") for _ in range(3)]
-        beside(lambda: store.offsets.expire(2**50), lambda: kept.append(store.consumer("g")))
+        kept = [store.consumer(group="g") for _ in range(3)]
+        beside(lambda: store.offsets.expire(2**50), lambda: kept.append(store.consumer(group="g")))
         assert store.offsets.groups() == ["g"]

@@ -26,7 +26,7 @@ class ConsumerHost(Protocol):
 
     def partition_count(self, topic: str) -> int: ...
     def consumer(
-        self, group: str | None = None, settings: ConsumerConfig | Mapping[str, Setting] | None = None
+        self, settings: ConsumerConfig | Mapping[str, Setting] | None = None, /, *, group: str | None = None
     ) -> Consumer: ...
 
 
@@ -143,7 +143,7 @@ class ConsumerConnector:
                 made[topic] = []
                 total = self._store.partition_count(topic)
                 for number in range(count):
-                    consumer = self._store.consumer(self._group, self._settings)
+                    consumer = self._store.consumer(self._settings, group=self._group)
                     made[topic].append(MessageStream(topic, consumer))
                     consumer._assign_share(topic, total, number, count)
         except BaseException:

@@ -7,63 +7,73 @@ responsible only for their lifetimes. Any thread may use a store.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import threading
+import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from logstore.client.backend import Opened
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.config.log import LogConfig, Setting
+from logstore.config.log import LogConfig, Setting, canonical, canonical_keys
 from logstore.config.schema import about_modes, check_settings, naming_arguments, with_arguments
-from logstore.config.store import StoreConfig
+from logstore.config.store import StoreConfig, warn_of_unkept
 from logstore.errors import (
     DirectoryLockedError,
     ForkedError,
     InvalidSettingError,
     LogstoreError,
     NotALogError,
+    PolicyViolationError,
     ReadOnlyError,
     StoreClosedError,
     UnknownSettingError,
 )
 from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import Condition, held, made, shielded
+from logstore.log import Log
 from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import Patience as Patience
 from logstore.log.root import RootHold
 from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
-from logstore.records import TopicPartition
-from logstore.store.administering import Administering
+from logstore.records import Ack, Isolation, TopicPartition
 from logstore.store.catalog import layout
 from logstore.store.catalog.partitions import Partitions, lent
 from logstore.store.catalog.reserve import ReserveGate
 from logstore.store.catalog.topics import FollowedTopics, Topics, TopicTable
-from logstore.store.consuming import Consuming
+from logstore.store.consumers import Consumers
+from logstore.store.descriptions import TopicDescription, describe
 from logstore.store.lifecycle import Closeable, StoreLifecycle
-from logstore.store.maintenance.disk_quota import DiskQuota, Holdings, Limits
+from logstore.store.maintenance.disk_quota import DiskQuota, Holdings, Limits, may_go
 from logstore.store.maintenance.scheduler import Progress, Scheduler
 from logstore.store.maintenance.tasks import MaintenanceTasks
 from logstore.store.requests.commit_server import SETTLE_MS, SWEEP_MS, LeftFiles, RequestServer
 from logstore.store.topic import Topic
-from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL
+from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL, SINKS
 
 if TYPE_CHECKING:
     import random
 
+    from logstore.client.consumer import Consumer
+    from logstore.client.lag import Lag
+    from logstore.client.offsets import CommittedOffsets
     from logstore.client.partitioners import Choice, Partitioner
     from logstore.client.producer import Producer
-    from logstore.config.client import ProducerConfig
+    from logstore.config.client import ConsumerConfig, ProducerConfig
+    from logstore.groups.offsets import OffsetAndMetadata
     from logstore.store.admin.snapshots import Snapshot
+    from logstore.store.catalog.topic_list import Catalogue
     from logstore.store.commit.ingest import Ingest, Ingested
     from logstore.store.commit.staged_writer import Manifest
     from logstore.store.requests.requests import Request
 
 _logger = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 Path = str | os.PathLike[str]
@@ -83,7 +93,28 @@ class DiskUsage(NamedTuple):
     limit_bytes: int
 
 
-class Store(Consuming, Administering):
+def _earlier_arguments(call: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a call so that it takes, for one release, a group in the first place and ``settings`` by name."""
+
+    @functools.wraps(call)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        store, *given = args
+        if len(given) > 1 or (given and isinstance(given[0], str)):
+            _warn(f"store.consumer({given[0]!r}, …) is store.consumer(…, group={given[0]!r})")
+            kwargs["group"], *given = given
+        elif "settings" in kwargs:
+            _warn(f"store.{call.__name__}(settings=…) is store.{call.__name__}(…)")
+            given = [kwargs.pop("settings")]
+        return call(store, *given, **kwargs)  # type: ignore[arg-type]
+
+    return called
+
+
+def _warn(change: str) -> None:
+    warnings.warn(f"{change} now; the next release refuses the former", DeprecationWarning, 3)
+
+
+class Store:
     """Topics in a directory.
 
     >>> with logstore.open(tmp / "data") as store:
@@ -106,7 +137,6 @@ class Store(Consuming, Administering):
         patient: bool = True,
     ) -> None:
         """Open the store, see `open_store` and `open_briefly`."""
-        super().__init__()
         root = Directory(path, files)
         self.path = root.path
         self.config = config
@@ -115,8 +145,10 @@ class Store(Consuming, Administering):
         self.files = files
         self.rng = rng
         self._fork = fork_generation()
+        self._consumers = Consumers()
+        self._offsets: CommittedOffsets | None = None
         self._ingest_made: Ingest | None = None
-        self._ingest_lock = threading.Lock()
+        self._parts_lock = threading.Lock()  # held while one of the two above is made
         self._requests: RequestServer | None = None
         hold = None
         table: FollowedTopics | Topics
@@ -275,12 +307,150 @@ class Store(Consuming, Administering):
         self._table.check_partition(topic, partition, topic_id)
         return self._partitions.get(TopicPartition(topic, partition))
 
+    @naming_arguments
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        if_not_exists: bool = False,
+        **more_settings: Setting,
+    ) -> Topic:
+        """Create a topic. Durable on return; on an error nothing of it is left.
+
+        ``partitions`` is 1 to 10,000, by default ``num.partitions``. ``settings`` are Kafka's topic settings
+        by their dotted keys, ``more_settings`` the same with underscores; what is not set follows the store. Unless
+        either says otherwise, records are kept for ever; by a store that was opened with a ``server.properties``
+        a topic is made with the retention that Kafka would give it.
+        With ``if_not_exists`` a topic that exists is returned as it is.
+
+        Raises:
+            TopicExistsError: there is one of that name.
+            InvalidTopicError: the name breaks Kafka's rule.
+            InvalidPartitionsError, ConfigError: a number or a setting is out of range; all are named.
+            DiskFullError, StorageError: the disk refused.
+            ReadOnlyError: the store is open read-only.
+        """
+        self._check_writable()
+        own = {**(settings or {}), **more_settings}
+        count = self.config.num_partitions if partitions is None else partitions
+        entry = shielded(self._topics.create, name, count, own, if_not_exists=if_not_exists)
+        warn_of_unkept(canonical(own))
+        return Topic(self, name, entry.id)
+
+    def topic_to_send_to(self, name: str) -> Topic:
+        """Return a topic by its name, made if there is none and ``auto.create.topics.enable`` is true.
+
+        Raises:
+            UnknownTopicError: there is none, and none is made.
+            InvalidTopicError, StorageError: as `create_topic`.
+        """
+        if self.config.auto_create_topics_enable and name not in self:
+            return self.create_topic(name, if_not_exists=True)
+        return self.topic(name)
+
+    def _topics_known(self) -> Catalogue:
+        """Return the catalogue of all topics: another object after each change."""
+        self._check_open()
+        return self._table.catalogue
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        """Describe a topic: its partitions with their offsets and sizes, and its settings.
+
+        Raises:
+            UnknownTopicError: there is none.
+        """
+        self._check_open()
+        entry = self._table.entry(name)
+        logs = (self._log_of(name, number) for number in range(entry.partitions))
+        return describe(name, entry, self._table.config_of(name), logs)
+
+    @naming_arguments
+    def alter_topic(
+        self,
+        name: str,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        drop_keyless: bool = False,
+        **more_settings: Setting,
+    ) -> Mapping[str, str]:
+        """Change settings of a topic, also while it is used; None resets a key to the topic's default.
+
+        Durable on return. Returns the topic's own settings as they are now. Compaction deletes records without a
+        key: a topic that has any is made a compacted one only with ``drop_keyless``. Without it, its keys are read
+        up to the first record that has none.
+
+        Raises:
+            UnknownTopicError: there is none.
+            ConfigError: a setting is unknown or out of range, or cannot change while the topic is open.
+                Nothing was changed.
+            PolicyViolationError: compaction would delete records that have no key. Nothing was changed.
+            BudgetTooSmallError: more than ``logstore.disk.budget`` would have to be kept. Nothing was changed.
+        """
+        self._check_writable()
+        changes = {**(settings or {}), **more_settings}
+        after, own = self._topics.altered(name, changes)
+        if self._disk_quota.limits.is_set:
+            chosen = self._topics.is_retention_chosen(name, own)
+            self._disk_quota.check_pinned(
+                lambda topic, config: (
+                    may_go(topic, after, chosen=chosen) if topic == name else self._disk_quota.may_go(topic, config)
+                )
+            )
+        if after.compacts and not self._topics.config_of(name).compacts and not drop_keyless:
+            # Read all keys before the catalogue is locked; `alter` checks the records that are appended meanwhile.
+            for number in range(self._topics.entry(name).partitions):
+                log = self.partition(name, number)
+                assert isinstance(log, Log), log
+                log.maintenance.check_keys()
+        altered = shielded(self._topics.alter, name, changes, drop_keyless=drop_keyless).settings
+        changed = canonical_keys(changes)
+        warn_of_unkept({key: value for key, value in altered.items() if key in changed})
+        return dict(altered)
+
+    def add_partitions(self, name: str, total: int) -> Topic:
+        """Give a topic more partitions, up to ``total``, while it is used. Durable on return.
+
+        Existing records stay where they are: a key may go to another partition from now on. Consumers
+        that were assigned the topic by its name read the new partitions too, from offset 0.
+
+        Raises:
+            UnknownTopicError: there is none.
+            InvalidPartitionsError: the topic has as many already.
+        """
+        self._check_writable()
+        shielded(self._topics.grow, name, total)
+        self._consumers.notify()
+        return self.topic(name)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with all its records. It is gone for good on return; its consumers get an error.
+
+        Raises:
+            UnknownTopicError: there is none.
+            PolicyViolationError: ``delete.topic.enable`` is false, or the store needs it.
+            StorageError: some files are still there; the topic is deleted, the next open removes them.
+        """
+        self._check_writable()
+        if not self.config.delete_topic_enable:
+            raise PolicyViolationError(f"topic {name!r} is kept: delete.topic.enable is false in this store")
+        if name == SINKS:
+            raise PolicyViolationError(
+                f"topic {name!r} is kept: without it, batches that were taken in would be taken in again"
+            )
+        entry = shielded(self._topics.delete, name)
+        # Last: a crash before it leaves offsets that do no harm, since each names the id of its topic.
+        self.offsets.forget_topic(name, entry.id)
+
     # -- producers and consumers
 
+    @_earlier_arguments
     @naming_arguments
     def producer(
         self,
         settings: ProducerConfig | Mapping[str, Setting] | None = None,
+        /,
         *,
         partitioner: str | Partitioner | Choice | None = None,
         **more_settings: Setting,
@@ -298,6 +468,80 @@ class Store(Consuming, Administering):
 
         self._check_writable()
         return Producer(self, settings, partitioner=partitioner, **more_settings)
+
+    @property
+    def offsets(self) -> CommittedOffsets:
+        """The committed offsets of every group: to list groups, to delete, to expire."""
+        self._check_open()
+        if self._offsets is None:
+            from logstore.client.offsets import CommittedOffsets
+
+            with held(self._parts_lock):
+                if self._offsets is None:
+                    self._offsets = CommittedOffsets.of(self, self.config, _Writer(self))
+        return self._offsets
+
+    @_earlier_arguments
+    @naming_arguments
+    def consumer(
+        self,
+        settings: ConsumerConfig | Mapping[str, Setting] | None = None,
+        /,
+        *,
+        group: str | None = None,
+        **more_settings: Setting,
+    ) -> Consumer:
+        """Open a consumer: `assign` it partitions, then iterate it or `poll`. A group keeps its offsets here.
+
+        ``settings`` are Kafka's consumer settings by their dotted keys, ``more_settings`` the same with
+        underscores. Where the store is open read-only, offsets are committed by the process that writes it; if
+        there is none, by this one, which opens it for that moment. If the store is closed first, the consumer
+        commits the records that it is known to have processed.
+
+        Raises:
+            InvalidGroupError: the name cannot be used.
+            ConfigError: settings are unknown or out of range; every one is named.
+            ReadOnlyError: the group would have to commit by itself, the store is open read-only, and its directory
+                is Kafka's or cannot be written.
+        """
+        from logstore.client.consumer import open_consumer
+
+        self._check_open()
+        consumer = open_consumer(self, self.offsets, group, settings, more_settings)
+        self._consumers.add(consumer)
+        return consumer
+
+    def commit_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        *,
+        ack: Ack | str | None = None,
+    ) -> None:
+        """Store the next offsets that a group will read, all of them or none; see `CommittedOffsets.commit`."""
+        self.offsets.commit(group, offsets, ack=ack)
+
+    def committed(
+        self, group: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return a group's committed offsets, of these partitions or of all; one without a commit is left out."""
+        return self.offsets.committed(group, partitions)
+
+    def lag(
+        self,
+        group: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+    ) -> list[Lag]:
+        """Return how far a group is behind, in records and seconds, for each partition that it has committed.
+
+        Partitions that were added to a topic that the group reads count from offset 0 until it has committed
+        there. Only records that a reader of that isolation will see are counted; see `logstore.client.lag`.
+        """
+        from logstore.client.lag import lag_of_group
+
+        return lag_of_group(self, self.offsets, group, Isolation(isolation), partitions)
 
     def attach(self, member: Closeable) -> None:
         """Register ``member`` to be closed before the store's logs; it is not kept alive."""
@@ -470,7 +714,7 @@ class Store(Consuming, Administering):
         self._finalizer.detach()
         try:
             if not self._lifecycle.closed:
-                self._end_consumers()
+                self._consumers.end()
         finally:
             self._lifecycle.close()
 
@@ -489,7 +733,7 @@ class Store(Consuming, Administering):
         if self._ingest_made is None:
             from logstore.store.commit.ingest import Ingest  # here: few stores need it and its imports
 
-            with held(self._ingest_lock):
+            with held(self._parts_lock):
                 if self._ingest_made is None:
                     self._ingest_made = Ingest(self, Directory(self.path, self.files))
         return self._ingest_made
@@ -514,6 +758,29 @@ class Store(Consuming, Administering):
         raise ReadOnlyError(
             "the store is open read-only; open it without read_only=True to change it", path=self.path
         )
+
+
+class _Writer:
+    """The process that writes a store, asked by one that is open read-only."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def check(self) -> None:
+        from logstore.store.requests.asking import check  # here: few readers need it
+
+        check(self._store.path)
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | None],
+        ack: Ack | None,
+        at_ms: int,
+    ) -> None:
+        from logstore.store.requests.requests import Commit
+
+        self._store._ask_owner(Commit(group, offsets, ack, at_ms))
 
 
 def _expire_offsets(reference: weakref.ref[Store]) -> None:

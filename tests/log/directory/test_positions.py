@@ -198,7 +198,7 @@ def test_a_topic_may_have_it(tmp_path):
         offsets = [topic.append(b"v" * size).offset for size in (20, 40, 20)]
         assert offsets == [0, *[base for base, *_ in stored(topic[0])[1:]]]
         check_positions(topic[0])
-        for consumer in (store.consumer("crew", auto_offset_reset="earliest"), store.consumer()):
+        for consumer in (store.consumer(group="crew", auto_offset_reset="earliest"), store.consumer()):
             consumer.assign_topics(["flights"])
             consumer.seek_to_beginning()
             assert [record.offset for record in consumer.records(timeout_s=0)] == offsets
@@ -206,7 +206,7 @@ def test_a_topic_may_have_it(tmp_path):
             assert [record.offset for record in consumer.poll()] == offsets[2:]
         store.commit_offsets("crew", {topic[0].name: offsets[1]})
         assert [lag.records for lag in store.lag("crew")] == [2]
-        store.consumer("crew").close()
+        store.consumer(group="crew").close()
 
 
 def test_a_reader_beside_the_writer_follows(tmp_path):

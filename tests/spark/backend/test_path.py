@@ -62,7 +62,7 @@ def test_topics_come_and_go_while_it_is_open(store: Store, backend: PathBackend)
     assert backend.topic("events") == ("events", made.id, 3)
     store.add_partitions("events", 5)
     assert backend.topics()["events"].partitions == 5
-    store.consumer("group", auto_offset_reset="earliest").close()
+    store.consumer(group="group", auto_offset_reset="earliest").close()
     assert list(backend.topics()) == ["events"], "internal topics are not offered"
     store.delete_topic("events")
     with pytest.raises(UnknownTopicError):

@@ -491,7 +491,7 @@ def killed(root: Path, to: Path) -> Path:
     """What a process leaves that has appended to a topic and is killed."""
     with logstore.open(root) as store:
         store["records"].append(b"one more", ack="synced")
-        with store.consumer("readers", auto_offset_reset="earliest") as consumer:
+        with store.consumer(group="readers", auto_offset_reset="earliest") as consumer:
             consumer.assign_topics(["records"])
             while consumer.poll():
                 pass
@@ -618,7 +618,7 @@ def raised(small, tmp_path, monkeypatch):
     """A directory in which a version before this one was killed three times."""
     root = small
     logstore.adopt_kafka_directory(root)
-    with logstore.open(root) as store, store.consumer("readers", auto_offset_reset="earliest") as consumer:
+    with logstore.open(root) as store, store.consumer(group="readers", auto_offset_reset="earliest") as consumer:
         consumer.assign_topics(["records"])
         consumer.poll()
         consumer.commit()
@@ -795,7 +795,7 @@ def test_producer_ids_of_a_store_of_its_own_are_far_from_kafkas_too(tmp_path):
 
 def test_offsets_that_kafka_would_move_aside_are_named(root):
     logstore.adopt_kafka_directory(root)
-    with logstore.open(root) as store, store.consumer("readers") as consumer:
+    with logstore.open(root) as store, store.consumer(group="readers") as consumer:
         consumer.assign_topics(["records"])
         consumer.commit({logstore.TopicPartition("records", 0): 3})
     with pytest.raises(NotALogError, match=r"__consumer_offsets.*what groups have committed is lost"):

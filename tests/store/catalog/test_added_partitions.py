@@ -37,7 +37,7 @@ def grow(store, total=3):
 
 def begun(store, group=None, rule="latest"):
     """A consumer of all of the topic that has begun at its end."""
-    consumer = store.consumer(group, auto_offset_reset=rule)
+    consumer = store.consumer(group=group, auto_offset_reset=rule)
     consumer.assign_topics(["flights"])
     consumer.seek_to_end()
     assert consumer.poll() == []
@@ -126,7 +126,7 @@ def test_a_reader_beside_the_writer_finds_them_too(store, tmp_path):
 def test_the_next_consumer_of_a_group_begins_at_their_beginning(store, rule):
     begun(store, "crew", rule).close()
     grow(store)
-    with store.consumer("crew", auto_offset_reset=rule) as consumer:
+    with store.consumer(group="crew", auto_offset_reset=rule) as consumer:
         consumer.assign_topics(["flights"])
         assert values(consumer.poll()) == [b"new 1", b"new 2"]
 
@@ -138,14 +138,14 @@ def test_that_they_were_added_is_remembered_across_opens(tmp_path):
         grow(store, 2)
     with logstore.open(tmp_path) as store:
         grow(store, 3)
-    with logstore.open(tmp_path) as store, store.consumer("crew") as consumer:
+    with logstore.open(tmp_path) as store, store.consumer(group="crew") as consumer:
         consumer.assign([("flights", 2), ("flights", 1)])
         assert values(consumer.poll()) == [b"new 1", b"new 2"]
 
 
 def test_a_group_that_comes_to_a_grown_topic_begins_as_its_rule_says(store):
     grow(store)
-    with store.consumer("crew") as consumer:
+    with store.consumer(group="crew") as consumer:
         consumer.assign_topics(["flights"])
         assert consumer.poll() == []
 
@@ -153,7 +153,7 @@ def test_a_group_that_comes_to_a_grown_topic_begins_as_its_rule_says(store):
 def test_partitions_of_the_first_hour_follow_the_rule_although_the_group_has_commits(store):
     store.create_topic("gates", 2).append_many([b"a"], partition=1)
     store.commit_offsets("crew", {TopicPartition("gates", 0): 0})
-    with store.consumer("crew") as consumer:
+    with store.consumer(group="crew") as consumer:
         consumer.assign_topics(["gates"])
         assert consumer.poll() == []
 
@@ -163,7 +163,7 @@ def test_commits_for_an_earlier_topic_of_that_name_say_nothing_of_them(store):
     store.delete_topic("flights")
     store.create_topic("flights")
     grow(store)
-    with store.consumer("crew") as consumer:
+    with store.consumer(group="crew") as consumer:
         consumer.assign_topics(["flights"])
         assert consumer.poll() == []
 

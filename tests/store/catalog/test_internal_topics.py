@@ -46,7 +46,7 @@ def test_their_settings_and_their_number_of_partitions_stay(store):
 
 def test_a_deleted_topic_keeps_nobody_from_committing_the_others(store):
     store.create_topic("other").append(b"value")
-    with store.consumer("crew", auto_offset_reset="earliest") as consumer:
+    with store.consumer(group="crew", auto_offset_reset="earliest") as consumer:
         consumer.assign_topics(["flights", "other"])
         while consumer.poll():
             pass

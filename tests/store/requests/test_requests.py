@@ -83,7 +83,7 @@ def offsets_of(root, group):
 
 
 def test_a_group_of_a_reader_commits_what_it_has_read(served):
-    with logstore.open(served, read_only=True) as store, store.consumer("mailers") as consumer:
+    with logstore.open(served, read_only=True) as store, store.consumer(group="mailers") as consumer:
         consumer.assign([A])
         consumer.seek_to_beginning()
         assert len(consumer.poll(0, 3)) == 3
@@ -152,8 +152,8 @@ def test_a_group_that_can_never_commit_is_refused_before_it_reads(root, monkeypa
     monkeypatch.setattr(os, "access", lambda *_arguments: False)  # as for another user
     with logstore.open(root, read_only=True) as store:
         with pytest.raises(ReadOnlyError, match=r"crew.*cannot be written.*enable_auto_commit=False"):
-            store.consumer("crew")
-        store.consumer("crew", enable_auto_commit=False).close()
+            store.consumer(group="crew")
+        store.consumer(group="crew", enable_auto_commit=False).close()
 
 
 def test_a_group_in_a_directory_of_kafka_is_refused_before_it_reads(tmp_path, root):
@@ -164,7 +164,7 @@ def test_a_group_in_a_directory_of_kafka_is_refused_before_it_reads(tmp_path, ro
         logstore.open(kafkas.parent, read_only=True) as store,
         pytest.raises(ReadOnlyError, match=r"crew.*cannot commit.*Kafka"),
     ):
-        store.consumer("crew")
+        store.consumer(group="crew")
 
 
 def test_a_late_request_does_not_take_a_newer_commit_back(root):
@@ -219,7 +219,7 @@ def test_a_group_without_news_renews_its_offsets(root, commits_itself):
     clock = ManualClock(now_ms=SYSTEM_CLOCK.now_ms())
     with (
         logstore.open(root, read_only=True, clock=clock) as store,
-        store.consumer("crew", auto_offset_reset="earliest", enable_auto_commit=commits_itself) as consumer,
+        store.consumer(group="crew", auto_offset_reset="earliest", enable_auto_commit=commits_itself) as consumer,
     ):
         consumer.assign([A])
         assert len(consumer.poll()) == 5
@@ -464,7 +464,7 @@ def test_a_reader_whose_owner_closes_during_the_snapshot_takes_it_by_itself(root
     assert begun.wait(60)
     closing = threading.Thread(target=store.close)
     closing.start()
-    wait_for(lambda: store._requests._stopping, 60)
+    wait_for(store._requests._stopping.is_set, 60)
     go_on.set()
     closing.join(60)
     asking.join(60)

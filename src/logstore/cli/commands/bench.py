@@ -84,7 +84,7 @@ def _runs(store: Store, records: int, size: int, syncs: int) -> Iterator[tuple[s
             durable.append(value, ack="synced")
 
     def read() -> None:
-        with store.consumer(None, {"auto.offset.reset": "earliest"}) as consumer:
+        with store.consumer({"auto.offset.reset": "earliest"}) as consumer:
             consumer.assign_topics(["bench-many"])
             while consumer.poll(0.0, BATCH):
                 pass

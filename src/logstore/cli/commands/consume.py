@@ -115,7 +115,7 @@ def consume(
             "auto.offset.reset": "earliest",
             "isolation.level": isolation,
         }
-        with store.consumer(group, settings) as consumer:
+        with store.consumer(settings, group=group) as consumer:
             # A topic that is followed may get more partitions; one read until its end keeps those of now.
             if partitions or until_end:
                 consumer.assign(names)
@@ -165,7 +165,7 @@ def follow(
 ) -> None:
     """Print the records of some partitions, each from an offset on, until an interrupt."""
     settings: dict[str, Setting] = {"enable.auto.commit": False, "isolation.level": isolation.value}
-    with store.consumer(None, settings) as consumer:
+    with store.consumer(settings) as consumer:
         consumer.assign(list(starts))
         for name, offset in starts.items():
             consumer.seek(name, offset)

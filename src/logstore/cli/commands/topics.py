@@ -12,8 +12,8 @@ from logstore.cli import completion, output
 from logstore.cli.param_types import PAIR, WHERE, Begin, partitions_option, setting_keys, zone_option
 from logstore.cli.positions import offset_in
 from logstore.cli.store_option import Place, json_option, place_options, topic_place_options
-from logstore.store.administering import TopicDescription
 from logstore.store.catalog.topics import RETENTION_UNRECORDED
+from logstore.store.descriptions import TopicDescription
 
 
 @click.group()

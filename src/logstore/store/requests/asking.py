@@ -11,19 +11,20 @@ has ingested; a commit names its time, and does not replace a later one; a snaps
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
 import socket
 import threading
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from logstore.clock import SYSTEM_CLOCK, Clock, seconds_of
 from logstore.errors import DirectoryLockedError, LogstoreError, OwnerTimeoutError, ReadOnlyError, TooManyFilesError
 from logstore.io._files import LIBC, Files
 from logstore.io._interrupts import Condition, held, interrupted
 from logstore.log.directory.files import Directory
-from logstore.log.directory.lock import Holder, holder_of
+from logstore.log.directory.lock import holder_of
 from logstore.store.catalog.layout import check_root
 from logstore.store.catalog.topic_list import CATALOGUE
 from logstore.store.requests import channel
@@ -55,10 +56,6 @@ class Opener(Protocol):
         """
 
 
-class _OwnerGoneError(Exception):
-    """The owner has ended, or another process has become the owner."""
-
-
 def ask(
     root: Directory,
     request: Request[R],
@@ -77,11 +74,9 @@ def ask(
         ReadOnlyError: no process writes the store, and this one may not.
         LogstoreError: the error of the request, here or in the owner's process.
     """
-    wait = _Wait(root, request, timeout_s, clock)
+    sender = _Sender(root, request, timeout_s, clock)
     while True:
-        found = _do_here(root, request, opener, clock)
-        if found is None:
-            found = _ask_owner(root, request, wait)
+        found = _do_here(root, request, opener, clock) or sender.ask()
         if found is not None:
             return found[0]
 
@@ -127,25 +122,10 @@ def _do_here(root: Directory, request: Request[R], opener: Opener, clock: Clock)
             _logger.warning("a store was not closed cleanly: store=%s error=%s", root.path, error)
 
 
-def _ask_owner(root: Directory, request: Request[R], wait: _Wait) -> tuple[R] | None:
-    """Have the owner do it; None if there is no owner any more."""
-    try:
-        wait.begin()
-        with wait.connection() as connection:
-            told = channel.receive(connection, wait.until_ready)
-            wait.accepted_by(told)
-            channel.send(connection, message_of(request), wait.until_ready)
-            told = channel.receive(connection, wait.until_ready)
-    except (_OwnerGoneError, EOFError, ConnectionError):
-        wait.pause()
-        return None
-    return (request.result(channel.result_of(told)),)
+class _Sender(Generic[R]):
+    """One request to the owners of a store, until one of them has answered or the time is over."""
 
-
-class _Wait:
-    """The waits of one sender."""
-
-    def __init__(self, root: Directory, request: Request[Any], timeout_s: float, clock: Clock) -> None:
+    def __init__(self, root: Directory, request: Request[R], timeout_s: float, clock: Clock) -> None:
         self._root = root
         self._request = request
         self._clock = clock
@@ -154,28 +134,22 @@ class _Wait:
         self._timeout_s = threading.TIMEOUT_MAX if found_s is None else found_s
         self._grace_s = threading.TIMEOUT_MAX if request.takes_long else max(self._timeout_s, _LEAST_GRACE_S)
         self._began_s = clock.monotonic_s()
-        self._never = Condition()
-        self._owner: Holder | None = None
-        self._is_accepted = False
 
-    def begin(self) -> None:
-        """Ask the process that is the owner now.
-
-        Raises:
-            OwnerTimeoutError: the time is over, or the wait was interrupted.
-            _OwnerGoneError: there is none.
-        """
+    def ask(self) -> tuple[R] | None:
+        """Have the owner do it; None if there is no owner any more."""
         self._is_accepted = False
         self._owner = holder_of(self._root)
-        self._check(self._look())
+        self._connection: socket.socket | None = None
+        with contextlib.suppress(EOFError, ConnectionError), self._connected() as connection:
+            self._connection = connection
+            self._accept(channel.receive(connection, self._check))
+            channel.send(connection, message_of(self._request), self._check)
+            told = channel.receive(connection, self._check)
+            return (self._request.result(channel.result_of(told)),)
+        self._pause()
+        return None
 
-    def connection(self) -> socket.socket:
-        """Return a connection to the owner, once it has a socket.
-
-        Raises:
-            OwnerTimeoutError: it has none, is hung, or the time is over.
-            _OwnerGoneError: there is no owner any more.
-        """
+    def _connected(self) -> socket.socket:
         until_s = min(self._clock.monotonic_s() + _SOCKET_S, self._began_s + self._timeout_s)
         while True:
             try:
@@ -183,90 +157,72 @@ class _Wait:
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE):
                     raise TooManyFilesError.to("ask the writer", error, path=self._root.path) from error
-                owner = self._look()
+                if holder_of(self._root) != self._owner or self._owner is None:
+                    raise EOFError from error
                 # Refused are senders while the owner opens its store, and where a killed one has left its socket.
-                is_silent = not isinstance(error, ConnectionRefusedError | BlockingIOError) and not owner.is_brief
-                if is_silent and self._clock.monotonic_s() >= until_s:
-                    raise OwnerTimeoutError(
-                        f"the store {self._root.path} is open for writing in {self._named(owner)}, which takes no "
-                        f"requests ({self._root.join(channel.SOCKET)}: {error.strerror}), such as to "
+                waits = isinstance(error, ConnectionRefusedError | BlockingIOError) or self._owner.is_brief
+                if not waits and self._clock.monotonic_s() >= until_s:
+                    raise self._refusal(
+                        f"takes no requests ({self._root.join(channel.SOCKET)}: {error.strerror}), such as to "
                         f"{self._request.deed}; nothing was done. It is of an earlier version of logstore, or a "
                         "single Log, or its file system has no sockets, or its user refuses this one: upgrade and "
                         f"restart it, or close it{self._request.other_way}"
                     ) from error
-                self._check(owner)
-            self.pause()
+            self._check()
+            self._pause()
 
-    def accepted_by(self, told: dict[str, Any]) -> None:
-        """Note that the owner waits for the request.
-
-        Raises:
-            OwnerTimeoutError: it is of another version.
-        """
+    def _accept(self, told: dict[str, Any]) -> None:
         version = told.get("accepted")
         if version != VERSION or self._request.kind not in told.get("kinds", ()):
             is_later = isinstance(version, int) and version > VERSION
-            raise OwnerTimeoutError(
-                f"the store {self._root.path} is open for writing in {self._named(self._owner)}, which is of "
-                f"{'a later' if is_later else 'an earlier'} version of logstore and does not {self._request.deed} "
-                "for this one; nothing was done. "
+            raise self._refusal(
+                f"is of {'a later' if is_later else 'an earlier'} version of logstore and does not "
+                f"{self._request.deed} for this one; nothing was done. "
                 f"Upgrade {'this process' if is_later else 'and restart that process'}"
             )
         self._is_accepted = True
 
-    def until_ready(self, connection: socket.socket, events: int) -> None:
-        """Wait until the owner has sent, or has read, more.
+    def _check(self) -> None:
+        """Go on waiting, unless the time is over.
 
         Raises:
-            OwnerTimeoutError: the time is over, or the wait was interrupted.
-            _OwnerGoneError: there is another owner, or none.
+            OwnerTimeoutError: it is, or the wait was interrupted.
         """
-        while not channel.is_ready(connection, events, _LOOK_S):
-            try:
-                owner = self._look()
-            except _OwnerGoneError:
-                # An owner that ended has written its answers by now.
-                if channel.is_ready(connection, events, 0):
-                    return
-                raise
-            if self._clock is not SYSTEM_CLOCK:
-                self.pause()
-            now_s = self._clock.monotonic_s()
-            if self._is_accepted and now_s >= self._began_s + self._timeout_s + self._grace_s:
-                raise OwnerTimeoutError(
-                    self._silent(owner, f"within {self._timeout_s + self._grace_s:g} s")
-                    + "; it has that in hand and may still finish it, which asking again will tell"
-                )
-            self._check(owner)
-
-    def pause(self) -> None:
-        """Wait a moment."""
-        with held(self._never):
-            self._clock.wait(self._never, _LOOK_S)
-
-    def _look(self) -> Holder:
-        owner = holder_of(self._root)
-        if owner is None or owner != self._owner:
-            raise _OwnerGoneError
-        return owner
-
-    def _check(self, owner: Holder) -> None:
+        if self._connection is not None and (self._owner is None or holder_of(self._root) != self._owner):
+            # A child of an owner that ended may keep the connection open. What is in it is received.
+            with contextlib.suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RD)
+            return
+        if self._clock is not SYSTEM_CLOCK:
+            self._pause()
         if interrupted():
-            raise OwnerTimeoutError(self._silent(owner, "until it was interrupted"))
-        if not self._is_accepted and self._clock.monotonic_s() >= self._began_s + self._timeout_s:
-            raise OwnerTimeoutError(self._silent(owner, f"within {self._timeout_s:g} s") + "; nothing was done")
+            raise self._silence("until it was interrupted", "")
+        waited_s = self._clock.monotonic_s() - self._began_s
+        if not self._is_accepted and waited_s >= self._timeout_s:
+            raise self._silence(f"within {self._timeout_s:g} s", "; nothing was done")
+        if waited_s >= self._timeout_s + self._grace_s:
+            raise self._silence(
+                f"within {self._timeout_s + self._grace_s:g} s",
+                "; it has that in hand and may still finish it, which asking again will tell",
+            )
 
-    def _silent(self, owner: Holder, when: str) -> str:
-        return (
-            f"the store {self._root.path} is open for writing in {self._named(owner)}, which did not "
-            f"{self._request.deed} {when}: is it hung, or does it keep no house (logstore.housekeeping=manual, or "
-            f"a single Log)? Close it{self._request.other_way}"
+    def _pause(self) -> None:
+        never = Condition()
+        with held(never):
+            self._clock.wait(never, _LOOK_S)
+
+    def _silence(self, when: str, end: str) -> OwnerTimeoutError:
+        return self._refusal(
+            f"did not {self._request.deed} {when}: is it hung, or does it keep no house "
+            f"(logstore.housekeeping=manual, or a single Log)? Close it{self._request.other_way}{end}"
         )
 
-    @staticmethod
-    def _named(owner: Holder | None) -> str:
+    def _refusal(self, text: str) -> OwnerTimeoutError:
+        owner = self._owner
         which = "this" if owner is not None and owner.pid == os.getpid() else "another"
-        return f"{which} process ({owner})"
+        return OwnerTimeoutError(
+            f"the store {self._root.path} is open for writing in {which} process ({owner}), which {text}"
+        )
 
 
 __all__ = ["PATIENCE_S", "Opener", "ask", "check"]

@@ -41,8 +41,11 @@ _PIECE_BYTES: Final = 1 << 18
 #: Linux: sun_path without its final zero byte.
 _MOST_PATH_BYTES: Final = 107
 
-#: Waits until a socket has the events of `select.poll`, or raises.
-Wait = Callable[[socket.socket, int], None]
+#: How long a call of a socket waits before the next `Check`.
+_LOOK_S: Final = 0.05
+
+#: Raises, or closes the connection, if there is nothing more to wait for.
+Check = Callable[[], object]
 
 
 def listen(root: Directory) -> socket.socket:
@@ -55,7 +58,7 @@ def listen(root: Directory) -> socket.socket:
     if root.files.namespace is not None:
         raise OSError(errno.EOPNOTSUPP, "a simulated disk has no sockets")
     root.remove(SOCKET)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with _address(root) as address:
             listener.bind(address)
@@ -76,7 +79,8 @@ def connect(root: Directory) -> socket.socket:
         FileNotFoundError: there is no socket in the root.
         OSError: no process listens there, its backlog is full, or this one may not connect.
     """
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(_LOOK_S)
     try:
         with _address(root) as address:
             connection.connect(address)
@@ -86,21 +90,26 @@ def connect(root: Directory) -> socket.socket:
     return connection
 
 
-def is_ready(connection: socket.socket, events: int, timeout_s: float) -> bool:
-    """Wait until a socket has one of the events, was closed at the other end, or the time is over (False)."""
-    poll = select.poll()
-    poll.register(connection, events)
-    return bool(poll.poll(timeout_s * 1000))
+def accept(listener: socket.socket) -> socket.socket:
+    """Return the next connection of a sender.
+
+    Raises:
+        BlockingIOError: there is none, and the listener does not wait.
+        OSError: there is none any more, or no descriptor left for it.
+    """
+    connection, _ = listener.accept()
+    connection.settimeout(_LOOK_S)
+    return connection
 
 
 def is_abandoned(connection: socket.socket) -> bool:
     """Return whether the other end was closed."""
-    with contextlib.suppress(BlockingIOError):
-        return not connection.recv(1, socket.MSG_PEEK)
-    return False
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
-def send(connection: socket.socket, message: dict[str, Any], wait: Wait) -> None:
+def send(connection: socket.socket, message: dict[str, Any], check: Check) -> None:
     """Send a message.
 
     Raises:
@@ -112,23 +121,23 @@ def send(connection: socket.socket, message: dict[str, Any], wait: Wait) -> None
         raise InvalidManifestError(f"the request has {len(data)} bytes, more than {MOST_BYTES}; make it smaller")
     rest = memoryview(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
     while rest:
-        wait(connection, select.POLLOUT)
-        with contextlib.suppress(BlockingIOError):
+        check()
+        with contextlib.suppress(TimeoutError):
             rest = rest[connection.send(rest, socket.MSG_NOSIGNAL) :]
 
 
-def receive(connection: socket.socket, wait: Wait) -> dict[str, Any]:
+def receive(connection: socket.socket, check: Check) -> dict[str, Any]:
     """Receive a message.
 
     Raises:
         InvalidManifestError: it is not one.
         EOFError, OSError: the other end was closed before all of it was there.
     """
-    size = int.from_bytes(_exactly(connection, _LENGTH_BYTES, wait), "big")
+    size = int.from_bytes(_exactly(connection, _LENGTH_BYTES, check), "big")
     if size > MOST_BYTES:
         raise InvalidManifestError(f"a message of {size} bytes, more than {MOST_BYTES}")
     try:
-        found = json.loads(_exactly(connection, size, wait))
+        found = json.loads(_exactly(connection, size, check))
     except (ValueError, RecursionError) as error:
         raise InvalidManifestError(f"no message: {error!r:.200}") from None
     if not isinstance(found, dict):
@@ -136,12 +145,12 @@ def receive(connection: socket.socket, wait: Wait) -> dict[str, Any]:
     return found
 
 
-def _exactly(connection: socket.socket, size: int, wait: Wait) -> bytes:
+def _exactly(connection: socket.socket, size: int, check: Check) -> bytes:
     # A length is a claim: memory is taken for the bytes that have come.
     found = bytearray()
     while len(found) < size:
-        wait(connection, select.POLLIN)
-        with contextlib.suppress(BlockingIOError):
+        check()
+        with contextlib.suppress(TimeoutError):
             piece = connection.recv(min(size - len(found), _PIECE_BYTES))
             if not piece:
                 raise EOFError("the connection was closed")
@@ -209,10 +218,9 @@ def _share(root: Directory) -> None:
 __all__ = [
     "MOST_BYTES",
     "SOCKET",
-    "Wait",
+    "accept",
     "connect",
     "is_abandoned",
-    "is_ready",
     "listen",
     "message_of_error",
     "receive",

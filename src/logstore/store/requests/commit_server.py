@@ -1,6 +1,6 @@
 """The owner's side of the channel: a store that is open for writing carries out requests of other processes.
 
-A thread waits in ``poll`` for connections, and carries out one request after the other; long ones have threads of
+A thread waits for connections, and carries out one request after the other; long ones have threads of
 their own. It runs beside the maintenance of the logs: a sender waits for its answer, and a compaction may
 take long. A store without threads answers in `Store.housekeep`; until then its connections wait in the backlog.
 
@@ -11,10 +11,9 @@ is closed, just before the lock is released: senders wait that long, and then do
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
-import select
+import socket
 import threading
 import time
 import weakref
@@ -30,8 +29,6 @@ from logstore.store.catalog.reserve import Reserve
 from logstore.store.maintenance.scheduler import Interrupted
 
 if TYPE_CHECKING:
-    import socket
-
     from logstore.store.requests.requests import Request, StoreWriter
 
 _logger = logging.getLogger(__name__)
@@ -57,20 +54,19 @@ class RequestServer:
 
     def __init__(self, root: Directory, reserve: Reserve, owner: Callable[[], StoreWriter | None]) -> None:
         """``owner`` gives None once the store is closed."""
+        from logstore.store.requests import channel
+
         self._root = root
         self._owner = owner
         self._fork = fork_generation()
         self._turn = threading.Lock()
-        self._stopping = False
+        self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._threads: set[threading.Thread] = set()  #: those that run
-        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._long: list[threading.Thread] = []
         self._listener: socket.socket | None = None
-        from logstore.store.requests import channel
-
         try:
             self._listener = reserve.with_room(lambda: channel.listen(root))
-        except (OSError, LogstoreError) as error:
+        except OSError as error:
             # Other processes are refused; whatever is done in this one works.
             level = logging.DEBUG if root.files.namespace is not None else logging.WARNING
             _logger.log(level, "no requests of other processes: store=%s error=%s", root.path, error)
@@ -78,16 +74,16 @@ class RequestServer:
 
     def start(self) -> None:
         """Answer requests from now on, in a thread."""
-        if self._listener is not None and self._thread is None:
-            self._thread = self._run(self._serve_all)
+        if self._listener is not None:
+            self._thread = self._run(self._serve_all, self._listener)
 
     def serve_waiting(self) -> None:
         """Answer the requests that wait now, unless a thread does."""
-        if self._thread is not None or self._listener is None:
-            return
-        with held(self._turn), contextlib.suppress(Interrupted):
-            while (connection := self._accept(self._listener)) is not None:
-                self._serve(connection)
+        if self._listener is not None and self._thread is None:
+            with held(self._turn), contextlib.suppress(Interrupted):
+                self._listener.settimeout(0)
+                while self._serve_next(self._listener):
+                    pass
 
     def check(self) -> None:
         """Raise if the store is being closed: for long requests to call now and then.
@@ -95,26 +91,27 @@ class RequestServer:
         Raises:
             Interrupted: it is.
         """
-        if self._stopping:
+        if self._stopping.is_set():
             raise Interrupted("the store is being closed")
 
     def stop(self) -> None:
         """Begin no request any more, and have a long one end at its next `check`. Does not wait for it."""
-        if self._fork == fork_generation() and not self._stopping:
-            self._stopping = True
-            os.eventfd_write(self._bell, 1)
+        if self._fork == fork_generation():
+            self._stopping.set()
+            if self._listener is not None:
+                with contextlib.suppress(OSError):
+                    self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread
 
     def close(self) -> None:
         """Answer no request any more. Returns when the last one has ended; may be called again."""
-        if self._fork != fork_generation():
-            return
-        self.stop()
-        for threads in ([self._thread], self._threads):  # the first one starts the others
-            for thread in list(threads):
-                if thread is not None and thread is not threading.current_thread():
-                    thread.join()
-        with held(self._turn):
-            pass  # another thread may be in `serve_waiting`
+        if self._fork == fork_generation():
+            self.stop()
+            for threads in ([self._thread], self._long):  # the first one starts the others
+                for thread in threads:
+                    if thread is not None and thread is not threading.current_thread():
+                        thread.join()
+            with held(self._turn):
+                pass  # another thread may be in `serve_waiting`
 
     def remove(self) -> None:
         """Remove the socket: the lock of the root is about to be released."""
@@ -126,109 +123,72 @@ class RequestServer:
             self.forget()
 
     def forget(self) -> None:
-        """Close the descriptors, and leave the socket to the process that has made it."""
-        if self._bell >= 0:
-            os.close(self._bell)
-            self._bell = -1
+        """Close the descriptor, and leave the socket to the process that has made it."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
 
-    def _run(self, work: Callable[..., None], *arguments: Any) -> threading.Thread:
+    def _run(self, work: Callable[..., object], *arguments: Any) -> threading.Thread:
         def until_closed() -> None:
             with contextlib.suppress(Interrupted):
                 work(*arguments)
-            self._threads.discard(thread)
 
         name = f"logstore-housekeeping requests of {self._root.path}"
         thread = threading.Thread(target=until_closed, name=name, daemon=True)
-        self._threads.add(thread)
         thread.start()
         return thread
 
-    def _serve_all(self) -> None:
-        listener = self._listener
-        assert listener is not None
-        while True:
-            self._wait(listener, select.POLLIN)
-            connection = self._accept(listener)
-            if connection is not None:
-                self._serve(connection)
+    def _serve_all(self, listener: socket.socket) -> None:
+        while not self._stopping.is_set():
+            if not self._serve_next(listener):
+                # The connection stays in the backlog: without a pause, this thread would run in circles.
+                self._stopping.wait(_PAUSE_S)
 
-    def _accept(self, listener: socket.socket) -> socket.socket | None:
-        try:
-            connection, _ = listener.accept()
-        except BlockingIOError:
-            return None
-        except OSError as error:
-            _logger.warning("a connection was not accepted: store=%s error=%s", self._root.path, error)
-            if error.errno in (errno.EMFILE, errno.ENFILE) and self._thread is not None:
-                # The connection is still in the backlog: without a pause, this thread would run in circles.
-                with contextlib.suppress(TimeoutError):
-                    self._wait(None, 0, _PAUSE_S)
-            return None
-        connection.setblocking(False)
-        return connection
-
-    def _wait(self, ready: socket.socket | None, events: int, timeout_s: float | None = None) -> None:
-        """Wait for events of a socket.
-
-        Raises:
-            Interrupted: the store is being closed.
-            TimeoutError: the time is over.
-        """
-        poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
-        if ready is not None:
-            poll.register(ready, events)
-        found = poll.poll(None if timeout_s is None else max(timeout_s, 0) * 1000)
-        self.check()
-        if not found:
-            raise TimeoutError("the sender of a request takes too long")
-
-    def _serve(self, connection: socket.socket) -> None:
-        """Accept a connection, and carry out its request."""
+    def _serve_next(self, listener: socket.socket) -> bool:
+        """Carry out the request of the next connection; False if none can be accepted."""
         from logstore.store.requests import channel  # here: most stores are closed before the first request
         from logstore.store.requests.requests import accepted, request_of
 
+        try:
+            connection = channel.accept(listener)
+        except OSError as error:
+            if not isinstance(error, BlockingIOError) and not self._stopping.is_set():
+                _logger.warning("a connection was not accepted: store=%s error=%s", self._root.path, error)
+            return False
         with contextlib.ExitStack() as stack:
             stack.enter_context(connection)
-            if self._owner() is None:
-                return
-            until_s = time.monotonic() + SENDER_S
+            patience = _patience()
 
-            def wait(connection: socket.socket, events: int) -> None:
-                self._wait(connection, events, until_s - time.monotonic())
+            def check() -> None:
+                self.check()
+                patience()
 
             try:
-                channel.send(connection, accepted(), wait)
-                request = request_of(channel.receive(connection, wait))
-            except Interrupted:
-                raise
+                channel.send(connection, accepted(), check)
+                request = request_of(channel.receive(connection, check))
             except (EOFError, OSError) as error:
                 _logger.debug("no request came: store=%s error=%s", self._root.path, error)
-                return
+            except Interrupted:
+                raise
             except LogstoreError as error:
                 self._answer(connection, channel.message_of_error(error))
-                return
-            if request.takes_long and self._thread is not None:
-                stack.pop_all()
-                self._run(self._carry_out, connection, request)
             else:
-                self._carry_out(connection, request)
+                if request.takes_long and self._thread is not None:
+                    stack.pop_all()
+                    self._long = [thread for thread in self._long if thread.is_alive()]
+                    self._long.append(self._run(self._carry_out, connection, request))
+                else:
+                    self._carry_out(connection, request)
+        return True
 
     def _carry_out(self, connection: socket.socket, request: Request[Any]) -> None:
         from logstore.store.requests import channel
 
         with connection:
             owner = self._owner()
-            if owner is None:
-                return
-            if channel.is_abandoned(connection):
-                # It may have begun something else by now, or have ended.
-                _logger.warning(
-                    "not done, its sender waits no more: store=%s request=%s", self._root.path, request.deed
-                )
+            if owner is None or channel.is_abandoned(connection):
+                # Its sender may have begun something else by now, or have ended.
+                _logger.warning("not done, its sender has gone: store=%s request=%s", self._root.path, request.deed)
                 return
             try:
                 told = {"result": request.answer(request.done_by(owner, self.check))}
@@ -238,27 +198,29 @@ class RequestServer:
             except LogstoreError as error:
                 told = channel.message_of_error(error)
             except Exception as error:
-                _logger.exception(
-                    "a request could not be carried out: store=%s request=%s", self._root.path, request.deed
-                )
+                _logger.exception("a request failed: store=%s request=%s", self._root.path, request.deed)
                 told = channel.message_of_error(error)
             self._answer(connection, told)
 
     def _answer(self, connection: socket.socket, told: dict[str, Any]) -> None:
-        """Send an answer, also while the store is being closed: its sender would ask for the same work again."""
         from logstore.store.requests import channel
 
-        until_s = time.monotonic() + SENDER_S
-
-        def wait(connection: socket.socket, events: int) -> None:
-            if not channel.is_ready(connection, events, max(until_s - time.monotonic(), 0)):
-                raise TimeoutError("the sender of a request does not read the answer")
-
         try:
-            channel.send(connection, told, wait)
+            channel.send(connection, told, _patience())
         except (OSError, LogstoreError) as error:
             # Its sender asks again, and learns what was done.
             _logger.warning("an answer was not received: store=%s error=%s", self._root.path, error)
+
+
+def _patience() -> Callable[[], None]:
+    """Return a check that a sender does not take too long."""
+    until_s = time.monotonic() + SENDER_S
+
+    def check() -> None:
+        if time.monotonic() >= until_s:
+            raise TimeoutError("the sender of a request takes too long")
+
+    return check
 
 
 class LeftFiles:
