@@ -86,6 +86,15 @@ class SendFuture(_Plain, Future[RecordMetadata]):
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]: ...
 
+def size_of(data: Any) -> int:
+    """Return the bytes of a key or value; 0 for another type, which the encoder refuses."""
+
+def listed(headers: Any) -> Any:
+    """Return headers that can be iterated twice; an invalid value is left for the encoder to refuse."""
+
+def headers_size(headers: Any) -> int:
+    """Return the most bytes that headers may take; 0 for an invalid value, which the encoder refuses."""
+
 @disjoint_base
 class FastBatcher:
     """The fast half of a `PartitionBatcher`: single records into its open batch, without a lock."""
@@ -112,7 +121,7 @@ class FastAppend:
     ) -> None:
         """Add one record; see `Appender`."""
 
-    def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None: ...
+    def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> object: ...
 
 @final
 class TopicBatchers:
@@ -122,6 +131,7 @@ class TopicBatchers:
         cls,
         batchers: list[Any],
         *,
+        topic_id: str,
         hashes: bool,
         sticks: bool,
         in_turn: bool,
@@ -129,8 +139,11 @@ class TopicBatchers:
         partition: int,
         sticky_bytes: int,
     ) -> Self: ...
+    checked_with: object
     @property
     def batchers(self) -> list[Any]: ...
+    @property
+    def topic_id(self) -> str: ...
     @property
     def hashes(self) -> bool: ...
     @property

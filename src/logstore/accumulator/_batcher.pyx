@@ -511,6 +511,39 @@ def _let_go(list awaited):
             answered.set_result(None)
 
 
+def size_of(data):
+    """Return the bytes of a key or value; 0 for another type, which the encoder refuses."""
+    if data is None:
+        return 0
+    if PyBytes_CheckExact(data):
+        return PyBytes_GET_SIZE(data)
+    try:
+        return memoryview(data).nbytes
+    except (TypeError, ValueError, BufferError):  # raised by numpy too
+        return 0
+
+
+def listed(headers):
+    """Return headers that can be iterated twice; an invalid value is left for the encoder to refuse."""
+    try:
+        return list(headers)
+    except TypeError:
+        return headers
+
+
+def headers_size(headers):
+    """Return the most bytes that headers may take; 0 for an invalid value, which the encoder refuses."""
+    cdef Py_ssize_t size = 10
+    if not headers:
+        return 0
+    try:
+        for key, value in headers:
+            size += 4 * len(key) + size_of(value) + 20
+    except (TypeError, ValueError):
+        return 0
+    return size
+
+
 cdef class FastBatcher:
     """The fast half of a `PartitionBatcher`: single records into its open batch, without a lock.
 
@@ -602,6 +635,8 @@ cdef class TopicBatchers:
     """
 
     cdef readonly list batchers
+    cdef readonly str topic_id
+    cdef public object checked_with          # the known topics when the number of partitions was last compared
     cdef readonly bint hashes
     cdef readonly bint sticks
     cdef readonly bint in_turn
@@ -610,11 +645,12 @@ cdef class TopicBatchers:
     cdef Py_ssize_t _sticky_bytes
     cdef Py_ssize_t _stuck_bytes
 
-    def __cinit__(self, list batchers not None, *, bint hashes, bint sticks, bint in_turn, bint needs_key,
+    def __cinit__(self, list batchers not None, *, str topic_id, bint hashes, bint sticks, bint in_turn, bint needs_key,
                   int32_t partition, Py_ssize_t sticky_bytes):
         if not batchers or not 0 <= partition < len(batchers):
             raise ValueError(f"{len(batchers)} batchers, of which number {partition} is to be used")
         self.batchers = batchers
+        self.topic_id = topic_id
         self.hashes = hashes
         self.sticks = sticks
         self.in_turn = in_turn

@@ -47,7 +47,7 @@ class Gathering(ABC):
 
     def _check_process(self) -> None:
         # Before any lock: a thread of the parent may have held it at the fork, and a child would wait forever.
-        if self._is_forked():
+        if self._fork != fork_generation():
             raise ForkedError(self._fork_advice)
 
     @abstractmethod

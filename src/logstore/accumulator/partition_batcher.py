@@ -17,13 +17,15 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from math import inf
+from typing import Any, NamedTuple
 
-from logstore.accumulator._batcher import BatchResult, FastBatcher, SendFuture
+from logstore.accumulator._batcher import BatchResult, FastBatcher, SendFuture, headers_size, listed, size_of
 from logstore.accumulator.memory import BufferMemory
 from logstore.accumulator.syncing import Destination, Syncing
 from logstore.batch._encode import Encoder, timestamp_of
 from logstore.clock import Clock
+from logstore.config.client import ProducerConfig
 from logstore.config.log import LogConfig, check_keys, check_timestamps
 from logstore.errors import NO_ROOM, NotSyncedError, RecordError, RecordTooLargeError
 from logstore.io._interrupts import guarded, held, together, tried
@@ -44,25 +46,17 @@ _SPARE_ENCODERS = 8
 _RECORD_BYTES = 40  #: the most bytes of a record beside its key, value and headers
 
 
-class BatchConfig(Protocol):
-    """Settings of batches: a `ProducerConfig` has them."""
+class BatchConfig(NamedTuple):
+    """Settings of batches that are never given up for want of time or room; a `ProducerConfig` has more."""
 
-    @property
-    def linger_ms(self) -> int: ...
-    @property
-    def batch_size(self) -> int: ...
-    @property
-    def codec(self) -> Codec: ...
-    @property
-    def level(self) -> int: ...
-    @property
-    def max_request_size(self) -> float: ...
-    @property
-    def retries(self) -> float: ...
-    @property
-    def retry_backoff_ms(self) -> float: ...
-    @property
-    def delivery_timeout_ms(self) -> float: ...
+    linger_ms: int
+    batch_size: int
+    codec: Codec
+    level: int  #: of the codec
+    max_request_size: float = inf
+    retries: float = inf
+    retry_backoff_ms: int = 0
+    delivery_timeout_ms: float = inf
 
 
 @dataclass(slots=True)
@@ -80,7 +74,7 @@ class Counts:
 class Shared:
     """State that all batchers of one producer share."""
 
-    config: BatchConfig
+    config: ProducerConfig | BatchConfig
     clock: Clock
     #: Errors are raised by the call that writes, beside the futures. A batch then stays until it is written or the
     #: log refuses its records, which it checks. Else futures have the errors, and records are checked one by one.
@@ -92,12 +86,6 @@ class Shared:
     active: set[PartitionBatcher] = field(default_factory=set)  #: batchers that hold records
     failures: list[BatchResult] | None = field(default_factory=list)  #: errors that no future has raised
     spare: list[Encoder] = field(default_factory=list)  #: spare encoders with buffers that have grown
-
-    def encoder(self) -> Encoder:
-        try:
-            return self.spare.pop()
-        except IndexError:
-            return Encoder()
 
 
 @dataclass(slots=True)
@@ -115,7 +103,7 @@ class _Rules:
     ahead_ms: int  #: how far after its batch's time a timestamp may be on the fast path; -1: not at all
 
     @classmethod
-    def of(cls, log: LogConfig, batches: BatchConfig) -> _Rules:
+    def of(cls, log: LogConfig, batches: ProducerConfig | BatchConfig) -> _Rules:
         codec = log.codec
         limit = log.batch_limit
         return cls(
@@ -196,7 +184,7 @@ class PartitionBatcher(FastBatcher):
             StoreClosedError, LogClosedError: the batcher is closed; the error that `close` was given.
         """
         if headers is not None and not isinstance(headers, list | tuple):
-            headers = _listed(headers)
+            headers = listed(headers)
         rules, shared = self._rules_now(), self._shared
         timestamp_ms = None
         if timestamp is not None and not rules.append_time:
@@ -205,11 +193,11 @@ class PartitionBatcher(FastBatcher):
                 check_timestamps(timestamp_ms, timestamp_ms, rules.config, shared.clock.now_ms())
         if key is None and not shared.raises:
             check_keys(1, rules.config)
-        size = _size(value) + _size(key)
+        size = size_of(value) + size_of(key)
         if size > self._config.max_request_size:
             limits = (("max.request.size", int(self._config.max_request_size)), *rules.config.batch_limits)
             raise RecordTooLargeError.over(f"{self.name}: a record", size, limits, ("split the record",))
-        size += _headers_size(headers) + _RECORD_BYTES
+        size += headers_size(headers) + _RECORD_BYTES
         limit = rules.limit
         with held(self._lock):
             if self._refusal is not None:
@@ -243,7 +231,7 @@ class PartitionBatcher(FastBatcher):
 
     def _rules_now(self) -> _Rules:
         """Return the rules of the log's settings, derived again when they have changed."""
-        config = self.log.config
+        config = (self._log or self.log).config
         rules = self._rules
         if rules is None or rules.config is not config:
             rules = self._rules = _Rules.of(config, self._config)
@@ -251,7 +239,10 @@ class PartitionBatcher(FastBatcher):
 
     def _begin_locked(self, taken: int, rules: _Rules) -> _Batch:
         shared = self._shared
-        encoder = shared.encoder()
+        try:
+            encoder = shared.spare.pop()
+        except IndexError:
+            encoder = Encoder()
         encoder.begin(
             timestamp_ms=shared.clock.now_ms(),
             codec=rules.codec,
@@ -331,7 +322,7 @@ class PartitionBatcher(FastBatcher):
         """Wake the threads that wait for these results, and list the batcher if there is more to write."""
         # In this order: a thread that opens a batch meanwhile lists the batcher again.
         self._shared.active.discard(self)
-        if not self.is_empty:
+        if self._batch is not None or self._sealed:
             self._shared.active.add(self)
         for batch_result in answered:
             batch_result.tell()
@@ -349,7 +340,7 @@ class PartitionBatcher(FastBatcher):
             encoder.number(*stamp[:3])
         try:
             size = len(encoder.finish())
-            result = self.log.append_encoded(encoder, producer=stamp, ack=turn.ack)
+            result = (self._log or self.log).append_encoded(encoder, producer=stamp, ack=turn.ack)
         except Exception as error:  # noqa: BLE001  passed to the futures
             self._fail(batch, error, turn)
             return
@@ -433,31 +424,3 @@ class PartitionBatcher(FastBatcher):
 
     def __repr__(self) -> str:
         return f"<PartitionLane {self.name}>"
-
-
-def _size(data: Any) -> int:
-    """Return the bytes of a key or value; 0 for another type, which the encoder refuses."""
-    if type(data) is bytes:
-        return len(data)
-    try:
-        return 0 if data is None else memoryview(data).nbytes
-    except (TypeError, ValueError, BufferError):  # raised by numpy too
-        return 0
-
-
-def _listed(headers: Any) -> Any:
-    """Return headers that can be iterated twice; an invalid value is left for the encoder to refuse."""
-    try:
-        return list(headers)
-    except TypeError:
-        return headers
-
-
-def _headers_size(headers: Any) -> int:
-    """Return the most bytes that headers may take; 0 for an invalid value, which the encoder refuses."""
-    if not headers:
-        return 0
-    try:
-        return 10 + sum(4 * len(key) + _size(value) + 20 for key, value in headers)
-    except (TypeError, ValueError):
-        return 0

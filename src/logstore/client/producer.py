@@ -174,10 +174,8 @@ class Producer(FastSend, Gathering):
             ack=_ack_of(self.config),
             failures=None if self.config.acks == "0" else self._failures,
         )
-        self._ids: dict[str, str] = {}
-        self._seen: dict[str, object] = {}  #: the known topics when their batchers were last compared
         self._batchers: list[PartitionBatcher] = []
-        self._lock = threading.Lock()  # guards the two above
+        self._lock = threading.Lock()  # guards it, and the batchers of each topic
         self._waiting = Condition()
         self._begin_life()
         _producers.add(self)
@@ -249,40 +247,35 @@ class Producer(FastSend, Gathering):
     def _batchers_of(self, topic: str) -> TopicBatchers:
         """Return the batchers of a topic as it is now: it may have been deleted, or have more partitions."""
         batchers, known = self._known(check_is_name(topic)), self._store._topics_known()
-        if batchers is not None and self._seen.get(topic) is known:
+        if batchers is not None and batchers.checked_with is known:
             return batchers
         check_writable_by_users(topic)
         described = self._store.topic_to_send_to(topic)
         count, topic_id = described.partition_count, described.id
-        if batchers is not None and len(batchers.batchers) == count and self._ids.get(topic) == topic_id:
-            self._seen[topic] = known
-            return batchers
         with held(self._lock):
             batchers = self._known(topic)
-            old: list[PartitionBatcher] = []
-            if batchers is not None and self._ids.get(topic) == topic_id:
-                if len(batchers.batchers) == count:
-                    return batchers
-                old = batchers.batchers
-            new = [
-                PartitionBatcher(
-                    TopicPartition(topic, number), partial(described._log_to_write, number), self._shared
+            old = batchers.batchers if batchers is not None and batchers.topic_id == topic_id else []
+            if batchers is None or len(old) != count:
+                new = [
+                    PartitionBatcher(
+                        TopicPartition(topic, number), partial(described._log_to_write, number), self._shared
+                    )
+                    for number in range(len(old), count)
+                ]
+                self._batchers += new
+                batchers = TopicBatchers(
+                    [*old, *new],
+                    topic_id=topic_id,
+                    hashes=self.partitioner.hashes,
+                    sticks=self.partitioner.sticks,
+                    in_turn=self.partitioner.in_turn,
+                    needs_key=described.config.compacts,
+                    partition=self._rng.randrange(count),
+                    sticky_bytes=max(self.config.batch_size, 1),
                 )
-                for number in range(len(old), count)
-            ]
-            self._batchers += new
-            self._ids[topic] = topic_id
-            batchers = TopicBatchers(
-                [*old, *new],
-                hashes=self.partitioner.hashes,
-                sticks=self.partitioner.sticks,
-                in_turn=self.partitioner.in_turn,
-                needs_key=described.config.compacts,
-                partition=self._rng.randrange(count),
-                sticky_bytes=max(self.config.batch_size, 1),
-            )
-            self._check_usable()
-            self._use(topic, batchers)
+                self._check_usable()
+                self._use(topic, batchers)
+            batchers.checked_with = known
             return batchers
 
     def partitions_for(self, topic: str) -> set[int]:

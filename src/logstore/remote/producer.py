@@ -101,7 +101,10 @@ class IdempotentProducer(Gathering):
                 needs_id = idempotent and self._newest[0] < 0
                 partition = self._partitions[tp] = PendingPartition(tp, self._newest, needs_id=needs_id)
             while partition.needs_id:
-                self._step_to_id(partition)
+                if partition.in_flight:
+                    self._receive_oldest()
+                else:
+                    self._renew()
             found = sequenced(data, *partition.producer, partition.next_sequence if idempotent else -1)
             count = sum(records for _, _, records, _ in found)
             delivery = Delivery(tp, count, len(found))
@@ -211,13 +214,6 @@ class IdempotentProducer(Gathering):
         for broker in ready:
             self._receive(broker)
         return bool(ready)
-
-    def _step_to_id(self, partition: PendingPartition) -> None:
-        """Take one step towards a producer id for a partition."""
-        if partition.in_flight:
-            self._receive_oldest()
-        else:
-            self._renew()
 
     def _step(self) -> None:
         """Send ready batches, then wait for an answer, or until a batch is ready."""

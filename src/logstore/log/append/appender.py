@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore.accumulator._batcher import FastAppend, SendFuture
 from logstore.accumulator.lifecycle import Gathering
-from logstore.accumulator.partition_batcher import PartitionBatcher, Shared
+from logstore.accumulator.partition_batcher import BatchConfig, PartitionBatcher, Shared
 from logstore.accumulator.syncing import Destination
 from logstore.accumulator.timer import TICKER
 from logstore.batch._encode import timestamp_of
@@ -40,19 +39,6 @@ class Target(Destination, Protocol):
     @property
     def _dropped_appenders(self) -> set[Appender]:
         """The dropped appenders among them: the log closes them before itself."""
-
-
-class _Batches(NamedTuple):
-    """Settings of batches that are never given up for want of time or room."""
-
-    linger_ms: int
-    batch_size: int
-    codec: Codec
-    level: int
-    max_request_size: float = inf
-    retries: float = inf
-    retry_backoff_ms: float = 0
-    delivery_timeout_ms: float = inf
 
 
 class Appender(FastAppend, Gathering):
@@ -87,7 +73,7 @@ class Appender(FastAppend, Gathering):
         self._clock = clock
         self._ack = ack
         codec = Codec(codec or 0)
-        self._batches = _Batches(linger_ms, batch_bytes, codec, target.config.level_of(codec))
+        self._batches = BatchConfig(linger_ms, batch_bytes, codec, target.config.level_of(codec))
         self._batcher = PartitionBatcher(
             target.name, lambda: target, Shared(config=self._batches, clock=clock, raises=True, failures=[])
         )
@@ -97,11 +83,7 @@ class Appender(FastAppend, Gathering):
         target._appenders.add(id(self))
         TICKER.add(self, clock)
 
-    def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> None:
-        self._add(value, key, timestamp_ms, headers)
-        self._write_oversized()
-
-    def _add(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> SendFuture:
+    def _append_slowly(self, value: Any, key: Any, timestamp_ms: Any, headers: Any) -> SendFuture:
         self._check_usable()
         if self._batcher.is_due():
             # Before the record is added: a caller that gets an error may append it again.
@@ -109,13 +91,10 @@ class Appender(FastAppend, Gathering):
         timestamp_ms = None if timestamp_ms is None else timestamp_of(timestamp_ms)
         added = self._batcher.add(value, key, timestamp_ms, headers)
         assert not isinstance(added, int), "an appender has no memory that could be full"
-        return added
-
-    def _write_oversized(self) -> None:
-        # A record that only compression can make fit is written alone and at once: else another caller
-        # would get its error.
         if self._batcher.is_oversized():
+            # At once: else another caller would get its error.
             self._write()
+        return added
 
     def submit(
         self, value: Any, key: Any = None, timestamp_ms: int | None = None, headers: Any = None
@@ -124,8 +103,7 @@ class Appender(FastAppend, Gathering):
         from concurrent.futures import Future  # 3 ms of import that few processes need
 
         future: Future[int] = Future()
-        self._add(value, key, timestamp_ms, headers).add_done_callback(partial(_answer, future))
-        self._write_oversized()
+        self._append_slowly(value, key, timestamp_ms, headers).add_done_callback(partial(_answer, future))
         return future
 
     def flush(self, *, ack: Ack | str | None = None) -> AppendResult | None:
@@ -160,15 +138,16 @@ class Appender(FastAppend, Gathering):
         turn = self._batcher.write(force=force, ack=ack or self._ack)
         if turn.error is not None:
             raise turn.error
-        if not turn.appended:
-            return None
-        return turn.appended[-1]._replace(first_offset=turn.appended[0].first_offset)
+        if len(turn.appended) > 1:
+            return turn.appended[-1]._replace(first_offset=turn.appended[0].first_offset)
+        return turn.appended[0] if turn.appended else None
 
     def _check_usable(self) -> None:
         self._check_process()
         if self._closed:
             raise _closed_error()
-        self._raise_failure()
+        if self._failure is not None:
+            self._raise_failure()
 
     def _raise_failure(self) -> None:
         """Raise the error of a background write: only once if its records caused it."""
