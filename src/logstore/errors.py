@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 #: Largest length of a record batch (Kafka protocol guide, "Record Batch"), approximate: used only for advice.
 _LARGEST_BATCH = 2**31 - 1
@@ -157,7 +157,7 @@ class UnsupportedCodecError(RecordError, ValueError):
 
 
 class RecordTooLargeError(RecordError, ValueError):
-    """The batch is larger than ``max.message.bytes``."""
+    """The batch is larger than ``max.message.bytes``, or decompressed than ``logstore.decompressed.max.bytes``."""
 
     code = 10
 
@@ -176,10 +176,6 @@ class RecordTooLargeError(RecordError, ValueError):
             all_ways = ["raise that setting" if len(passed) == 1 else "raise these settings", *ways]
         advice = ", ".join(all_ways[:-1]) + " or " + all_ways[-1]
         return cls(f"{what} of {size} bytes does not fit {named}; {advice}")
-
-
-class DecompressedTooLargeError(RecordTooLargeError):
-    """The batch decompresses to more than ``logstore.decompressed.max.bytes``."""
 
 
 class InvalidTimestampError(RecordError, ValueError):
@@ -469,8 +465,8 @@ class TooManyFilesError(StorageError):
     def to(cls, action: str, cause: OSError, *, path: str | None = None, position: int | None = None) -> Self:
         """Return the error for an action that needs a descriptor."""
         return cls(
-            f"no descriptor left to {action}: {cause.strerror}; close files or sockets, or raise the limit on open "
-            "files (ulimit -n), and try again",
+            f"the process has no file descriptor left to {action}: {cause.strerror}; close files or sockets, or "
+            "raise the limit on open files (ulimit -n), and try again",
             path=path,
             position=position,
         )
@@ -573,10 +569,6 @@ class InvalidSettingError(ConfigError):
     """At least one value is not allowed; every key is known."""
 
 
-class BudgetTooSmallError(InvalidSettingError):
-    """``logstore.disk.budget`` is smaller than the data that the store must keep. Nothing was changed."""
-
-
 # --- brokers -----------------------------------------------------------------------------------
 
 
@@ -609,10 +601,6 @@ class BrokerTimeoutError(_TimedOutError):
     """A broker did not answer in ``request.timeout.ms``, or a call did not complete within its timeout."""
 
 
-class UnsupportedSecurityError(InvalidSettingError):
-    """The settings ask for a connection that is not plaintext."""
-
-
 class TopicRecreatedError(UnknownTopicError):
     """The topic was deleted and created again with the same name: state of the old topic is not valid."""
 
@@ -641,16 +629,12 @@ class DataLossError(LogstoreError, LookupError):
     code = 1
 
 
-class ArchiveIncompleteError(LogstoreError):
-    """An archive of topics lacks files, or has files other than those written. Nothing was restored."""
-
-
 class SparkNotReadyError(LogstoreError, RuntimeError):
     """Java, PySpark or the workers' Python is missing or the wrong version; the message says how to get it."""
 
 
 class CheckpointMismatchError(LogstoreError, ValueError):
-    """A pipeline's checkpoint and output do not match, or are from different times.
+    """A pipeline's checkpoint, output or archive do not match, or are from different times.
 
     Continuing would lose or duplicate rows. Nothing was read or written. The message names both, and what to do.
     """
@@ -696,3 +680,24 @@ class OwnerTimeoutError(_TimedOutError):
 
 class RetentionWarning(UserWarning):
     """Appended records are older than ``retention.ms``: the next round of retention deletes them."""
+
+
+# --- old names, kept for one release --------------------------------------------------------------
+
+#: Old name -> the class that it is merged with: a caller reacts to both in the same way.
+_RENAMED = {
+    "ArchiveIncompleteError": "CheckpointMismatchError",
+    "BudgetTooSmallError": "InvalidSettingError",
+    "DecompressedTooLargeError": "RecordTooLargeError",
+    "UnsupportedSecurityError": "InvalidSettingError",
+}
+
+if not TYPE_CHECKING:
+    # A type checker that sees it accepts every name of the module.
+    def __getattr__(name: str) -> object:
+        if name not in _RENAMED:
+            raise AttributeError(f"module 'logstore.errors' has no attribute {name!r}")
+        from logstore.renamed import warn
+
+        warn(f"logstore.errors.{name}", _RENAMED[name])
+        return globals()[_RENAMED[name]]

@@ -51,7 +51,7 @@ class Place(NamedTuple):
         """
         config = self.config()
         if self.directory is None and not config.log_dirs:
-            raise click.UsageError("no directory: give --dir DIR, or set LOGSTORE_DIR")
+            raise click.UsageError("--dir is missing: give --dir DIR, or set LOGSTORE_DIR")
         return config.directory(self.directory)
 
     def existing(self) -> str:
@@ -62,7 +62,7 @@ class Place(NamedTuple):
         """
         path = self.path()
         if not os.path.isdir(path):
-            raise NotALogError("there is no such directory; check --dir", path=path)
+            raise NotALogError("the directory does not exist; check --dir", path=path)
         return path
 
     def open(self, *, read_only: bool, create: bool = False) -> Store:
@@ -175,7 +175,7 @@ def directory_argument(command: F) -> F:
         if named is not None:
             source = click.get_current_context().get_parameter_source("directory")
             if source is click.core.ParameterSource.COMMANDLINE and other != named:
-                raise click.UsageError(f"two directories: {named}, and --dir {other}")
+                raise click.UsageError(f"--dir {other} and the directory {named} differ; give one of them")
             kwargs["directory"] = named
         return command(*args, **kwargs)
 

@@ -316,9 +316,10 @@ class Consumer(Subscription):
             self._woken = False
             if self._store_ends:
                 raise StoreClosedError(
-                    "the store was closed while its records were read; open it again", path=self._store.path
+                    "the store was closed while its records were read; call logstore.open() again",
+                    path=self._store.path,
                 )
-            raise WakeupError("wakeup() was called; call again to go on, or close")
+            raise WakeupError("wakeup() was called; call again to go on, or close()")
 
     # -- committing
 

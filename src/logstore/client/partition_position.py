@@ -133,8 +133,8 @@ class PartitionFetcher:
             return
         if self._rule == "none":
             raise NoOffsetError(
-                f"{place.name}: group {self._group!r} has committed no offset and auto.offset.reset is none; seek, "
-                "or commit an offset"
+                f"{place.name}: group {self._group!r} has committed no offset and auto.offset.reset is none; call "
+                "seek() or commit()"
             )
         place.go_to(self._first_offset(place))
 

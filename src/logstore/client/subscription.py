@@ -308,7 +308,7 @@ class Subscription:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ConsumerClosedError("the consumer is closed; make another")
+            raise ConsumerClosedError("the consumer is closed; call store.consumer() for another")
 
     def _check_assigned(self) -> None:
         self._check_open()

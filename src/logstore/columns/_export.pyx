@@ -87,7 +87,7 @@ cdef tuple _chosen(object columns, Decoder decoder):
     unknown = [name for name in names if name not in _NAMES and name not in fields]
     if unknown:
         raise ValueError(
-            f"unknown column(s) {', '.join(map(repr, unknown))}; known are {', '.join(_NAMES + fields)}")
+            f"column {', '.join(map(repr, unknown))} is unknown; known are {', '.join(_NAMES + fields)}")
     if len(set(names)) != len(names):
         raise ValueError(f"a column can be asked for once, found {', '.join(map(repr, names))}")
     return names
@@ -596,7 +596,7 @@ cdef class ColumnStream:
     cdef _Source _source(self):
         cdef _Source source
         if self._chunks is None:
-            raise RuntimeError("this ColumnStream was consumed before; read again to get another one")
+            raise RuntimeError("a ColumnStream is consumed once; call scan() for another one")
         source = _Source.__new__(_Source)
         source._names = self._names
         source._decoder = self._decoder

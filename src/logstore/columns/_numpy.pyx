@@ -31,7 +31,7 @@ _FORMATS = (b"z", b"z", b"u", b"i", b"l", b"tsm:UTC", b"i", b"+l")
 
 cdef int _find(ColumnBatch batch, name) except -1:
     if name not in batch._names:
-        raise ValueError(f"there is no column {name!r}; there are {', '.join(batch._names)}")
+        raise ValueError(f"column {name!r} does not exist; there are {', '.join(batch._names)}")
     return column_of(name, batch._decoder)
 
 

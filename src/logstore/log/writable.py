@@ -232,7 +232,7 @@ class Writable(Readable):
         if found != expect:
             raise ExpectedOffsetError(
                 f"{self.name}: the append expects offset {expect}, the log ends at {found}; "
-                "read what was written meanwhile and decide anew",
+                "read what was written meanwhile and decide again",
                 found=found,
                 expected=expect,
             )
@@ -416,7 +416,7 @@ class Writable(Readable):
             if ack is Ack.SYNCED:
                 raise NotSyncedError(
                     f"{self.name}: offsets {result.first_offset} to {result.last_offset} are in the log, but not "
-                    f"on the disk: {error}; make room and flush, do not append them again",
+                    f"on the disk: {error}; free space and call flush(), do not append them again",
                     path=self.path,
                 ) from error
             _logger.warning("a flush that was due waits for room: log=%s error=%s", self.path, error)

@@ -83,7 +83,7 @@ class Client(Administrator):
     >>> client.close()
 
     Raises:
-        UnknownSettingError, InvalidSettingError, UnsupportedSecurityError: of settings.
+        UnknownSettingError, InvalidSettingError: of settings.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ def unpacked(module: str, name: str, state: bytes) -> Any:
         home = importlib.import_module(module)
     except ImportError as error:
         raise RuntimeError(
-            f"logstore cannot be imported by Python {platform.python_version()} at {sys.executable} on "
+            f"the package logstore cannot be imported by Python {platform.python_version()} at {sys.executable} on "
             f"{platform.node()}, where Spark runs a task: {error}. Install the same wheel on every machine of the "
             "cluster (pip install 'logstore[spark]'), or name a Python that has it by PYSPARK_PYTHON"
         ) from None

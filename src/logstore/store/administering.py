@@ -196,7 +196,7 @@ class Administering(ABC):
             ConfigError: a setting is unknown or out of range, or cannot change while the topic is open.
                 Nothing was changed.
             PolicyViolationError: compaction would delete records that have no key. Nothing was changed.
-            BudgetTooSmallError: more than ``logstore.disk.budget`` would have to be kept. Nothing was changed.
+            InvalidSettingError: more than ``logstore.disk.budget`` would have to be kept. Nothing was changed.
         """
         self._check_writable()
         changes = {**(settings or {}), **more_settings}
@@ -244,10 +244,12 @@ class Administering(ABC):
         """
         self._check_writable()
         if not self.config.delete_topic_enable:
-            raise PolicyViolationError(f"topic {name!r} is kept: delete.topic.enable is false in this store")
+            raise PolicyViolationError(
+                f"topic {name!r} cannot be deleted: delete.topic.enable is false in this store"
+            )
         if name == SINKS:
             raise PolicyViolationError(
-                f"topic {name!r} is kept: without it, batches that were taken in would be taken in again"
+                f"topic {name!r} cannot be deleted: without it, committed batches would be ingested again"
             )
         entry = shielded(self._topics.delete, name)
         # Last: a crash before it leaves offsets that do no harm, since each names the id of its topic.

@@ -124,7 +124,9 @@ class Store(Consuming, Administering):
             layout.check_root(root)
             if not root.exists():
                 if not create:
-                    raise NotALogError("there is no store here; open it with create=True to begin one", path=path)
+                    raise NotALogError(
+                        "the directory holds no store; logstore.open(path, create=True) creates one", path=path
+                    )
                 root.create_durably()
             hold = RootHold.acquire(root, clock, brief=brief, patient=patient)
             try:
@@ -414,13 +416,16 @@ class Store(Consuming, Administering):
 
         Raises:
             InvalidSettingError: a value is out of range, or the store was opened without a budget.
-            BudgetTooSmallError: records that may not be deleted exceed it. Nothing was changed.
+            InvalidSettingError: records that may not be deleted exceed it. Nothing was changed.
         """
         self._check_writable()
         before = self._disk_quota.limits
         if not before.is_set:
             raise InvalidSettingError(
-                {"logstore.disk.budget": "the store was opened without one; close it and open it with a budget"}
+                {
+                    "logstore.disk.budget": "the store was opened without one; call logstore.open() again with "
+                    "disk_budget="
+                }
             )
         wanted = {
             "logstore.disk.budget": before.budget if budget is None else budget,
@@ -491,9 +496,11 @@ class Store(Consuming, Administering):
 
     def _check_open(self) -> None:
         if self._lifecycle.closed:
-            raise StoreClosedError("the store is closed; open it again", path=self.path)
+            raise StoreClosedError("the store is closed; call logstore.open() again", path=self.path)
         if self._fork != fork_generation():
-            raise ForkedError("the store was opened before a fork; open it in the child", path=self.path)
+            raise ForkedError(
+                "the store was opened before a fork; call logstore.open() in the child", path=self.path
+            )
 
     def _check_writable(self) -> None:
         self._check_open()

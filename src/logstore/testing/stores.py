@@ -99,7 +99,9 @@ def after_power_cut(
     """
     disk = store.files
     if not isinstance(disk, SimDisk):
-        raise ValueError(f"only a SimDisk has power to cut, the store lies on {disk!r}; use temporary_store()")
+        raise ValueError(
+            f"the disk of the store is {disk!r}, and only a SimDisk loses power; use temporary_store()"
+        )
     after = disk.crash(policy, seed=seed)
     with open_store(
         store.path, store.config, clock=clock or store.clock, files=after, rng=store.rng, environ={}

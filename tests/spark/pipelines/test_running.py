@@ -174,7 +174,7 @@ def test_a_topic_made_anew_ends_a_pipeline_with_one_line_and_leaves_its_table(en
     assert latest.table_path(told.table) == before
     # What the table has of the earlier one would win over what comes.
     going_on = dataclasses.replace(told, fail_on_data_loss=False)
-    with pytest.raises(CheckpointMismatchError, match="make it anew"):
+    with pytest.raises(CheckpointMismatchError, match="rebuild it"):
         latest.run(engine, going_on)
     latest.run(engine, dataclasses.replace(told, rebuild=True))
     said = message_of(latest.run, engine, told)

@@ -117,7 +117,7 @@ def _offset(store: Store, name: TopicPartition, begin: Begin) -> int:
 def delete(group: str, places: tuple[tuple[str, int | None], ...], yes: bool, place: Place) -> None:
     """Forget offsets of a GROUP: of TOPIC or TOPIC:PARTITION ..., or with --yes all."""
     if not places and not yes:
-        raise click.UsageError("this forgets every offset of the group; name topics, or give --yes")
+        raise click.UsageError("every offset of the group would be deleted; name topics, or give --yes")
     with place.open(read_only=True) as store:
         wanted = list(_meant(places, store.committed(group))) if places else None
         count = store.offsets.delete(group, wanted, ack="synced")

@@ -139,7 +139,7 @@ def _plain(raw: bytes, key_delimiter: bytes | None, empty_is_null: bool) -> Line
     if key_delimiter is not None:
         head, found, rest = raw.partition(key_delimiter)
         if not found:
-            raise InvalidRecordError(f"there is no key delimiter {key_delimiter!r}")
+            raise InvalidRecordError(f"the line has no key delimiter {key_delimiter!r}")
         key, value = head, rest
     if empty_is_null:
         key, value = key or None, value or None

@@ -126,7 +126,7 @@ def alter(
     """Change settings of a topic: KEY=VALUE ... All of them, or on an error none."""
     changes = {**place.of_topic, **dict(settings)}
     if not changes and not reset:
-        raise click.UsageError("nothing to change: give KEY=VALUE, or --reset KEY")
+        raise click.UsageError("KEY=VALUE or --reset KEY is needed")
     with place.open(read_only=False) as store:
         left = store.alter_topic(name, {**changes, **dict.fromkeys(reset)}, drop_keyless=drop_keyless)
     for key, value in left.items():
@@ -195,5 +195,5 @@ def _confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError("this cannot be undone; give --yes")
+        raise click.UsageError("a deletion cannot be undone; give --yes")
     click.confirm(question, abort=True, err=True)

@@ -226,7 +226,7 @@ def _partitions_of(source: str, topic: str) -> dict[int, str]:
     }
     if not found:
         raise NotALogError(
-            f"neither a partition's directory, nor one that holds partitions of topic {topic!r}",
+            f"the source is neither a partition's directory, nor one that holds partitions of topic {topic!r}",
             path=directory.path,
         )
     return found

@@ -241,7 +241,7 @@ class Appender(FastBatcher):
     def _check_process(self) -> None:
         # Before the lock: a thread of the parent may have held it at the fork, and a child would wait forever.
         if self._fork != fork_generation():
-            raise ForkedError("the appender was opened before a fork; open the log again in the child")
+            raise ForkedError("the appender was opened before a fork; call Log.open() in the child")
 
     def _check_usable(self) -> None:
         if self._closed:

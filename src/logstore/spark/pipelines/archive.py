@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from logstore.errors import ArchiveIncompleteError
+from logstore.errors import CheckpointMismatchError
 from logstore.records import TopicPartition
 from logstore.spark.pipelines import Parameters, Report, hadoop, parameter, pipeline
 from logstore.spark.pipelines.output import archives
@@ -104,7 +104,7 @@ def note_ranges(
     """Record what the checkpoint has archived beyond ``ranges``; return the added ranges.
 
     Raises:
-        ArchiveIncompleteError: the archive has fewer records than the topics in the ranges of the checkpoint.
+        CheckpointMismatchError: the archive has fewer records than the topics in the ranges of the checkpoint.
             Nothing was recorded.
     """
     ends = archived_ends(spark, parameters.checkpoint_of(STAGE))
@@ -116,10 +116,10 @@ def note_ranges(
     counts = archives.count_records(spark, parameters.archive, added)
     for tp, visible in visible_records(spark, parameters, added).items():
         if counts[tp] < visible:
-            raise ArchiveIncompleteError(
+            raise CheckpointMismatchError(
                 f"{parameters.archive} has {counts[tp]:,} records of {tp} at offsets {added[tp].start} to "
                 f"{added[tp].end - 1}, and the topic {visible:,}: files of the archive are gone. Archive the topic "
-                "anew, with a new checkpoint and into a new directory"
+                "again, with a new checkpoint and into a new directory"
             )
     added = {tp: each._replace(records=counts[tp]) for tp, each in added.items()}
     archives.add_ranges(spark, parameters.archive, added)

@@ -219,8 +219,8 @@ class Table(Output):
         if version is None:
             if checkpoint.ended >= 0:
                 raise CheckpointMismatchError(
-                    f"there is no table in {table}, and checkpoint {checkpoint.path} says that it was made: was it "
-                    "removed? Make it anew from the whole topic (--rebuild)"
+                    f"the table in {table} is missing, and checkpoint {checkpoint.path} says that it was made. "
+                    "Rebuild it from the whole topic (--rebuild)"
                 )
         elif made is not None:
             now = self.of_today(checkpoint)
@@ -231,7 +231,7 @@ class Table(Output):
             if made.topic_id != now.topic_id:
                 raise CheckpointMismatchError(
                     f"topic {name!r} was deleted and made again, and the table in {table} is that of the earlier "
-                    "one; make it anew (--rebuild), and go on with a new checkpoint"
+                    "one; rebuild it (--rebuild), and go on with a new checkpoint"
                 )
             self._check_made(made, checkpoint)
 
@@ -245,7 +245,7 @@ class Table(Output):
         else:
             return
         raise CheckpointMismatchError(
-            f"the table in {self.parameters.table} {problem}: records would be missing. Make it anew from the "
+            f"the table in {self.parameters.table} {problem}: records would be missing. Rebuild it from the "
             "whole topic (--rebuild)"
         )
 

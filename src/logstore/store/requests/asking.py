@@ -187,8 +187,8 @@ def _silent(root: Directory, owner: Holder, request: Request[Any], after_s: floa
     when = until or f"within {after_s:g} s"
     return (
         f"the store {root.path} is open for writing in {which} process ({owner}), which did not {request.deed} "
-        f"{when}: is it hung, or does it keep no house (logstore.housekeeping=manual, or a single Log)? Close it"
-        f"{request.other_way}"
+        f"{when}; check whether it hangs or answers no requests (logstore.housekeeping=manual, or a single "
+        f"Log), and end it{request.other_way}"
     )
 
 

@@ -73,7 +73,7 @@ class Letter(NamedTuple):
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             if isinstance(error, LogstoreError):
                 raise
-            raise InvalidManifestError(f"no letter: {error!r:.200}") from None
+            raise InvalidManifestError(f"the request cannot be parsed: {error!r:.200}") from None
 
 
 # -- the sender's side

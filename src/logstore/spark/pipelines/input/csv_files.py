@@ -117,6 +117,6 @@ def _check(path: str, header: Sequence[str], schema: StructType) -> None:
     if missing or more:
         parts = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(more)} besides"] * bool(more)
         raise SparkQueryError(
-            f"{path}: its header {' and '.join(parts)}; the columns are {', '.join(schema.names)}. Mend the file, "
-            "or begin anew with another schema, checkpoint and topic"
+            f"{path}: its header {' and '.join(parts)}; the columns are {', '.join(schema.names)}. Fix the file, "
+            "or begin again with another schema, checkpoint and topic"
         )

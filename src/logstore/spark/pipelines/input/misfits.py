@@ -51,7 +51,7 @@ def told(spark: SparkSession, format: str, schema: StructType) -> Iterator[None]
         number = _number_of(spark, path, line)
         place = f"{path}, line {number}" if number else path
         raise SparkQueryError(
-            f"{place}: {what(spark, path, line, schema)}. Mend the line and run again, or leave such lines out "
+            f"{place}: {what(spark, path, line, schema)}. Fix the line and run again, or leave such lines out "
             "(--no-strict)"
         ) from error
 
