@@ -49,6 +49,10 @@ class LogstoreError(Exception):
             places.append(f"position {position}")
         super().__init__(f"{message} [{', '.join(places)}]" if places else message)
 
+    def __str__(self) -> str:
+        # An OSError among the bases would show an errno and a file name of its own.
+        return str(self.args[0])
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Python unpickles an exception by calling its class with `args`, which here hold the finished message and
         # no keywords. If that call fails, the result thread of a `multiprocessing.Pool` dies and the caller waits
@@ -69,6 +73,12 @@ def made_again(
     for name, value in (attributes or {}).items():
         setattr(error, name, value)
     return error
+
+
+def refused(problems: Mapping[str, str], kind: str) -> str:
+    """Return the message that names every problem."""
+    listed = "; ".join(f"{name}: {what}" for name, what in problems.items())
+    return f"{len(problems)} {kind}(s) refused: {listed}"
 
 
 # --- the bytes of records --------------------------------------------------------------------
@@ -140,8 +150,7 @@ class SparkColumnsError(RecordTypeError):
 
     def __init__(self, problems: dict[str, str]) -> None:
         self.problems = dict(problems)
-        listed = "; ".join(f"{name}: {what}" for name, what in problems.items())
-        super().__init__(f"{len(problems)} column(s) refused: {listed}")
+        super().__init__(refused(problems, "column"))
 
 
 class UnsupportedFormatError(RecordError, ValueError):
@@ -251,9 +260,6 @@ class _TimedOutError(LogstoreError, TimeoutError):
 
     code = 7
     retriable = True
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class DeliveryTimeoutError(_TimedOutError):
@@ -418,19 +424,6 @@ class StorageError(LogstoreError, OSError):
 
     code = 56
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        path: str | os.PathLike[str] | None = None,
-        position: int | None = None,
-        offset: int | None = None,
-    ) -> None:
-        LogstoreError.__init__(self, message, path=path, position=position, offset=offset)
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class StorageFailedError(StorageError):
     """A write or flush failed, now or earlier; the log accepts no more writes.
@@ -557,8 +550,7 @@ class ConfigError(LogstoreError, ValueError):
 
     def __init__(self, problems: dict[str, str]) -> None:
         self.problems = dict(problems)
-        listed = "; ".join(f"{key}: {what}" for key, what in problems.items())
-        super().__init__(f"{len(problems)} setting(s) refused: {listed}")
+        super().__init__(refused(problems, "setting"))
 
 
 class UnknownSettingError(ConfigError):
@@ -593,9 +585,6 @@ class BrokerUnreachableError(LogstoreError, ConnectionError):
     code = 13
     retriable = True
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class BrokerTimeoutError(_TimedOutError):
     """A broker did not answer in ``request.timeout.ms``, or a call did not complete within its timeout."""
@@ -619,8 +608,7 @@ class SparkOptionError(ConfigError):
 
     def __init__(self, problems: dict[str, str]) -> None:
         self.problems = dict(problems)
-        listed = "; ".join(f"{name}: {what}" for name, what in problems.items())
-        LogstoreError.__init__(self, f"{len(problems)} option(s) refused: {listed}")
+        LogstoreError.__init__(self, refused(problems, "option"))
 
 
 class DataLossError(LogstoreError, LookupError):

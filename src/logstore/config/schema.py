@@ -25,8 +25,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
 
-_logger = logging.getLogger(__name__)
-
 Setting = str | int | float | bool | None
 Value = int | float | bool | str
 
@@ -331,17 +329,17 @@ class Collector:
             made = cls(**self.fields)
         except InvalidSettingError as error:
             self.problems |= error.problems
-        self.check()
+        self.check(cls.__module__)
         return made
 
-    def check(self) -> None:
-        """Raise all problems in one error; log the keys without effect."""
+    def check(self, module: str) -> None:
+        """Raise all problems in one error; log the keys without effect, as ``module``."""
         if self.unknown:
             raise UnknownSettingError(self.unknown | self.problems)
         if self.problems:
             raise InvalidSettingError(self.problems)
         if self.ignored:
-            _logger.info("settings without effect here: %s", ", ".join(sorted(self.ignored)))
+            logging.getLogger(module).info("settings without effect here: %s", ", ".join(sorted(self.ignored)))
 
 
 def _scaled(value: Setting, scale: int) -> Setting:

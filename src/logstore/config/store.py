@@ -481,7 +481,7 @@ class _Builder:
                 for key, what in error.problems.items():
                     source = self.sources.get(key, Source())
                     self.found.problems.setdefault(source.name or key, what)
-        self.found.check()
+        self.found.check(__name__)
         if self.foreign:
             _logger.warning(
                 "variables that are no settings have no effect: %s; what begins with %s sets a store's settings",
