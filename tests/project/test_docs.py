@@ -340,6 +340,12 @@ def test_the_page_of_settings_tells_what_every_key_does() -> None:
 
 
 @needs_sources
+def test_the_page_of_commands_is_what_the_commands_say() -> None:
+    module = docs_module("commands_page")
+    assert module.PAGE.read_text("utf-8") == module.page(), "run python docs/commands_page.py"
+
+
+@needs_sources
 def test_a_compiled_method_has_the_signature_of_its_stub() -> None:
     process = docs_module("stub_signatures").process
     shown = process(None, "method", "", Producer.send, None, "(*args)", None)
