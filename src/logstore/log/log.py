@@ -18,7 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from logstore._segment import Segment
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -62,6 +62,21 @@ from logstore.records import (
 if TYPE_CHECKING:
     import random
 
+    from logstore.config.generated_keywords import LogSettings
+
+    class OpenOptions(LogSettings, total=False):
+        """Keywords of `Log.open`, for its overloads."""
+
+        create: bool
+        owner: HighWatermarkPolicy | None
+        clock: Clock
+        files: Files
+        rng: random.Random | None
+        quota: SpaceQuota | None
+        kind: LogKind
+        drop_keyless: bool
+
+
 INT64_MAX = 2**63 - 1
 
 Path = str | os.PathLike[str]
@@ -83,13 +98,18 @@ class Log(Writable):
     @overload
     @classmethod
     def open(
-        cls, path: Path, config: Settings = None, *, read_only: Literal[False] = False, **options: Any
+        cls,
+        path: Path,
+        config: Settings = None,
+        *,
+        read_only: Literal[False] = False,
+        **options: Unpack[OpenOptions],
     ) -> Log: ...
 
     @overload
     @classmethod
     def open(
-        cls, path: Path, config: Settings = None, *, read_only: Literal[True], **options: Any
+        cls, path: Path, config: Settings = None, *, read_only: Literal[True], **options: Unpack[OpenOptions]
     ) -> LogReader: ...
 
     @classmethod
@@ -108,7 +128,7 @@ class Log(Writable):
         quota: SpaceQuota | None = None,
         kind: LogKind = LogKind.UNRECORDED,
         drop_keyless: bool = False,
-        **settings: Setting,
+        **settings: Unpack[LogSettings],
     ) -> Log | LogReader:
         """Open the log of one partition, a directory ``topic-N``, and lock the root above it.
 
@@ -543,7 +563,9 @@ class Log(Writable):
         )
 
     @naming_arguments
-    def reconfigure(self, config: Settings = None, *, drop_keyless: bool = False, **settings: Setting) -> None:
+    def reconfigure(
+        self, config: Settings = None, *, drop_keyless: bool = False, **settings: Unpack[LogSettings]
+    ) -> None:
         """Apply new settings to the open log; existing segments keep their form.
 
         A log becomes a compacted one only if each of its records has a key, including those appended

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, Unpack, cast
 
 from logstore.config.log import LogConfig, Setting, canonical, canonical_keys
 from logstore.config.schema import naming_arguments
@@ -23,6 +23,7 @@ from logstore.topic_names import INTERNAL, SINKS
 if TYPE_CHECKING:
     from logstore.client.backend import Opened, Source
     from logstore.client.offsets import CommittedOffsets
+    from logstore.config.generated_keywords import LogSettings, TopicChanges
     from logstore.config.store import StoreConfig
     from logstore.store.catalog.topic_list import Catalogue
 
@@ -104,7 +105,7 @@ class Administering(ABC):
         settings: Mapping[str, Setting] | None = None,
         *,
         if_not_exists: bool = False,
-        **more_settings: Setting,
+        **more_settings: Unpack[LogSettings],
     ) -> Topic:
         """Create a topic. Durable on return; on an error nothing of it is left.
 
@@ -122,7 +123,7 @@ class Administering(ABC):
             ReadOnlyError: the store is open read-only.
         """
         self._check_writable()
-        own = {**(settings or {}), **more_settings}
+        own = {**(settings or {}), **cast("Mapping[str, Setting]", more_settings)}
         count = self.config.num_partitions if partitions is None else partitions
         entry = shielded(self._topics.create, name, count, own, if_not_exists=if_not_exists)
         warn_of_unkept(canonical(own))
@@ -183,7 +184,7 @@ class Administering(ABC):
         settings: Mapping[str, Setting] | None = None,
         *,
         drop_keyless: bool = False,
-        **more_settings: Setting,
+        **more_settings: Unpack[TopicChanges],
     ) -> Mapping[str, str]:
         """Change settings of a topic, also while it is used; None resets a key to the topic's default.
 
@@ -199,7 +200,7 @@ class Administering(ABC):
             InvalidSettingError: more than ``logstore.disk.budget`` would have to be kept. Nothing was changed.
         """
         self._check_writable()
-        changes = {**(settings or {}), **more_settings}
+        changes = {**(settings or {}), **cast("Mapping[str, Setting]", more_settings)}
         after, own = self._topics.altered(name, changes)
         if self._disk_quota.limits.is_set:
             chosen = self._topics.is_retention_chosen(name, own)

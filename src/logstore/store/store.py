@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar, Unpack, cast
 
 from logstore.client.backend import Opened
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from logstore.client.partitioners import Choice, Partitioner
     from logstore.client.producer import Producer
     from logstore.config.client import ProducerConfig
+    from logstore.config.generated_keywords import StoreSettings
     from logstore.store.admin.snapshots import Snapshot
     from logstore.store.commit.ingest import Ingest, Ingested
     from logstore.store.commit.staged_writer import Manifest
@@ -544,7 +545,7 @@ def open_store(
     files: Files = LIBC,
     rng: random.Random | None = None,
     environ: Mapping[str, str] | None = None,
-    **more_settings: Setting,
+    **more_settings: Unpack[StoreSettings],
 ) -> Store:
     """Open the store in a directory, which is made if there is none.
 
@@ -573,7 +574,9 @@ def open_store(
     given = StoreConfig.load(settings) if isinstance(settings, str | os.PathLike) else settings
     try:
         config = StoreConfig.layered(
-            given, environ=os.environ if environ is None else environ, arguments=more_settings
+            given,
+            environ=os.environ if environ is None else environ,
+            arguments=cast("Mapping[str, Setting]", more_settings),
         )
     except UnknownSettingError as error:
         raise with_arguments(error, open_store, more_settings) from None
