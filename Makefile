@@ -13,7 +13,7 @@ SPARK := .venv-spark
 SPARK_NEXT := .venv-spark-next
 SOURCES := setup.py $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 MODULES := $(subst /,.,$(patsubst src/%.pyx,%,$(filter %.pyx,$(SOURCES))))
-SAMPLES := $(addprefix examples/,service.py analysis.py operations.py)
+SAMPLES := $(addprefix examples/,service.py analysis.py operations.py) tests/config/typing_samples.py
 SAY := @printf '==> %s\n'
 
 export LOGSTORE_BUILD_JOBS := $(WORKERS)

@@ -138,7 +138,7 @@ def bind(tuple classes, tuple names):
         n += 1
         for name in one.__slots__:
             if field == FIELDS:
-                raise ValueError(f"more than {<int>FIELDS} fields")
+                raise ValueError(f"a message has more than {<int>FIELDS} fields")
             OFFSET[field] = place_of(one, name)
             field += 1
     if field != FIELDS:
@@ -160,7 +160,7 @@ cdef Py_ssize_t place_of(type one, str name) except -1:
 
 cdef Known *known(int message, int version) except NULL:
     if not 0 <= message < len(NAMES):
-        raise ValueError(f"no message {message}")
+        raise ValueError(f"the message {message} is unknown")
     cdef Known *found = &KNOWN[message]
     if not found.first <= version <= found.last:
         raise UnsupportedVersionError(

@@ -15,9 +15,8 @@ from typing import Any
 from pygments.lexers.special import TextLexer
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))  # for the two modules beside this one
+sys.path.insert(0, str(HERE))  # for the module beside this one
 
-import settings_page  # noqa: E402
 import stub_signatures  # noqa: E402
 
 project = "logstore"
@@ -75,7 +74,6 @@ def _list_what_is_raised(app: Any, what: str, name: str, obj: object, options: A
 
 
 def setup(app: Any) -> None:
-    settings_page.write(HERE / "reference")
     app.add_lexer("output", TextLexer)
     app.connect("autodoc-process-docstring", _list_what_is_raised)
     app.connect("autodoc-process-signature", stub_signatures.process)

@@ -1,6 +1,8 @@
-"""Writes the page of settings from the classes that parse them, so that it cannot fall behind.
+"""Writes the page of settings from the classes that parse them.
 
-Called by `conf.py` before the pages are read; the page is no part of the repository.
+    python docs/settings_page.py
+
+tests/project/test_docs.py finds a page that is not what this gives.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from logstore.config import kafka_keys
 from logstore.config.client import ClientConfig
 from logstore.config.schema import fields_of, key_of
 from logstore.config.store import COPIES, LISTENERS, PROTECTED_BY, UNKEPT, UNKEPT_FIELDS
+
+PAGE = Path(__file__).resolve().parent / "reference" / "settings.md"
 
 _GROUPS: list[tuple[str, type[Any], str]] = [
     ("Topics and logs", LogConfig, "Given to a topic, or to the store for all topics."),
@@ -29,17 +33,20 @@ def page() -> str:
     lines = [
         "# Settings",
         "",
-        f"Keys are those of Kafka {kafka_keys.version()}; our own begin with `logstore.`. As keyword arguments,",
-        "dots are underscores. Keys of Kafka's that only tune what is not here are accepted without effect",
-        "and logged once. Those of producers and consumers that would promise what is not kept here are refused,",
-        "unless the value is Kafka's default or asks for what is done anyway. Those of brokers and topics that",
-        "promise a protection which is not kept (copies, encryption, users) are accepted, since a",
-        "`server.properties` is taken as it is, and named by a warning in the log. Any other key is refused.",
+        f"Keys are those of Kafka {kafka_keys.version()}; our own begin with `logstore.`. A keyword argument has",
+        "underscores for the dots. Kafka's other keys are treated in one of four ways:",
         "",
-        "A number means what it means to Kafka: `retention.ms=7` is 7 milliseconds. What counts time or bytes also",
-        "takes words: `7d`, `12h`, `15m`, `30s`, `500ms`, `1w`; `64KiB`, `512MiB`, `10GiB` (powers of 1024, also",
-        "where written `10g` or `10GB`). A topic keeps the number. In a `server.properties` words are refused for",
-        "Kafka's keys, as Kafka refuses them.",
+        "- Keys that only tune something missing here are accepted without effect and logged once.",
+        "- Keys of producers and consumers for unsupported features are refused, unless the value is Kafka's",
+        "  default or asks for the behaviour here.",
+        "- Keys of brokers and topics for protections that a store does not give (copies, encryption, users) are",
+        "  accepted, so that a `server.properties` loads unchanged. A warning in the log names them.",
+        "- Unknown keys are refused.",
+        "",
+        "A number has Kafka's meaning: `retention.ms=7` is 7 milliseconds. Times and sizes may also be words:",
+        "`7d`, `12h`, `15m`, `30s`, `500ms`, `1w`; `64KiB`, `512MiB`, `10GiB` (powers of 1024, also where written",
+        "`10g` or `10GB`). A topic stores the number. In a `server.properties` words are refused for Kafka's keys,",
+        "as Kafka refuses them.",
         "",
     ]
     shown: set[str] = set()
@@ -84,8 +91,5 @@ def _refused(kind: type[ClientConfig]) -> list[str]:
     return [*lines, "", "Without effect: " + ", ".join(f"`{key}`" for key in rest) + ".", ""]
 
 
-def write(folder: Path) -> None:
-    """The page, only if it has changed: Sphinx reads what is new."""
-    text, path = page(), folder / "settings.md"
-    if not path.exists() or path.read_text("utf-8") != text:
-        path.write_text(text, "utf-8")
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

@@ -37,7 +37,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "accumulator columns _index protocol",
         "batch config",
         "clock io paths records topic_names",
-        "dropped errors metrics renamed",
+        "errors",
+        "dropped metrics renamed",
     ),
     "logstore.accumulator": (
         "partition_batcher",
@@ -90,7 +91,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "remote store",
         "client log text",
         "schema",
-        "kafka_keys quantities",
+        "generated_keywords kafka_keys quantities",
     ),
     "logstore.groups": ("offsets resume",),
     "logstore.io": (

@@ -9,6 +9,7 @@ import pytest
 
 import logstore
 import logstore.aio
+import logstore.errors
 from logstore.renamed import NAMES
 
 SPARKS = {name for name in NAMES if name.startswith("logstore.spark")}
@@ -39,6 +40,24 @@ def test_an_old_name_of_aio_is_the_new_one() -> None:
         assert logstore.aio.Coming is logstore.aio.Pending
     with pytest.raises(AttributeError, match="Surprise"):
         logstore.aio.Surprise  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("ArchiveIncompleteError", "CheckpointMismatchError", -1),
+        ("BudgetTooSmallError", "InvalidSettingError", 40),
+        ("DecompressedTooLargeError", "RecordTooLargeError", 10),
+        ("UnsupportedSecurityError", "InvalidSettingError", 40),
+    ],
+)
+def test_an_old_error_is_the_one_that_it_was_merged_with(old: str, new: str, code: int) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"logstore\.errors\.{old} is {new} now"):
+        merged = getattr(logstore.errors, old)
+    assert merged is getattr(logstore.errors, new)
+    assert merged.code == code
+    with pytest.raises(AttributeError, match="SurpriseError"):
+        logstore.errors.SurpriseError  # noqa: B018
 
 
 def test_what_was_never_there_is_not_found() -> None:

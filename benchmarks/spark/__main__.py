@@ -27,7 +27,7 @@ from benchmarks.spark import contenders as c
 from benchmarks.spark import data, operations
 from benchmarks.spark import sinks as s
 from benchmarks.spark.bars import Bar, bars
-from benchmarks.spark.contenders import Contender, contenders
+from benchmarks.spark.contenders import Contender, chosen, contenders
 from benchmarks.spark.session import session
 from benchmarks.spark.sinks import sinks
 from tests.interop.broker import Broker, MissingToolError, fetch, fetch_connector
@@ -62,6 +62,10 @@ def arguments() -> argparse.Namespace:
     unknown = [name for name in given.operations if name not in OPERATIONS]
     if unknown:
         parser.error(f"no such operation: {', '.join(unknown)}")
+    try:
+        chosen(contenders(Path(), "", 0), given.contenders)
+    except ValueError as error:
+        parser.error(str(error))
     return given
 
 
@@ -247,9 +251,7 @@ def measure(work: Path, given: argparse.Namespace) -> int:
         if bootstrap is not None:
             say("and into a broker, twice")
             data.write_topics(bootstrap, given.records)
-        entrants = contenders(work, bootstrap, given.records)
-        if given.contenders:
-            entrants = {name.strip(): entrants[name.strip()] for name in given.contenders.split(";")}
+        entrants = chosen(contenders(work, bootstrap, given.records), given.contenders)
         with session(work, dict(pair.split("=", 1) for pair in given.set), jars) as spark:
             c.register(spark)
             say(f"Spark {spark.version}: the same rows everywhere?")

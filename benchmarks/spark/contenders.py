@@ -69,6 +69,19 @@ def contenders(work: Path, bootstrap: str | None, records: int) -> dict[str, Con
     return found
 
 
+def chosen(entrants: dict[str, Contender], names: str) -> dict[str, Contender]:
+    """Return the contenders named, with semicolons between; all if none is.
+
+    Raises:
+        ValueError: a name is unknown, or that of a contender that needs a broker, and there is none.
+    """
+    wanted = [name.strip() for name in names.split(";") if name.strip()]
+    unknown = [name for name in wanted if name not in entrants]
+    if unknown:
+        raise ValueError(f"--contenders: {'; '.join(unknown)} unknown; there are: {'; '.join(entrants)}")
+    return {name: entrants[name] for name in wanted} or entrants
+
+
 def map_in_arrow(spark: SparkSession, store: Mapping[str, str], records: int) -> DataFrame:
     """The source's own reader without Spark's way of planning: a range for each partition, read in `mapInArrow`."""
     from logstore.spark.reading.options import ReadOptions

@@ -145,12 +145,12 @@ cdef class Segment(Scanned):
                 self._growth.was_cut(self.size)
             except StorageError as second:
                 raise StorageFailedError(
-                    f"a write failed and its part could not be cut off ({second}); "
-                    "close the log and open it again",
+                    f"a write failed and its part could not be truncated ({second}); "
+                    "call close(), then Log.open() again",
                     path=self.file.path, position=self.size) from error
             if isinstance(error, DiskFullError):
                 raise
-            raise StorageFailedError("a write failed; close the log and open it again",
+            raise StorageFailedError("a write failed; call close(), then Log.open() again",
                                      path=self.file.path, position=self.size) from error
 
     def seal(self) -> None:
@@ -177,7 +177,7 @@ cdef class Segment(Scanned):
         try:
             self.file.truncate(position)
         except StorageError as error:
-            raise StorageFailedError(f"could not cut the segment: {error}", path=self.file.path) from error
+            raise StorageFailedError(f"the segment could not be truncated: {error}", path=self.file.path) from error
         self._growth.was_cut(position)
         if position == 0:
             # The age of the segment counts from its next batch.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 #: Largest length of a record batch (Kafka protocol guide, "Record Batch"), approximate: used only for advice.
 _LARGEST_BATCH = 2**31 - 1
@@ -49,6 +49,10 @@ class LogstoreError(Exception):
             places.append(f"position {position}")
         super().__init__(f"{message} [{', '.join(places)}]" if places else message)
 
+    def __str__(self) -> str:
+        # An OSError among the bases would show an errno and a file name of its own.
+        return str(self.args[0])
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Python unpickles an exception by calling its class with `args`, which here hold the finished message and
         # no keywords. If that call fails, the result thread of a `multiprocessing.Pool` dies and the caller waits
@@ -69,6 +73,12 @@ def made_again(
     for name, value in (attributes or {}).items():
         setattr(error, name, value)
     return error
+
+
+def refused(problems: Mapping[str, str], kind: str) -> str:
+    """Return the message that names every problem."""
+    listed = "; ".join(f"{name}: {what}" for name, what in problems.items())
+    return f"{len(problems)} {kind}(s) refused: {listed}"
 
 
 # --- the bytes of records --------------------------------------------------------------------
@@ -140,8 +150,7 @@ class SparkColumnsError(RecordTypeError):
 
     def __init__(self, problems: dict[str, str]) -> None:
         self.problems = dict(problems)
-        listed = "; ".join(f"{name}: {what}" for name, what in problems.items())
-        super().__init__(f"{len(problems)} column(s) refused: {listed}")
+        super().__init__(refused(problems, "column"))
 
 
 class UnsupportedFormatError(RecordError, ValueError):
@@ -157,7 +166,7 @@ class UnsupportedCodecError(RecordError, ValueError):
 
 
 class RecordTooLargeError(RecordError, ValueError):
-    """The batch is larger than ``max.message.bytes``."""
+    """The batch is larger than ``max.message.bytes``, or decompressed than ``logstore.decompressed.max.bytes``."""
 
     code = 10
 
@@ -176,10 +185,6 @@ class RecordTooLargeError(RecordError, ValueError):
             all_ways = ["raise that setting" if len(passed) == 1 else "raise these settings", *ways]
         advice = ", ".join(all_ways[:-1]) + " or " + all_ways[-1]
         return cls(f"{what} of {size} bytes does not fit {named}; {advice}")
-
-
-class DecompressedTooLargeError(RecordTooLargeError):
-    """The batch decompresses to more than ``logstore.decompressed.max.bytes``."""
 
 
 class InvalidTimestampError(RecordError, ValueError):
@@ -255,9 +260,6 @@ class _TimedOutError(LogstoreError, TimeoutError):
 
     code = 7
     retriable = True
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class DeliveryTimeoutError(_TimedOutError):
@@ -422,19 +424,6 @@ class StorageError(LogstoreError, OSError):
 
     code = 56
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        path: str | os.PathLike[str] | None = None,
-        position: int | None = None,
-        offset: int | None = None,
-    ) -> None:
-        LogstoreError.__init__(self, message, path=path, position=position, offset=offset)
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class StorageFailedError(StorageError):
     """A write or flush failed, now or earlier; the log accepts no more writes.
@@ -469,8 +458,8 @@ class TooManyFilesError(StorageError):
     def to(cls, action: str, cause: OSError, *, path: str | None = None, position: int | None = None) -> Self:
         """Return the error for an action that needs a descriptor."""
         return cls(
-            f"no descriptor left to {action}: {cause.strerror}; close files or sockets, or raise the limit on open "
-            "files (ulimit -n), and try again",
+            f"the process has no file descriptor left to {action}: {cause.strerror}; close files or sockets, or "
+            "raise the limit on open files (ulimit -n), and try again",
             path=path,
             position=position,
         )
@@ -561,8 +550,7 @@ class ConfigError(LogstoreError, ValueError):
 
     def __init__(self, problems: dict[str, str]) -> None:
         self.problems = dict(problems)
-        listed = "; ".join(f"{key}: {what}" for key, what in problems.items())
-        super().__init__(f"{len(problems)} setting(s) refused: {listed}")
+        super().__init__(refused(problems, "setting"))
 
 
 class UnknownSettingError(ConfigError):
@@ -571,10 +559,6 @@ class UnknownSettingError(ConfigError):
 
 class InvalidSettingError(ConfigError):
     """At least one value is not allowed; every key is known."""
-
-
-class BudgetTooSmallError(InvalidSettingError):
-    """``logstore.disk.budget`` is smaller than the data that the store must keep. Nothing was changed."""
 
 
 # --- brokers -----------------------------------------------------------------------------------
@@ -601,16 +585,9 @@ class BrokerUnreachableError(LogstoreError, ConnectionError):
     code = 13
     retriable = True
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class BrokerTimeoutError(_TimedOutError):
     """A broker did not answer in ``request.timeout.ms``, or a call did not complete within its timeout."""
-
-
-class UnsupportedSecurityError(InvalidSettingError):
-    """The settings ask for a connection that is not plaintext."""
 
 
 class TopicRecreatedError(UnknownTopicError):
@@ -631,8 +608,7 @@ class SparkOptionError(ConfigError):
 
     def __init__(self, problems: dict[str, str]) -> None:
         self.problems = dict(problems)
-        listed = "; ".join(f"{name}: {what}" for name, what in problems.items())
-        LogstoreError.__init__(self, f"{len(problems)} option(s) refused: {listed}")
+        LogstoreError.__init__(self, refused(problems, "option"))
 
 
 class DataLossError(LogstoreError, LookupError):
@@ -641,16 +617,12 @@ class DataLossError(LogstoreError, LookupError):
     code = 1
 
 
-class ArchiveIncompleteError(LogstoreError):
-    """An archive of topics lacks files, or has files other than those written. Nothing was restored."""
-
-
 class SparkNotReadyError(LogstoreError, RuntimeError):
     """Java, PySpark or the workers' Python is missing or the wrong version; the message says how to get it."""
 
 
 class CheckpointMismatchError(LogstoreError, ValueError):
-    """A pipeline's checkpoint and output belong to different runs, or one of the two is an earlier copy.
+    """A pipeline's checkpoint, output or archive do not match, or are from different times.
 
     Continuing would lose or duplicate rows. Nothing was read or written. The message names both, and what to do.
     """
@@ -696,3 +668,24 @@ class OwnerTimeoutError(_TimedOutError):
 
 class RetentionWarning(UserWarning):
     """Appended records are older than ``retention.ms``: the next round of retention deletes them."""
+
+
+# --- old names, kept for one release --------------------------------------------------------------
+
+#: Old name -> the class that it is merged with: a caller reacts to both in the same way.
+_RENAMED = {
+    "ArchiveIncompleteError": "CheckpointMismatchError",
+    "BudgetTooSmallError": "InvalidSettingError",
+    "DecompressedTooLargeError": "RecordTooLargeError",
+    "UnsupportedSecurityError": "InvalidSettingError",
+}
+
+if not TYPE_CHECKING:
+    # A type checker that sees it accepts every name of the module.
+    def __getattr__(name: str) -> object:
+        if name not in _RENAMED:
+            raise AttributeError(f"module 'logstore.errors' has no attribute {name!r}")
+        from logstore.renamed import warn
+
+        warn(f"logstore.errors.{name}", _RENAMED[name])
+        return globals()[_RENAMED[name]]

@@ -28,7 +28,7 @@ def local_path(path: str | os.PathLike[str]) -> str:
     if not given:
         raise NotALogError("an empty path names nothing; give a directory, '.' for the one that is current")
     if "\0" in given:
-        raise NotALogError(f"no path has a null byte, found {given!r}")
+        raise NotALogError(f"a path has no null byte, found {given!r}")
     scheme = _SCHEME.match(given)
     if scheme is not None:
         return os.path.abspath(_of_url(given, scheme[1]))

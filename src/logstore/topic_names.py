@@ -40,8 +40,8 @@ def check_name(name: object, existing: Iterable[str] = ()) -> str:
     name = check_is_name(name)
     if not name or len(name) > _LONGEST or name in (".", "..") or _LEGAL.fullmatch(name) is None:
         raise InvalidTopicError(
-            f"no topic can be called {name[:300]!r}: 1 to {_LONGEST} of a-z, A-Z, 0-9, dot, underscore and dash, "
-            "and neither '.' nor '..'"
+            f"topic {name[:300]!r}: a name has 1 to {_LONGEST} of a-z, A-Z, 0-9, dot, underscore and dash, "
+            "and is neither '.' nor '..'"
         )
     flat = name.replace(".", "_")
     for other in existing:
@@ -70,7 +70,7 @@ def check_writable_by_users(name: str) -> None:
         InvalidTopicError: the topic is internal.
     """
     if name in INTERNAL:
-        raise InvalidTopicError(f"topic {name!r} is the store's own; commit offsets, or write to a topic of yours")
+        raise InvalidTopicError(f"topic {name!r} is the store's own; call commit(), or write to a topic of yours")
 
 
 def check_partition_count(count: object) -> int:

@@ -35,8 +35,8 @@ from logstore.batch._codec import compress
 from logstore.batch._encode import encode, encode_marker
 from logstore.errors import (
     CorruptRecordError,
-    DecompressedTooLargeError,
     InvalidRecordError,
+    RecordTooLargeError,
     RecordTypeError,
     UnsupportedCodecError,
     UnsupportedFormatError,
@@ -575,7 +575,7 @@ OURS = (
     UnsupportedFormatError,
     InvalidRecordError,
     UnsupportedCodecError,
-    DecompressedTooLargeError,
+    RecordTooLargeError,
 )
 
 
@@ -963,7 +963,7 @@ def test_what_decompresses_to_more_than_the_limit_is_refused(codec: Codec) -> No
         lambda: view.validate(limit=size - 1),
         lambda: Batches(data, limit=size - 1).values(),
     ):
-        with pytest.raises(DecompressedTooLargeError):
+        with pytest.raises(RecordTooLargeError):
             way()
 
 

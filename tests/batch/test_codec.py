@@ -27,8 +27,8 @@ from hypothesis import strategies as st
 from logstore.batch._codec import compress, decompress
 from logstore.errors import (
     CorruptRecordError,
-    DecompressedTooLargeError,
     LogstoreError,
+    RecordTooLargeError,
     UnsupportedCodecError,
 )
 from logstore.records import Codec
@@ -186,7 +186,7 @@ def test_we_read_other_clients(codec: Codec, size: int) -> None:
     for encode in ENCODERS[codec]:
         assert decompress(codec, bytes(encode(data)), size) == data
         if size:
-            with pytest.raises(DecompressedTooLargeError):
+            with pytest.raises(RecordTooLargeError):
                 decompress(codec, bytes(encode(data)), size - 1)
 
 
@@ -211,7 +211,7 @@ def test_frames_that_follow_one_another_are_one_content(codec: Codec) -> None:
     whole = b"".join(parts)
     frames = b"".join(compress(codec, part) for part in parts)
     assert decompress(codec, frames, len(whole)) == whole
-    with pytest.raises(DecompressedTooLargeError):
+    with pytest.raises(RecordTooLargeError):
         decompress(codec, frames, len(whole) - 1)
 
 
@@ -224,7 +224,7 @@ def test_a_zstd_stream_that_might_hold_too_much_is_read_to_its_end() -> None:
     data = repeated(SAMPLE, 50_000)
     frame = streamed_zstd(data, step=100)  # 500 blocks, each of which could hold 128 KiB
     assert decompress(Codec.ZSTD, frame, len(data)) == data
-    with pytest.raises(DecompressedTooLargeError):
+    with pytest.raises(RecordTooLargeError):
         decompress(Codec.ZSTD, frame, len(data) - 1)
 
 
@@ -328,7 +328,7 @@ def test_a_bomb_is_refused_within_its_limit(bomb: str, request: pytest.FixtureRe
     data = build()
     growth = request.getfixturevalue("growth")  # only now: building one takes memory, too
     with pytest.raises(
-        DecompressedTooLargeError, match=rf"^{codec.name.lower()}: expected at most {LIMIT} bytes"
+        RecordTooLargeError, match=rf"^{codec.name.lower()}: expected at most {LIMIT} bytes"
     ) as caught:
         decompress(codec, data, LIMIT)
     assert growth() < 12 * MIB
@@ -361,7 +361,7 @@ def test_the_limit_is_inclusive_and_may_be_anything(codec: Codec) -> None:
     for limit in (10, 11, 2**31, 2**63 - 1):
         assert decompress(codec, compressed, limit) == b"ten bytes!"
     for limit in (0, 9):
-        with pytest.raises(DecompressedTooLargeError):
+        with pytest.raises(RecordTooLargeError):
             decompress(codec, compressed, limit)
     assert decompress(codec, compress(codec, b""), 0) == b""
     with pytest.raises(ValueError, match="limit of at least 0"):
@@ -415,7 +415,7 @@ def test_a_flip_of_any_bit_raises_our_errors_or_decodes(codec: Codec) -> None:
             data[bit // 8] ^= 1 << bit % 8
             try:
                 assert len(decompress(codec, data, LIMIT)) <= LIMIT
-            except (CorruptRecordError, DecompressedTooLargeError) as error:
+            except (CorruptRecordError, RecordTooLargeError) as error:
                 assert str(error).startswith(f"{codec.name.lower()}: ")
             data[bit // 8] ^= 1 << bit % 8
         assert decompress(codec, data, LIMIT) == SAMPLE[:400]
@@ -428,7 +428,7 @@ def test_noise_raises_our_errors_or_decodes(codec: Codec, noise: bytes, kept: in
     for data in (noise, whole[:kept] + noise, whole[:at] + noise + whole[at + len(noise) :]):
         try:
             assert len(decompress(codec, data, 10_000)) <= 10_000
-        except (CorruptRecordError, DecompressedTooLargeError):
+        except (CorruptRecordError, RecordTooLargeError):
             pass
 
 
@@ -484,7 +484,7 @@ def test_a_context_that_met_damage_is_not_used_again() -> None:
 @pytest.mark.parametrize("number", [5, 6, 7, 8, -1])
 def test_a_number_that_is_no_codec_is_refused(number: int) -> None:
     for call in (lambda: compress(number, b""), lambda: decompress(number, b"", 1)):
-        with pytest.raises(UnsupportedCodecError, match=f"codec of 0 to 4, found {number}") as caught:
+        with pytest.raises(UnsupportedCodecError, match=f"codec {number}") as caught:
             call()
         assert caught.value.code == 76
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from logstore.batch._batch import stamp
 from logstore.batch._encode import encode, encode_marker
 from logstore.batch._offset_map import DECIDE, ENDED, FILLED, SLOT_BYTES, KeyMap
-from logstore.errors import CorruptRecordError, DecompressedTooLargeError, UnsupportedFormatError
+from logstore.errors import CorruptRecordError, RecordTooLargeError, UnsupportedFormatError
 from logstore.records import Codec
 
 pytestmark = pytest.mark.row("R3")
@@ -202,7 +202,7 @@ def test_another_format_and_a_bomb_are_refused():
     with pytest.raises(UnsupportedFormatError):
         KeyMap(100 * SLOT_BYTES, SECRET).add_run(bytes(data), 0)
     bomb = batch([(b"a", bytes(100_000))], 0, codec=Codec.ZSTD)
-    with pytest.raises(DecompressedTooLargeError):
+    with pytest.raises(RecordTooLargeError):
         KeyMap(100 * SLOT_BYTES, SECRET).add_run(bomb, 0, limit=50_000)
 
 

@@ -66,7 +66,7 @@ def test_settings_of_a_topic_are_given_as_kafkas_tools_take_them(run, tmp_path, 
     run("topic", "create", "trains", "--config", file, "--config", "retention.ms=5")
     (described,) = run.json("topic", "describe", "trains")
     assert (described["settings"]["retention.ms"], len(described["partitions"])) == ("5", 2)
-    assert "retenton.ms: unknown; did you mean retention.ms?" in run.error(
+    assert "retenton.ms: unknown; the nearest name is retention.ms" in run.error(
         "topic", "create", "buses", "--set", "retenton.ms=5", status=2
     )
     assert "one file" in run.error("topic", "create", "buses", "--config", "a", "--config", "b", status=2)
@@ -156,7 +156,7 @@ def test_every_key_is_explained(run):
     (hours,) = run.json("config", "explain", "log.retention.hours")
     assert (hours["key"], "log.retention.minutes" in hours["also"]) == ("retention.ms", True)
     said = run.error("config", "explain", "retention.ms", "retenton.ms", "zzz", status=2)
-    assert "retenton.ms: unknown; did you mean retention.ms?" in said
+    assert "retenton.ms: unknown; the nearest name is retention.ms" in said
     assert "zzz: unknown" in said
 
 
@@ -296,7 +296,7 @@ def test_room_is_compared_with_reserve_and_budget(flights):
 def test_a_directory_that_is_not_there_is_a_problem(run):
     assert names(run, status=1) == {"no-directory"}
     said = run("doctor", status=1)
-    assert said == f"problem: {run.directory}: there is no such directory; check the path\n"
+    assert said == f"problem: {run.directory}: the directory does not exist; check the path\n"
 
 
 def test_a_directory_that_cannot_be_read_is_not_called_missing(flights):
@@ -315,7 +315,7 @@ def test_a_directory_may_be_named_by_an_argument(flights, tmp_path, monkeypatch)
     assert "it is whole" in flights.error("rebuild", flights.directory)
     assert "store already" in flights.error("adopt", flights.directory, "--yes")
     flights("doctor", flights.directory, "--dir", flights.directory)
-    assert "two directories" in flights.error("doctor", flights.directory, "--dir", tmp_path, status=2)
+    assert "give one of them" in flights.error("doctor", flights.directory, "--dir", tmp_path, status=2)
 
 
 def test_who_holds_a_root_is_asked_without_taking_its_lock(tmp_path, process):

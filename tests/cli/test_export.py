@@ -89,5 +89,5 @@ def test_lines_go_into_a_file_once_it_is_whole(mixed, tmp_path):
     expected = mixed("export", "t")
     assert mixed("export", "t", "--out", tmp_path / "t.jsonl") == ""
     assert (tmp_path / "t.jsonl").read_text("utf-8") == expected
-    assert "there is no topic" in mixed.error("export", "x", "--out", tmp_path / "x.jsonl")
+    assert "does not exist" in mixed.error("export", "x", "--out", tmp_path / "x.jsonl")
     assert list(tmp_path.glob("x.jsonl*")) == []

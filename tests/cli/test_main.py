@@ -75,10 +75,10 @@ def test_help_imports_no_command_and_no_store():
         (["consume", "flights", "-o", "@soon"], "expected milliseconds"),
         (["consume", "flights", "-f", "%q"], "unknown %q"),
         (["consume", "flights", "--json", "-f", "%s"], "exclude each other"),
-        (["topic", "alter", "flights"], "nothing to change"),
+        (["topic", "alter", "flights"], "is needed"),
         (["topic", "alter", "flights", "retention.ms"], "KEY=VALUE"),
-        (["topic", "create", "x", "-c", "retenton.ms=5"], "did you mean retention.ms?"),
-        (["topic", "list", "--set", "num.partition=2"], "did you mean num.partitions?"),
+        (["topic", "create", "x", "-c", "retenton.ms=5"], "the nearest name is retention.ms"),
+        (["topic", "list", "--set", "num.partition=2"], "the nearest name is num.partitions"),
         (["offsets", "set", "g", "flights=3"], "TOPIC:PARTITION"),
         (["produce", "flights", "--json", "-K", ":"], "have their keys in them"),
         (["topic", "delete", "flights"], "give --yes"),
@@ -117,7 +117,7 @@ def test_what_cannot_be_done_is_status_1_and_changes_nothing(flights, words, sai
     "words", [["topic", "list"], ["consume", "x", "-e"], ["segment", "verify"], ["offsets", "list"]]
 )
 def test_a_directory_that_is_not_there_is_not_made_by_reading(run, words):
-    assert "no such directory" in run.error(*words)
+    assert "does not exist" in run.error(*words)
     assert not run.directory.exists()
 
 

@@ -125,7 +125,7 @@ def test_beside_the_process_that_writes_the_store_topics_have_to_be_there(tmp_pa
         with pytest.raises(DirectoryLockedError), logstore.open(tmp_path / "data", environ={}):
             pass
         topics.ensure_topics(told(tmp_path / "data"), "a")
-        with pytest.raises(UnknownTopicError, match="no topic b, c; create them there first"):
+        with pytest.raises(UnknownTopicError, match="no topic b, c; create them there with"):
             topics.ensure_topics(told(tmp_path / "data"), "a", "b", "c")
 
 

@@ -264,8 +264,8 @@ def test_a_kept_offset_that_does_not_rise_is_refused_with_its_row(offsets: list[
         (pa.array([None], pa.int64()), "null, negative or too large"),
         (pa.array([-1], pa.int64()), "null, negative or too large"),
         (pa.array([2**63 - 2**31], pa.int64()), "null, negative or too large"),
-        (pa.array([1], pa.int32()), "no column offset of type int64"),
-        (None, "no column offset of type int64"),
+        (pa.array([1], pa.int32()), "the column offset of type int64 is missing"),
+        (None, "the column offset of type int64 is missing"),
     ],
 )
 def test_offsets_that_are_to_be_kept_have_to_be_there(column: Any, message: str) -> None:
@@ -313,7 +313,7 @@ def test_headers_larger_than_the_room_for_them_find_room() -> None:
         (pa.array([None]), "records cannot be made of null"),
         (pa.array([[b"a"]]), "of list"),
         (pa.array(["a", "b"]).dictionary_encode(), "dictionary<utf8>"),
-        (pa.table({"key": [b"a"]}), "found no column value"),
+        (pa.table({"key": [b"a"]}), "the data has no column value"),
         (pa.table({"value": [b"a"], "colour": [b"a"], "size": [1]}), r"the unknown column\(s\) colour, size"),
         (pa.table([[b"a"], [b"b"]], names=["value", "value"]), "value stands there twice"),
         (pa.table({"value": [1]}), "the column value has the type int64; accepted are binary"),
@@ -337,8 +337,8 @@ def test_headers_larger_than_the_room_for_them_find_room() -> None:
         ),
         (pa.table({"value": [b"a"], "headers": pa.array([[None]], HEADERS)}), "header or its key is null"),
         (pa.array([{"value": b"a"}, None]), "the row itself is null"),
-        ([b"a"], "found list, which has neither __arrow_c_array__ nor __arrow_c_stream__"),
-        (b"a", "found bytes"),
+        ([b"a"], "the data is a list, which has neither __arrow_c_array__ nor __arrow_c_stream__"),
+        (b"a", "the data is a bytes"),
     ],
     ids=lambda value: None if isinstance(value, str) else "",
 )
@@ -548,9 +548,9 @@ def test_slices_need_no_copy_as_long_as_rows_are_whole() -> None:
     [
         (
             np.array([b"a"], object),
-            r"found ndarray object of 1 dimension\(s\); .*add_all\(array.tolist\(\)\)",
+            r"the array is a ndarray object of 1 dimension\(s\); .*add_all\(array.tolist\(\)\)",
         ),
-        (np.array(["a"]), "found ndarray <U1"),
+        (np.array(["a"]), "the array is a ndarray <U1"),
         (np.array([1, 2]), "int64"),
         (np.zeros(4, np.uint8), r"uint8 of 1 dimension"),
         (np.zeros((2, 2), np.int32), "int32 of 2"),
@@ -558,9 +558,9 @@ def test_slices_need_no_copy_as_long_as_rows_are_whole() -> None:
         (np.zeros(2, "i4,i4"), "ndarray"),
         (np.zeros(2, "M8[ms]"), "offers no such buffer"),
         (np.array([[b"ab"]]), "2 dimension"),
-        (b"bytes", "found bytes of 1 dimension"),
-        ([b"a"], "found list, which offers no such buffer"),
-        ("text", "found str"),
+        (b"bytes", "the array is a bytes of 1 dimension"),
+        ([b"a"], "the array is a list, which offers no such buffer"),
+        ("text", "the array is a str"),
     ],
 )
 def test_other_arrays_are_refused_with_what_is_accepted(array: Any, message: str) -> None:

@@ -429,18 +429,18 @@ def test_a_struct_of_another_size_is_malformed() -> None:
         ({"a": "int"}, "field 'a': unknown type 'int'; known are int32, int64"),
         ({"a": 5}, r"field 'a': expected a type or \(type, path\), found 5"),
         ({"a": ("string", 5)}, r"expected a type or \(type, path\)"),
-        ({"value": "string", "offset": "int64"}, r"field\(s\) 'value', 'offset': every record has a column"),
+        ({"value": "string", "offset": "int64"}, r"field 'value', 'offset': every record has a column"),
         ({}, "names no field"),
-        ({1: "string"}, "names of fields are texts, found 1"),
+        ({1: "string"}, "a field's name is a text, found 1"),
         ({"a..b": "string"}, "has an empty key"),
         ({"a": ("string", "/~2")}, "must be written as ~0"),
         ("json", "value_schema is a mapping"),
         ({"format": "<qz", "names": ["a"]}, "format '<qz': bad char"),
         ({"format": "<qq", "names": ["a"]}, "has 2 values, there are 1 names"),
         ({"format": "<qq", "names": ["a", "a"]}, "a name of its own"),
-        ({"format": "<p", "names": ["a"]}, "letter 'p' has no column"),
+        ({"format": "<p", "names": ["a"]}, "character 'p' has no column"),
         ({"format": "<q", "names": "a"}, "a format and a list of names"),
-        ({"format": "<q", "names": ["key"]}, r"field\(s\) 'key'"),
+        ({"format": "<q", "names": ["key"]}, r"field 'key'"),
     ],
 )
 def test_a_schema_that_says_nothing_sensible_is_refused(schema: Any, message: str) -> None:
@@ -466,7 +466,7 @@ def test_json_may_have_fields_called_format_and_names() -> None:
 
 def test_a_field_outside_of_the_struct_is_refused() -> None:
     for offset, width in ((-1, 2), (3, 2), (0, 0), (0, 5)):
-        with pytest.raises(ValueError, match="do not lie in a struct of 4 bytes"):
+        with pytest.raises(ValueError, match="are not in a struct of 4 bytes"):
             StructDecoder([("a", b"s", offset, width, False)], 4)
 
 

@@ -102,8 +102,9 @@ def test_sound_settings_have_no_finding():
 @pytest.mark.row("O7")
 def test_every_combination_that_is_known_is_in_the_list_of_this_test():
     source = Path(check.__code__.co_filename).read_text()
-    known = re.findall(r'Finding\(\s+"([a-z-]+)"', source)
+    known = re.findall(r'_found\("([a-z-]+)"', source)
     assert sorted(known) == sorted({name for name, _, _ in COMBINATIONS})
+    assert sorted(known) == sorted(kafka_keys.package_toml("findings.toml"))
 
 
 def test_the_worst_stands_first_and_says_where_it_is():

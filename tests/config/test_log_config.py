@@ -51,9 +51,9 @@ def test_unknown_keys_are_all_named_with_the_nearest_known_one():
         LogConfig.of({"segment.byte": 1, "log.retention.m": 2, "utterly wrong": 3, "segment.ms": 5})
     problems = caught.value.problems
     assert list(problems) == ["segment.byte", "log.retention.m", "utterly wrong"]
-    assert "did you mean segment.bytes?" in problems["segment.byte"]
-    assert "did you mean log.retention.ms?" in problems["log.retention.m"]
-    assert "did you mean" not in problems["utterly wrong"]
+    assert "the nearest name is segment.bytes" in problems["segment.byte"]
+    assert "the nearest name is log.retention.ms" in problems["log.retention.m"]
+    assert "the nearest name is" not in problems["utterly wrong"]
     assert all(key in str(caught.value) for key in problems)
     assert (caught.value.code, isinstance(caught.value, ValueError)) == (40, True)
 

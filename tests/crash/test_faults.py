@@ -173,7 +173,7 @@ def test_a_cut_back_that_fails_poisons(ram_path):
     log.append([b"first"])
     files.fail("pwrite", 1, errno.ENOSPC, short=20, path_contains=".log")
     files.fail("ftruncate", 1, errno.EIO, path_contains=".log")
-    with pytest.raises(StorageFailedError, match="could not be cut off"):
+    with pytest.raises(StorageFailedError, match="could not be truncated"):
         log.append([b"second"])
     with pytest.raises(StorageFailedError):
         log.append([b"third"])

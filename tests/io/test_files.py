@@ -95,7 +95,7 @@ def test_only_the_first_open_creates_and_empties(tmp_path: Path) -> None:
 def test_a_lazy_file_is_opened_when_it_is_used(files: Files, tmp_path: Path) -> None:
     file = files.lazy(str(tmp_path / "later"), writable=True)
     assert files.open_descriptors == 0
-    with pytest.raises(StorageError, match="failed to open") as caught:
+    with pytest.raises(StorageError, match="the attempt to open") as caught:
         file.read(0, 1)
     assert errno_of(caught.value) == errno.ENOENT
     (tmp_path / "later").write_bytes(b"now")
@@ -142,23 +142,23 @@ def test_names_are_made_moved_listed_and_removed(files: Files, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("call", "number", "says"),
     [
-        (lambda files, base: files.open(f"{base}/none"), errno.ENOENT, "failed to open"),
-        (lambda files, base: files.open(f"{base}/file/below"), errno.ENOTDIR, "failed to open"),
-        (lambda files, base: files.open(base, writable=True), errno.EISDIR, "failed to open"),
-        (lambda files, base: files.open(f"{base}/{'x' * 300}"), errno.ENAMETOOLONG, "failed to open"),
-        (lambda files, base: files.open(base).read(0, 1), errno.EISDIR, "failed to read"),
-        (lambda files, base: files.open(f"{base}/file").truncate(0), errno.EINVAL, "failed to cut to 0 bytes"),
-        (lambda files, base: files.open(f"{base}/file").write(b"x", 0), errno.EBADF, "failed to write"),
-        (lambda files, base: files.rename(f"{base}/none", f"{base}/x"), errno.ENOENT, "failed to rename"),
-        (lambda files, base: files.unlink(f"{base}/none"), errno.ENOENT, "failed to remove"),
-        (lambda files, base: files.link(f"{base}/none", f"{base}/x"), errno.ENOENT, "failed to link"),
-        (lambda files, base: files.link(f"{base}/file", f"{base}/file"), errno.EEXIST, "failed to link"),
-        (lambda files, base: files.mkdir(f"{base}/file"), errno.EEXIST, "failed to make directory"),
-        (lambda files, base: files.rmdir(f"{base}/full"), errno.ENOTEMPTY, "failed to remove directory"),
-        (lambda files, base: files.listdir(f"{base}/none"), errno.ENOENT, "failed to list directory"),
-        (lambda files, base: files.listdir(f"{base}/file"), errno.ENOTDIR, "failed to list directory"),
-        (lambda files, base: files.sync_directory(f"{base}/none"), errno.ENOENT, "failed to sync directory"),
-        (lambda files, base: files.space(f"{base}/none"), errno.ENOENT, "failed to read the free space"),
+        (lambda files, base: files.open(f"{base}/none"), errno.ENOENT, "the attempt to open"),
+        (lambda files, base: files.open(f"{base}/file/below"), errno.ENOTDIR, "the attempt to open"),
+        (lambda files, base: files.open(base, writable=True), errno.EISDIR, "the attempt to open"),
+        (lambda files, base: files.open(f"{base}/{'x' * 300}"), errno.ENAMETOOLONG, "the attempt to open"),
+        (lambda files, base: files.open(base).read(0, 1), errno.EISDIR, "the attempt to read"),
+        (lambda files, base: files.open(f"{base}/file").truncate(0), errno.EINVAL, "the attempt to cut to 0 bytes"),
+        (lambda files, base: files.open(f"{base}/file").write(b"x", 0), errno.EBADF, "the attempt to write"),
+        (lambda files, base: files.rename(f"{base}/none", f"{base}/x"), errno.ENOENT, "the attempt to rename"),
+        (lambda files, base: files.unlink(f"{base}/none"), errno.ENOENT, "the attempt to remove"),
+        (lambda files, base: files.link(f"{base}/none", f"{base}/x"), errno.ENOENT, "the attempt to link"),
+        (lambda files, base: files.link(f"{base}/file", f"{base}/file"), errno.EEXIST, "the attempt to link"),
+        (lambda files, base: files.mkdir(f"{base}/file"), errno.EEXIST, "the attempt to make directory"),
+        (lambda files, base: files.rmdir(f"{base}/full"), errno.ENOTEMPTY, "the attempt to remove directory"),
+        (lambda files, base: files.listdir(f"{base}/none"), errno.ENOENT, "the attempt to list directory"),
+        (lambda files, base: files.listdir(f"{base}/file"), errno.ENOTDIR, "the attempt to list directory"),
+        (lambda files, base: files.sync_directory(f"{base}/none"), errno.ENOENT, "the attempt to sync directory"),
+        (lambda files, base: files.space(f"{base}/none"), errno.ENOENT, "the attempt to read the free space"),
     ],
 )
 def test_what_the_system_refuses_is_a_storage_error(
@@ -222,7 +222,7 @@ print(segment.append(bytearray(encode([bytes(4_000)])), end, 0), segment.scan().
 """
     written, cut, *appends = in_a_child(script, str(tmp_path / "f"))
     for line in (written, cut):
-        assert line.startswith(f"{errno.EFBIG} True True no room to ")
+        assert line.startswith(f"{errno.EFBIG} True True the disk has no space to ")
         assert "free some space and try again" in line
     assert "position 0" in written
     assert appends == ["True 1", "2 True"]
@@ -264,7 +264,7 @@ for attempt in (
             parent.chmod(mode)
     assert len(lines) == 5
     for line in lines:
-        assert line.startswith(f"{errno.EACCES} True not allowed to ")
+        assert line.startswith(f"{errno.EACCES} True the process may not ")
         assert "check the owner and mode of the directory" in line
 
 
@@ -294,7 +294,7 @@ for ask in (
     lines = in_a_child(script, str(tmp_path))
     assert len(lines) == 3
     for line in lines:
-        assert line.startswith(f"{errno.EMFILE} True no descriptor left to ")
+        assert line.startswith(f"{errno.EMFILE} True the process has no file descriptor left to ")
         assert "ulimit -n" in line
 
 

@@ -1493,7 +1493,7 @@ def test_a_closed_log_may_be_closed_again_and_does_nothing_else(tmp_path):
         lambda: log.replica.locate(0),
         lambda: log.wait_for(0),
     ):
-        with pytest.raises(LogClosedError, match="open it again"):
+        with pytest.raises(LogClosedError, match=r"call Log\.open\(\) again"):
             use()
 
 

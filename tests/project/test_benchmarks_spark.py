@@ -86,3 +86,14 @@ def test_the_report_names_what_failed_and_what_is_missed() -> None:
         "yes",
     ]
     assert lines[-2:] == ["left out: bootstrap cannot be read: no broker", "failed: copy: path: why"]
+
+
+def test_a_contender_that_is_unknown_is_refused_by_name() -> None:
+    entrants = contenders.contenders(Path(), None, 0)
+    assert contenders.chosen(entrants, "") == entrants
+    assert list(contenders.chosen(entrants, f"{contenders.PARQUET}; {contenders.PATH}")) == [
+        contenders.PARQUET,
+        contenders.PATH,
+    ]
+    with pytest.raises(ValueError, match="--contenders: Kafak unknown; there are: "):
+        contenders.chosen(entrants, f"Kafak; {contenders.PATH}")

@@ -70,9 +70,9 @@ def test_the_answer_to_an_unknown_version_of_api_versions_is_read_as_version_0()
 
 
 def test_an_unknown_api_is_refused() -> None:
-    with pytest.raises(UnsupportedVersionError, match="unknown API key 27"):
+    with pytest.raises(UnsupportedVersionError, match="API key 27 is unknown"):
         frames.decode_request(b"\0\x1b\0\0\0\0\0\x01\0\0")
-    with pytest.raises(UnsupportedVersionError, match="unknown API key 1000"):
+    with pytest.raises(UnsupportedVersionError, match="API key 1000 is unknown"):
         frames.decode_response(1000, 0, b"\0\0\0\x01")
 
 

@@ -59,7 +59,7 @@ class Life:
         rows.FLUSH_BYTES = 200  # several writes for each file
         if self.left % 2:
             # In every other life a file becomes a segment, as a large one does.
-            ingest_file.LEAST_BYTES = ingest_file.LEAST_BATCH_BYTES = 1  # type: ignore[misc]
+            ingest_file.LEAST_BYTES = ingest_file.LEAST_BATCH_BYTES = 1  # type: ignore[misc]  # constants
         for owner, name in STEPS[self.point]:
             setattr(owner, name, self.counted(getattr(owner, name)))
         if orders.get("bug") == "forgets":
@@ -70,12 +70,12 @@ class Life:
                 state = known(self, query)
                 return state and (state._replace(batch=-1, done=-1) if state.phase == DONE else state)
 
-            Sinks.get = forgotten  # type: ignore[method-assign]
+            Sinks.get = forgotten  # type: ignore[method-assign]  # planted
         elif orders.get("bug") == "no-sweep":
-            ingest.sweep = lambda *_, **__: 0  # type: ignore[assignment]
+            ingest.sweep = lambda *_, **__: 0  # type: ignore[assignment]  # planted
         elif orders.get("bug") == "no-abort":
-            ingest.Ingest._try_to_settle = lambda *_: None  # type: ignore[method-assign]
-            ingest.Ingest._settle = lambda *_: None  # type: ignore[method-assign]
+            ingest.Ingest._try_to_settle = lambda *_: None  # type: ignore[method-assign]  # planted
+            ingest.Ingest._settle = lambda *_: None  # type: ignore[method-assign]  # planted
 
     def counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def counting(*arguments: Any, **named: Any) -> Any:

@@ -73,7 +73,9 @@ def test_a_job_that_says_which_micro_batch_it_writes_is_taken_in_once(session: S
         save(frame(session, rows), root, query="mine", batch=batch)
     assert sinks.values_in(root, "t") == expected(range(10), range(20))
     save(frame(session, 5), root, query="another", batch=3)
-    with pytest.raises(Exception, match=r"OldBatchError: .*query 'mine' commits batch 2, but batch 4 of it is in"):
+    with pytest.raises(
+        Exception, match=r"OldBatchError: .*query 'mine' commits batch 2, but its batch 4 is committed"
+    ):
         save(frame(session, 10), root, query="mine", batch=2)
     assert sinks.values_in(root, "t") == expected(range(10), range(20), range(5))
 
@@ -94,14 +96,14 @@ def test_columns_say_where_and_when(session: SparkSession, root: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "options", "said"),
     [
-        (["value", "key as kye"], {}, "kye: unknown; did you mean key"),
+        (["value", "key as kye"], {}, "kye: unknown; the nearest name is key"),
         (["cast(key as int) as value"], {}, "value: has the type int, expected binary or string; cast it"),
-        (["value"], {"topic": "nope"}, "there is no topic 'nope' (there are: t, u); create it first"),
-        (["value"], {"topick": "t"}, "topick: unknown; did you mean topic?"),
+        (["value"], {"topic": "nope"}, "topic 'nope' does not exist (there are: t, u); create it first"),
+        (["value"], {"topick": "t"}, "topick: unknown; the nearest name is topic"),
         (
             ["value", "cast(9 as int) as partition"],
             {},
-            "topic 't': there are partitions 0 to 2, none with number 9",
+            "topic 't': partitions are 0 to 2, none with number 9",
         ),
     ],
 )

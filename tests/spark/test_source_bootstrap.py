@@ -105,7 +105,7 @@ def test_a_session_reads_brokers_by_batch_and_by_stream(spark: Any, cluster: Fak
     [
         ({"subscribe": "nowhere"}, "UnknownTopicError: no topic 'nowhere'; there are orders"),
         ({"kafka.bootstrap.servers": "localhost:1"}, "localhost:1: Connection refused"),
-        ({"kafka.fetch.max.byte": "1"}, "kafka.fetch.max.byte: unknown; did you mean kafka.fetch.max.bytes?"),
+        ({"kafka.fetch.max.byte": "1"}, "kafka.fetch.max.byte: unknown; the nearest name is kafka.fetch.max.bytes"),
     ],
 )
 def test_bad_input_is_one_sentence(spark: Any, cluster: FakeCluster, more: dict[str, str], said: str) -> None:

@@ -149,8 +149,8 @@ def test_committed_records_only_unless_all_are_asked_for(spark: Any, tmp_path: P
     "options, said",
     [
         ({"subscribbe": "x", "wibble": "1"},
-         "2 option(s) refused: subscribbe: unknown; did you mean subscribe?; wibble:"),
-        ({"path": "/nowhere/at/all"}, "there is no store here; check the path [file /nowhere/at/all]"),
+         "2 option(s) refused: subscribbe: unknown; the nearest name is subscribe; wibble:"),
+        ({"path": "/nowhere/at/all"}, "the directory does not exist; check the path [file /nowhere/at/all]"),
         ({"subscribe": "events,nowhere"}, "no topic 'nowhere'; there are events"),
         ({"startingOffsets": "latest"}, "startingOffsets: a batch query cannot begin at the latest offset"),
         ({"startingOffsets": "{"}, "startingOffsets: expected earliest, latest or JSON"),

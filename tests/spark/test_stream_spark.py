@@ -207,7 +207,7 @@ def test_a_stream_without_a_checkpoint_begins_at_the_end(spark: Any, store: Stor
     [
         ({"subscribe": "nowhere"}, "UnknownTopicError: no topic 'nowhere'; there are flights"),
         ({"startingOffsets": '{"flights": {"0": 1}}'}, "startingOffsets: every partition must be named"),
-        ({"maxOffsetPerTrigger": "5"}, "maxoffsetpertrigger: unknown; did you mean maxOffsetsPerTrigger?"),
+        ({"maxOffsetPerTrigger": "5"}, "maxoffsetpertrigger: unknown; the nearest name is maxOffsetsPerTrigger"),
     ],
 )
 def test_each_bad_option_is_one_sentence(

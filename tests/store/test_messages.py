@@ -140,7 +140,9 @@ MISTAKES: dict[str, Mistake] = {
         log_of_a_deleted_topic, LogClosedError, ("flights-0", "its topic was deleted"), ("open it",)
     ),
     "a handle of a deleted topic": Mistake(
-        deleted_topic, UnknownTopicError, ("there is no topic 'flights' any more: it was deleted", "create_topic")
+        deleted_topic,
+        UnknownTopicError,
+        ("topic 'flights' does not exist any more: it was deleted", "create_topic"),
     ),
     "a scan of a topic that was made again": Mistake(
         deleted_topic_beside_its_writer,
@@ -148,15 +150,21 @@ MISTAKES: dict[str, Mistake] = {
         ("its topic was deleted and another one has its name", "ask the store for the topic again"),
     ),
     "a scan of a closed store": Mistake(
-        scan_of_a_closed_store, LogClosedError, ("the store is closed; open it again",), ("the log is closed",)
+        scan_of_a_closed_store,
+        LogClosedError,
+        ("the store is closed; call logstore.open() again",),
+        ("the log is closed",),
     ),
     "records() while the store is closed": Mistake(
-        records_of_a_closed_store, LogClosedError, ("the store", "closed", "open it again"), ("wakeup",)
+        records_of_a_closed_store,
+        LogClosedError,
+        ("the store", "closed", "call logstore.open() again"),
+        ("wakeup",),
     ),
     "create_topic(partition=)": Mistake(
         lambda place: place.store.create_topic("gates", partition=3),
         UnknownSettingError,
-        ("partition: unknown; did you mean partitions=?",),
+        ("partition: unknown; the nearest name is partitions=",),
         ("retention",),
     ),
     "append_many(codec='zstd')": Mistake(
@@ -185,7 +193,7 @@ MISTAKES: dict[str, Mistake] = {
         ("True: a partition is an int",),
     ),
     "append(partition=7)": Mistake(
-        lambda place: place.topic.append(b"x", partition=7), UnknownPartitionError, ("there is none with number 7",)
+        lambda place: place.topic.append(b"x", partition=7), UnknownPartitionError, ("none with number 7",)
     ),
     "send(partition='1')": Mistake(
         lambda place: send(place, "flights", b"x", partition="1"),
@@ -195,20 +203,22 @@ MISTAKES: dict[str, Mistake] = {
     "the keyword of logstore.ack, at a store": Mistake(
         lambda place: logstore.open(place.path / "new", logstore_ack="synced", environ={}),
         UnknownSettingError,
-        ("logstore_ack: unknown; did you mean ack=? That is the keyword of logstore.ack",),
+        ("logstore_ack: unknown; the nearest name is ack=, the keyword of logstore.ack",),
     ),
     "the keyword of logstore.ack, at a topic": Mistake(
         lambda place: place.store.create_topic("gates", logstore_ack="synced"),
         UnknownSettingError,
-        ("did you mean ack=?",),
+        ("the nearest name is ack=",),
     ),
     "the keyword of logstore.ack, at a producer": Mistake(
-        lambda place: place.store.producer(logstore_ack="synced"), UnknownSettingError, ("did you mean ack=?",)
+        lambda place: place.store.producer(logstore_ack="synced"),
+        UnknownSettingError,
+        ("the nearest name is ack=",),
     ),
     "the keyword of logstore.disk.budget": Mistake(
         lambda place: logstore.open(place.path / "new", logstore_disk_budget=1, environ={}),
         UnknownSettingError,
-        ("did you mean disk_budget=?",),
+        ("the nearest name is disk_budget=",),
     ),
     "a Topic given to send": Mistake(
         lambda place: send(place, place.topic, b"x"),
@@ -238,12 +248,12 @@ MISTAKES: dict[str, Mistake] = {
     "open(readonly=)": Mistake(
         lambda place: logstore.open(place.path / "data", readonly=True, environ={}),
         UnknownSettingError,
-        ("readonly: unknown; did you mean read_only=?",),
+        ("readonly: unknown; the nearest name is read_only=",),
     ),
     "Log.open(readonly=)": Mistake(
         lambda place: logstore.Log.open(place.path / "solo-0", readonly=True),
         UnknownSettingError,
-        ("readonly: unknown; did you mean read_only=?",),
+        ("readonly: unknown; the nearest name is read_only=",),
     ),
     "a record over max.request.size": Mistake(
         lambda place: send(place, "flights", bytes(2_000_000)),
@@ -259,7 +269,7 @@ MISTAKES: dict[str, Mistake] = {
     "LOGSTORE_LOGSTORE_ACK": Mistake(
         lambda place: logstore.open(place.path / "new", environ={"LOGSTORE_LOGSTORE_ACK": "synced"}),
         UnknownSettingError,
-        ("did you mean LOGSTORE_ACK?",),
+        ("the nearest name is LOGSTORE_ACK",),
     ),
 }
 
@@ -304,7 +314,7 @@ def test_a_variable_of_the_application_s_own_is_warned_of(
 @pytest.mark.parametrize("variable", ["LOGSTORE_AKC", "LOGSTORE_ACKS", "LOGSTORE_FLUSH_MESAGES"])
 def test_a_variable_that_is_nearly_a_setting_is_refused(variable: str, tmp_path: Path) -> None:
     """Passed over, it would make the store less durable than was asked for."""
-    with pytest.raises(UnknownSettingError, match=f"{variable}: unknown; did you mean LOGSTORE_"):
+    with pytest.raises(UnknownSettingError, match=f"{variable}: unknown; the nearest name is LOGSTORE_"):
         logstore.open(tmp_path, environ={variable: "synced"})
 
 

@@ -149,5 +149,5 @@ def test_a_delay_is_for_operations_that_there_are(files, tmp_path):
     assert time.monotonic() - before >= 0.02
     files.delay("pwrite", 0)
     for op, delay_ms in (("write", 1), ("pwrite", -1), ("pwrite", float("nan"))):
-        with pytest.raises(ValueError, match=r"delay|unknown operation"):
+        with pytest.raises(ValueError, match=r"delay|names an operation"):
             files.delay(op, delay_ms)

@@ -104,7 +104,7 @@ def test_a_topic_that_was_not_acknowledged_is_whole_or_not_there() -> None:
 
 def test_only_a_simulated_disk_has_power_to_cut(tmp_path: Path) -> None:
     with temporary_store(path=tmp_path / "data") as store:
-        with pytest.raises(ValueError, match="only a SimDisk has power to cut"), after_power_cut(store):
+        with pytest.raises(ValueError, match="only a SimDisk loses power"), after_power_cut(store):
             pass
 
 

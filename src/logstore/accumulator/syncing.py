@@ -101,7 +101,7 @@ class Syncing:
             # No room for a memory tail, or no file could be opened to sync. The records are in the log: sending
             # them again would duplicate them.
             error = NotSyncedError(
-                f"{log.name}: appended, but not on the disk: {failure}; make room and flush the log, do not send "
+                f"{log.name}: appended, but not on the disk: {failure}; free space and call flush(), do not send "
                 "these records again",
                 path=log.path,
             )

@@ -30,7 +30,7 @@ class Store(AsyncFacade[_store.Store], Closing):
 
     topics = async_method(_store.Store.topics)
     describe_topic = async_method(_store.Store.describe_topic)
-    alter_topic = async_method(_store.Store.alter_topic)  # type: ignore[arg-type]  # a setting may be named self
+    alter_topic = async_method(_store.Store.alter_topic)
     delete_topic = async_method(_store.Store.delete_topic)
     commit_offsets = async_method(_store.Store.commit_offsets)
     committed = async_method(_store.Store.committed)

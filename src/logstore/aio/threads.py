@@ -135,7 +135,7 @@ class LateFacade(AsyncFacade[S]):
         # Called for a missing attribute, and for a property that reads one.
         if self._is_made or (not hasattr(type(self), name) and name != "sync"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise AttributeError(f"nothing is known of {self!r} before it is awaited: write `await` in front of it")
+        raise AttributeError(f"{self!r} has no value before it is awaited; write `await` in front of it")
 
     def _get(self) -> S:
         """Return `sync`, made if needed. Blocks: for a thread."""

@@ -89,9 +89,8 @@ class Topic(LateFacade[_topic.Topic]):
 
     id = SyncAttribute[str]()
 
-    # Read from the class, these are properties, which the type checker rejects here.
-    partition_count = sync_property(_topic.Topic.partition_count)  # type: ignore[arg-type]
-    config = sync_property(_topic.Topic.config)  # type: ignore[arg-type]
+    partition_count = sync_property(_topic.Topic.partition_count)  # type: ignore[arg-type]  # read as an int
+    config = sync_property(_topic.Topic.config)  # type: ignore[arg-type]  # read as a LogConfig
     append = async_method(_topic.Topic.append)
     append_many = async_method(_topic.Topic.append_many)
     append_arrow = async_method(_topic.Topic.append_arrow)

@@ -467,7 +467,7 @@ cdef class BatchView:
         Raises:
             InvalidRecordError: a record's length, varint, offset delta or header is wrong, a header's key
                 is not UTF-8, or the count is wrong; nothing may be appended.
-            DecompressedTooLargeError, UnsupportedCodecError, CorruptRecordError: from the codec.
+            RecordTooLargeError, UnsupportedCodecError, CorruptRecordError: from the codec.
         """
         cdef const uint8_t *p = <const uint8_t *>self._buffer.buf + HEADER_BYTES
         cdef const uint8_t *end = <const uint8_t *>self._buffer.buf + self._header.size

@@ -33,7 +33,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
-from logstore.errors import CorruptRecordError, DecompressedTooLargeError, UnsupportedCodecError
+from logstore.errors import CorruptRecordError, RecordTooLargeError, UnsupportedCodecError
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
@@ -279,7 +279,7 @@ cdef object _corrupt(int codec, str found, int64_t position=UNKNOWN):
 
 cdef object _too_large(int codec, int64_t limit, int64_t announced=UNKNOWN):
     found = "more" if announced == UNKNOWN else f"{announced} announced"
-    return DecompressedTooLargeError(
+    return RecordTooLargeError(
         f"{_NAMES[codec]}: expected at most {limit} bytes decompressed, found {found}")
 
 
@@ -564,7 +564,7 @@ cdef bytes _zstd_streamed(object decompressor, object whole, int64_t left, int64
 # --- edges -------------------------------------------------------------------------------------
 
 cdef object _unknown(int codec):
-    return UnsupportedCodecError(f"expected a codec of 0 to {ZSTD}, found {codec}")
+    return UnsupportedCodecError(f"codec {codec} is unknown, expected 0 to {ZSTD}")
 
 
 cpdef bytes compress(int codec, object data, int level=0):
@@ -612,7 +612,7 @@ cpdef bytes decompress(int codec, object data, int64_t limit):
 
     Raises:
         CorruptRecordError: the data is truncated, damaged, or has bytes after its end.
-        DecompressedTooLargeError: there are more than ``limit`` bytes.
+        RecordTooLargeError: there are more than ``limit`` bytes.
         UnsupportedCodecError: the number is not a codec's, or its package is not installed.
         ValueError: ``limit`` is negative.
         TypeError, BufferError: ``data`` offers no buffer, or one that is not contiguous.
@@ -620,7 +620,7 @@ cpdef bytes decompress(int codec, object data, int64_t limit):
     >>> decompress(1, compress(1, bytes(1000)), limit=999)
     Traceback (most recent call last):
     ...
-    logstore.errors.DecompressedTooLargeError: gzip: expected at most 999 bytes decompressed, found more
+    logstore.errors.RecordTooLargeError: gzip: expected at most 999 bytes decompressed, found more
     """
     cdef Py_buffer view
     if limit < 0:

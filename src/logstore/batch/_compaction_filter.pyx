@@ -219,7 +219,7 @@ cdef class Filter:
         cdef int status = OK
         cdef bint packed = False, asked = False
         if not 0 <= position <= end - first:
-            raise ValueError(f"position {position} lies outside {end - first} bytes")
+            raise ValueError(f"position {position} is outside {end - first} bytes")
         self._free_to_write()
         while p < end:
             with nogil:
@@ -525,8 +525,8 @@ cdef class Filter:
                                      path=path, position=position)
         if status == MALFORMED or status == BAD_COUNT and header.size:
             raise CorruptRecordError(
-                f"a record of the batch at base offset {header.base_offset} is malformed, its offset lies outside "
-                "the batch, or bytes are left behind the last", path=path, position=position)
+                f"a record of the batch at base offset {header.base_offset} is malformed, its offset is outside "
+                "the batch, or bytes follow the last", path=path, position=position)
         raise_batch_status(status, p, end, path, position)
         return 0
 
@@ -559,7 +559,7 @@ cdef class Filter:
 
     def _free_to_write(self):
         if self._exports:
-            raise BufferError("what stays is still looked at; release it before more batches are passed on")
+            raise BufferError("the kept bytes still have a view; release it before more batches are passed on")
 
     def clear(self):
         """Empty the output after it was written."""

@@ -191,7 +191,7 @@ cdef class KeyMap:
         cdef int status = OK, records_status = OK
         cdef bint compressed = False
         if not 0 <= position <= end - first:
-            raise ValueError(f"position {position} lies outside {end - first} bytes")
+            raise ValueError(f"position {position} is outside {end - first} bytes")
         while p < end:
             with nogil:
                 compressed = False

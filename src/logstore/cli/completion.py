@@ -12,7 +12,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from logstore.cli import output
-from logstore.cli.store_option import Place
+from logstore.cli.store_option import StoreOptions
 from logstore.errors import LogstoreError
 from logstore.store import Store
 
@@ -44,9 +44,9 @@ def completion(ctx: click.Context, shell: str) -> None:
 def _of_the_store(words: Callable[[Store], Iterable[str]]) -> Completer:
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         file = ctx.params.get("config_file")
-        place = Place(ctx.params.get("directory"), file if isinstance(file, str) else None, {})
+        options = StoreOptions(ctx.params.get("directory"), file if isinstance(file, str) else None, {})
         try:
-            with place.open(read_only=True) as store:
+            with options.open(read_only=True) as store:
                 return [word for word in words(store) if word.startswith(incomplete)]
         except (LogstoreError, OSError, click.ClickException):
             return []

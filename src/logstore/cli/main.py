@@ -30,21 +30,21 @@ from logstore.errors import (
 #: noun -> module, command in it, and its line in the list of commands
 COMMANDS = {
     "adopt": ("commands.dir_commands", "adopt", "Take over a directory that Kafka wrote."),
-    "bench": ("commands.bench", "bench", "Measure what this machine and this disk give."),
+    "bench": ("commands.bench", "bench", "Measure the speed of this machine and this disk."),
     "completion": ("completion", "completion", "Print the script that completes commands in a shell."),
     "config": ("commands.config", "config", "Show, explain, check and convert settings."),
     "consume": ("commands.consume", "consume", "Print the records of a topic."),
     "count": ("commands.excerpt", "count", "Count the records of a topic."),
-    "doctor": ("commands.doctor", "doctor", "Say what is wrong with a directory."),
+    "doctor": ("commands.doctor", "doctor", "Diagnose a directory."),
     "export": ("commands.transfer", "export_records", "Write a topic's records as JSON lines, CSV or Parquet."),
-    "hand-back": ("commands.dir_commands", "hand_back", "Make a directory ready for Kafka to start on it."),
+    "hand-back": ("commands.dir_commands", "hand_back", "Release a directory to Kafka."),
     "head": ("commands.excerpt", "head", "Print the oldest records of a topic."),
     "housekeep": ("commands.dir_commands", "housekeep", "Apply retention and compaction once."),
     "import": ("commands.transfer", "import_records", "Append records from JSON lines or another directory."),
     "offsets": ("commands.offsets", "offsets", "List, set and delete committed offsets; show lag."),
     "pipeline": ("commands.pipeline", "pipeline", "Run, list and describe the data pipelines for Spark."),
     "produce": ("commands.produce", "produce", "Append records from standard input."),
-    "rebuild": ("commands.dir_commands", "rebuild", "Make the lost list of topics again from the directories."),
+    "rebuild": ("commands.dir_commands", "rebuild", "Rebuild a lost list of topics from the directories."),
     "segment": ("commands.segments", "segment", "List, dump, verify and repair the files of partitions."),
     "snapshot": ("commands.dir_commands", "snapshot", "Copy the whole store."),
     "tail": ("commands.excerpt", "tail", "Print the newest records of a topic."),
@@ -145,9 +145,9 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 @click.option(
     "--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Print the version."
 )
-@click.option("-v", "--verbose", count=True, help="Log what happens to standard error; twice for more.")
+@click.option("-v", "--verbose", count=True, help="Log to standard error; twice for more.")
 def cli(verbose: int) -> None:
-    """Kafka's log in a directory: look at it, write it, read it, repair it.
+    """Inspect, write, read and repair Kafka's log in a directory.
 
     Data is written to standard output, messages to standard error. Commands that only read also work
     while a process writes the directory; commands that write then fail and name its pid.

@@ -70,6 +70,11 @@ def print_json(value: Mapping[str, Any]) -> None:
     line(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")))
 
 
+def print_item(item: Any, *, as_json: bool) -> None:
+    """Print a named tuple as its text, or with ``as_json`` as one object."""
+    print_json(item._asdict()) if as_json else line(str(item))
+
+
 def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, columns: Sequence[str] = ()) -> None:
     """Print a table with a header, or with ``as_json`` one object a line. Without rows, print nothing."""
     if as_json:
@@ -133,6 +138,20 @@ def counted(label: str) -> Iterator[Callable[[int, int], None] | None]:
             bar.update(done - bar.pos)
 
         yield report
+
+
+def confirm(question: str, yes: bool, refusal: str = "a deletion cannot be undone; give --yes") -> None:
+    """Ask before a change that cannot be undone, unless ``yes`` was given.
+
+    Raises:
+        click.UsageError: standard input is no terminal.
+        click.Abort: the answer was no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(refusal)
+    click.confirm(question, abort=True, err=True)
 
 
 def forget_output() -> None:

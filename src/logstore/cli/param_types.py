@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from logstore.config.quantities import time_ms, zone_of
-from logstore.records import TopicPartition
+from logstore.records import Isolation, TopicPartition
 
 if TYPE_CHECKING:
-    Word = click.ParamType[Any]
+    Param = click.ParamType[Any]
 else:
-    Word = click.ParamType  # not generic in older releases
+    Param = click.ParamType  # not generic in older releases
 
 
 class Begin(NamedTuple):
@@ -37,7 +37,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ZONE = "logstore.zone"
 
 
-class ZoneWord(Word):
+class ZoneParam(Param):
     """A time zone; it is parsed before the times that it applies to."""
 
     name = "zone"
@@ -62,7 +62,7 @@ def iso(timestamp_ms: int, zone: tzinfo) -> str:
         return str(timestamp_ms)
 
 
-class BeginWord(Word):
+class BeginParam(Param):
     """``beginning``, ``end``, an offset, ``-N`` (the last N), or ``@TIME`` (in ``--tz`` unless it names a zone)."""
 
     name = "where"
@@ -86,7 +86,7 @@ class BeginWord(Word):
             self.fail(f"expected beginning, end, an offset, -N or @TIME, found {value!r}", param, ctx)
 
 
-class PartitionWord(Word):
+class PartitionParam(Param):
     """``TOPIC:PARTITION``, or a topic alone."""
 
     name = "topic:partition"
@@ -104,7 +104,7 @@ class PartitionWord(Word):
         return topic, int(number)
 
 
-class OffsetWord(Word):
+class OffsetParam(Param):
     """``TOPIC:PARTITION=WHERE``, where WHERE is an offset, beginning, end or @TIME."""
 
     name = "topic:partition=where"
@@ -117,14 +117,14 @@ class OffsetWord(Word):
     ) -> tuple[TopicPartition, Begin]:
         if not isinstance(value, str):
             return value
-        place, sign, where = value.partition("=")
-        topic, number = PartitionWord().convert(place, param, ctx)
+        name, sign, where = value.partition("=")
+        topic, number = PartitionParam().convert(name, param, ctx)
         if not sign or number is None:
             self.fail(f"expected TOPIC:PARTITION=OFFSET, found {value!r}", param, ctx)
-        return TopicPartition(topic, number), BeginWord().convert(where, param, ctx)
+        return TopicPartition(topic, number), BeginParam().convert(where, param, ctx)
 
 
-class PairWord(Word):
+class PairParam(Param):
     """``KEY=VALUE``."""
 
     name = "key=value"
@@ -140,11 +140,11 @@ class PairWord(Word):
         return key, rest
 
 
-WHERE = BeginWord()
-_ZONE = ZoneWord()
-PARTITION = PartitionWord()
-OFFSET = OffsetWord()
-PAIR = PairWord()
+WHERE = BeginParam()
+_ZONE = ZoneParam()
+PARTITION = PartitionParam()
+OFFSET = OffsetParam()
+PAIR = PairParam()
 
 
 def all_of(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -168,7 +168,7 @@ range_options = all_of(
         "-o", "--from", "begin", type=WHERE, default="beginning", show_default=True, help="OFFSET, -N or @TIME."
     ),
     click.option(
-        "-u", "--until", "end", type=WHERE, default="end", show_default=True, help="The first that is left out."
+        "-u", "--until", "end", type=WHERE, default="end", show_default=True, help="End of the range (exclusive)."
     ),
 )
 
@@ -184,6 +184,17 @@ def zone_option(command: F) -> F:
         is_eager=True,  # parsed before the times that it applies to
         help="The zone of times: Europe/Berlin, +02:00, or local.",
     )(command)
+
+
+def isolation_option(default: Isolation = Isolation.READ_UNCOMMITTED) -> Callable[[F], F]:
+    """Add ``--isolation``."""
+    return click.option(
+        "--isolation",
+        type=click.Choice([level.value for level in Isolation]),
+        default=default.value,
+        show_default=True,
+        help="Whether records of open and aborted transactions are seen.",
+    )
 
 
 def setting_keys(*scopes: str, sign: str = "") -> Callable[[click.Context, click.Parameter, str], list[str]]:

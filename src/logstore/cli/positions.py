@@ -1,12 +1,20 @@
-"""Offsets in a log for positions on the command line."""
+"""Logs of a command, and offsets in them for positions on the command line."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from logstore.cli.param_types import Begin
 from logstore.config.quantities import time_ms
 from logstore.errors import OffsetOutOfRangeError
 from logstore.log.read.reader import Readable
 from logstore.records import Isolation
+from logstore.store import Topic
+
+
+def logs_of(topic: Topic, partitions: Collection[int]) -> dict[int, Readable]:
+    """Return the logs of some partitions of a topic, or of all if none are named."""
+    return {number: topic[number] for number in partitions or range(topic.partition_count)}
 
 
 def offset_in(log: Readable, begin: Begin, now_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> int:

@@ -30,13 +30,13 @@ class LocalPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-class Place(NamedTuple):
+class StoreOptions(NamedTuple):
     """The directory and the settings given on a command line; each may be missing."""
 
     directory: str | None
     file: str | None
     settings: Mapping[str, Setting]
-    of_topic: Mapping[str, Setting] = {}  #: the topic's own, from `topic_place_options`
+    of_topic: Mapping[str, Setting] = {}  #: the topic's own, from `topic_options`
 
     def config(self) -> StoreConfig:
         """Return the settings: from the command line, the environment, the file, the defaults."""
@@ -51,7 +51,7 @@ class Place(NamedTuple):
         """
         config = self.config()
         if self.directory is None and not config.log_dirs:
-            raise click.UsageError("no directory: give --dir DIR, or set LOGSTORE_DIR")
+            raise click.UsageError("--dir is missing: give --dir DIR, or set LOGSTORE_DIR")
         return config.directory(self.directory)
 
     def existing(self) -> str:
@@ -62,7 +62,7 @@ class Place(NamedTuple):
         """
         path = self.path()
         if not os.path.isdir(path):
-            raise NotALogError("there is no such directory; check --dir", path=path)
+            raise NotALogError("the directory does not exist; check --dir", path=path)
         return path
 
     def open(self, *, read_only: bool, create: bool = False) -> Store:
@@ -120,24 +120,24 @@ _CONFIG_OR_PAIR = click.option(
 )
 
 
-def place_options(command: F) -> F:
-    """Add ``--dir``, ``--config`` and ``--set``, passed as ``place``."""
-    return _place_options(command, of_topic=False)
+def store_options(command: F) -> F:
+    """Add ``--dir``, ``--config`` and ``--set``, passed as ``options``."""
+    return _store_options(command, of_topic=False)
 
 
-def topic_place_options(command: F) -> F:
-    """Add `place_options` for a command that sets up a topic: settings of logs are passed in ``place.of_topic``."""
-    return _place_options(command, of_topic=True)
+def topic_options(command: F) -> F:
+    """Add `store_options` for a command that sets up a topic, whose settings are passed in ``options.of_topic``."""
+    return _store_options(command, of_topic=True)
 
 
-def _place_options(command: F, *, of_topic: bool) -> F:
+def _store_options(command: F, *, of_topic: bool) -> F:
     @functools.wraps(command)
-    def with_place(*args: Any, **kwargs: Any) -> Any:
+    def with_options(*args: Any, **kwargs: Any) -> Any:
         directory, given, said = (kwargs.pop(name) for name in ("directory", "config_file", "store_settings"))
         file, pairs = given if of_topic else (given, {})
         topics = {key: value for key, value in said.items() if of_topic and _is_of_logs(key)} | pairs
         stores = {key: value for key, value in said.items() if key not in topics}
-        return command(*args, place=Place(directory, file, stores, topics), **kwargs)
+        return command(*args, options=StoreOptions(directory, file, stores, topics), **kwargs)
 
     return all_of(
         click.option(
@@ -159,7 +159,7 @@ def _place_options(command: F, *, of_topic: bool) -> F:
             shell_complete=setting_keys("broker", sign="="),
             help=f"A setting of the {'topic, or of the ' * of_topic}store, by Kafka's key; may be repeated.",
         ),
-    )(cast(F, with_place))
+    )(cast(F, with_options))
 
 
 def _is_of_logs(key: str) -> bool:
@@ -167,7 +167,7 @@ def _is_of_logs(key: str) -> bool:
 
 
 def directory_argument(command: F) -> F:
-    """Add ``[DIRECTORY]``: the directory of the store as an argument, for `place_options` below."""
+    """Add ``[DIRECTORY]``: the directory of the store as an argument, for `store_options` below."""
 
     @functools.wraps(command)
     def with_directory(*args: Any, **kwargs: Any) -> Any:
@@ -175,7 +175,7 @@ def directory_argument(command: F) -> F:
         if named is not None:
             source = click.get_current_context().get_parameter_source("directory")
             if source is click.core.ParameterSource.COMMANDLINE and other != named:
-                raise click.UsageError(f"two directories: {named}, and --dir {other}")
+                raise click.UsageError(f"--dir {other} and the directory {named} differ; give one of them")
             kwargs["directory"] = named
         return command(*args, **kwargs)
 

@@ -475,9 +475,10 @@ class Consumer:
             self._woken = False
             if self._store_ends:
                 raise StoreClosedError(
-                    "the store was closed while its records were read; open it again", path=self._store.path
+                    "the store was closed while its records were read; call logstore.open() again",
+                    path=self._store.path,
                 )
-            raise WakeupError("wakeup() was called; call again to go on, or close")
+            raise WakeupError("wakeup() was called; call again to go on, or close()")
 
     # -- committing
 
@@ -560,7 +561,7 @@ class Consumer:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ConsumerClosedError("the consumer is closed; make another")
+            raise ConsumerClosedError("the consumer is closed; call store.consumer() for another")
 
     def __enter__(self) -> Consumer:
         return self

@@ -269,7 +269,8 @@ class DatabaseOffsets:
             if claim is None or not self._stored(cursor, partition, offset, epochs.get(partition, -1), claim):
                 why = "was never claimed here" if claim is None else "was claimed by another consumer since"
                 raise GroupFencedError(
-                    f"{partition} {why}, group {self.group!r}; roll back, and claim() before going on",
+                    f"{partition} {why}, group {self.group!r}; call rollback() on the connection, and claim() "
+                    f"again",
                     offset=offset,
                 )
 
@@ -420,8 +421,8 @@ def _paramstyle_of(connection: object) -> str:
             return style
         module = module.rpartition(".")[0]
     raise ValueError(
-        f"no paramstyle is known for {type(connection).__module__}.{type(connection).__qualname__}; say it with "
-        "paramstyle="
+        f"paramstyle= is needed: that of {type(connection).__module__}.{type(connection).__qualname__} is not "
+        "known here"
     )
 
 

@@ -313,8 +313,7 @@ class CommittedOffsets:
         count = self._source.partition_count(partition.topic)
         if not 0 <= partition.partition < count:
             raise UnknownPartitionError(
-                f"topic {partition.topic!r} has partitions 0 to {count - 1}, there is none with number "
-                f"{partition.partition}"
+                f"topic {partition.topic!r} has partitions 0 to {count - 1}, none with number {partition.partition}"
             )
         return self._source.topic_id(partition.topic)
 

@@ -134,7 +134,7 @@ class PartitionFetcher:
         if self._rule == "none":
             raise NoOffsetError(
                 f"{partition.name}: group {self._group!r} has committed no offset and auto.offset.reset is none; "
-                "seek, or commit an offset"
+                "call seek() or commit()"
             )
         partition.go_to(self._first_offset(partition))
 

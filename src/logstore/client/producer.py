@@ -130,7 +130,7 @@ class Producer(FastSend, Gathering):
     """
 
     _kind = "producer"
-    _fork_advice = "the producer was opened before a fork; open the store and a producer in the child"
+    _fork_advice = "the producer was opened before a fork; call logstore.open() and store.producer() in the child"
 
     def __init__(
         self,
@@ -315,14 +315,14 @@ class Producer(FastSend, Gathering):
                 wait_s = min(wait_s, until_s - self._clock.monotonic_s())
                 if wait_s <= 0:
                     raise DeliveryTimeoutError(
-                        f"{self._memory.taken} bytes of records still wait for room on the disk after "
-                        f"{timeout_s} s; they stay gathered: make room, then flush again"
+                        f"{self._memory.taken} bytes of records still wait for space on the disk after "
+                        f"{timeout_s} s; they stay buffered: free space, then call flush() again"
                     )
             if interrupted():
                 # Nothing else would end an interrupted `close` early.
                 raise DeliveryTimeoutError(
-                    f"closing was interrupted while {self._memory.taken} bytes of records waited for room "
-                    "on the disk; they were not written"
+                    f"{self._memory.taken} bytes of records were not written: close() was interrupted while "
+                    "they waited for space on the disk"
                 )
             with held(self._waiting):
                 self._clock.wait(self._waiting, wait_s)
@@ -420,7 +420,7 @@ class Producer(FastSend, Gathering):
     def _check_usable(self) -> None:
         self._check_process()
         if self._closed:
-            raise StoreClosedError("the producer is closed; make another one")
+            raise StoreClosedError("the producer is closed; call store.producer() for another")
 
 
 def _refusal() -> StoreClosedError:

@@ -134,7 +134,7 @@ class ConsumerConnector:
             ConsumerClosedError: after `shutdown`.
         """
         if self._closed:
-            raise ConsumerClosedError("the connector was shut down; make another")
+            raise ConsumerClosedError("the connector was shut down; make another ConsumerConnector()")
         made: dict[str, list[MessageStream]] = {}
         try:
             for topic, count in topic_counts.items():

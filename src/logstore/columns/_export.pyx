@@ -533,7 +533,7 @@ cdef class ColumnStream:
     cdef _Source _source(self):
         cdef _Source source
         if self._chunks is None:
-            raise RuntimeError("this ColumnStream was consumed before; read again to get another one")
+            raise RuntimeError("a ColumnStream is consumed once; call scan() for another one")
         source = _Source.__new__(_Source)
         source._layout = self._layout
         source._chunks = self._chunks

@@ -467,7 +467,7 @@ cdef int bind(Rows *rows, const ArrowSchema *schema, const ArrowArray *array) ex
     unknown = names - _GIVEN_ANEW - {"key", "value", "timestamp", "headers"}
     if unknown or "value" not in names:
         found = f"the unknown column(s) {', '.join(sorted(unknown))}" if unknown else "no column value"
-        raise RecordTypeError(f"found {found}; {_ACCEPTED}; {', '.join(sorted(_GIVEN_ANEW))} are passed over")
+        raise RecordTypeError(f"the data has {found}; {_ACCEPTED}; {', '.join(sorted(_GIVEN_ANEW))} are passed over")
     check("the struct", array, 0, 0, schema.n_children)
     rows.count = array.length
     rows.valid = validity(array)
@@ -526,7 +526,7 @@ cdef class _Intake:
             return self.take_array(data)
         if not hasattr(data, "__arrow_c_stream__"):
             raise RecordTypeError(
-                f"found {type(data).__name__}, which has neither __arrow_c_array__ nor __arrow_c_stream__; "
+                f"the data is a {type(data).__name__}, which has neither __arrow_c_array__ nor __arrow_c_stream__; "
                 + _ACCEPTED)
         self.is_stream = True
         return self.take_stream(data)
@@ -615,7 +615,7 @@ cdef class _Intake:
         cdef Fields fields
         rows.default_time = encoder._default_timestamp
         if encoder._keeps_offsets and rows.offsets == NULL and rows.count:
-            raise RecordTypeError("there is no column offset of type int64, and offsets are to be kept")
+            raise RecordTypeError("the column offset of type int64 is missing, and offsets are to be kept")
         try:
             while True:
                 with nogil:
@@ -698,7 +698,7 @@ def add_numpy(Encoder encoder not None, array):
         PyObject_GetBuffer(array, &view, PyBUF_FORMAT | PyBUF_STRIDES)
     except (TypeError, ValueError, BufferError) as error:
         raise RecordTypeError(
-            f"found {found}, which offers no such buffer ({error}); {_ACCEPTED_ARRAYS}") from None
+            f"the array is a {found}, which offers no such buffer ({error}); {_ACCEPTED_ARRAYS}") from None
     try:
         format = "B" if view.format == NULL else view.format.decode()
         if view.ndim == 1 and _FIXED_FORMAT.fullmatch(format):
@@ -710,7 +710,7 @@ def add_numpy(Encoder encoder not None, array):
             rows.value.width = view.shape[1]
         else:
             advice = {"O": "; as a list its items may be bytes: add_all(array.tolist())"}.get(format, "")
-            raise RecordTypeError(f"found {found} of {view.ndim} dimension(s){advice}; {_ACCEPTED_ARRAYS}")
+            raise RecordTypeError(f"the array is a {found} of {view.ndim} dimension(s){advice}; {_ACCEPTED_ARRAYS}")
         rows.count = view.shape[0]
         rows.value.kind = FIXED
         rows.value.data = <const uint8_t *>view.buf

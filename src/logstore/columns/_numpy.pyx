@@ -23,7 +23,7 @@ from logstore.columns._builder cimport (
 
 cdef int _find(ColumnBatch batch, name) except -1:
     if name not in batch._layout.names:
-        raise ValueError(f"there is no column {name!r}; there are {', '.join(batch._layout.names)}")
+        raise ValueError(f"column {name!r} does not exist; there are {', '.join(batch._layout.names)}")
     return column_of(name, batch._layout.decoder)
 
 

@@ -238,7 +238,7 @@ cdef class Spread:
             memcpy(&partition, chosen + row * <int64_t>sizeof(int32_t), sizeof(int32_t))
             if not -1 <= partition < self._count:
                 error = UnknownPartitionError(
-                    f"there are partitions 0 to {self._count - 1}, none with number {partition}")
+                    f"partitions are 0 to {self._count - 1}, none with number {partition}")
                 error.add_note(f"in record {before + row} of this append")
                 raise error
         return 0

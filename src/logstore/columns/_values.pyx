@@ -556,7 +556,7 @@ cdef class StructDecoder(_Fields):
         self._size = size
         for _, format, offset, width, reverse in fields:
             if not 0 <= offset <= size - width or not 0 < width:
-                raise ValueError(f"bytes {offset} to {offset + width - 1} do not lie in a struct of {size} bytes")
+                raise ValueError(f"bytes {offset} to {offset + width - 1} are not in a struct of {size} bytes")
             self._plans[i].kind = K_BOOL if format == b"b" else K_COPIED
             self._plans[i].offset = offset
             self._plans[i].width = width

@@ -73,11 +73,11 @@ def decoder_of(schema: ValueSchema, on_error: str = "raise") -> tuple[tuple[str,
 def _check_names(names: Sequence[Any]) -> None:
     wrong = [name for name in names if not isinstance(name, str) or not name]
     if wrong:
-        raise ValueError(f"names of fields are texts, found {', '.join(map(repr, wrong))}")
+        raise ValueError(f"a field's name is a text, found {', '.join(map(repr, wrong))}")
     taken = [name for name in names if name in TAKEN]
     if taken:
         raise ValueError(
-            f"field(s) {', '.join(map(repr, taken))}: every record has a column of that name; give the field "
+            f"field {', '.join(map(repr, taken))}: every record has a column of that name; give the field "
             "another, for JSON as {'other_name': ('string', 'path')}"
         )
     if len(set(names)) != len(names):
@@ -150,7 +150,7 @@ def _of_format(format: Any, names: Any) -> tuple[list[_StructField], int]:
     for count, letter in _ITEM.findall(re.sub(r"\s", "", format[len(before) :])):
         times = int(count) if count else 1
         if letter != "x" and letter != "s" and letter not in _STRUCT_FORMATS:
-            raise ValueError(f"format {format!r}: the letter {letter!r} has no column; read the value as it is")
+            raise ValueError(f"format {format!r}: the character {letter!r} has no column; read the value as it is")
         if times == 0:
             before += f"0{letter}"  # aligns the next field
         for _ in range(min(times, 1) if letter in "sx" else times):

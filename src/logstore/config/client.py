@@ -9,7 +9,6 @@ their value asks for the behaviour here. No I/O.
 from __future__ import annotations
 
 import functools
-import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any, ClassVar, Self
 
 from logstore.config import kafka_keys
 from logstore.config.schema import (
+    Collector,
     Name,
     Refusal,
     Rule,
@@ -33,15 +33,11 @@ from logstore.config.schema import (
     parse_fields,
     setting,
     size,
-    sort_out,
     text,
     values_of,
     word,
 )
-from logstore.errors import InvalidSettingError, UnknownSettingError
 from logstore.records import INT32_MAX, INT64_MAX, Ack, Codec, Isolation
-
-_logger = logging.getLogger(__name__)
 
 _KAFKAS = "org.apache.kafka.clients.producer."
 
@@ -113,39 +109,18 @@ class ClientConfig:
         """
         check_settings(settings)
         scopes, names = cls.SCOPES, _names(cls)  # type: ignore[arg-type]  # a class is hashable
-        values: dict[str, Any] = {}
-        unknown: dict[str, str] = {}
-        refused: dict[str, str] = {}
-        ignored = set()
+        found = Collector()
         given = dict(settings.items()) if isinstance(settings, ClientConfig) else (settings or {})
         for layer in (given, fields):
-            found = sort_out(layer, names)
-            values |= found.fields
-            for key in found.others:
-                if kafka_keys.is_kafkas(key, *scopes) or kafka_keys.is_kafkas(key.replace("_", "."), *scopes):
-                    problem = cls.refusal(key, layer[key])
-                    if problem is not None:
-                        refused[key] = problem
-                    else:
-                        ignored.add(key)
-                else:
+            for key in found.take(layer, names):
+                if not (kafka_keys.is_kafkas(key, *scopes) or kafka_keys.is_kafkas(key.replace("_", "."), *scopes)):
                     kafkas = (name for scope in scopes for name in kafka_keys.keys(scope))
-                    unknown[key] = nearest(key, [*names, *kafkas], names)
-        try:
-            made = cls(**values)
-        except InvalidSettingError as error:
-            if unknown:
-                raise UnknownSettingError(unknown | refused | error.problems) from None
-            if refused and type(error) is InvalidSettingError:
-                raise InvalidSettingError(refused | error.problems) from None
-            raise
-        if unknown:
-            raise UnknownSettingError(unknown | refused)
-        if refused:
-            raise InvalidSettingError(refused)
-        if ignored:
-            _logger.info("settings without effect here: %s", ", ".join(sorted(ignored)))
-        return made
+                    found.unknown[key] = nearest(key, [*names, *kafkas], names)
+                elif (problem := cls.refusal(key, layer[key])) is not None:
+                    found.problems[key] = problem
+                else:
+                    found.ignored.add(key)
+        return found.make(cls)
 
     @classmethod
     def refusal(cls, key: str, value: Setting) -> str | None:

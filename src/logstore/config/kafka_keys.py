@@ -9,7 +9,7 @@ use it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 
@@ -19,11 +19,11 @@ class KafkaKey(NamedTuple):
     key: str
     scope: str  #: topic, broker, producer or consumer
     type: str
-    default: str | None
-    valid: str | None
-    synonyms: tuple[str, ...]  #: of a topic's key: the broker's keys for it; the first takes precedence
-    required: bool
-    internal: bool
+    default: str | None = None
+    valid: str | None = None
+    synonyms: Sequence[str] = ()  #: of a topic's key: the broker's keys for it; the first takes precedence
+    required: bool = False
+    internal: bool = False
 
 
 #: Keys of earlier Kafka versions that old files still hold. They concern old formats and
@@ -82,19 +82,7 @@ def version() -> str:
 @functools.cache
 def keys(scope: str) -> Mapping[str, KafkaKey]:
     """Return Kafka's keys of one scope: ``topic``, ``broker``, ``producer`` or ``consumer``."""
-    return {
-        key: KafkaKey(
-            key,
-            scope,
-            facts["type"],
-            facts.get("default"),
-            facts.get("valid"),
-            tuple(facts.get("synonyms", ())),
-            facts.get("required", False),
-            facts.get("internal", False),
-        )
-        for key, facts in _data()[scope].items()
-    }
+    return {key: KafkaKey(key, scope, **facts) for key, facts in _data()[scope].items()}
 
 
 def is_kafkas(key: str, *scopes: str) -> bool:
@@ -102,10 +90,14 @@ def is_kafkas(key: str, *scopes: str) -> bool:
     return key in REMOVED or key.startswith(PREFIXES) or any(key in keys(scope) for scope in scopes)
 
 
+def package_toml(name: str) -> dict[str, Any]:
+    """Return a TOML file of this folder."""
+    import tomllib
+
+    return tomllib.loads(_package_file(name))
+
+
 @functools.cache
 def meanings() -> Mapping[str, str]:
     """Return key -> its effect here, in a sentence, for every key that is honoured."""
-    import tomllib
-
-    found = tomllib.loads(_package_file("meanings.toml"))
-    return {key: str(meaning) for key, meaning in found.items()}
+    return package_toml("meanings.toml")

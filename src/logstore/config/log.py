@@ -10,13 +10,13 @@ Ranges and defaults are those of Kafka 4.3's topic configuration reference, with
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from logstore.config.quantities import is_in_words
 from logstore.config.schema import (
+    Collector,
     Rule,
     Setting,
     Value,
@@ -43,8 +43,6 @@ from logstore.errors import (
     UnknownSettingError,
 )
 from logstore.records import BATCH_HEADER_BYTES, INT32_MAX, INT64_MAX, Ack, Codec, TimestampType
-
-_logger = logging.getLogger(__name__)
 
 _FOREVER = INT64_MAX
 
@@ -163,28 +161,14 @@ class LogConfig:
         if isinstance(settings, LogConfig):
             settings = settings.changed()
         check_settings(settings)
-        values: dict[str, Setting] = {}
-        problems: dict[str, str] = {}
-        unknown: dict[str, str] = {}
-        ignored = set()
+        found = Collector()
         for layer in (settings or {}, fields):
-            found = sort_out(layer, NAMES)
-            values |= found.fields
-            problems |= found.problems
-            for key in found.others:
+            for key in found.take(layer, NAMES):
                 if key in WITHOUT_EFFECT:
-                    ignored.add(key)
+                    found.ignored.add(key)
                 else:
-                    unknown[key] = nearest(key, _KNOWN, NAMES)
-        if unknown or problems:
-            try:
-                cls(**values)  # type: ignore[arg-type]  # __post_init__ parses every value
-            except InvalidSettingError as error:
-                problems |= error.problems
-            raise (UnknownSettingError if unknown else InvalidSettingError)(unknown | problems)
-        if ignored:
-            _logger.info("settings without effect here: %s", ", ".join(sorted(ignored)))
-        return cls(**values)  # type: ignore[arg-type]  # __post_init__ parses every value
+                    found.unknown[key] = nearest(key, _KNOWN, NAMES)
+        return found.make(cls)
 
     def items(self) -> Iterator[tuple[str, Value]]:
         """Yield every key with its value, in the order of the fields."""

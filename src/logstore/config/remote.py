@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from logstore.config.client import CODE, CONSUMER_PROMISES, PRODUCER_PROMISES, ClientConfig, Refusal
 from logstore.config.schema import Rule, boolean, number, setting, text, word
-from logstore.errors import InvalidSettingError, UnsupportedSecurityError
+from logstore.errors import InvalidSettingError
 from logstore.records import INT32_MAX, INT64_MAX, Codec, Isolation
 
 __all__ = ["Address", "WireConfig"]
@@ -34,7 +34,7 @@ class WireConfig(ClientConfig):
 
     Raises:
         UnknownSettingError, InvalidSettingError: naming every key that is wrong.
-        UnsupportedSecurityError: ``security.protocol`` is not PLAINTEXT.
+        InvalidSettingError: ``security.protocol`` is not PLAINTEXT.
     """
 
     SCOPES: ClassVar[tuple[str, ...]] = ("consumer", "producer")
@@ -85,7 +85,7 @@ class WireConfig(ClientConfig):
         # super() would fail: `dataclass(slots=True)` creates a second class.
         ClientConfig.__post_init__(self)
         if self.security_protocol != "plaintext":
-            raise UnsupportedSecurityError(
+            raise InvalidSettingError(
                 {
                     "security.protocol": f"{self.security_protocol.upper()} is not there yet: TLS and SASL come "
                     "with the broker's security. Use a PLAINTEXT listener"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
@@ -20,6 +21,7 @@ from logstore.records import INT64_MAX
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C")
 
 Setting = str | int | float | bool | None
 Value = int | float | bool | str
@@ -303,6 +305,41 @@ def sort_out(given: Mapping[str, Setting], names: Mapping[str, Name]) -> Sorted:
     return out
 
 
+class Collector:
+    """Settings of one class, collected layer by layer, and everything that is wrong with them."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}  # __post_init__ parses every value
+        self.problems: dict[str, str] = {}
+        self.unknown: dict[str, str] = {}
+        self.ignored: set[str] = set()
+
+    def take(self, layer: Mapping[str, Setting], names: Mapping[str, Name]) -> list[str]:
+        """Take a layer of settings, which overrides those before; return the keys that name no field."""
+        found = sort_out(layer, names)
+        self.fields |= found.fields
+        self.problems |= found.problems
+        return found.others
+
+    def make(self, cls: type[C]) -> C:
+        """Return the settings, or raise all problems in one error."""
+        try:
+            made = cls(**self.fields)
+        except InvalidSettingError as error:
+            self.problems |= error.problems
+        self.check(cls.__module__)
+        return made
+
+    def check(self, module: str) -> None:
+        """Raise all problems in one error; log the keys without effect, as ``module``."""
+        if self.unknown:
+            raise UnknownSettingError(self.unknown | self.problems)
+        if self.problems:
+            raise InvalidSettingError(self.problems)
+        if self.ignored:
+            logging.getLogger(module).info("settings without effect here: %s", ", ".join(sorted(self.ignored)))
+
+
 def _scaled(value: Setting, scale: int) -> Setting:
     if scale == 1:
         return value
@@ -316,11 +353,11 @@ def nearest(key: str, known: Iterable[str], names: Mapping[str, Name] | None = N
     """Return ``unknown`` and the name probably meant; for a key in ``names`` its keyword, if that differs."""
     dotted = key.replace("_", ".")
     if names is not None and dotted != key and dotted in names:
-        return f"unknown; did you mean {names[dotted].field}=? That is the keyword of {dotted}"
+        return f"unknown; the nearest name is {names[dotted].field}=, the keyword of {dotted}"
     import difflib  # it would slow down `import logstore`, and only errors need it
 
     near = difflib.get_close_matches(key, list(known), n=1, cutoff=cutoff)
-    return f"unknown; did you mean {near[0]}?" if near else "unknown"
+    return f"unknown; the nearest name is {near[0]}" if near else "unknown"
 
 
 def with_arguments(
@@ -332,7 +369,7 @@ def with_arguments(
     parameters = inspect.signature(call).parameters.values()
     names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
     said = {key: nearest(key, names) if key in given else "unknown" for key in error.problems}
-    meant = {key: f"{what.removesuffix('?')}=?" for key, what in said.items() if what != "unknown"}
+    meant = {key: f"{what}=" for key, what in said.items() if what != "unknown"}
     return type(error)(error.problems | meant)
 
 

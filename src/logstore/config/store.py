@@ -24,6 +24,7 @@ from logstore.config.quantities import is_in_words
 from logstore.config.schema import (
     BYTES,
     MINUTES,
+    Collector,
     Refusal,
     Rule,
     Setting,
@@ -45,7 +46,7 @@ from logstore.config.schema import (
     values_of,
     word,
 )
-from logstore.errors import ConfigError, InvalidSettingError, StorageError, UnknownSettingError
+from logstore.errors import ConfigError, InvalidSettingError, StorageError
 from logstore.paths import local_path
 from logstore.records import BATCH_HEADER_BYTES, INT32_MAX, INT64_MAX
 
@@ -60,7 +61,7 @@ KEEPING = ("cleanup.policy", "retention.bytes", "retention.ms")
 MAX_FLOAT = 1.7976931348623157e308
 
 
-COPIES = "there is one copy of each record, on this disk; keep others with Store.snapshot"
+COPIES = "there is one copy of each record, on this disk; keep others with Store.snapshot()"
 PROTECTED_BY = (
     "no user is asked for and nothing is encrypted, since nothing goes over a network; protect the directory by "
     "its permissions"
@@ -295,7 +296,7 @@ class StoreConfig:
         build.broker_file = "" if config_text.is_toml(data, name) else name
         given = config_text.read_settings(data, name)
         if build.broker_file:
-            build.problems |= _in_words(given)
+            build.found.problems |= _in_words(given)
         build.take(given, Origin.FILE, path=name)
         return build.config()
 
@@ -400,12 +401,9 @@ class _Builder:
     """Collector of values, from the weakest source to the strongest, and of all their problems."""
 
     def __init__(self) -> None:
-        self.fields: dict[str, Any] = {}  # __post_init__ parses every value
-        self.log_fields: dict[str, Any] = {}
+        self.found = Collector()  # of the store's own fields; its problems are of all
+        self.log_fields: dict[str, Any] = {}  # __post_init__ parses every value
         self.sources: dict[str, Source] = {}
-        self.problems: dict[str, str] = {}
-        self.unknown: dict[str, str] = {}
-        self.ignored: set[str] = set()
         self.foreign: list[str] = []  # variables that are not settings
         self.given: dict[str, Setting] = {}  # by Kafka's keys, as given here; not those of another config
         self.broker_file = ""
@@ -420,7 +418,7 @@ class _Builder:
             if key in log_config.NAMES:
                 self.log_fields[log_config.NAMES[key].field] = value
             else:
-                self.fields[_NAMES[key].field] = value
+                self.found.fields[_NAMES[key].field] = value
             self.sources[key] = config.sources.get(key, Source(Origin.ARGUMENT))
 
     def take_environment(self, environ: Mapping[str, str]) -> None:
@@ -439,20 +437,20 @@ class _Builder:
         shown = variables or {}
         ours = sort_out(given, _NAMES)
         logs = sort_out({key: given[key] for key in ours.others}, log_config.NAMES)
-        for found, fields, keys in ((ours, self.fields, _KEYS), (logs, self.log_fields, _LOG_KEYS)):
+        for found, fields, keys in ((ours, self.found.fields, _KEYS), (logs, self.log_fields, _LOG_KEYS)):
             for name, value in found.fields.items():
                 as_given = found.given_as[name]
                 if self.sources.get(keys[name], Source()).origin <= origin:
                     fields[name] = value
                     self.given[keys[name]] = value
                     self.sources[keys[name]] = Source(origin, shown.get(as_given, as_given), path)
-            self.problems |= {shown.get(name, name): what for name, what in found.problems.items()}
+            self.found.problems |= {shown.get(name, name): what for name, what in found.problems.items()}
         for key in logs.others:
             self._take_other(key, shown.get(key, key), given[key], is_variable=variables is not None)
 
     def _take_other(self, key: str, shown: str, value: Setting, *, is_variable: bool) -> None:
         if key in _with_underscores() if is_variable else kafka_keys.is_kafkas(key, "topic", "broker"):
-            self.ignored.add(shown)
+            self.found.ignored.add(shown)
             self.given[key.replace("_", ".") if is_variable else key] = value
             return
         candidates = [*_NAMES, *log_config.NAMES]
@@ -460,34 +458,29 @@ class _Builder:
             # A misspelt setting that is ignored could make a store less durable.
             own = key.removeprefix("logstore_")
             said = nearest(own, [name for name in candidates if "." not in name], cutoff=_SLIP)
-            head, mark, name = said.partition("did you mean ")
+            head, mark, name = said.partition("the nearest name is ")
             if mark:
-                self.unknown[shown] = f"{head}{mark}{config_text.PREFIX}{name.upper()}"
+                self.found.unknown[shown] = f"{head}{mark}{config_text.PREFIX}{name.upper()}"
             else:
                 self.foreign.append(shown)
         else:
             broker = [*kafka_keys.keys("broker"), *kafka_keys.keys("topic")]
             known = [name for name in candidates if "." in name or "_" in key] + broker
-            self.unknown[shown] = nearest(key, known, _NAMES | log_config.NAMES)
+            self.found.unknown[shown] = nearest(key, known, _NAMES | log_config.NAMES)
 
     def config(self) -> StoreConfig:
         """Return the collected settings, or raise all problems in one error."""
         if self.broker_file:
             self.log_fields.setdefault("retention_ms", KAFKA_RETENTION_MS)
         made: list[Any] = []
-        for cls, fields in ((LogConfig, self.log_fields), (StoreConfig, self.fields)):
+        for cls, fields in ((LogConfig, self.log_fields), (StoreConfig, self.found.fields)):
             try:
                 made.append(cls(**fields))
             except InvalidSettingError as error:
                 for key, what in error.problems.items():
                     source = self.sources.get(key, Source())
-                    self.problems.setdefault(source.name or key, what)
-        if self.unknown:
-            raise UnknownSettingError(self.unknown | self.problems)
-        if self.problems:
-            raise InvalidSettingError(self.problems)
-        if self.ignored:
-            _logger.info("settings without effect here: %s", ", ".join(sorted(self.ignored)))
+                    self.found.problems.setdefault(source.name or key, what)
+        self.found.check(__name__)
         if self.foreign:
             _logger.warning(
                 "variables that are no settings have no effect: %s; what begins with %s sets a store's settings",
@@ -496,7 +489,7 @@ class _Builder:
             )
         warn_of_unkept(self.given)
         log, _ = made
-        return StoreConfig(log=log, sources=self.sources, broker_file=self.broker_file, **self.fields)
+        return StoreConfig(log=log, sources=self.sources, broker_file=self.broker_file, **self.found.fields)
 
 
 def _with_underscores() -> set[str]:

@@ -96,11 +96,11 @@ cdef int raise_status(int64_t status, str action, str path, object position=None
     cause = OSError(number, os.strerror(number), path)
     if number in _FULL:
         raise DiskFullError(
-            f"no room to {action}: {cause.strerror}; free some space and try again",
+            f"the disk has no space to {action}: {cause.strerror}; free some space and try again",
             path=path, position=position) from cause
     if number in _REFUSED:
         raise ReadOnlyError(
-            f"not allowed to {action}: {cause.strerror}; check the owner and mode of the directory",
+            f"the process may not {action}: {cause.strerror}; check the owner and mode of the directory",
             path=path, position=position) from cause
     if number in _NO_DESCRIPTOR:
         raise TooManyFilesError.to(action, cause, path=path, position=position) from cause
@@ -108,13 +108,13 @@ cdef int raise_status(int64_t status, str action, str path, object position=None
     if number == errno.EIO:
         advice = "; the device has reported an error: look into the kernel's log"
     raise StorageError(
-        f"failed to {action}: {cause.strerror}{advice}", path=path, position=position) from cause
+        f"the attempt to {action} failed: {cause.strerror}{advice}", path=path, position=position) from cause
 
 
 cdef int raise_failed_sync(int64_t status, str action, str path) except -1:
     """Raise StorageFailedError, never a full disk to retry: the kernel has marked the lost pages clean."""
     cause = OSError(<int>-status, os.strerror(<int>-status), path)
-    raise StorageFailedError(f"failed to {action}: {cause.strerror}; close the log and open it again",
+    raise StorageFailedError(f"the attempt to {action} failed: {cause.strerror}; call close(), then Log.open() again",
                              path=path) from cause
 
 

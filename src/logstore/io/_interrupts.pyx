@@ -295,7 +295,7 @@ class Condition(threading.Condition):
         """Wait as `threading.Condition` does."""
         lock, waiters = self._lock, self._waiters
         if not lock._is_owned():
-            raise RuntimeError("cannot wait on un-acquired lock")
+            raise RuntimeError("the lock is not held: wait() needs it")
         waiter = allocate_lock()
         waiter.acquire()
         waiters.append(waiter)
@@ -324,7 +324,7 @@ class Condition(threading.Condition):
     def notify(self, n=1):
         """Notify as `threading.Condition` does."""
         if not self._lock._is_owned():
-            raise RuntimeError("cannot notify on un-acquired lock")
+            raise RuntimeError("the lock is not held: notify() needs it")
         waiters = self._waiters
         while n > 0 and waiters:
             waiters.popleft().release()

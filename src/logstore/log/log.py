@@ -18,12 +18,12 @@ import os
 import sys
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from logstore._segment import Segment
 from logstore.batch._encode import Encoder
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.config.log import LogConfig, Setting
+from logstore.config.log import LogConfig
 from logstore.config.schema import naming_arguments
 from logstore.dropped import hand_over, wait_until
 from logstore.errors import LogstoreError
@@ -53,6 +53,20 @@ if TYPE_CHECKING:
     import random
 
     from logstore.batch.record_types import Records
+    from logstore.config.generated_keywords import LogSettings
+
+    class OpenOptions(LogSettings, total=False):
+        """Keywords of `Log.open`, for its overloads."""
+
+        create: bool
+        owner: HighWatermarkPolicy | None
+        clock: Clock
+        files: Files
+        rng: random.Random | None
+        quota: SpaceQuota | None
+        kind: LogKind
+        drop_keyless: bool
+
 
 Path = str | os.PathLike[str]
 
@@ -72,13 +86,18 @@ class Log(Readable):
     @overload
     @classmethod
     def open(
-        cls, path: Path, config: Settings = None, *, read_only: Literal[False] = False, **options: Any
+        cls,
+        path: Path,
+        config: Settings = None,
+        *,
+        read_only: Literal[False] = False,
+        **options: Unpack[OpenOptions],
     ) -> Log: ...
 
     @overload
     @classmethod
     def open(
-        cls, path: Path, config: Settings = None, *, read_only: Literal[True], **options: Any
+        cls, path: Path, config: Settings = None, *, read_only: Literal[True], **options: Unpack[OpenOptions]
     ) -> LogReader: ...
 
     @classmethod
@@ -97,7 +116,7 @@ class Log(Readable):
         quota: SpaceQuota | None = None,
         kind: LogKind = LogKind.UNRECORDED,
         drop_keyless: bool = False,
-        **settings: Setting,
+        **settings: Unpack[LogSettings],
     ) -> Log | LogReader:
         """Open the log of one partition, a directory ``topic-N``, and lock the root above it.
 

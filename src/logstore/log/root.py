@@ -260,7 +260,7 @@ class RootHold:
             shielded(release_all, BRIEFLY_S)
         if RootLock.is_taken(directory, name):
             raise DirectoryLockedError(
-                f"pid {os.getpid()}, this process, has the store open for writing already; share that Store, or "
+                f"pid {os.getpid()}, this process, already has the store open for writing; share that Store, or "
                 "open this one with read_only=True",
                 path=directory.path,
             )

@@ -113,7 +113,7 @@ class State:
         self.fork = fork_generation()
         self.failed: StorageFailedError | None = None
         self.closed = False
-        self.why_closed = "the log is closed; open it again"
+        self.why_closed = "the log is closed; call Log.open() again"
         self.files_changing = 0  # truncations and segment swaps that are removing files
         # Acquired before `lock`, in this order.
         self.compacting = threading.Lock()  # held by a compaction, from its beginning to its end
@@ -253,8 +253,8 @@ class State:
         self.check_open()
         if self.failed is not None:
             raise StorageFailedError(
-                f"{self.name}: an earlier write or flush failed and the log takes no more writes; close it and "
-                f"open it again ({self.failed})",
+                f"{self.name}: an earlier write or flush failed and the log takes no more writes; call close(), "
+                f"then Log.open() again ({self.failed})",
                 path=self.path,
             ) from self.failed
 
@@ -320,7 +320,9 @@ class State:
             failure = (
                 error
                 if isinstance(error, StorageFailedError)
-                else StorageFailedError(f"{self.name}: {error}; close the log and open it again", path=self.path)
+                else StorageFailedError(
+                    f"{self.name}: {error}; call close(), then Log.open() again", path=self.path
+                )
             )
             self.failed = failure
             _logger.error("log failed: log=%s error=%s", self.path, error)
@@ -548,7 +550,7 @@ class State:
         with held(self.lock):
             problems = {
                 key: f"cannot change from {getattr(self.config, name)} to {getattr(config, name)} while the log is "
-                "open; close it, and open it again with the new setting"
+                "open; call close(), then Log.open() with the new setting"
                 for name, key in _FIXED.items()
                 if getattr(self.config, name) != getattr(config, name)
             }

@@ -356,4 +356,4 @@ cdef int refuse(Writer w, object v, str name) except -1:
 
 
 cdef int misplaced(object v, type wanted) except -1:
-    raise ProtocolError(f"expected a {wanted.__qualname__}, found a {type(v).__name__}")
+    raise ProtocolError(f"a {wanted.__qualname__} is needed, found a {type(v).__name__}")

@@ -103,7 +103,7 @@ def decode_request(frame: Buffer, position: int = 0) -> Request:
     head = request_head(frame, position)
     kind = REQUESTS.get(head.api_key)
     if kind is None:
-        raise UnsupportedVersionError(f"unknown API key {head.api_key}")
+        raise UnsupportedVersionError(f"API key {head.api_key} is unknown")
     client_id, message = _messages.decode_request(kind.NUMBER, frame, head.version, position)
     return Request(*head, client_id, message)
 
@@ -119,7 +119,7 @@ def decode_response(api_key: int, version: int, frame: Buffer, position: int = 0
     """
     kind = RESPONSES.get(api_key)
     if kind is None:
-        raise UnsupportedVersionError(f"unknown API key {api_key}")
+        raise UnsupportedVersionError(f"API key {api_key} is unknown")
     if kind is ApiVersionsResponse and version > 0:
         error = memoryview(frame)[position + 4 : position + 6]
         if int.from_bytes(error, "big") == UnsupportedVersionError.code:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
 from logstore.config.remote import WireConfig
 from logstore.config.schema import Setting
@@ -28,6 +28,9 @@ from logstore.remote.administration import Administrator, NewTopic
 from logstore.remote.backoff import Attempts
 from logstore.remote.cluster import Cluster, ClusterMetadata, TopicMetadata
 from logstore.remote.connection import Connection
+
+if TYPE_CHECKING:
+    from logstore.config.generated_keywords import ClientSettings
 
 __all__ = ["EARLIEST", "LATEST", "Client", "EpochEnd", "Fetched", "ListedOffset", "NewTopic"]
 
@@ -83,7 +86,7 @@ class Client(Administrator):
     >>> client.close()
 
     Raises:
-        UnknownSettingError, InvalidSettingError, UnsupportedSecurityError: of settings.
+        UnknownSettingError, InvalidSettingError: of settings.
     """
 
     def __init__(
@@ -93,7 +96,7 @@ class Client(Administrator):
         /,
         *,
         is_patient: bool = False,
-        **fields: Setting,
+        **fields: Unpack[ClientSettings],
     ) -> None:
         if bootstrap:
             fields["bootstrap_servers"] = bootstrap

@@ -198,7 +198,7 @@ class Cluster:
             return
         if len(problems) == 1:
             raise problems[0]
-        raise BrokerUnreachableError("none of the brokers answers: " + "; ".join(map(str, problems)))
+        raise BrokerUnreachableError("bootstrap.servers: no broker answers: " + "; ".join(map(str, problems)))
 
     def attempts(self, what: str, timeout_ms: int | None = None) -> Attempts:
         """Return the tries of one call, by the settings."""

@@ -104,8 +104,8 @@ class Connection:
             ) from error
         except OSError as error:
             raise BrokerUnreachableError(
-                f"{self}: {error.strerror or error}; is the broker running, and do bootstrap.servers and its "
-                "advertised.listeners name this host and port?"
+                f"{self}: {error.strerror or error}; check that the broker runs, and that bootstrap.servers "
+                "and its advertised.listeners name this host and port"
             ) from error
         try:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -132,8 +132,8 @@ class Connection:
             frame = self._receive(asked.deadline, FIRST_FRAME_BYTES)
         except BrokerUnreachableError as error:
             raise BrokerUnreachableError(
-                f"{self}: took the connection and closed it when it was asked for its versions; is this the "
-                "port of a PLAINTEXT listener?"
+                f"{self}: took the connection and closed it when it was asked for its versions; check that "
+                "this is the port of a PLAINTEXT listener"
             ) from error
         self._asked.clear()
         # A broker that does not know our version answers in version 0, which our version would misread.
@@ -152,8 +152,8 @@ class Connection:
                 )
         except MalformedMessageError as error:
             raise ProtocolError(
-                f"{self}: what answers there does not speak Kafka's protocol ({error}); is this the port of a "
-                "PLAINTEXT listener?"
+                f"{self}: what answers there does not speak Kafka's protocol ({error}); check that this is the "
+                "port of a PLAINTEXT listener"
             ) from error
         if response.error_code:
             raise codes.error_of(response.error_code, f"versions of {self}")
@@ -275,8 +275,8 @@ class Connection:
             (size,) = _SIZE.unpack(self._read(_SIZE.size, deadline))
             if not 4 <= size <= limit:
                 raise ProtocolError(
-                    f"{self}: what answers there does not speak Kafka's protocol: it announces {size} bytes; is "
-                    "this the port of a PLAINTEXT listener?"
+                    f"{self}: what answers there does not speak Kafka's protocol: it announces {size} bytes; check "
+                    "that this is the port of a PLAINTEXT listener"
                 )
             return self._read(size, deadline)
         except BaseException:
@@ -304,7 +304,7 @@ class Connection:
             data = self._socket.recv(size, socket.MSG_WAITALL)
         except BlockingIOError as error:
             raise BrokerTimeoutError(
-                f"{self} did not answer for {left_ms} ms; is it overloaded, or request.timeout.ms too short?"
+                f"{self} did not answer for {left_ms} ms; check the broker's load, or raise request.timeout.ms"
             ) from error
         except OSError as error:
             raise BrokerUnreachableError(f"{self}: the connection was lost: {error.strerror or error}") from error

@@ -24,7 +24,7 @@ def unpacked(module: str, name: str, state: bytes) -> Any:
         kind = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:  # AttributeError: another version, which lacks the class
         raise RuntimeError(
-            f"logstore cannot be imported by Python {platform.python_version()} at {sys.executable} on "
+            f"the package logstore cannot be imported by Python {platform.python_version()} at {sys.executable} on "
             f"{platform.node()}, where Spark runs a task: {error}. Install the same wheel on every machine of the "
             "cluster (pip install 'logstore[spark]'), or name a Python that has it by PYSPARK_PYTHON"
         ) from None

@@ -15,7 +15,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, ParamSpec, TypeVar, Unpack, cast
 
 from logstore.client.backend import Opened
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -64,6 +64,13 @@ if TYPE_CHECKING:
     from logstore.client.partitioners import Choice, Partitioner
     from logstore.client.producer import Producer
     from logstore.config.client import ConsumerConfig, ProducerConfig
+    from logstore.config.generated_keywords import (
+        ConsumerSettings,
+        LogSettings,
+        ProducerSettings,
+        StoreSettings,
+        TopicChanges,
+    )
     from logstore.groups.offsets import OffsetAndMetadata
     from logstore.store.admin.snapshots import Snapshot
     from logstore.store.catalog.topic_list import Catalogue
@@ -158,7 +165,9 @@ class Store:
             layout.check_root(root)
             if not root.exists():
                 if not create:
-                    raise NotALogError("there is no store here; open it with create=True to begin one", path=path)
+                    raise NotALogError(
+                        "the directory holds no store; logstore.open(path, create=True) creates one", path=path
+                    )
                 root.create_durably()
             hold = RootHold.acquire(root, clock, brief=brief, patient=patient)
             try:
@@ -315,7 +324,7 @@ class Store:
         settings: Mapping[str, Setting] | None = None,
         *,
         if_not_exists: bool = False,
-        **more_settings: Setting,
+        **more_settings: Unpack[LogSettings],
     ) -> Topic:
         """Create a topic. Durable on return; on an error nothing of it is left.
 
@@ -333,7 +342,7 @@ class Store:
             ReadOnlyError: the store is open read-only.
         """
         self._check_writable()
-        own = {**(settings or {}), **more_settings}
+        own = {**(settings or {}), **cast("Mapping[str, Setting]", more_settings)}
         count = self.config.num_partitions if partitions is None else partitions
         entry = shielded(self._topics.create, name, count, own, if_not_exists=if_not_exists)
         warn_of_unkept(canonical(own))
@@ -373,7 +382,7 @@ class Store:
         settings: Mapping[str, Setting] | None = None,
         *,
         drop_keyless: bool = False,
-        **more_settings: Setting,
+        **more_settings: Unpack[TopicChanges],
     ) -> Mapping[str, str]:
         """Change settings of a topic, also while it is used; None resets a key to the topic's default.
 
@@ -386,10 +395,10 @@ class Store:
             ConfigError: a setting is unknown or out of range, or cannot change while the topic is open.
                 Nothing was changed.
             PolicyViolationError: compaction would delete records that have no key. Nothing was changed.
-            BudgetTooSmallError: more than ``logstore.disk.budget`` would have to be kept. Nothing was changed.
+            InvalidSettingError: more than ``logstore.disk.budget`` would have to be kept. Nothing was changed.
         """
         self._check_writable()
-        changes = {**(settings or {}), **more_settings}
+        changes = {**(settings or {}), **cast("Mapping[str, Setting]", more_settings)}
         after, own = self._topics.altered(name, changes)
         if self._disk_quota.limits.is_set:
             chosen = self._topics.is_retention_chosen(name, own)
@@ -434,10 +443,12 @@ class Store:
         """
         self._check_writable()
         if not self.config.delete_topic_enable:
-            raise PolicyViolationError(f"topic {name!r} is kept: delete.topic.enable is false in this store")
+            raise PolicyViolationError(
+                f"topic {name!r} cannot be deleted: delete.topic.enable is false in this store"
+            )
         if name == SINKS:
             raise PolicyViolationError(
-                f"topic {name!r} is kept: without it, batches that were taken in would be taken in again"
+                f"topic {name!r} cannot be deleted: without it, committed batches would be ingested again"
             )
         entry = shielded(self._topics.delete, name)
         # Last: a crash before it leaves offsets that do no harm, since each names the id of its topic.
@@ -453,7 +464,7 @@ class Store:
         /,
         *,
         partitioner: str | Partitioner | Choice | None = None,
-        **more_settings: Setting,
+        **more_settings: Unpack[ProducerSettings],
     ) -> Producer:
         """Open a producer for records that come one by one; see `Producer`. It is closed with the store.
 
@@ -489,7 +500,7 @@ class Store:
         /,
         *,
         group: str | None = None,
-        **more_settings: Setting,
+        **more_settings: Unpack[ConsumerSettings],
     ) -> Consumer:
         """Open a consumer: `assign` it partitions, then iterate it or `poll`. A group keeps its offsets here.
 
@@ -507,7 +518,7 @@ class Store:
         from logstore.client.consumer import open_consumer
 
         self._check_open()
-        consumer = open_consumer(self, self.offsets, group, settings, more_settings)
+        consumer = open_consumer(self, self.offsets, group, settings, cast("Mapping[str, Setting]", more_settings))
         self._consumers.add(consumer)
         return consumer
 
@@ -667,13 +678,16 @@ class Store:
 
         Raises:
             InvalidSettingError: a value is out of range, or the store was opened without a budget.
-            BudgetTooSmallError: records that may not be deleted exceed it. Nothing was changed.
+            InvalidSettingError: records that may not be deleted exceed it. Nothing was changed.
         """
         self._check_writable()
         before = self._disk_quota.limits
         if not before.is_set:
             raise InvalidSettingError(
-                {"logstore.disk.budget": "the store was opened without one; close it and open it with a budget"}
+                {
+                    "logstore.disk.budget": "the store was opened without one; call logstore.open() again with "
+                    "disk_budget="
+                }
             )
         wanted = {
             "logstore.disk.budget": before.budget if budget is None else budget,
@@ -745,9 +759,11 @@ class Store:
 
     def _check_open(self) -> None:
         if self._lifecycle.closed:
-            raise StoreClosedError("the store is closed; open it again", path=self.path)
+            raise StoreClosedError("the store is closed; call logstore.open() again", path=self.path)
         if self._fork != fork_generation():
-            raise ForkedError("the store was opened before a fork; open it in the child", path=self.path)
+            raise ForkedError(
+                "the store was opened before a fork; call logstore.open() in the child", path=self.path
+            )
 
     def _check_writable(self) -> None:
         self._check_open()
@@ -817,7 +833,7 @@ def open_store(
     files: Files = LIBC,
     rng: random.Random | None = None,
     environ: Mapping[str, str] | None = None,
-    **more_settings: Setting,
+    **more_settings: Unpack[StoreSettings],
 ) -> Store:
     """Open the store in a directory, which is made if there is none.
 
@@ -846,7 +862,9 @@ def open_store(
     given = StoreConfig.load(settings) if isinstance(settings, str | os.PathLike) else settings
     try:
         config = StoreConfig.layered(
-            given, environ=os.environ if environ is None else environ, arguments=more_settings
+            given,
+            environ=os.environ if environ is None else environ,
+            arguments=cast("Mapping[str, Setting]", more_settings),
         )
     except UnknownSettingError as error:
         raise with_arguments(error, open_store, more_settings) from None

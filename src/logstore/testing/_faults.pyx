@@ -434,9 +434,9 @@ cdef class FaultyFiles(Files):
         cdef Plan plan
         cdef bytes path = os.fsencode(path_contains or "")
         if op != "change" and op not in _NAMES:
-            raise ValueError(f"op: expected 'change' or one of {', '.join(_NAMES)}, found {op!r}")
+            raise ValueError(f"op= is 'change' or one of {', '.join(_NAMES)}, found {op!r}")
         if nth < 1 or len(path) >= PATH_ROOM or faults.plan_count == PLAN_COUNT:
-            raise ValueError(f"nth from 1 on, a path below {PATH_ROOM} bytes, at most {PLAN_COUNT} plans")
+            raise ValueError(f"nth= is from 1 on, a path below {PATH_ROOM} bytes, at most {PLAN_COUNT} plans")
         memset(&plan, 0, sizeof(plan))
         plan.op = ANY_CHANGE if op == "change" else _NAMES.index(op)
         plan.error = errno
@@ -462,7 +462,7 @@ cdef class FaultyFiles(Files):
         The calling thread sleeps without the GIL. The operations are those of `counts`.
         """
         if op not in _NAMES:
-            raise ValueError(f"unknown operation {op!r}; known are {', '.join(_NAMES)}")
+            raise ValueError(f"op= names an operation of {', '.join(_NAMES)}, found {op!r}")
         if not 0 <= delay_ms < 1e9:
             raise ValueError(f"a delay is 0 ms or more, found {delay_ms}")
         self._faults.delays_ns[_NAMES.index(op)] = <int64_t>(delay_ms * 1e6)
@@ -483,7 +483,7 @@ cdef class FaultyFiles(Files):
         """Make every sync of such a file wait from now on until `release_syncs`, called by the same thread."""
         cdef bytes path = os.fsencode(path_contains)
         if self._faults.is_held or len(path) >= PATH_ROOM:
-            raise ValueError(f"syncs are held already, or the path has {PATH_ROOM} bytes and more")
+            raise ValueError(f"the syncs are held already, or the path has {PATH_ROOM} bytes and more")
         pthread_mutex_lock(&self._faults.quota)
         pthread_mutex_lock(&self._faults.guard)
         strncpy(self._faults.held, path, PATH_ROOM - 1)

@@ -649,7 +649,7 @@ cdef class SimFiles(FaultyFiles):
         cdef Chance chance
         cdef int number
         if policy not in POLICIES:
-            raise ValueError(f"policy: expected one of {', '.join(POLICIES)}, found {policy!r}")
+            raise ValueError(f"policy= is one of {', '.join(POLICIES)}, found {policy!r}")
         if page_bytes < 1:
             raise ValueError(f"page_bytes: expected at least 1, found {page_bytes}")
         # Without a seed each draw continues the sequence of the last one.

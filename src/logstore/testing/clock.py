@@ -56,7 +56,7 @@ class ManualClock(Clock):
             ValueError: ``ms`` is negative or not a number; only `set_now_ms` moves time back.
         """
         if not 0 <= ms < math.inf:
-            raise ValueError(f"time passes forward, found {ms} ms; set_now_ms moves the wall clock back")
+            raise ValueError(f"the time passes forward, found {ms} ms; set_now_ms moves the wall clock back")
         with self._guard:
             before = int(self._passed_ms)
             self._passed_ms += ms

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from logstore.io._files import LIBC
 from logstore.store.store import open_store
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import os
 
     from logstore.clock import Clock
+    from logstore.config.generated_keywords import StoreSettings
     from logstore.config.log import Setting
     from logstore.config.store import StoreConfig
     from logstore.io._files import Files
@@ -36,7 +37,7 @@ def temporary_store(
     files: Files | None = None,
     clock: Clock | None = None,
     seed: int = 0,
-    **more_settings: Setting,
+    **more_settings: Unpack[StoreSettings],
 ) -> Iterator[Store]:
     """Open a store for one test and close it at the end; ``LOGSTORE_…`` environment variables are ignored.
 
@@ -99,7 +100,9 @@ def after_power_cut(
     """
     disk = store.files
     if not isinstance(disk, SimDisk):
-        raise ValueError(f"only a SimDisk has power to cut, the store lies on {disk!r}; use temporary_store()")
+        raise ValueError(
+            f"the disk of the store is {disk!r}, and only a SimDisk loses power; use temporary_store()"
+        )
     after = disk.crash(policy, seed=seed)
     with open_store(
         store.path, store.config, clock=clock or store.clock, files=after, rng=store.rng, environ={}

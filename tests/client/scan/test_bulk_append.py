@@ -304,7 +304,9 @@ def test_rows_may_name_their_partition(rows):
 def test_a_partition_that_there_is_not_is_named_with_its_row():
     data = pa.table({"value": [b"a", b"b"]})
     for wrong in (-2, COUNT):
-        with pytest.raises(UnknownPartitionError, match=f"partitions 0 to 3, none with number {wrong}") as caught:
+        with pytest.raises(
+            UnknownPartitionError, match=f"partitions are 0 to 3, none with number {wrong}"
+        ) as caught:
             spread_of().add_arrow(data, numpy.array([0, wrong], numpy.int32))
         assert caught.value.__notes__ == ["in record 1 of this append"]
 

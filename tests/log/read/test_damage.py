@@ -367,7 +367,7 @@ def test_an_error_of_damage_survives_pickling_and_copying() -> None:
 def test_an_unknown_word_for_what_damage_does_is_refused(tmp_path: Path) -> None:
     with logstore.open(tmp_path / "data") as store:
         topic = store.create_topic("flights")
-        with pytest.raises(ValueError, match="on_damage is 'raise' or 'skip'"):
+        with pytest.raises(ValueError, match="on_damage= is 'raise' or 'skip'"):
             topic.scan(on_damage="ignore")
         with pytest.raises(ValueError, match="on_damage"):
             topic[0].scan(on_damage="")

@@ -168,7 +168,7 @@ def test_damage_before_the_limit_raises_behind_what_stands_before_it() -> None:
 
 @pytest.mark.parametrize("limit", [-1, 1.5, True, "10"])
 def test_a_limit_that_is_no_count_is_refused(limit: Any) -> None:
-    with log_with([]) as log, pytest.raises(ValueError, match="limit is how many records to read at most"):
+    with log_with([]) as log, pytest.raises(ValueError, match="limit= is the largest number of records to read"):
         log.scan(limit=limit)
 
 

@@ -166,7 +166,7 @@ def test_a_damaged_swap_is_refused_and_nothing_is_changed(tmp_path, damage):
     compaction.write(".swap", data={"flipped": bytes(data), "cut": compaction.merged[:-1], "empty": b""}[damage])
     before = tree(compaction.path)
     settings = SETTINGS | ({"cleanup_policy": "delete"} if damage == "empty" else {})
-    with pytest.raises(DamagedLogError, match=r"compaction was cut off.*nothing was changed") as caught:
+    with pytest.raises(DamagedLogError, match=r"compaction was interrupted.*nothing was changed") as caught:
         Log.open(compaction.path, **settings)
     assert caught.value.path == str(compaction.path / f"{0:020d}.log.swap")
     assert tree(compaction.path) == before
@@ -176,7 +176,7 @@ def test_a_reader_is_told_that_a_swap_is_not_finished(tmp_path):
     """The old segments may be gone already: what is left would read as a log with a hole."""
     compaction = Compaction(tmp_path)
     one_gone(compaction)
-    with pytest.raises(NotALogError, match=r"compaction is at its swap.*open it for writing once"):
+    with pytest.raises(NotALogError, match=r"segment swap is in progress.*open it once"):
         Log.open(compaction.path, read_only=True)
     Log.open(compaction.path, **SETTINGS).close()
     with Log.open(compaction.path, read_only=True) as reader:

@@ -162,7 +162,7 @@ def test_another_store_in_the_same_place_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotALogError, match="no store here"):
+    with pytest.raises(NotALogError, match="the directory does not exist"):
         PathBackend(str(tmp_path / "nothing"))
     with pytest.raises(NotALogError):
         PathBackend(str(tmp_path))

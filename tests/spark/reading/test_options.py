@@ -39,8 +39,8 @@ def test_names_are_taken_in_any_case_and_options_can_be_pickled() -> None:
 def test_every_wrong_option_is_named_with_the_nearest_known() -> None:
     found = problems(path="/data", subscribe="a", startingofsets="latest", maxoffsetpertrigger="5", wibble="1")
     assert found == {
-        "startingofsets": "unknown; did you mean startingOffsets?",
-        "maxoffsetpertrigger": "unknown; did you mean maxOffsetsPerTrigger?",
+        "startingofsets": "unknown; the nearest name is startingOffsets",
+        "maxoffsetpertrigger": "unknown; the nearest name is maxOffsetsPerTrigger",
         "wibble": "unknown",
     }
 
@@ -51,7 +51,7 @@ def test_kafkas_settings_pass_through_and_unknown_ones_do_not() -> None:
     assert options.bootstrap == "one:9092,two:9092"
     assert options.kafka["fetch.max.bytes"] == "1"
     found = problems(**HERE, **{"kafka.fetch.max.byte": "1", "kafka.key.deserializer": "x"})
-    assert found["kafka.fetch.max.byte"] == "unknown; did you mean kafka.fetch.max.bytes?"
+    assert found["kafka.fetch.max.byte"] == "unknown; the nearest name is kafka.fetch.max.bytes"
     assert "binary" in found["kafka.key.deserializer"]
 
 

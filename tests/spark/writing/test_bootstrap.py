@@ -96,7 +96,7 @@ def test_a_job_writes_and_commits(cluster: FakeCluster) -> None:
 
 
 def test_what_is_wrong_is_told_before_any_task_runs(cluster: FakeCluster) -> None:
-    with pytest.raises(UnknownTopicError, match="there is no topic 'v' at the broker; create it first"):
+    with pytest.raises(UnknownTopicError, match="topic 'v' does not exist at the broker; create it first"):
         stream(cluster, topic="v")
     with pytest.raises(SparkColumnsError, match="user: unknown"):
         stream(cluster, user="string")

@@ -105,7 +105,7 @@ def test_what_a_read_gives_may_be_written() -> None:
             [("value", "binary"), ("kye", "string"), ("user", "string")],
             "t",
             False,
-            {"kye": "did you mean key", "user": "unknown.*drop it, or put it into the value"},
+            {"kye": "the nearest name is key", "user": "unknown.*drop it, or put it into the value"},
         ),
         (
             [
@@ -122,7 +122,7 @@ def test_what_a_read_gives_may_be_written() -> None:
                 "headers": "has the type map<string,string>, expected array<struct<key:string,value:binary>>",
             },
         ),
-        ([("value", "binary"), ("value", "binary")], "t", False, {"value": "is there twice"}),
+        ([("value", "binary"), ("value", "binary")], "t", False, {"value": "occurs twice"}),
         (
             [("value", "binary"), ("offset", "int")],
             "t",

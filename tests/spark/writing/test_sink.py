@@ -418,7 +418,7 @@ def test_a_directory_of_kafkas_is_refused_before_anything_is_staged_in_it(root: 
 def test_a_path_that_is_no_store_is_refused_with_advice(tmp_path: Path, there: bool) -> None:
     if there:
         (tmp_path / "x").mkdir()
-    with pytest.raises(NotALogError, match=r"no store here.*logstore topic create"):
+    with pytest.raises(NotALogError, match=r"the directory .*logstore topic create"):
         sinks.writer({"path": str(tmp_path / "x"), "topic": "t"}, sinks.schema(value="binary"))
     assert (tmp_path / "x").exists() is there
 

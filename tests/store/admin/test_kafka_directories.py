@@ -275,9 +275,9 @@ def refused(root, error, match):
 
 
 def test_what_is_no_directory_of_kafkas_is_refused(tmp_path, root):
-    refused(tmp_path / "nowhere", NotALogError, "nothing to adopt")
+    refused(tmp_path / "nowhere", NotALogError, "does not exist")
     (tmp_path / "empty").mkdir()
-    refused(tmp_path / "empty", NotALogError, "no directory of Kafka's")
+    refused(tmp_path / "empty", NotALogError, "is not Kafka's")
     logstore.adopt_kafka_directory(root)
     refused(root, NotALogError, "a store already")
     with logstore.open(tmp_path / "ours") as store:
@@ -307,7 +307,7 @@ def test_foreign_directories_and_files_are_named(root):
 
 def test_a_topic_of_which_only_a_part_is_here_is_refused(root):
     shutil.copytree(root / "records-0", root / "records-2")
-    refused(root, NotALogError, r"'records' the partitions 1 are not here")
+    refused(root, NotALogError, r"'records' lacks its partitions 1")
 
 
 def test_a_topic_that_kafka_has_deleted_meanwhile_is_refused(root):
@@ -768,7 +768,7 @@ def test_what_is_remembered_and_damaged_is_named_before_anything_changes(root):
     data = (root / "logstore-kept").read_bytes()
     for damaged in (data[:-1], data.replace(b'"done":0', b'"done":1'), b"", b"logstore kept 2\n{}\n"):
         (root / "logstore-kept").write_bytes(damaged)
-        refused(root, CorruptRecordError, "remembered of its sinks is damaged.*once more")
+        refused(root, CorruptRecordError, "sinks' commits is damaged.*ingested again")
     (root / "logstore-kept").write_bytes(data)
     logstore.adopt_kafka_directory(root)
 

@@ -206,7 +206,7 @@ def test_a_place_that_is_taken_or_inside_the_store_is_refused(tmp_path):
     with open_store(tmp_path / "data", logstore.log.log.LIBC) as store:
         make(store)
         store.snapshot(tmp_path / "copy")
-        with pytest.raises(NotALogError, match="something is there already"):
+        with pytest.raises(NotALogError, match="the path exists already"):
             store.snapshot(tmp_path / "copy")
         with pytest.raises(NotALogError, match="inside its store"):
             store.snapshot(tmp_path / "data" / "copy")
@@ -235,7 +235,7 @@ def test_an_unfinished_snapshot_opens_for_nobody(tmp_path):
         store.snapshot(tmp_path / "copy")
     (tmp_path / "copy" / files.INCOMPLETE).write_bytes(b"")
     for read_only in (True, False):
-        with pytest.raises(NotALogError, match="never finished"):
+        with pytest.raises(NotALogError, match="unfinished snapshot"):
             logstore.open(tmp_path / "copy", read_only=read_only)
 
 
@@ -257,7 +257,7 @@ def test_nothing_of_an_unfinished_snapshot_opens_whatever_is_asked_for(tmp_path)
         lambda: Log.open(tmp_path / "copy" / "other-0"),
     ]
     for call in calls:
-        with pytest.raises(NotALogError, match="never finished"):
+        with pytest.raises(NotALogError, match="unfinished snapshot"):
             call()
     assert os.listdir(empty) == []
 
@@ -272,12 +272,12 @@ def test_a_store_that_is_in_the_way_of_a_snapshot_is_not_removed(tmp_path):
         before = contents(store)
     with open_store(tmp_path / "data", logstore.log.log.LIBC) as store:
         make(store)
-        with pytest.raises(NotALogError, match="in the way"):
+        with pytest.raises(NotALogError, match="the path is taken"):
             store.snapshot(tmp_path / "copy")
         with open_store(tmp_path / "copy.partial", logstore.log.log.LIBC) as kept:
             assert contents(kept) == before
         (tmp_path / "copy.partial" / files.INCOMPLETE).write_bytes(snapshots._mark("another"))
-        with pytest.raises(NotALogError, match="in the way"):
+        with pytest.raises(NotALogError, match="the path is taken"):
             store.snapshot(tmp_path / "copy")
         (tmp_path / "copy.partial" / files.INCOMPLETE).write_bytes(snapshots._mark(store.cluster_id))
         store.snapshot(tmp_path / "copy")
@@ -315,7 +315,7 @@ def test_a_snapshot_that_cannot_be_finished_nor_removed_keeps_its_mark(tmp_path)
         files_.fail("fsync_dir", last, errno.EMFILE, times=-1)
         with pytest.raises(TooManyFilesError):
             store.snapshot(tmp_path / "copy")
-        with pytest.raises(NotALogError, match="never finished"):
+        with pytest.raises(NotALogError, match="unfinished snapshot"):
             logstore.open(tmp_path / "copy", read_only=True)
         files_.heal()
         store.snapshot(tmp_path / "copy")
@@ -389,7 +389,7 @@ def check_copy(disk, *, must_be):
             lambda at: logstore.open(at, files=disk, clock=ManualClock(), read_only=True),
             lambda at: Log.open(at + "/flights-0", files=disk),
         ):
-            with pytest.raises(NotALogError, match="never finished"):
+            with pytest.raises(NotALogError, match="unfinished snapshot"):
                 call(name)
         # And the next one takes its place.
         again = disk.kill()

@@ -422,9 +422,9 @@ def test_foreign_directories_are_refused_and_left_alone(tmp_path):
     with pytest.raises(NotALogError, match=r"photo\.jpg"):
         logstore.open(tmp_path)
     assert os.listdir(tmp_path) == ["photo.jpg"]
-    with pytest.raises(NotALogError, match="no store here"):
+    with pytest.raises(NotALogError, match="holds no store"):
         logstore.open(tmp_path / "nowhere", create=False)
-    with pytest.raises(NotALogError, match="no store here"):
+    with pytest.raises(NotALogError, match="the directory does not exist"):
         logstore.open(tmp_path / "nowhere", read_only=True)
     with pytest.raises(NotALogError, match="a file stands"):
         logstore.open(tmp_path / "photo.jpg")
@@ -441,11 +441,11 @@ def test_a_directory_is_no_store_because_of_a_name_in_it(tmp_path):
     (etc / "dbus-1" / "session.conf").write_text("<busconfig/>")
     (etc / "empty-0").mkdir()
     (etc / "passwd").write_text("root")
-    with pytest.raises(NotALogError, match=r"no store here.*\(dbus-1, empty-0 hold no log\)"):
+    with pytest.raises(NotALogError, match=r"holds no store.*\(dbus-1, empty-0 hold no log\)"):
         logstore.open(etc, read_only=True)
     with pytest.raises(NotALogError, match="others that are no partitions: dbus-1"):
         logstore.open(etc)
-    with pytest.raises(NotALogError, match="no directory of Kafka's"):
+    with pytest.raises(NotALogError, match="is not Kafka's"):
         logstore.adopt_kafka_directory(etc)
     assert sorted(path.name for path in etc.iterdir()) == ["dbus-1", "empty-0", "passwd"]
     assert {finding.name for finding in diagnose(etc)} >= {"foreign-file", "no-log"}
@@ -512,7 +512,7 @@ def test_a_second_writer_is_told_the_pid(tmp_path):
             [sys.executable, "-c", code, str(tmp_path / "data")], capture_output=True, text=True, check=False
         )
         assert told.returncode
-        assert f"DirectoryLockedError: locked by pid {os.getpid()}" in told.stderr
+        assert f"DirectoryLockedError: the root is locked by pid {os.getpid()}" in told.stderr
         store.create_topic("flights")
 
 

@@ -153,7 +153,7 @@ def test_the_same_batch_is_taken_in_once(store):
 
 def test_an_older_batch_is_refused_and_a_newer_one_is_taken_in(store):
     store.ingest(stage(store, {F0: [[b"five"]]}, batch=5))
-    with pytest.raises(OldBatchError, match="batch 5 of it is in"):
+    with pytest.raises(OldBatchError, match="batch 5 is committed"):
         store.ingest(stage(store, {F0: [[b"four"]]}, batch=4))
     assert not store.ingest(stage(store, {F0: [[b"nine"]]}, batch=9)).duplicate
     assert committed(store)[0] == [b"five", b"nine"]
@@ -340,7 +340,7 @@ def test_a_topic_that_is_not_there_or_not_the_same(store, disk):
     manifest = stage(store, {F0: [[b"a"]]})
     file = manifest.files[0]
     gone = manifest._replace(files=(file._replace(topic="gone"),))
-    refuse(store, disk, gone, UnknownTopicError, "no topic 'gone'")
+    refuse(store, disk, gone, UnknownTopicError, "topic 'gone' does not exist")
     another = manifest._replace(files=(file._replace(topic_id="another"),))
     refuse(store, disk, another, UnknownTopicError, "another of this name")
     beyond = manifest._replace(files=(file, file._replace(partition=7)))
@@ -745,7 +745,7 @@ def test_a_checkpoint_that_was_restored_from_a_copy_is_told(store):
     for batch in (0, 1):
         store.ingest(stage(store, {F0: [[b"a"]]}, batch=batch))
     assert store.ingest(stage(store, {F0: [[b"a"]]}, batch=1)).duplicate
-    with pytest.raises(OldBatchError, match="checkpoint restored from a copy"):
+    with pytest.raises(OldBatchError, match="checkpoint had been restored from a copy"):
         store.ingest(stage(store, {F0: [[b"b"]]}, batch=0))
     assert committed(store)[0] == [b"a", b"a"]
 

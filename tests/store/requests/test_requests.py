@@ -494,15 +494,15 @@ def test_a_snapshot_is_waited_for_as_long_as_its_owner_lives(root, tmp_path, mon
     ("payload", "message"),
     [
         ('{"kind": "dance", "request": {}}', r"'dance'.*upgrade logstore there"),
-        ('{"kind": ["dance"], "request": {}}', "no request"),
-        ('{"kind": "commit", "request": {"group": "g"}}', "no request"),
+        ('{"kind": ["dance"], "request": {}}', "the request cannot be parsed"),
+        ('{"kind": "commit", "request": {"group": "g"}}', "the request cannot be parsed"),
         (
             '{"kind": "commit", "request": {"group": "g", "at_ms": 1, "ack": null, "offsets": [["t", 0, 1]]}}',
-            "no request",
+            "the request cannot be parsed",
         ),
-        ('{"kind": "snapshot", "request": ["path"]}', "no request"),
-        ('{"kind": "snapshot"}', "no request"),
-        ("{}", "no request"),
+        ('{"kind": "snapshot", "request": ["path"]}', "the request cannot be parsed"),
+        ('{"kind": "snapshot"}', "the request cannot be parsed"),
+        ("{}", "the request cannot be parsed"),
     ],
 )
 def test_a_message_that_asks_for_nothing_known_is_refused(payload, message):

@@ -27,10 +27,10 @@ BATCH = 1_000
 @click.option(
     "-s", "--size", type=click.IntRange(1, 1_000_000), default=100, show_default=True, help="Bytes of a value."
 )
-@click.option("--syncs", type=click.IntRange(1), default=50, show_default=True, help="How many durable appends.")
+@click.option("--syncs", type=click.IntRange(1), default=50, show_default=True, help="Number of durable appends.")
 @json_option
 def bench(directory: str, records: int, size: int, syncs: int, as_json: bool) -> None:
-    """Measure appends, reads and syncs in a new store below DIRECTORY (else here), which is removed again.
+    """Measure appends, reads and syncs in a temporary store below DIRECTORY, by default the current one.
 
     JSON: what, records, seconds, records_per_s, mb_per_s.
     """

@@ -12,7 +12,7 @@ from logstore.cli import completion, output
 from logstore.cli.advice import of_a_command
 from logstore.cli.commands.offsets import known_group
 from logstore.cli.param_types import F, setting_keys
-from logstore.cli.store_option import LocalPath, Place, json_option, parse_settings, place_options
+from logstore.cli.store_option import LocalPath, StoreOptions, json_option, parse_settings, store_options
 from logstore.config import client as client_config
 from logstore.config import kafka_keys
 from logstore.config import store as store_config
@@ -44,18 +44,18 @@ def config() -> None:
     "--topic",
     "name",
     shell_complete=completion.topics,
-    help="The settings that hold for a topic of the store.",
+    help="Print the settings of a topic of the store.",
 )
-@click.option("--changed", is_flag=True, help="Only what differs from the default.")
+@click.option("--changed", is_flag=True, help="Print only values that differ from the default.")
 @json_option
-@place_options
-def show(name: str | None, changed: bool, as_json: bool, place: Place) -> None:
-    """Every setting with its value and where it came from.
+@store_options
+def show(name: str | None, changed: bool, as_json: bool, options: StoreOptions) -> None:
+    """Print every setting with its value and source.
 
     JSON: key, value, source, default.
     """
-    settings = place.config()
-    rows = list(_topic_rows(place, settings, name) if name is not None else _rows(settings))
+    settings = options.config()
+    rows = list(_topic_rows(options, settings, name) if name is not None else _rows(settings))
     if changed:
         rows = [row for row in rows if row["value"] != row["default"]]
     output.print_rows(rows, as_json=as_json, columns=("key", "value", "source"))
@@ -70,8 +70,8 @@ def _row(key: str, value: Any, source: str) -> dict[str, Any]:
     return {"key": key, "value": value, "source": source, "default": store_config.DEFAULTS[key]}
 
 
-def _topic_rows(place: Place, settings: StoreConfig, name: str) -> Iterator[dict[str, Any]]:
-    with place.open(read_only=True) as store:
+def _topic_rows(options: StoreOptions, settings: StoreConfig, name: str) -> Iterator[dict[str, Any]]:
+    with options.open(read_only=True) as store:
         described = store.describe_topic(name)
     said = settings.said_of_logs()
     for key, value in described.config.items():
@@ -96,7 +96,7 @@ def _topic_rows(place: Place, settings: StoreConfig, name: str) -> Iterator[dict
 )
 @json_option
 def explain(keys: tuple[str, ...], as_json: bool) -> None:
-    """What a key does here, its type, default and range, and what else it is called.
+    """Explain a key: its effect here, type, default, range and other names.
 
     JSON: key, scope, class (honoured, without effect, refused, removed), type, default, kafka_default, allowed,
     also, meaning.
@@ -105,11 +105,11 @@ def explain(keys: tuple[str, ...], as_json: bool) -> None:
     unknown = {key: nearest(key, _every_key()) for key, entries in found.items() if not entries}
     if unknown:
         raise UnknownSettingError(unknown)
-    for place, entry in enumerate(entry for entries in found.values() for entry in entries):
+    for number, entry in enumerate(entry for entries in found.values() for entry in entries):
         if as_json:
             output.print_json(entry)
             continue
-        if place:
+        if number:
             output.line()
         width = max(len(name) for name in entry)
         for name, value in entry.items():
@@ -221,19 +221,23 @@ def _settings_of(client: str) -> Callable[[F], F]:
     help="Compare the lag of this group with retention, not of all; may be repeated.",
 )
 @json_option
-@place_options
+@store_options
 def check_settings(
-    producer: Mapping[str, Any], consumer: Mapping[str, Any], groups: tuple[str, ...], as_json: bool, place: Place
+    producer: Mapping[str, Any],
+    consumer: Mapping[str, Any],
+    groups: tuple[str, ...],
+    as_json: bool,
+    options: StoreOptions,
 ) -> int:
-    """List the combinations that lose data or do not do what they promise, the worst first.
+    """List dangerous combinations of settings, the worst first: those that lose data or have no effect.
 
     With a directory its topics, groups and disk are checked, too. Each finding names the row of
     docs/rows.md whose tests show what happens. Status 1 if one is a danger.
 
     JSON: name, severity, row, where, keys, meaning, advice.
     """
-    settings = place.config()
-    facts = _facts(place, groups) if _has_store(place, settings) else {}
+    settings = options.config()
+    facts = _facts(options, groups) if _has_store(options, settings) else {}
     found = check(
         settings,
         producer=ProducerConfig.of(producer) if producer else None,
@@ -242,7 +246,7 @@ def check_settings(
     )
     found = [finding._replace(advice=of_a_command(finding.advice)) for finding in found]
     for finding in found if as_json else _together(found):
-        output.print_json(finding._asdict()) if as_json else output.line(str(finding))
+        output.print_item(finding, as_json=as_json)
     output.say(f"{len(found) or 'no'} finding(s)")
     return output.FAILED if any(finding.severity is Severity.DANGER for finding in found) else output.OK
 
@@ -255,16 +259,16 @@ def _together(found: list[Finding]) -> list[Finding]:
     return [finding._replace(where=", ".join(where)) for finding, where in places.items()]
 
 
-def _has_store(place: Place, settings: StoreConfig) -> bool:
-    if place.directory is not None:
-        place.existing()  # a missing directory that was named must be an error
+def _has_store(options: StoreOptions, settings: StoreConfig) -> bool:
+    if options.directory is not None:
+        options.existing()  # a missing directory that was named must be an error
         return True
     return bool(settings.log_dirs) and os.path.isdir(settings.directory())
 
 
-def _facts(place: Place, groups: tuple[str, ...]) -> dict[str, Any]:
+def _facts(options: StoreOptions, groups: tuple[str, ...]) -> dict[str, Any]:
     """Return facts of the directory: the settings of its topics, the lag of groups, the size of its disk."""
-    with place.open(read_only=True) as store:
+    with options.open(read_only=True) as store:
         total, _free = store.files.space(store.path)
         topics = {name: store.topic_config(name) for name in store.topics()}
         lags = [

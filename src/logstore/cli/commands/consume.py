@@ -11,9 +11,9 @@ import click
 
 from logstore.batch._batch import Record
 from logstore.cli import completion, output
-from logstore.cli.param_types import WHERE, Begin, F, all_of, iso, partitions_option, zone_option
+from logstore.cli.param_types import WHERE, Begin, all_of, iso, isolation_option, partitions_option, zone_option
 from logstore.cli.positions import offset_in
-from logstore.cli.store_option import Place, place_options
+from logstore.cli.store_option import StoreOptions, store_options
 from logstore.client.consumer import Consumer
 from logstore.config.log import Setting
 from logstore.log.read.damage import DAMAGE, left_out
@@ -43,15 +43,6 @@ printing_options = all_of(
 )
 
 
-def isolation_option(command: F) -> F:
-    return click.option(
-        "--isolation",
-        type=click.Choice([word.value for word in Isolation]),
-        default="read_uncommitted",
-        help="Whether records of open and aborted transactions are seen.",
-    )(command)
-
-
 @click.command()
 @click.argument("topic", shell_complete=completion.topics)
 @partitions_option
@@ -64,24 +55,24 @@ def isolation_option(command: F) -> F:
     "2026-11-21T10:00:00Z, '2026-11-21 10:00' in the zone of --tz, or -2h). By default the group's position, else "
     "the beginning.",
 )
-@click.option("-e", "--exit", "until_end", is_flag=True, help="Stop at what is now the end.")
+@click.option("-e", "--exit", "until_end", is_flag=True, help="Stop at the current end.")
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after so many records.")
 @printing_options
 @click.option(
     "-g",
     "--group",
     shell_complete=completion.groups,
-    help="Begin at the group's positions and commit what was printed.",
+    help="Begin at the group's committed offsets, and commit what was printed.",
 )
-@click.option("--no-commit", is_flag=True, help="Leave the group's positions as they are.")
-@isolation_option
+@click.option("--no-commit", is_flag=True, help="Commit nothing for the group.")
+@isolation_option()
 @click.option(
     "--skip-damaged",
     is_flag=True,
-    help="Pass over what is damaged, name it on standard error; status 1 at the end.",
+    help="Skip damaged records and name them on standard error; status 1 at the end.",
 )
 @zone_option
-@place_options
+@store_options
 def consume(
     topic: str,
     partitions: tuple[int, ...],
@@ -95,16 +86,16 @@ def consume(
     isolation: str,
     skip_damaged: bool,
     zone: tzinfo,
-    place: Place,
+    options: StoreOptions,
 ) -> int:
-    """Print the records of TOPIC, and go on with those that come, until Ctrl-C.
+    """Print the records of TOPIC, and new ones as they arrive, until Ctrl-C.
 
     Records of one partition are in order; those of several are printed as they arrive.
     """
     show = printer(form, zone, as_json=as_json)
     commits = group is not None and not no_commit
     # Opening for writing would lock out the store's writer, which also commits the offsets.
-    with place.open(read_only=True) as store:
+    with options.open(read_only=True) as store:
         if group is not None and commits:
             store.offsets.check_writable(group)
         names = [

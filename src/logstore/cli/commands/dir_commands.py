@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from logstore.cli import output
-from logstore.cli.store_option import LocalPath, Place, directory_argument, json_option, place_options
+from logstore.cli.store_option import LocalPath, StoreOptions, directory_argument, json_option, store_options
 from logstore.errors import DirectoryLockedError
 from logstore.store import Store
 from logstore.store.admin import kafka_directories as adoption
@@ -18,8 +16,8 @@ from logstore.store.admin import rebuild as rebuilding
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @directory_argument
-@place_options
-def adopt(yes: bool, as_json: bool, place: Place) -> None:
+@store_options
+def adopt(yes: bool, as_json: bool, options: StoreOptions) -> None:
     """Take over a directory that Kafka wrote, so that it can be written. Kafka must be stopped.
 
     Only the list of topics is written. Their settings come from Kafka's own metadata in the
@@ -28,14 +26,10 @@ def adopt(yes: bool, as_json: bool, place: Place) -> None:
 
     JSON: topic, partitions, settings.
     """
-    path = place.existing()
-    if not yes:
-        if not sys.stdin.isatty():
-            raise click.UsageError(
-                "Kafka must not be started on the directory before it is handed back; give --yes"
-            )
-        click.confirm(f"take over {path} from Kafka?", abort=True, err=True)
-    given = place.config()
+    path = options.existing()
+    refusal = "Kafka must not be started on the directory before it is handed back; give --yes"
+    output.confirm(f"take over {path} from Kafka?", yes, refusal)
+    given = options.config()
     adopted = adoption.adopt_kafka_directory(path, given if given.sources else None)
     rows = [
         {"topic": name, "partitions": entry.partitions, "settings": dict(entry.settings)}
@@ -51,18 +45,20 @@ def adopt(yes: bool, as_json: bool, place: Place) -> None:
 
 
 @click.command("hand-back")
-@click.option("--leave-stray", is_flag=True, help="Also with topics that Kafka does not know: it moves them aside.")
+@click.option(
+    "--leave-stray", is_flag=True, help="Release topics, too, that Kafka does not know: it moves them aside."
+)
 @json_option
 @directory_argument
-@place_options
-def hand_back(leave_stray: bool, as_json: bool, place: Place) -> None:
-    """Make a directory ready for Kafka to start on it. It is Kafka's again; `logstore adopt` takes it back.
+@store_options
+def hand_back(leave_stray: bool, as_json: bool, options: StoreOptions) -> None:
+    """Release a directory to Kafka, which may then start on it. `logstore adopt` takes it over again.
 
     Topics that Kafka's own metadata do not have are refused, unless --leave-stray is given.
 
     JSON: topic, known.
     """
-    given = adoption.release_to_kafka(place.existing(), leave_stray=leave_stray)
+    given = adoption.release_to_kafka(options.existing(), leave_stray=leave_stray)
     rows = [{"topic": name, "known": name in given.known} for name in sorted((*given.known, *given.stray))]
     output.print_rows(rows, as_json=as_json)
     if not given.was_clean:
@@ -74,9 +70,9 @@ def hand_back(leave_stray: bool, as_json: bool, place: Place) -> None:
 @click.command()
 @json_option
 @directory_argument
-@place_options
-def rebuild(as_json: bool, place: Place) -> int:
-    """Make the list of topics of a store, lost or damaged, again from the directories. The store must be closed.
+@store_options
+def rebuild(as_json: bool, options: StoreOptions) -> int:
+    """Rebuild a store's lost or damaged list of topics from the directories. The store must be closed.
 
     Topics keep their ids and partitions. Their settings are lost: every record is kept until
     `logstore topic alter` changes them. A damaged list is kept beside the new one. Status 1 if a
@@ -84,7 +80,7 @@ def rebuild(as_json: bool, place: Place) -> int:
 
     JSON: topic, partitions, id, settings, missing, damaged.
     """
-    made = rebuilding.rebuild(place.existing())
+    made = rebuilding.rebuild(options.existing())
     rows = []
     for name, entry in sorted(made.topics.items()):
         missing = [each.partition for each in made.missing if each.topic == name]
@@ -116,8 +112,8 @@ def rebuild(as_json: bool, place: Place) -> int:
 @click.option("--copy", is_flag=True, help="Copy sealed segments, too, instead of hard links to them.")
 @click.option("--verify", is_flag=True, help="Compare every checksum in the copy.")
 @json_option
-@place_options
-def snapshot(target: str, copy: bool, verify: bool, as_json: bool, place: Place) -> None:
+@store_options
+def snapshot(target: str, copy: bool, verify: bool, as_json: bool, options: StoreOptions) -> None:
     """Copy the whole store to TARGET, which must not exist yet. Durable when the command ends.
 
     If a process writes the store, that process takes the snapshot, with its own rights.
@@ -125,23 +121,23 @@ def snapshot(target: str, copy: bool, verify: bool, as_json: bool, place: Place)
     JSON: path, topics, partitions, linked_bytes, copied_bytes, verified_bytes.
     """
     try:
-        with place.open(read_only=False) as store, output.counted("snapshot") as progress:
+        with options.open(read_only=False) as store, output.counted("snapshot") as progress:
             taken = store.snapshot(target, link=not copy, verify=verify, progress=progress)
     except DirectoryLockedError:
-        with place.open(read_only=True) as store:
+        with options.open(read_only=True) as store:
             taken = store.snapshot(target, link=not copy, verify=verify)
     output.print_rows([taken._asdict()], as_json=as_json)
 
 
 @click.command()
 @directory_argument
-@place_options
-def housekeep(place: Place) -> None:
-    """Apply retention and compaction now, once, and forget expired offsets.
+@store_options
+def housekeep(options: StoreOptions) -> None:
+    """Apply retention and compaction once, now, and delete expired offsets.
 
     A process that has the store open does this by itself.
     """
-    with place.open(read_only=False) as store:
+    with options.open(read_only=False) as store:
         before = sum(_size(store, name) for name in store.topics(internal=True))
         with output.counted("housekeep") as progress:
             store.housekeep(progress=progress)

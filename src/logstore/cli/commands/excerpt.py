@@ -12,20 +12,14 @@ import click
 
 from logstore.batch._batch import Record
 from logstore.cli import completion, output
-from logstore.cli.commands.consume import follow, isolation_option, printer, printing_options
-from logstore.cli.param_types import Begin, all_of, partitions_option, range_options, zone_option
-from logstore.cli.positions import offset_in
-from logstore.cli.store_option import Place, json_option, place_options
+from logstore.cli.commands.consume import follow, printer, printing_options
+from logstore.cli.param_types import Begin, all_of, isolation_option, partitions_option, range_options, zone_option
+from logstore.cli.positions import logs_of, offset_in
+from logstore.cli.store_option import StoreOptions, json_option, store_options
 from logstore.log.read.reader import Readable
 from logstore.records import Isolation, TopicPartition
-from logstore.store import Store
 
 _of_a_topic = all_of(click.argument("topic", shell_complete=completion.topics), partitions_option)
-
-
-def _logs(store: Store, topic: str, partitions: tuple[int, ...]) -> dict[int, Readable]:
-    found = store.topic(topic)
-    return {number: found[number] for number in partitions or range(found.partition_count)}
 
 
 # --- count -------------------------------------------------------------------------------------
@@ -34,10 +28,10 @@ def _logs(store: Store, topic: str, partitions: tuple[int, ...]) -> dict[int, Re
 @click.command()
 @_of_a_topic
 @range_options
-@isolation_option
+@isolation_option()
 @json_option
 @zone_option
-@place_options
+@store_options
 def count(
     topic: str,
     partitions: tuple[int, ...],
@@ -46,17 +40,17 @@ def count(
     isolation: str,
     as_json: bool,
     zone: tzinfo,
-    place: Place,
+    options: StoreOptions,
 ) -> None:
-    """Print how many records TOPIC has. What compaction has taken is not counted.
+    """Print the number of records of TOPIC. Records that compaction has deleted are not counted.
 
     JSON, one object for each partition: topic, partition, records.
     """
     level = Isolation(isolation)
     found: dict[int, int] = {}
-    with place.open(read_only=True) as store:
+    with options.open(read_only=True) as store:
         now_ms = store.clock.now_ms()
-        for number, log in _logs(store, topic, partitions).items():
+        for number, log in logs_of(store.topic(topic), partitions).items():
             start, stop = offset_in(log, begin, now_ms, level), offset_in(log, end, now_ms, level)
             found[number] = log.scan(start, stop, isolation=level).count() if start < stop else 0
     if as_json:
@@ -68,16 +62,18 @@ def count(
 
 # --- head and tail -----------------------------------------------------------------------------
 
-_NUMBER = click.option("-n", "--number", type=click.IntRange(0), default=10, show_default=True, help="How many.")
+_NUMBER = click.option(
+    "-n", "--number", type=click.IntRange(0), default=10, show_default=True, help="Number of records."
+)
 
 
 @click.command()
 @_of_a_topic
 @_NUMBER
 @printing_options
-@isolation_option
+@isolation_option()
 @zone_option
-@place_options
+@store_options
 def head(
     topic: str,
     partitions: tuple[int, ...],
@@ -86,12 +82,12 @@ def head(
     as_json: bool,
     isolation: str,
     zone: tzinfo,
-    place: Place,
+    options: StoreOptions,
 ) -> None:
     """Print the oldest records of TOPIC. Several partitions are merged by timestamp."""
     show, level = printer(form, zone, as_json=as_json), Isolation(isolation)
-    with place.open(read_only=True) as store:
-        logs = _logs(store, topic, partitions).values()
+    with options.open(read_only=True) as store:
+        logs = logs_of(store.topic(topic), partitions).values()
         runs = [itertools.islice(log.scan(isolation=level), number) for log in logs]
         for record in itertools.islice(_merged(runs), number):
             output.write(show(record))
@@ -100,11 +96,11 @@ def head(
 @click.command()
 @_of_a_topic
 @_NUMBER
-@click.option("-F", "--follow", "goes_on", is_flag=True, help="Go on with records that come, until Ctrl-C.")
+@click.option("-F", "--follow", "goes_on", is_flag=True, help="Print new records as they arrive, until Ctrl-C.")
 @printing_options
-@isolation_option
+@isolation_option()
 @zone_option
-@place_options
+@store_options
 def tail(
     topic: str,
     partitions: tuple[int, ...],
@@ -114,12 +110,12 @@ def tail(
     as_json: bool,
     isolation: str,
     zone: tzinfo,
-    place: Place,
+    options: StoreOptions,
 ) -> None:
     """Print the newest records of TOPIC. Several partitions are merged by timestamp."""
     show, level = printer(form, zone, as_json=as_json), Isolation(isolation)
-    with place.open(read_only=True) as store:
-        logs = _logs(store, topic, partitions)
+    with options.open(read_only=True) as store:
+        logs = logs_of(store.topic(topic), partitions)
         ends = {TopicPartition(topic, each): log.end_offset(level) for each, log in logs.items()}
         runs = [_last(log, end, number, level) for log, end in zip(logs.values(), ends.values(), strict=True)]
         for record in deque(_merged(runs), maxlen=number):

@@ -8,11 +8,11 @@ from datetime import tzinfo
 import click
 
 from logstore.cli import completion, output
-from logstore.cli.param_types import OFFSET, PARTITION, Begin, iso, zone_option
+from logstore.cli.param_types import OFFSET, PARTITION, Begin, iso, isolation_option, zone_option
 from logstore.cli.positions import offset_in
-from logstore.cli.store_option import Place, json_option, place_options
+from logstore.cli.store_option import StoreOptions, json_option, store_options
 from logstore.errors import ConsumerError
-from logstore.records import Isolation, TopicPartition
+from logstore.records import TopicPartition
 from logstore.store import Store
 
 
@@ -28,13 +28,13 @@ def offsets() -> None:
 @click.argument("group", required=False, shell_complete=completion.groups)
 @json_option
 @zone_option
-@place_options
-def list_offsets(group: str | None, as_json: bool, zone: tzinfo, place: Place) -> None:
-    """What a GROUP has committed, or all groups.
+@store_options
+def list_offsets(group: str | None, as_json: bool, zone: tzinfo, options: StoreOptions) -> None:
+    """List the committed offsets of a GROUP, or of all groups.
 
     JSON: group, topic, partition, offset, metadata, committed (ISO 8601), commit_ms.
     """
-    with place.open(read_only=True) as store:
+    with options.open(read_only=True) as store:
         rows = [
             {
                 "group": name,
@@ -54,20 +54,15 @@ def list_offsets(group: str | None, as_json: bool, zone: tzinfo, place: Place) -
 
 @offsets.command()
 @click.argument("group", shell_complete=completion.groups)
-@click.option(
-    "--isolation",
-    type=click.Choice([word.value for word in Isolation]),
-    default="read_uncommitted",
-    help="What a reader of the group sees of transactions.",
-)
+@isolation_option()
 @json_option
-@place_options
-def lag(group: str, isolation: str, as_json: bool, place: Place) -> None:
-    """How far a GROUP is behind: records that it will really see, and the age of the first in seconds.
+@store_options
+def lag(group: str, isolation: str, as_json: bool, options: StoreOptions) -> None:
+    """Print the lag of a GROUP: records that it will read, and the age of the first in seconds.
 
     JSON: topic, partition, offset, end_offset, records, seconds, lost (offsets that were deleted unread).
     """
-    with place.open(read_only=True) as store:
+    with options.open(read_only=True) as store:
         rows = [
             {"topic": each.partition.topic, **each._asdict(), "partition": each.partition.partition}
             for each in store.lag(known_group(store, group), isolation=isolation)
@@ -79,13 +74,15 @@ def lag(group: str, isolation: str, as_json: bool, place: Place) -> None:
 @click.argument("group", shell_complete=completion.groups)
 @click.argument("places", nargs=-1, required=True, type=OFFSET, shell_complete=completion.partitions)
 @zone_option
-@place_options
-def set_offsets(group: str, places: tuple[tuple[TopicPartition, Begin], ...], zone: tzinfo, place: Place) -> None:
-    """Commit offsets for a GROUP: TOPIC:PARTITION=WHERE ... All of them, or on an error none.
+@store_options
+def set_offsets(
+    group: str, places: tuple[tuple[TopicPartition, Begin], ...], zone: tzinfo, options: StoreOptions
+) -> None:
+    """Commit offsets for a GROUP: TOPIC:PARTITION=WHERE ... On an error none is committed.
 
     WHERE is an offset, beginning, end, -N or @TIME. Durable when the command ends.
     """
-    with place.open(read_only=True) as store:
+    with options.open(read_only=True) as store:
         wanted = {name: _offset(store, name, begin) for name, begin in places}
         store.commit_offsets(group, wanted, ack="synced")
     for name, offset in wanted.items():
@@ -112,16 +109,16 @@ def _offset(store: Store, name: TopicPartition, begin: Begin) -> int:
 @offsets.command()
 @click.argument("group", shell_complete=completion.groups)
 @click.argument("places", nargs=-1, type=PARTITION, shell_complete=completion.partitions)
-@click.option("--yes", is_flag=True, help="Forget all of the group's offsets, if no partitions are named.")
-@place_options
-def delete(group: str, places: tuple[tuple[str, int | None], ...], yes: bool, place: Place) -> None:
-    """Forget offsets of a GROUP: of TOPIC or TOPIC:PARTITION ..., or with --yes all."""
+@click.option("--yes", is_flag=True, help="Delete all of the group's offsets, if no partitions are named.")
+@store_options
+def delete(group: str, places: tuple[tuple[str, int | None], ...], yes: bool, options: StoreOptions) -> None:
+    """Delete committed offsets of a GROUP: of TOPIC or TOPIC:PARTITION ..., or with --yes all."""
     if not places and not yes:
-        raise click.UsageError("this forgets every offset of the group; name topics, or give --yes")
-    with place.open(read_only=True) as store:
+        raise click.UsageError("every offset of the group would be deleted; name topics, or give --yes")
+    with options.open(read_only=True) as store:
         wanted = list(_meant(places, store.committed(group))) if places else None
         count = store.offsets.delete(group, wanted, ack="synced")
-    output.say(f"{count} offset(s) forgotten")
+    output.say(f"{count} offset(s) deleted")
 
 
 def _meant(places: tuple[tuple[str, int | None], ...], known: Iterable[TopicPartition]) -> Iterable[TopicPartition]:

@@ -48,7 +48,7 @@ def run() -> None:
 @pipeline.command("list")
 @json_option
 def list_pipelines(as_json: bool) -> None:
-    """The pipelines, each with what it does.
+    """List the pipelines, each with a summary.
 
     JSON: pipeline, summary.
     """
@@ -59,7 +59,7 @@ def list_pipelines(as_json: bool) -> None:
 @pipeline.command()
 @click.argument("directory", type=click.Path(file_okay=False))
 def written(directory: str) -> None:
-    """The files of Parquet in DIRECTORY that count, a line each, for readers that do not know Spark's own list.
+    """List the committed Parquet files in DIRECTORY, for readers that do not know Spark's own list.
 
     Files that a killed run left in the directory are not listed.
     """
@@ -73,7 +73,7 @@ def written(directory: str) -> None:
 @click.argument("name", type=click.Choice(names()))
 @json_option
 def describe(name: str, as_json: bool) -> None:
-    """What pipeline NAME does and guarantees, and its parameters; those to turn for scale are marked with *.
+    """Describe pipeline NAME: its effect, guarantees and parameters; those for scale are marked with *.
 
     JSON, one object for each parameter: parameter, default, scale, help.
     """

@@ -10,7 +10,7 @@ import click
 
 from logstore.cli import completion, output
 from logstore.cli.param_types import PAIR
-from logstore.cli.store_option import Place, place_options
+from logstore.cli.store_option import StoreOptions, store_options
 from logstore.errors import InvalidRecordError, LogstoreError, RecordError, UnknownPartitionError
 from logstore.store.admin.transfer import Line, record_of_json
 
@@ -33,10 +33,13 @@ def delimiter(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 @click.command()
 @click.argument("topic", shell_complete=completion.topics)
 @click.option(
-    "-K", "--key-delimiter", callback=delimiter, help="Splits each line into key and value, such as : or \\t."
+    "-K",
+    "--key-delimiter",
+    callback=delimiter,
+    help="Split each line into key and value at this text, such as : or \\t.",
 )
 @click.option(
-    "-D", "--delimiter", "end", callback=delimiter, default="\\n", help="What ends a record.  [default: \\n]"
+    "-D", "--delimiter", "end", callback=delimiter, default="\\n", help="Delimiter of records.  [default: \\n]"
 )
 @click.option("-k", "--key", help="The key of every record.")
 @click.option("-p", "--partition", type=int, help="The partition of every record, instead of by key.")
@@ -51,11 +54,11 @@ def delimiter(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 @click.option(
     "--ack",
     type=click.Choice(["written", "synced"]),
-    help="What must be reached at the end; synced survives power loss.",
+    help="Wait for written, or for synced, which survives power loss.",
 )
-@click.option("-c", "--create", is_flag=True, help="Create the topic, and the store, if there is none.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not say how many there were.")
-@place_options
+@click.option("-c", "--create", is_flag=True, help="Create the topic and the store if they do not exist.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
+@store_options
 def produce(
     topic: str,
     key_delimiter: bytes | None,
@@ -69,7 +72,7 @@ def produce(
     ack: str | None,
     create: bool,
     quiet: bool,
-    place: Place,
+    options: StoreOptions,
 ) -> None:
     """Append each line of standard input to TOPIC as a record.
 
@@ -80,7 +83,7 @@ def produce(
     fixed = tuple((name, value.encode()) for name, value in headers)
     settings: dict[str, Any] = {"compression_type": compression} | ({"logstore.ack": ack} if ack else {})
     count = 0
-    with place.open(read_only=False, create=create) as store:
+    with options.open(read_only=False, create=create) as store:
         if create:
             store.create_topic(topic, if_not_exists=True)
         store.topic(topic)
@@ -139,7 +142,7 @@ def _plain(raw: bytes, key_delimiter: bytes | None, empty_is_null: bool) -> Line
     if key_delimiter is not None:
         head, found, rest = raw.partition(key_delimiter)
         if not found:
-            raise InvalidRecordError(f"there is no key delimiter {key_delimiter!r}")
+            raise InvalidRecordError(f"the line has no key delimiter {key_delimiter!r}")
         key, value = head, rest
     if empty_is_null:
         key, value = key or None, value or None

@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from logstore.cli import output
-from logstore.cli.store_option import LocalPath, json_option, place_options
-from logstore.cli.store_option import Place as Where
+from logstore.cli.store_option import LocalPath, StoreOptions, json_option, store_options
 from logstore.config.log import LogConfig
 from logstore.config.store import StoreConfig
 from logstore.errors import CorruptRecordError, LogstoreError
@@ -37,9 +36,9 @@ def segment() -> None:
     """
 
 
-def _places(paths: tuple[str, ...], where: Where) -> list[Place]:
+def _places(paths: tuple[str, ...], options: StoreOptions) -> list[Place]:
     if not paths:
-        root = Directory(where.existing())
+        root = Directory(options.existing())
         paths = tuple(root.join(str(name)) for name in files.partitions_below(root))
         return [verification.find(path) for path in paths if files.base_offsets(Directory(path).names())]
     return [verification.find(path) for path in paths]
@@ -67,15 +66,15 @@ def _config_of(directory: Directory) -> LogConfig:
 @segment.command("list")
 @PATHS
 @json_option
-@place_options
-def list_segments(paths: tuple[str, ...], as_json: bool, place: Where) -> None:
-    """The segments with their base offsets and sizes in bytes.
+@store_options
+def list_segments(paths: tuple[str, ...], as_json: bool, options: StoreOptions) -> None:
+    """List the segments with their base offsets and sizes in bytes.
 
     JSON: partition, base_offset, size, index_size, time_index_size, modified_ms, path.
     """
     rows = [
         {"partition": os.path.basename(found.directory.path), **facts._asdict()}
-        for found in _places(paths, place)
+        for found in _places(paths, options)
         for facts in verification.segments(found)
     ]
     columns = ("partition", "base_offset", "size", "index_size", "time_index_size", "modified_ms")
@@ -87,26 +86,26 @@ def list_segments(paths: tuple[str, ...], as_json: bool, place: Where) -> None:
 
 @segment.command()
 @PATHS
-@click.option("--deep", is_flag=True, help="Every record of each batch, with its key and value.")
+@click.option("--deep", is_flag=True, help="Print every record of each batch, with its key and value.")
 @click.option("--offset", "from_offset", type=int, default=0, help="Begin with the batch that holds this offset.")
 @click.option("-c", "--count", type=click.IntRange(1), help="Stop after so many batches or entries.")
 @json_option
-@place_options
+@store_options
 def dump(
-    paths: tuple[str, ...], deep: bool, from_offset: int, count: int | None, as_json: bool, place: Where
+    paths: tuple[str, ...], deep: bool, from_offset: int, count: int | None, as_json: bool, options: StoreOptions
 ) -> None:
-    """What stands in the files: batches, index entries, producers, aborted transactions.
+    """Print the content of the files: batches, index entries, producers, aborted transactions.
 
     The file's name decides which. The lines of batches are those of Kafka's DumpLogSegments. Checksums are
     compared; damage ends the dump with status 1.
     """
-    lines = (line for path in _files(paths, place) for line in _lines(path, deep, from_offset))
+    lines = (line for path in _files(paths, options) for line in _lines(path, deep, from_offset))
     for text, facts in itertools.islice(lines, count):
         output.print_json(facts) if as_json else output.line(text)
 
 
-def _files(paths: tuple[str, ...], where: Where) -> Iterator[str]:
-    for path in paths or [found.directory.path for found in _places((), where)]:
+def _files(paths: tuple[str, ...], options: StoreOptions) -> Iterator[str]:
+    for path in paths or [found.directory.path for found in _places((), options)]:
         if os.path.isdir(path):
             found = verification.find(path)
             for base in found.bases:
@@ -247,12 +246,12 @@ def _shown(data: bytes) -> str:
 
 @segment.command()
 @PATHS
-@click.option("--deep", is_flag=True, help="Look into every record, too.")
-@click.option("--compacted", is_flag=True, help="Offsets may be missing between segments.")
+@click.option("--deep", is_flag=True, help="Check every record, too.")
+@click.option("--compacted", is_flag=True, help="Accept missing offsets between segments.")
 @json_option
-@place_options
-def verify(paths: tuple[str, ...], deep: bool, compacted: bool, as_json: bool, place: Where) -> int:
-    """Compare every checksum, offset and index entry; name what is wrong with file, position and offset.
+@store_options
+def verify(paths: tuple[str, ...], deep: bool, compacted: bool, as_json: bool, options: StoreOptions) -> int:
+    """Compare every checksum, offset and index entry; name each problem with file, position and offset.
 
     Status 1 if there is any problem. Kinds: damage (records are lost), tail (an end that was never
     synced, which the next open truncates), index and state (can be rebuilt).
@@ -261,26 +260,26 @@ def verify(paths: tuple[str, ...], deep: bool, compacted: bool, as_json: bool, p
     """
     count = 0
     checked = 0
-    places = _places(paths, place)
-    for problem in _lost(paths, place):
+    places = _places(paths, options)
+    for problem in _lost(paths, options):
         count += 1
-        output.print_json(problem._asdict()) if as_json else output.line(str(problem))
+        output.print_item(problem, as_json=as_json)
     with output.progress("verify", len(places)) as step:
         for found in places:
             for problem in _problems(found, deep=deep, compacted=compacted):
                 count += 1
-                output.print_json(problem._asdict()) if as_json else output.line(str(problem))
+                output.print_item(problem, as_json=as_json)
             checked += len(found.bases)
             step(1)
     output.say(f"{checked} segment(s) of {len(places)} partition(s): {count or 'no'} problem(s)")
     return output.FAILED if count else output.OK
 
 
-def _lost(paths: tuple[str, ...], where: Where) -> Iterator[verification.Problem]:
+def _lost(paths: tuple[str, ...], options: StoreOptions) -> Iterator[verification.Problem]:
     """Yield a problem for each partition of the store whose segments are all missing."""
     if paths:
         return
-    root = Directory(where.existing())
+    root = Directory(options.existing())
     for name in files.partitions_below(root):
         problem = verification.lost_segments(Directory(root.join(str(name))))
         if problem is not None:
@@ -311,24 +310,24 @@ def _kind_of(directory: Directory, *, compacted: bool) -> LogKind:
 
 @segment.command("rebuild-index")
 @PATHS
-@place_options
-def rebuild_index(paths: tuple[str, ...], place: Where) -> None:
-    """Rebuild the offset and time indexes from the batches. Loses nothing."""
-    for found in _places(paths, place):
+@store_options
+def rebuild_index(paths: tuple[str, ...], options: StoreOptions) -> None:
+    """Rebuild the offset and time indexes from the batches. No record is lost."""
+    for found in _places(paths, options):
         for path in repair.rebuild_indexes(found, _config_of(found.directory)):
             output.line(path)
 
 
 @segment.command("repair")
 @click.argument("paths", nargs=-1, required=True, type=LocalPath())
-@click.option("--yes-cut-damage", is_flag=True, help="Do it: end the log in front of the first damage.")
-@click.option("--accept-gaps", is_flag=True, help="Read on over what is missing between segments, from now on.")
-@click.option("--compacted", is_flag=True, help="Offsets may be missing between segments.")
+@click.option("--yes-cut-damage", is_flag=True, help="Truncate the log before the first damage.")
+@click.option("--accept-gaps", is_flag=True, help="Skip missing segments from now on.")
+@click.option("--compacted", is_flag=True, help="Accept missing offsets between segments.")
 @json_option
 def repair_damage(
     paths: tuple[str, ...], yes_cut_damage: bool, accept_gaps: bool, compacted: bool, as_json: bool
 ) -> int:
-    """End a partition's log in front of its first damage, so that it opens again.
+    """Truncate a partition's log before its first damage, so that it opens again.
 
     All data from there on is removed from the log, including undamaged batches after the damage, and kept in
     PARTITION/.repaired. Restoring the file from a copy is better, if there is one. Without

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import tzinfo
 from typing import Any
 
@@ -10,8 +9,8 @@ import click
 
 from logstore.cli import completion, output
 from logstore.cli.param_types import PAIR, WHERE, Begin, partitions_option, setting_keys, zone_option
-from logstore.cli.positions import offset_in
-from logstore.cli.store_option import Place, json_option, place_options, topic_place_options
+from logstore.cli.positions import logs_of, offset_in
+from logstore.cli.store_option import StoreOptions, json_option, store_options, topic_options
 from logstore.store.catalog.topics import RETENTION_UNRECORDED
 from logstore.store.descriptions import TopicDescription
 
@@ -22,15 +21,15 @@ def topic() -> None:
 
 
 @topic.command("list")
-@click.option("--internal", is_flag=True, help="Those of the store itself, too.")
+@click.option("--internal", is_flag=True, help="List the store's internal topics, too.")
 @json_option
-@place_options
-def list_topics(internal: bool, as_json: bool, place: Place) -> None:
-    """The topics with their numbers of partitions.
+@store_options
+def list_topics(internal: bool, as_json: bool, options: StoreOptions) -> None:
+    """List the topics with their numbers of partitions.
 
     JSON: topic, partitions, id.
     """
-    with place.open(read_only=True) as store:
+    with options.open(read_only=True) as store:
         rows = [
             {"topic": name, "partitions": store.partition_count(name), "id": store.topic_id(name)}
             for name in store.topics(internal=internal)
@@ -40,7 +39,7 @@ def list_topics(internal: bool, as_json: bool, place: Place) -> None:
 
 @topic.command()
 @click.argument("name")
-@click.option("-p", "--partitions", type=int, help="How many; by default num.partitions.")
+@click.option("-p", "--partitions", type=int, help="Number of partitions; by default num.partitions.")
 @click.option(
     "-c",
     "--setting",
@@ -50,18 +49,22 @@ def list_topics(internal: bool, as_json: bool, place: Place) -> None:
     shell_complete=setting_keys("topic", sign="="),
     help="A setting of the topic; may be repeated.",
 )
-@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
-@topic_place_options
+@click.option("--if-not-exists", is_flag=True, help="Accept a topic that exists already.")
+@topic_options
 def create(
-    name: str, partitions: int | None, settings: tuple[tuple[str, str], ...], if_not_exists: bool, place: Place
+    name: str,
+    partitions: int | None,
+    settings: tuple[tuple[str, str], ...],
+    if_not_exists: bool,
+    options: StoreOptions,
 ) -> None:
     """Create a topic, and the store if there is none. Durable when the command ends.
 
     Its settings are given by -c, --set or --config, each as KEY=VALUE, such as --set retention.ms=7d.
     """
-    with place.open(read_only=False, create=True) as store:
+    with options.open(read_only=False, create=True) as store:
         made = store.create_topic(
-            name, partitions, {**place.of_topic, **dict(settings)}, if_not_exists=if_not_exists
+            name, partitions, {**options.of_topic, **dict(settings)}, if_not_exists=if_not_exists
         )
         output.say(f"topic {made.name} has {made.partition_count} partition(s)")
 
@@ -69,15 +72,15 @@ def create(
 @topic.command()
 @click.argument("names", nargs=-1, shell_complete=completion.topics)
 @json_option
-@place_options
-def describe(names: tuple[str, ...], as_json: bool, place: Place) -> None:
-    """Where each partition stands, and the topic's own settings. Without a NAME, all topics.
+@store_options
+def describe(names: tuple[str, ...], as_json: bool, options: StoreOptions) -> None:
+    """Describe a topic: its partitions' offsets and its own settings. Without a NAME, all topics.
 
     JSON, one object for each topic: topic, id, created_ms, internal, settings, retention_ms,
     retention_recorded, partitions (partition, log_start_offset, high_watermark, log_end_offset, size,
     segment_count).
     """
-    with place.open(read_only=True) as store:
+    with options.open(read_only=True) as store:
         for number, name in enumerate(names or store.topics()):
             described = store.describe_topic(name)
             if as_json:
@@ -116,18 +119,22 @@ def _facts(described: TopicDescription) -> dict[str, Any]:
     multiple=True,
     metavar="KEY",
     shell_complete=setting_keys("topic"),
-    help="Give a setting back to the topic's default.",
+    help="Reset a setting to the topic's default.",
 )
-@click.option("--drop-keyless", is_flag=True, help="Compact it, and lose the records that have no key.")
-@topic_place_options
+@click.option("--drop-keyless", is_flag=True, help="Delete records without a key when the topic becomes compacted.")
+@topic_options
 def alter(
-    name: str, settings: tuple[tuple[str, str], ...], reset: tuple[str, ...], drop_keyless: bool, place: Place
+    name: str,
+    settings: tuple[tuple[str, str], ...],
+    reset: tuple[str, ...],
+    drop_keyless: bool,
+    options: StoreOptions,
 ) -> None:
-    """Change settings of a topic: KEY=VALUE ... All of them, or on an error none."""
-    changes = {**place.of_topic, **dict(settings)}
+    """Change settings of a topic: KEY=VALUE ... On an error none is changed."""
+    changes = {**options.of_topic, **dict(settings)}
     if not changes and not reset:
-        raise click.UsageError("nothing to change: give KEY=VALUE, or --reset KEY")
-    with place.open(read_only=False) as store:
+        raise click.UsageError("KEY=VALUE or --reset KEY is needed")
+    with options.open(read_only=False) as store:
         left = store.alter_topic(name, {**changes, **dict.fromkeys(reset)}, drop_keyless=drop_keyless)
     for key, value in left.items():
         output.line(f"{key}={value}")
@@ -136,10 +143,10 @@ def alter(
 @topic.command("add-partitions")
 @click.argument("name", shell_complete=completion.topics)
 @click.argument("total", type=int)
-@place_options
-def add_partitions(name: str, total: int, place: Place) -> None:
-    """Give a topic more partitions, TOTAL all together. Keys may go to other partitions from then on."""
-    with place.open(read_only=False) as store:
+@store_options
+def add_partitions(name: str, total: int, options: StoreOptions) -> None:
+    """Add partitions to a topic, up to TOTAL. New records of a key may then be in another partition."""
+    with options.open(read_only=False) as store:
         grown = store.add_partitions(name, total)
         output.say(f"topic {name} has {grown.partition_count} partition(s)")
 
@@ -147,13 +154,13 @@ def add_partitions(name: str, total: int, place: Place) -> None:
 @topic.command()
 @click.argument("names", nargs=-1, required=True, shell_complete=completion.topics)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@place_options
-def delete(names: tuple[str, ...], yes: bool, place: Place) -> None:
-    """Delete topics with all their records, for good."""
-    with place.open(read_only=False) as store:
+@store_options
+def delete(names: tuple[str, ...], yes: bool, options: StoreOptions) -> None:
+    """Delete topics with all their records. This cannot be undone."""
+    with options.open(read_only=False) as store:
         for name in names:
             store.topic(name)  # an unknown name must be refused before any topic is deleted
-        _confirm(f"delete {', '.join(names)} with all records?", yes)
+        output.confirm(f"delete {', '.join(names)} with all records?", yes)
         for name in names:
             store.delete_topic(name)
             output.say(f"deleted topic {name}")
@@ -172,28 +179,26 @@ def delete(names: tuple[str, ...], yes: bool, place: Place) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @zone_option
-@place_options
+@store_options
 def trim(
-    name: str, before: Begin, partitions: tuple[int, ...], yes: bool, as_json: bool, zone: tzinfo, place: Place
+    name: str,
+    before: Begin,
+    partitions: tuple[int, ...],
+    yes: bool,
+    as_json: bool,
+    zone: tzinfo,
+    options: StoreOptions,
 ) -> None:
-    """Delete the oldest records of a topic, for good.
+    """Delete the oldest records of a topic. This cannot be undone.
 
     JSON: partition, log_start_offset.
     """
-    with place.open(read_only=False) as store:
+    with options.open(read_only=False) as store:
         trimmed = store.topic(name)
-        logs = {number: trimmed[number] for number in partitions or range(trimmed.partition_count)}
+        logs = logs_of(trimmed, partitions)
         offsets = {number: offset_in(log, before, store.clock.now_ms()) for number, log in logs.items()}
         count = sum(max(offset - logs[number].log_start_offset, 0) for number, offset in offsets.items())
-        _confirm(f"delete {count} offsets of {name}?", yes)
+        output.confirm(f"delete {count} offsets of {name}?", yes)
         starts = trimmed.delete_records(offsets)
     rows = [{"partition": number, "log_start_offset": start} for number, start in starts.items()]
     output.print_rows(rows, as_json=as_json)
-
-
-def _confirm(question: str, yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise click.UsageError("this cannot be undone; give --yes")
-    click.confirm(question, abort=True, err=True)

@@ -12,9 +12,9 @@ import click
 from logstore.cli import completion, output
 from logstore.cli.commands.produce import bad_line
 from logstore.cli.forms import written
-from logstore.cli.param_types import Begin, partitions_option, range_options, zone_option
-from logstore.cli.positions import offset_in
-from logstore.cli.store_option import LocalPath, Place, place_options
+from logstore.cli.param_types import Begin, isolation_option, partitions_option, range_options, zone_option
+from logstore.cli.positions import logs_of, offset_in
+from logstore.cli.store_option import LocalPath, StoreOptions, store_options
 from logstore.errors import InvalidRecordError, NotALogError, RecordError, UnknownPartitionError
 from logstore.log import Log
 from logstore.log.directory import files
@@ -28,14 +28,11 @@ from logstore.store.admin.transfer import copy_log, record_of_json
 @click.argument("topic", shell_complete=completion.topics)
 @partitions_option
 @range_options
+@isolation_option(Isolation.READ_COMMITTED)
 @click.option(
-    "--isolation",
-    type=click.Choice([word.value for word in Isolation]),
-    default="read_committed",
-    show_default=True,
-)
-@click.option(
-    "--skip-damaged", is_flag=True, help="Pass over what is damaged, name it on standard error; status 1 then."
+    "--skip-damaged",
+    is_flag=True,
+    help="Skip damaged records and name them on standard error; status 1 at the end.",
 )
 @click.option(
     "--format",
@@ -45,17 +42,17 @@ from logstore.store.admin.transfer import copy_log, record_of_json
     show_default=True,
     help="parquet needs the extra logstore[tables].",
 )
-@click.option("--base64", "as_base64", is_flag=True, help="With csv: keys, values and headers in base64.")
+@click.option("--base64", "as_base64", is_flag=True, help="Write keys, values and headers of csv in base64.")
 @click.option(
     "-O",
     "--out",
     type=LocalPath(dir_okay=False, allow_dash=True),
     default="-",
     metavar="FILE",
-    help="Into a file, which is there once it is whole.",
+    help="Write to a file, which gets its name once it is complete.",
 )
 @zone_option
-@place_options
+@store_options
 def export_records(
     topic: str,
     partitions: tuple[int, ...],
@@ -67,7 +64,7 @@ def export_records(
     as_base64: bool,
     out: str,
     zone: tzinfo,
-    place: Place,
+    options: StoreOptions,
 ) -> int:
     """Print the records of TOPIC as JSON lines, CSV or Parquet, one partition after the other.
 
@@ -78,9 +75,8 @@ def export_records(
     if as_base64 and form != "csv":
         raise click.UsageError("--base64 is for csv: the other formats hold any bytes")
     count, status = 0, output.OK
-    with place.open(read_only=True) as store, written(form, out, as_base64=as_base64) as target:
-        exported = store.topic(topic)
-        logs = [exported[number] for number in partitions or range(exported.partition_count)]
+    with options.open(read_only=True) as store, written(form, out, as_base64=as_base64) as target:
+        logs = logs_of(store.topic(topic), partitions).values()
         now_ms, level = store.clock.now_ms(), Isolation(isolation)
         ranges = [(log, offset_in(log, begin, now_ms, level), offset_in(log, end, now_ms, level)) for log in logs]
         total = sum(max(stop - start, 0) for _, start, stop in ranges)
@@ -99,13 +95,15 @@ def export_records(
 @click.command("import")
 @click.argument("topic", shell_complete=completion.topics)
 @click.argument("source", type=LocalPath(exists=True, allow_dash=True), default="-")
-@click.option("--keep-partitions", is_flag=True, help="Into the partitions that the source has, instead of by key.")
 @click.option(
-    "--keep-offsets", is_flag=True, help="From a directory: offsets, batches and transactions as they are."
+    "--keep-partitions", is_flag=True, help="Keep the partitions of the source, instead of choosing them by key."
 )
-@click.option("--new-timestamps", is_flag=True, help="Stamp records with the time of now, instead of their own.")
-@click.option("-c", "--create", is_flag=True, help="Create the topic, and the store, if there is none.")
-@place_options
+@click.option(
+    "--keep-offsets", is_flag=True, help="Keep offsets, batches and transactions of a directory as they are."
+)
+@click.option("--new-timestamps", is_flag=True, help="Give records the current time, instead of their own.")
+@click.option("-c", "--create", is_flag=True, help="Create the topic and the store if they do not exist.")
+@store_options
 def import_records(
     topic: str,
     source: str,
@@ -113,7 +111,7 @@ def import_records(
     keep_offsets: bool,
     new_timestamps: bool,
     create: bool,
-    place: Place,
+    options: StoreOptions,
 ) -> None:
     """Append records to TOPIC from SOURCE: JSON lines (a file, or - for standard input), or a directory.
 
@@ -126,7 +124,7 @@ def import_records(
         raise click.UsageError("--keep-offsets needs a directory: lines have no batches to keep")
     if keep_offsets and new_timestamps:
         raise click.UsageError("--keep-offsets keeps batches as they are, with their timestamps")
-    with place.open(read_only=False, create=create) as store:
+    with options.open(read_only=False, create=create) as store:
         if is_directory:
             _import_logs(store, topic, source, keep_partitions, keep_offsets, new_timestamps, create)
         else:
@@ -226,7 +224,7 @@ def _partitions_of(source: str, topic: str) -> dict[int, str]:
     }
     if not found:
         raise NotALogError(
-            f"neither a partition's directory, nor one that holds partitions of topic {topic!r}",
+            f"the source is neither a partition's directory, nor one that holds partitions of topic {topic!r}",
             path=directory.path,
         )
     return found

@@ -235,7 +235,7 @@ class LogWriter:
             if ack is Ack.SYNCED:
                 raise NotSyncedError(
                     f"{state.name}: offsets {result.first_offset} to {result.last_offset} are in the log, but not "
-                    f"on the disk: {error}; make room and flush, do not append them again",
+                    f"on the disk: {error}; free space and call flush(), do not append them again",
                     path=state.path,
                 ) from error
             _logger.warning("a flush that was due waits for room: log=%s error=%s", state.path, error)
@@ -258,7 +258,7 @@ def _write_expected_locked(expect: int, state: State, *arguments: Any) -> Append
     if found != expect:
         raise ExpectedOffsetError(
             f"{state.name}: the append expects offset {expect}, the log ends at {found}; "
-            "read what was written meanwhile and decide anew",
+            "read what was written meanwhile and decide again",
             found=found,
             expected=expect,
         )

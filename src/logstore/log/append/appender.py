@@ -56,7 +56,7 @@ class Appender(FastAppend, Gathering):
     """
 
     _kind = "appender"
-    _fork_advice = "the appender was opened before a fork; open the log again in the child"
+    _fork_advice = "the appender was opened before a fork; call Log.open() in the child"
     _batcher: PartitionBatcher
 
     def __init__(

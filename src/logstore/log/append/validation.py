@@ -103,7 +103,7 @@ def _check_flags(view: BatchView, origin: Origin) -> None:
     if origin is Origin.COORDINATOR and not view.is_control:
         raise InvalidRecordError("a transaction coordinator writes control batches only")
     if origin is not Origin.REPLICATION and view.delete_horizon_ms is not None:
-        raise InvalidRecordError("only a compaction sets the delete horizon")
+        raise InvalidRecordError("a delete horizon is set by compaction only")
     if origin is Origin.CLIENT and view.record_count == 0:
         raise InvalidRecordError("the batch holds no records")
     numbered = view.producer_epoch >= 0 and view.base_sequence >= 0

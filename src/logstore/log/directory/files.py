@@ -419,7 +419,7 @@ def refuse_incomplete(root: Directory, names: list[str]) -> None:
     marked = INCOMPLETE in names or INCOMPLETE + TEMPORARY in names
     if marked or (root.path.endswith(PARTIAL) and not set(names) - {LOCK}):
         raise NotALogError(
-            "this is a snapshot that was never finished; remove it, and take another", path=root.path
+            "the directory is an unfinished snapshot; remove it, and call Store.snapshot() again", path=root.path
         )
 
 
@@ -435,8 +435,8 @@ def refuse_swaps(directory: Directory, names: Iterable[str]) -> None:
     for name in names:
         if name.endswith(LOG + SWAP):
             raise NotALogError(
-                "a compaction is at its swap, or was cut off there; try again if a process writes the log, else "
-                "open it for writing once (or let Kafka open it), which finishes the swap",
+                "a segment swap is in progress, or was interrupted; try again if a process writes the log, else "
+                "open it once with logstore.open() (or let Kafka open it), which finishes the swap",
                 path=directory.join(name),
             )
 

@@ -75,7 +75,9 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
     if names is None:
         files.refuse_file(directory)
         if not create:
-            raise NotALogError("there is no log here; open it with create=True to begin one", path=directory.path)
+            raise NotALogError(
+                "the directory holds no log; Log.open(path, create=True) creates one", path=directory.path
+            )
         files.refuse_incomplete(root, root.names() if around is None else around)
         root.create_durably()
         names = []
@@ -90,7 +92,8 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
         )
     if files.base_offsets(names) and not files.is_ours(names) and not files.is_ours(root.names()):
         raise NotALogError(
-            "Kafka wrote this log; open it with read_only=True, or adopt its root first", path=directory.path
+            "Kafka wrote this log; open it with read_only=True, or call adopt_kafka_directory() for its root first",
+            path=directory.path,
         )
     strangers = files.foreign_among(root, around or [])
     if strangers:
@@ -139,8 +142,8 @@ class RootLock:
                 if not patient or clock.monotonic_s() >= began_s + found.patience_s:
                     who = _shown(f"pid {found.owner}" if found.owner > 0 else "another process", found)
                     raise DirectoryLockedError(
-                        f"locked by {who}; only one process writes a root: stop it, or open the log with "
-                        "read_only=True",
+                        f"the root is locked by {who}; only one process writes a root: stop it, or open "
+                        "the log with read_only=True",
                         path=root.path,
                     ) from None
             with held(never):

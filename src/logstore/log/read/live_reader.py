@@ -77,7 +77,7 @@ class LogReader(Readable):
         self._lock = threading.RLock()
         self._fork = fork_generation()
         self._closed = False
-        self._why_closed = "the log is closed; open it again"
+        self._why_closed = "the log is closed; call Log.open() again"
         self._watch: Watch | None = None
         self._stuck = -1  # the odd generation whose wait has timed out
         self._aborted: dict[int, list[AbortedTransaction]] = {}
@@ -89,7 +89,7 @@ class LogReader(Readable):
             files.refuse_incomplete(root, [files.INCOMPLETE])
         if not files.base_offsets(names) and not files.is_ours(names):
             raise NotALogError(
-                "there is no log here: no segments and no logstore files; check the path", path=directory.path
+                "the directory holds no log: no segments and no logstore files; check the path", path=directory.path
             )
         self._published_file = PublishedReader(directory)
         self._published = self._read_published()
@@ -127,8 +127,8 @@ class LogReader(Readable):
     def _refuse_gone(self, published: Published) -> None:
         if published.generation == checkpoints.GONE_GENERATION:
             raise UnknownTopicError(
-                f"{self.name}: the partition was deleted; close this reader, and open a new one if the topic was "
-                "made again",
+                f"{self.name}: the partition was deleted; close() this reader, and call Log.open() again if the "
+                "topic was made again",
                 path=self.path,
             )
 
@@ -357,7 +357,7 @@ class LogReader(Readable):
             raise LogClosedError(f"{self.name}: {self._why_closed}", path=self.path)
         if self._fork != fork_generation():
             raise ForkedError(
-                f"{self.name}: the log was opened before a fork; open it again in the child", path=self.path
+                f"{self.name}: the log was opened before a fork; call Log.open() in the child", path=self.path
             )
 
     def _check_whole(self) -> None:
@@ -373,7 +373,8 @@ class LogReader(Readable):
         if found < published.log_end_offset:
             raise CorruptRecordError(
                 f"{self.name}: the log was written up to offset {published.log_end_offset - 1}, but no whole batch "
-                f"is found from offset {found} on; open it for writing, which recovers it or says what is damaged",
+                f"is found from offset {found} on; call Log.open() to write, which recovers it or "
+                f"names the damage",
                 path=segments.active.path if len(segments) else self.path,
                 position=segments.active.size if len(segments) else None,
             )
@@ -468,7 +469,7 @@ class LogElsewhere:
             if directory.read(files.PARTITION_METADATA) != self._metadata:
                 found.close()
                 raise UnknownTopicError(
-                    f"{self.name}: the topic was deleted and made again since the scan was made; make a new scan",
+                    f"{self.name}: the topic was deleted and made again since the scan was made; call scan() again",
                     path=self.path,
                 )
             opened = self._opened = fork_generation(), found

@@ -84,7 +84,7 @@ def check_limit(limit: object) -> None:
         ValueError: it is neither.
     """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-        raise ValueError(f"limit is how many records to read at most, from 0 on, or None; found {limit!r}")
+        raise ValueError(f"limit= is the largest number of records to read, from 0 on, or None; found {limit!r}")
 
 
 class Scan(Tabular):
@@ -113,7 +113,7 @@ class Scan(Tabular):
         hold: Hold | None = None,
     ) -> None:
         if on_damage not in ("raise", "skip"):
-            raise ValueError(f"on_damage is 'raise' or 'skip', found {on_damage!r}")
+            raise ValueError(f"on_damage= is 'raise' or 'skip', found {on_damage!r}")
         check_limit(limit)
         self._log = log
         self._hold = hold

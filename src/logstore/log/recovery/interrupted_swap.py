@@ -81,8 +81,8 @@ def _end(directory: Directory, name: str, config: LogConfig) -> int:
             problem = "it is empty, and the log is not compacted"
         if problem is not None:
             raise DamagedLogError(
-                f"a compaction was cut off, and the segment that it has left is damaged: {problem}; nothing was "
-                "changed, restore it from a copy or, if the segments that it replaces are all there, remove it",
+                f"a compaction was interrupted, and the segment that it has left is damaged: {problem}; nothing "
+                "was changed. Restore it from a copy or, if the segments that it replaces all exist, remove it",
                 path=directory.join(name),
                 position=extent.valid_bytes,
             )

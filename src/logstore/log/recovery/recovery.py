@@ -284,7 +284,8 @@ def _check_tail(
         if point is None and followers:
             # The synced end is unknown, and only the last segment can have been torn.
             raise DamagedLogError(
-                f"no recovery point, and a segment before the last is damaged: {problem}; restore it from a copy",
+                f"the log has no recovery point, and a segment before the last is damaged: {problem}; restore it "
+                "from a copy",
                 path=segment.path,
                 position=extent.valid_bytes,
             )
@@ -346,8 +347,8 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
 
 def _damaged_below(promised: int, error: LogstoreError) -> DamagedLogError:
     return DamagedLogError(
-        f"damage below the recovery point {promised}: {error}; nothing was cut, restore the file from a copy or "
-        "open the log with read_only=True to save what is whole",
+        f"the file is damaged below the recovery point {promised}: {error}; nothing was truncated. Restore it "
+        "from a copy, or open the log with read_only=True to save what is whole",
         path=error.path,
         position=error.position,
     )

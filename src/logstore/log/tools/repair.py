@@ -142,7 +142,7 @@ def accept_gaps(directory: Directory, *, clock: Clock = SYSTEM_CLOCK) -> None:
         NotALogError: there are no segments.
     """
     if not files.base_offsets(directory.names()):
-        raise NotALogError("there are no segments in this directory", path=directory.path)
+        raise NotALogError("the directory holds no segments; name that of a partition", path=directory.path)
     with _locked(directory, clock):
         point = recovery.read_point(directory)
         if point is not None:
@@ -166,7 +166,7 @@ def cut_damage(directory: Directory, config: LogConfig | None = None, *, clock: 
     """
     config = config or LogConfig()
     if not files.base_offsets(directory.names()):
-        raise NotALogError("there are no segments in this directory", path=directory.path)
+        raise NotALogError("the directory holds no segments; name that of a partition", path=directory.path)
     with _locked(directory, clock) as root:
         segments = Segments.open(directory, config, writable=True)
         try:

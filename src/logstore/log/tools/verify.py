@@ -108,13 +108,13 @@ def find(path: str | os.PathLike[str], table: Files = LIBC) -> Place:
         bases = files.base_offsets([stem])
         if not bases or not above.exists() or name not in above.names():
             raise NotALogError(
-                "there is no such directory, nor a file of a segment (twenty digits and .log); check the path",
+                "the path is neither a directory nor a segment file (twenty digits and .log); check the path",
                 path=here.path,
             ) from None
         return Place(above, tuple(bases))
     bases = files.base_offsets(names)
     if not bases:
-        raise NotALogError("there are no segments in this directory; name that of a partition", path=here.path)
+        raise NotALogError("the directory holds no segments; name that of a partition", path=here.path)
     return Place(here, tuple(bases))
 
 

@@ -52,7 +52,7 @@ class BootstrapBackend(Backend):
     Owns: the connections, until `close`.
 
     Raises:
-        UnknownSettingError, InvalidSettingError, UnsupportedSecurityError: a setting is refused.
+        UnknownSettingError, InvalidSettingError: a setting is refused.
     """
 
     is_remote = True

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from logstore.errors import ArchiveIncompleteError
+from logstore.errors import CheckpointMismatchError
 from logstore.records import TopicPartition
 from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, hadoop, parameter, pipeline
@@ -107,7 +107,7 @@ def note_ranges(
     """Record what the checkpoint has archived beyond ``ranges``; return the added ranges.
 
     Raises:
-        ArchiveIncompleteError: the archive has fewer records than the topics in the ranges of the checkpoint.
+        CheckpointMismatchError: the archive has fewer records than the topics in the ranges of the checkpoint.
             Nothing was recorded.
     """
     ends = archived_ends(spark, parameters.checkpoint_of(STAGE))
@@ -119,7 +119,7 @@ def note_ranges(
     counts = archives.count_records(spark, parameters.archive, added)
     for tp, visible in visible_records(spark, parameters, added).items():
         if counts[tp] < visible:
-            raise ArchiveIncompleteError(
+            raise CheckpointMismatchError(
                 f"{parameters.archive} has {counts[tp]:,} records of {tp} at offsets {added[tp].start} to "
                 f"{added[tp].end - 1}, and the topic {visible:,}: files of the archive are gone. Archive the topic "
                 "again, with a new checkpoint and into a new directory"

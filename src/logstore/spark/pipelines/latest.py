@@ -215,8 +215,8 @@ class TableOutput(Output):
         if version is None:
             if checkpoint.ended >= 0:
                 raise CheckpointMismatchError(
-                    f"there is no table in {table}, and checkpoint {checkpoint.path} says that it was made: was it "
-                    "removed? Rebuild it from the whole topic (--rebuild)"
+                    f"the table in {table} is missing, and checkpoint {checkpoint.path} says that it was made. "
+                    "Rebuild it from the whole topic (--rebuild)"
                 )
         elif made is not None:
             now = self.of_today(checkpoint)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from logstore.errors import ArchiveIncompleteError, InvalidSettingError, TopicExistsError, UnknownTopicError
+from logstore.errors import CheckpointMismatchError, InvalidSettingError, TopicExistsError, UnknownTopicError
 from logstore.records import TopicPartition
 from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
@@ -64,20 +64,20 @@ def check_archive(
 
     Raises:
         UnknownTopicError: the archive lacks a topic, or does not exist.
-        ArchiveIncompleteError: it holds fewer or more records than its table ``ranges`` says.
+        CheckpointMismatchError: it holds fewer or more records than its table ``ranges`` says.
     """
     described = archives.read_topics(spark, archive)
     missing = [name for name in topics or ("",) if name not in described] if topics or not described else []
     if missing:
-        found = f"it has {', '.join(sorted(described))}" if described else "there is no archive"
+        found = f"it has {', '.join(sorted(described))}" if described else "it holds no archive"
         raise UnknownTopicError(
-            f"nothing to restore in {archive}: {found}, expected {', '.join(topics) or 'topics'}"
+            f"the archive {archive} has nothing to restore: {found}, expected {', '.join(topics) or 'topics'}"
         )
     chosen = {name: described[name] for name in topics or described}
     ranges = {tp: each for tp, each in archives.read_ranges(spark, archive).items() if tp.topic in chosen}
     for tp, count in archives.count_records(spark, archive, ranges).items():
         if count != ranges[tp].records:
-            raise ArchiveIncompleteError(
+            raise CheckpointMismatchError(
                 f"{archive} has {count:,} records of {tp}, offsets {ranges[tp].start} to {ranges[tp].end - 1}; "
                 f"{ranges[tp].records:,} were archived. Nothing of it was restored"
             )

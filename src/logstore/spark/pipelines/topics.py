@@ -70,7 +70,8 @@ def ensure_topics(
         if missing:
             raise UnknownTopicError(
                 f"another process writes the store in {parameters.path}, and it has no topic "
-                f"{', '.join(missing)}; create {'it' if len(missing) == 1 else 'them'} there first"
+                f"{', '.join(missing)}; create {'it' if len(missing) == 1 else 'them'} there with "
+                "create_topic() first"
             ) from None
 
 

@@ -61,7 +61,7 @@ def chosen_topics(options: ReadOptions, backend: Backend) -> dict[str, TopicFact
         listed = (
             f"there are {', '.join(there[:20])}{', …' if len(there) > 20 else ''}" if there else "there is none"
         )
-        raise UnknownTopicError(f"no topic {', '.join(map(repr, missing))}; {listed}")
+        raise UnknownTopicError(f"topic {', '.join(map(repr, missing))} does not exist; {listed}")
     return found
 
 
@@ -77,7 +77,7 @@ def subscribed(options: ReadOptions, topics: Mapping[str, TopicFacts]) -> list[T
     missing = [tp for tp in wanted if not 0 <= tp.partition < topics[tp.topic].partitions]
     if missing:
         raise UnknownPartitionError(
-            f"no partition {names(missing)}; "
+            f"partition {names(missing)} does not exist; "
             + ", ".join(f"{name!r} has {topics[name].partitions}" for name in sorted({tp.topic for tp in missing}))
         )
     return wanted

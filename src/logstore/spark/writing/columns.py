@@ -49,7 +49,7 @@ def check_columns(columns: Iterable[tuple[str, str]], *, topic: str | None, repl
     found: set[str] = set()
     for name, kind in columns:
         if name in found:
-            problems[name] = "is there twice"
+            problems[name] = "occurs twice"
         found.add(name)
         if name in _COLUMNS:
             types, advice = _COLUMNS[name]

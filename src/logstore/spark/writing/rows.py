@@ -204,11 +204,11 @@ def unknown_topics(names: Iterable[str], known: Iterable[str], where: str = "") 
     """Return the message for missing topics; ``where`` says where they are missing, unless a path does."""
     missing = ", ".join(map(repr, names))
     if where:
-        return f"there is no topic {missing} {where}; create it first"
+        return f"topic {missing} does not exist {where}; create it there first, such as with kafka-topics --create"
     there = sorted(known)
     listed = ", ".join(there[:10]) + (", …" if len(there) > 10 else "") if there else "none"
     return (
-        f"there is no topic {missing} (there are: {listed}); create it first: logstore topic create NAME "
+        f"topic {missing} does not exist (there are: {listed}); create it with logstore topic create NAME "
         "--partitions N --dir PATH, or store.create_topic(NAME, partitions=N)"
     )
 
@@ -276,7 +276,7 @@ class _Share:
             # From here on -1 means "by key": a negative partition named by a row would not be noticed.
             if named.null_count != int((chosen < 0).sum()):
                 raise UnknownPartitionError(
-                    f"there are partitions 0 to {self.target.partition_count - 1}, found a negative one"
+                    f"partitions are 0 to {self.target.partition_count - 1}, found a negative one"
                 )
         if self._keyless.ignore_keys or self._keyless.in_turn:
             chosen = self._choose(rows, chosen)

@@ -67,7 +67,7 @@ def task_of(job: str | None, batch: int = 0) -> Task:
     query = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")
     if query is None or batch is None:
-        raise RuntimeError("this task belongs to no streaming query: Spark gave it no query id")
+        raise RuntimeError("the task belongs to no streaming query: Spark gave it no query id")
     return Task(query, int(batch), context.partitionId(), attempt)
 
 

@@ -90,7 +90,9 @@ def diagnose(
         names = root.names()
     except LogstoreError as error:
         if errno_of(error) in (errno.ENOENT, errno.ENOTDIR):
-            what = "there is no such directory" if not os.path.exists(root.path) else "it is no directory"
+            what = (
+                "the directory does not exist" if not os.path.exists(root.path) else "the path is not a directory"
+            )
             yield Finding(Level.PROBLEM, "no-directory", root.path, what, "check the path")
         else:
             yield Finding(Level.PROBLEM, "unreadable", root.path, str(error))

@@ -174,7 +174,9 @@ def release_to_kafka(
     directory = Directory(path, files)
     log_files.refuse_file(directory)
     if not directory.exists() or CATALOGUE not in directory.names():
-        raise NotALogError("there is no store here to be handed back; check the path", path=directory.path)
+        raise NotALogError(
+            "the directory holds no store that could be released; check the path", path=directory.path
+        )
 
     def look() -> dict[TopicPartition, int]:
         _compare(directory, leave_stray)
@@ -314,7 +316,7 @@ def _compare(directory: Directory, leave_stray: bool) -> HandBack:
         raise NotALogError(
             f"Kafka does not know {', '.join(told.stray[:5])}, and would move them aside for good"
             f"{lost if CONSUMER_OFFSETS in told.stray else ''}; delete them, have Kafka make topics of these names "
-            "and copy their records, or hand back with leave_stray=True",
+            "and copy their records, or call release_to_kafka(leave_stray=True)",
             path=directory.path,
         )
     return told
@@ -344,11 +346,11 @@ def first_producer_id(rng: random.Random | None) -> int:
 def _check_is_kafkas(directory: Directory) -> None:
     log_files.refuse_file(directory)
     if not directory.exists():
-        raise NotALogError("there is nothing to adopt here; check the path", path=directory.path)
+        raise NotALogError("the directory does not exist; check the path", path=directory.path)
     names = directory.names()
     log_files.refuse_incomplete(directory, names)
     if CATALOGUE in names:
-        raise NotALogError("this is a store already; open it", path=directory.path)
+        raise NotALogError("the directory is a store already; open it with logstore.open()", path=directory.path)
     strays = [name for name in names if name.endswith("-stray")]
     if strays:
         lost = "; a sink's batch that is committed once more is taken in once more then"
@@ -373,7 +375,7 @@ def _check_is_kafkas(directory: Directory) -> None:
         )
     if not log_files.logs_below(directory) and log_files.META_PROPERTIES not in names:
         raise NotALogError(
-            "this is no directory of Kafka's: it has neither partitions nor meta.properties", path=directory.path
+            "the directory is not Kafka's: it has neither partitions nor meta.properties", path=directory.path
         )
 
 
@@ -417,7 +419,7 @@ def _check_partition(partition: Directory) -> None:
         )
     if not log_files.base_offsets(names):
         raise NotALogError(
-            "there is no segment in this partition: its files are lost, or Kafka had only begun it; restore them, "
+            "the partition has no segment: its files are lost, or Kafka had only begun it; restore them, "
             "or start and stop Kafka once",
             path=partition.path,
         )
@@ -432,8 +434,7 @@ def _check_partition(partition: Directory) -> None:
         if len(head) > _MAGIC_AT and any(head[8:12]) and head[_MAGIC_AT] != _MAGIC:
             raise UnsupportedFormatError(
                 f"the segment begins with message format {head[_MAGIC_AT]}, only format 2 (Kafka 0.11) can be "
-                "adopted; "
-                "let Kafka write it anew",
+                "adopted; let Kafka write it again",
                 path=partition.join(name),
                 position=0,
             )
@@ -472,9 +473,8 @@ def _count(
     missing = sorted(expected - set(partitions))
     if missing:
         raise NotALogError(
-            f"of topic {name!r} the partitions {', '.join(map(str, missing[:10]))} are not here; this broker "
-            "had only "
-            "some of them: bring them here from the others first",
+            f"topic {name!r} lacks its partitions {', '.join(map(str, missing[:10]))}: this broker had only "
+            "some of them; copy the others to this directory first",
             path=directory.path,
         )
     return len(expected)

@@ -86,9 +86,8 @@ def _check_whole(directory: Directory) -> None:
             file.close()
         if extent.problem is not None:
             raise CorruptRecordError(
-                f"Kafka's log of metadata is damaged, or was cut off in a crash: {extent.problem}; start and "
-                "stop Kafka "
-                "once, which mends the second",
+                f"Kafka's log of metadata is damaged, or torn by a crash: {extent.problem}; start and stop "
+                "Kafka once, which repairs a torn end",
                 path=directory.join(name),
                 position=extent.valid_bytes,
             )

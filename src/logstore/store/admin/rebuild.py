@@ -133,7 +133,7 @@ def rebuild(
 def _check(directory: Directory) -> None:
     log_files.refuse_file(directory)
     if not directory.exists():
-        raise NotALogError("there is no store here; check the path", path=directory.path)
+        raise NotALogError("the directory does not exist; check the path", path=directory.path)
     log_files.refuse_incomplete(directory, directory.names())
     try:
         found = Catalogue.load(directory)
@@ -142,11 +142,13 @@ def _check(directory: Directory) -> None:
     except DamagedCatalogueError:
         return
     if found is not None:
-        raise NotALogError("the store has its catalogue, and it is whole; open it", path=directory.path)
+        raise NotALogError(
+            "the store has its catalogue, and it is whole; open it with logstore.open()", path=directory.path
+        )
     if not layout.left_of_a_store(directory):
         raise NotALogError(
-            "no store has lost its catalogue here: single logs open as a store without one, and a directory of "
-            "Kafka's is taken over with adopt",
+            "the directory holds no store that has lost its catalogue: single logs open as a store without one, "
+            "and adopt_kafka_directory() takes over a directory of Kafka's",
             path=directory.path,
         )
 
@@ -259,7 +261,7 @@ def _heads(partition: Directory, name: str) -> Iterator[_Head]:
             base_offset, length, magic, last_delta, producer_id = _HEADER.unpack_from(head)
             end = position + _SIZE_BYTES + length
             if magic != _MAGIC or length < BATCH_HEADER_BYTES - _SIZE_BYTES or end > size or base_offset < 0:
-                raise ValueError(f"no batch begins at position {position}")
+                raise ValueError(f"position {position} begins no batch")
             yield _Head(base_offset, end - position, last_delta, producer_id)
             position = end
     finally:

@@ -74,13 +74,11 @@ def take(
     """Take a snapshot, see `Store.snapshot`; maintenance is paused meanwhile."""
     target = Directory(path, root.files)
     if target.path == root.path or target.path.startswith(root.path + "/"):
-        raise NotALogError("a snapshot cannot lie inside its store; choose another path", path=target.path)
+        raise NotALogError("a snapshot cannot be inside its store; choose another path", path=target.path)
     cluster_id = topics.catalogue.cluster_id
     if target.exists():
         if not _is_unfinished(target, target.names(), cluster_id):
-            raise NotALogError(
-                "something is there already; choose a path that does not exist yet", path=target.path
-            )
+            raise NotALogError("the path exists already; choose one that does not exist", path=target.path)
         # A snapshot that was interrupted between the rename and the removal of its mark.
         _remove(target)
     above = Directory(os.path.dirname(target.path), root.files)
@@ -187,8 +185,8 @@ def _begin(partial: Directory, cluster_id: str) -> None:
         # Empty, or with a mark that is being written: the snapshot had only begun.
         if set(names) - {files.INCOMPLETE + files.TEMPORARY} and not _is_unfinished(partial, names, cluster_id):
             raise NotALogError(
-                "something that is no unfinished snapshot of this store is in the way; move it, or choose another "
-                "path",
+                "the path is taken by files that are no unfinished snapshot of this store; move them, or choose "
+                "another path",
                 path=partial.path,
             )
         _remove(partial)

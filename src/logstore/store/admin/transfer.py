@@ -74,11 +74,11 @@ def record_of_json(line: str | bytes) -> Line:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InvalidRecordError(f"no JSON: {error}") from None
+        raise InvalidRecordError(f"the line is not JSON: {error}") from None
     if not isinstance(found, dict) or "value" not in found:
-        raise InvalidRecordError('expected an object with "value", such as {"key": "a", "value": "b"}')
+        raise InvalidRecordError('a record is an object with "value", such as {"key": "a", "value": "b"}')
     if strange := sorted(found.keys() - _FIELDS):
-        raise InvalidRecordError(f"unknown fields {', '.join(strange)}; known are {', '.join(sorted(_FIELDS))}")
+        raise InvalidRecordError(f"fields {', '.join(strange)} are unknown; known are {', '.join(sorted(_FIELDS))}")
     return Line(
         _bytes(found["value"], "value"),
         _bytes(found.get("key"), "key"),

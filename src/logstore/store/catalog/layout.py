@@ -59,7 +59,8 @@ def check_root(root: Directory) -> list[TopicPartition]:
         return partitions
     if partitions:
         raise NotALogError(
-            "Kafka wrote this directory; open it with read_only=True, or take it over with adopt", path=root.path
+            "Kafka wrote this directory; open it with read_only=True, or call adopt_kafka_directory()",
+            path=root.path,
         )
     foreign = [
         name
@@ -112,8 +113,8 @@ def refuse_lost_catalogue(root: Directory) -> None:
         raise DamagedCatalogueError(
             f"the catalogue of the store is missing: {found} is here, and nothing says which topics there are and "
             "how long they keep their records; restore it from a copy, or make it again from the directories with "
-            f"`logstore rebuild --dir {root.path}` or logstore.rebuild (where Kafka has only formatted the "
-            "directory, take it over with adopt)",
+            f"`logstore rebuild --dir {root.path}` or logstore.rebuild() (where Kafka has only formatted the "
+            "directory, call adopt_kafka_directory())",
             path=root.join(CATALOGUE),
         )
 

@@ -123,7 +123,7 @@ class Partitions:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StoreClosedError("the store is closed; open it again", path=self._root.path)
+            raise StoreClosedError("the store is closed; call logstore.open() again", path=self._root.path)
 
     def opened(self, topic: str | None = None) -> Iterator[Opened]:
         """Iterate over every log that is open now, of one topic or of all, by name."""
@@ -172,7 +172,7 @@ class Partitions:
             self._closed = True
             logs = list(self._open.values())
             self._open.clear()
-        close_all(logs, "the store is closed; open it again")
+        close_all(logs, "the store is closed; call logstore.open() again")
 
 
 class LentLog(Log):

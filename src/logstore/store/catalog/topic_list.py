@@ -162,7 +162,7 @@ class Catalogue:
         if version not in _READ:
             raise LaterCatalogueError(
                 f"the catalogue of the store was written by a later program: its version is "
-                f"{version.decode(errors='replace')}, this program knows {_VERSION}; open it with that program",
+                f"{version.decode(errors='replace')}, this program knows {_VERSION}; use that program",
                 path=path,
             )
         try:
@@ -261,7 +261,7 @@ def new_id(rng: random.Random | None = None) -> str:
 def _damaged(what: str, path: str) -> DamagedCatalogueError:
     return DamagedCatalogueError(
         f"the catalogue of the store is damaged: {what}; restore it from a copy, or make it again from the "
-        f"directories with `logstore rebuild --dir {os.path.dirname(path)}` or logstore.rebuild: the topics' own "
+        f"directories with `logstore rebuild --dir {os.path.dirname(path)}` or logstore.rebuild(): the topics' own "
         "settings are lost then, and records are kept for ever",
         path=path,
     )

@@ -163,12 +163,12 @@ class TopicTable(ABC):
             known = ", ".join(self.names()[:10]) or "none"
             gone = "any more: it was deleted" if topic_id else "in this store"
             raise UnknownTopicError(
-                f"there is no topic {name!r} {gone} (it has: {known}); create it with create_topic",
+                f"topic {name!r} does not exist {gone} (it has: {known}); create it with create_topic()",
                 path=self._root.path,
             )
         if topic_id is not None and entry.id != topic_id:
             raise UnknownTopicError(
-                f"topic {name!r} was deleted, and another of this name was made since; ask the store for it again",
+                f"topic {name!r} was deleted, and another of this name was made since; call store.topic() again",
                 path=self._root.path,
             )
         return entry
@@ -195,8 +195,7 @@ class TopicTable(ABC):
         if not is_number or not 0 <= partition < entry.partitions:
             why = "" if is_number else ": a partition is an int"
             raise UnknownPartitionError(
-                f"topic {name!r} has partitions 0 to {entry.partitions - 1}, there is none with number "
-                f"{partition!r}{why}"
+                f"topic {name!r} has partitions 0 to {entry.partitions - 1}, none with number {partition!r}{why}"
             )
 
     def config_of(self, name: str) -> LogConfig:
@@ -454,7 +453,9 @@ class Topics(TopicTable):
             check_partition_count(total)
             if name in INTERNAL:
                 # The partition of a group's offsets follows from the partition count.
-                raise InvalidPartitionsError(f"how many partitions {name!r} has is fixed when it is made")
+                raise InvalidPartitionsError(
+                    f"topic {name!r} has a fixed number of partitions, set when it is created"
+                )
             if total <= entry.partitions:
                 raise InvalidPartitionsError(
                     f"topic {name!r} has {entry.partitions} partition(s) already; a topic can only grow"
@@ -539,7 +540,7 @@ class FollowedTopics(TopicTable):
         super().__init__(root, config)
         files.refuse_file(root)
         if not root.exists():
-            raise NotALogError("there is no store here; check the path", path=root.path)
+            raise NotALogError("the directory does not exist; check the path", path=root.path)
         files.refuse_incomplete(root, root.names())
         self._partitions: Partitions | None = None
         self._data: bytes | None = None
@@ -548,7 +549,7 @@ class FollowedTopics(TopicTable):
         if not self._catalogue.topics and not files.is_ours(root.names()):
             named = ", ".join(map(str, files.partitions_below(root)[:5]))
             raise NotALogError(
-                "there is no store here: no catalogue and no partitions"
+                "the directory holds no store: no catalogue and no partitions"
                 f"{f' ({named} hold no log)' if named else ''}; check the path",
                 path=root.path,
             )

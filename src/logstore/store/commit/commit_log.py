@@ -95,11 +95,11 @@ class SinkState(NamedTuple):
         try:
             found: dict[str, Any] = json.loads(data)
             if found.pop("version") != _VERSION or found["phase"] not in PHASES:
-                raise ValueError("version or phase is unknown")
+                raise ValueError("the version or phase is unknown")
             shares = tuple(Share(*share) for share in found.pop("shares"))
             return cls(**found, shares=shares)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CorruptRecordError(f"no state of a sink: {error!r:.200}") from None
+            raise CorruptRecordError(f"the record is no state of a sink: {error!r:.200}") from None
 
 
 class Sinks:

@@ -132,9 +132,9 @@ class Ingest:
                 # Never in the life of a query: only the newest batch is retried. Dropping this one could drop new
                 # rows.
                 raise OldBatchError(
-                    f"{self._root.path}: query {query!r} commits batch {manifest.batch}, but batch {state.done} of "
-                    "it is in. Was its checkpoint restored from a copy, or is it that of two queries? Go on with a "
-                    "new checkpoint that begins where this store ends"
+                    f"{self._root.path}: query {query!r} commits batch {manifest.batch}, but its batch "
+                    f"{state.done} is committed, as if its checkpoint had been restored from a copy or were used "
+                    "by two queries. Go on with a new checkpoint that begins where this store ends"
                 )
             return Ingested(True, {})
         with self._checked(manifest) as checked:
@@ -384,7 +384,7 @@ def _runs(checked: Checked) -> Iterator[tuple[bytearray, int]]:
         count += record_count
         yield bytearray(run), record_count
     if count != checked.staged.record_count:
-        raise StagedFileError("a staged file has changed while it was taken in", path=checked.file.path)
+        raise StagedFileError("a staged file has changed while it was ingested", path=checked.file.path)
 
 
 __all__ = ["Ingest", "Ingested"]

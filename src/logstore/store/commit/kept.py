@@ -56,7 +56,7 @@ class Kept:
         try:
             body, check, end = data[:-16], data[-16:-1], data[-1:]
             if not body.startswith(_HEAD) or check != b"crc32c %08x" % crc32c(body) or end != b"\n":
-                raise ValueError("its checksum disagrees, or it is of a later version")
+                raise ValueError("the checksum disagrees, or the version is a later one")
             facts = json.loads(body[len(_HEAD) :])
             sinks = {
                 query: SinkState.of_bytes(json.dumps(state).encode()) for query, state in facts["sinks"].items()
@@ -64,8 +64,8 @@ class Kept:
             return cls(int(facts["next_producer_id"]), sinks)
         except (ValueError, KeyError, TypeError, AttributeError, CorruptRecordError) as error:
             raise CorruptRecordError(
-                f"what the store has remembered of its sinks is damaged: {error}; restore the file from a copy, or "
-                "remove it: then a batch that a sink commits once more is taken in once more",
+                f"the store's record of its sinks' commits is damaged: {error}; restore the file from a copy, or "
+                "remove it: then a batch that a sink commits again is ingested again",
                 path=root.join(KEPT),
             ) from error
 

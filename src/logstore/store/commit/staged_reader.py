@@ -65,7 +65,7 @@ def check(root: Directory, staged: StagedFile, config: LogConfig, now_ms: int, *
         if errno_of(error) not in (errno.ENOENT, errno.ENOTDIR):
             raise
         raise StagedFileError(
-            f"a staged file of {staged.place} is missing; was it swept, or its batch aborted?",
+            f"a staged file of {staged.place} is missing: it was swept, or its batch aborted; stage it again",
             path=directory.join(staged.name),
         ) from error
     try:

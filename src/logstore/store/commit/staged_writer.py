@@ -167,7 +167,7 @@ class Manifest(NamedTuple):
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             if isinstance(error, InvalidManifestError):
                 raise
-            raise InvalidManifestError(f"no manifest: {error!r:.200}") from None
+            raise InvalidManifestError(f"the manifest cannot be parsed: {error!r:.200}") from None
         return manifest.check()
 
 
@@ -253,7 +253,8 @@ class StagingFile:
         except StorageError as error:
             if errno_of(error) in (errno.ENOENT, errno.ENOTDIR):
                 raise UnknownTopicError(
-                    f"there is no partition {topic}-{partition} to stage records for; was the topic deleted?",
+                    f"partition {topic}-{partition} does not exist, so no records can be staged for it; check "
+                    f"the topic",
                     path=os.path.dirname(directory.path),
                 ) from error
             raise
@@ -313,7 +314,7 @@ class StagingFile:
 
     def _opened(self) -> File:
         if self._file.closed:
-            raise LogClosedError("the staged file was closed; begin another")
+            raise LogClosedError("the staged file was closed; StagingFile() begins another")
         return self._file
 
     def __enter__(self) -> StagingFile:

@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logstore.config.log import LogConfig
 from logstore.errors import (
-    BudgetTooSmallError,
     DiskBudgetError,
     DiskFullError,
+    InvalidSettingError,
     LogClosedError,
     OffsetOutOfRangeError,
     StorageError,
@@ -155,7 +155,7 @@ class DiskQuota:
         """Apply other limits from now on.
 
         Raises:
-            BudgetTooSmallError: records that may not be deleted exceed it. Nothing was changed.
+            InvalidSettingError: records that may not be deleted exceed it. Nothing was changed.
         """
         before, self._limits = self._limits, limits
         try:
@@ -173,7 +173,7 @@ class DiskQuota:
         opens, so that its user can free space.
 
         Raises:
-            BudgetTooSmallError: records that may not be deleted exceed it by a quarter.
+            InvalidSettingError: records that may not be deleted exceed it by a quarter.
         """
         self.measure()
         self.check_pinned(self.may_go, slack=0.25)
@@ -182,7 +182,7 @@ class DiskQuota:
         """Raise if records that may not be deleted would exceed the budget.
 
         Raises:
-            BudgetTooSmallError: they would.
+            InvalidSettingError: they would.
         """
         total, _ = self._holdings.root.files.space(self._holdings.root.path)
         budget = _bytes_of(self._limits.budget, total)
@@ -191,7 +191,7 @@ class DiskQuota:
         deletable = sum(log.metrics().size for log in self._holdings.logs(goes))
         pinned = self._charged - deletable
         if pinned > budget * (1 + slack):
-            raise BudgetTooSmallError(
+            raise InvalidSettingError(
                 {
                     "logstore.disk.budget": f"{budget} bytes are less than the {pinned} that must be kept, in "
                     "topics that keep for ever or are compacted; raise the budget, set retention.ms for a topic, "

@@ -213,8 +213,8 @@ class _Sender(Generic[R]):
 
     def _silence(self, when: str, end: str) -> OwnerTimeoutError:
         return self._refusal(
-            f"did not {self._request.deed} {when}: is it hung, or does it keep no house "
-            f"(logstore.housekeeping=manual, or a single Log)? Close it{self._request.other_way}{end}"
+            f"did not {self._request.deed} {when}; check whether it hangs or answers no "
+            f"requests (logstore.housekeeping=manual, or a single Log), and end it{self._request.other_way}{end}"
         )
 
     def _refusal(self, text: str) -> OwnerTimeoutError:

@@ -112,14 +112,14 @@ class DirectoryOutput(Output):
         elif written > checkpoint.begun:
             raise CheckpointMismatchError(
                 f"checkpoint {checkpoint.path} has come to micro-batch {checkpoint.begun}, and {self.path} has "
-                f"{written} of it: was the checkpoint restored from a copy? What comes next would be lost. Restore "
-                "the newest one; or begin again, with a new checkpoint and a new directory"
+                f"{written} of it, as if the checkpoint had been restored from a copy: the next batches would be "
+                "lost. Restore the newest checkpoint; or begin again, with a new checkpoint and a new directory"
             )
         elif written < checkpoint.ended:
             raise CheckpointMismatchError(
                 f"{self.path} has no micro-batch {checkpoint.ended}, and checkpoint {checkpoint.path} says that it "
-                "is in: was the directory emptied, or restored from a copy? Restore the newest one; or begin "
-                "again, with a new checkpoint and a new directory"
+                "was written, as if the directory had been emptied or restored from a copy. Restore the newest "
+                "copy; or begin again, with a new checkpoint and a new directory"
             )
 
     def claim(self, spark: SparkSession, checkpoint: str, query: str) -> None:
@@ -182,8 +182,8 @@ class TopicOutput(Output):
         if done > checkpoint.begun:
             raise CheckpointMismatchError(
                 f"checkpoint {checkpoint.path} has come to micro-batch {checkpoint.begun}, and topic {self.name} "
-                f"has {done} of it: was the checkpoint restored from a copy? What comes next would be lost. "
-                "Restore the newest one; or begin again, with a new checkpoint and a new topic"
+                f"has {done} of it, as if the checkpoint had been restored from a copy: the next batches would "
+                "be lost. Restore the newest checkpoint; or begin again, with a new checkpoint and a new topic"
             )
 
     def _check_empty(self, checkpoint: Checkpoint) -> None:
@@ -191,8 +191,8 @@ class TopicOutput(Output):
         places = [TopicPartition(self.name, number) for number in range(facts.topic(self.name).partitions)]
         if any(facts.latest(places).values()):
             raise CheckpointMismatchError(
-                f"topic {self.name} has been written, and checkpoint {checkpoint.path} is new: what is in it "
-                "would be written a second time. Continue with the checkpoint that it was written with; or give "
+                f"topic {self.name} has been written, and checkpoint {checkpoint.path} is new: its records "
+                "would be written a second time. Go on with the checkpoint that it was written with; or give "
                 "another topic, or delete this one first"
             )
 

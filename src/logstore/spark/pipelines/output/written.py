@@ -34,7 +34,7 @@ def files_of(directory: str | os.PathLike[str]) -> list[str]:
     root = local_path(directory)
     log = os.path.join(root, LOG)
     if not os.path.isdir(log):
-        raise NotALogError("no stream of Spark has written files here: there is no _spark_metadata", path=root)
+        raise NotALogError("the directory was written by no stream of Spark: it has no _spark_metadata", path=root)
     found: dict[str, None] = {}
     for name in _names(log):
         with open(os.path.join(log, name), encoding="utf-8") as file:
