@@ -45,8 +45,8 @@ class _Waiter:
             return True
 
     def wake(self) -> None:
-        # An interrupted `_let_go` is followed by a second call, and releasing a free lock would raise. Releasing
-        # the lock again after its waiter has woken does no harm: no other thread acquires it.
+        # After an interrupted `_let_go` or `_leave` a waiter is woken twice: releasing a free lock would raise.
+        # Releasing the lock again after its waiter has woken does no harm: no other thread acquires it.
         if self.lock.locked():
             self.lock.release()
 
