@@ -6,7 +6,7 @@ lost is retried; if the lost try created a topic, the caller gets no `TopicExist
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from logstore.config.remote import WireConfig
@@ -26,6 +26,9 @@ from logstore.remote.connection import Connection
 __all__ = ["Administrator", "NewTopic"]
 
 _TOPIC = 2  #: a resource of DescribeConfigs
+
+#: Name, error code and message of one topic of an answer.
+_Outcome = tuple[str, int, str | None]
 
 
 class NewTopic(NamedTuple):
@@ -59,56 +62,72 @@ class Administrator:
             TopicExistsError: one of them exists already; the others were created.
             InvalidTopicError, InvalidPartitionsError, ConfigError, PolicyViolationError, BrokerError: refused.
         """
-        wanted = [NewTopic(each) if isinstance(each, str) else each for each in topics]
+        wanted = {
+            each.name: each for each in (NewTopic(each) if isinstance(each, str) else each for each in topics)
+        }
         limit = self._limit_ms(timeout_ms)
-        waiting = {each.name: each for each in wanted}
+
+        def send(connection: Connection, names: list[str]) -> Iterable[_Outcome]:
+            version = connection.version_of(CreateTopicsRequest)
+            # Before version 4 a broker has no defaults for these numbers and refuses -1.
+            least = -1 if version >= 4 else 1
+            request = CreateTopicsRequest(
+                topics=[
+                    CreateTopicsRequest.CreatableTopic(
+                        name=name,
+                        num_partitions=max(wanted[name].partitions, least),
+                        replication_factor=max(wanted[name].replication_factor, least),
+                        assignments=[],
+                        configs=[
+                            CreateTopicsRequest.CreatableTopicConfig(name=key, value=str(value))
+                            for key, value in wanted[name].settings.items()
+                        ],
+                    )
+                    for name in names
+                ],
+                timeout_ms=min(limit, self.config.request_timeout_ms),
+            )
+            answer = connection.ask(request, version=version)
+            return [(each.name, each.error_code, each.error_message) for each in answer.topics]
+
+        self._change_topics("create topic", wanted, send, TopicExistsError)
+        found = self._await_topics(list(wanted), limit)
+        return {name: found.topics[name].id for name in wanted}
+
+    def _change_topics(
+        self,
+        what: str,
+        names: Iterable[str],
+        send: Callable[[Connection, list[str]], Iterable[_Outcome]],
+        done: type[LogstoreError],
+    ) -> None:
+        """Send a change of topics to the controller until it is made or refused for each; raise the first refusal.
+
+        ``done`` is the error of a topic for which the change was made before.
+        """
+        left = dict.fromkeys(names)
         refused: list[LogstoreError] = []
         tried: set[str] = set()
 
         def ask(connection: Connection) -> None:
             before = set(tried)
-            tried.update(waiting)
-            version = connection.version_of(CreateTopicsRequest)
-            # Before version 4 a broker has no defaults for these numbers and refuses -1.
-            least = -1 if version >= 4 else 1
-            answer = connection.ask(
-                CreateTopicsRequest(
-                    topics=[
-                        CreateTopicsRequest.CreatableTopic(
-                            name=each.name,
-                            num_partitions=max(each.partitions, least),
-                            replication_factor=max(each.replication_factor, least),
-                            assignments=[],
-                            configs=[
-                                CreateTopicsRequest.CreatableTopicConfig(name=key, value=str(value))
-                                for key, value in each.settings.items()
-                            ],
-                        )
-                        for each in waiting.values()
-                    ],
-                    timeout_ms=min(limit, self.config.request_timeout_ms),
-                ),
-                version=version,
-            )
+            tried.update(left)
             again: LogstoreError | None = None
-            for each in answer.topics:
-                problem = codes.error_of(each.error_code, f"create topic {each.name!r}", each.error_message)
-                if codes.is_retriable(each.error_code):
+            for name, code, message in send(connection, list(left)):
+                problem = codes.error_of(code, f"{what} {name!r}", message)
+                if codes.is_retriable(code) and not isinstance(problem, done):
                     again = problem
                     continue
-                waiting.pop(each.name, None)
-                # The previous try may have created it and lost its answer.
-                if each.error_code and not (isinstance(problem, TopicExistsError) and each.name in before):
-                    refused.append(_about_setting(problem, each.error_code))
+                left.pop(name, None)
+                # The previous try may have made the change and lost its answer.
+                if code and not (isinstance(problem, done) and name in before):
+                    refused.append(_about_setting(problem, code))
             if again:
                 raise again
 
-        self.cluster.at_controller("create topics", ask)
+        self.cluster.at_controller(f"{what}s", ask)
         if refused:
             raise refused[0]
-        made = [each.name for each in wanted]
-        found = self._await_topics(made, limit)
-        return {name: found.topics[name].id for name in made}
 
     def _await_topics(self, names: list[str], timeout_ms: int) -> ClusterMetadata:
         attempts = self.cluster.attempts("create topics", timeout_ms)
@@ -132,42 +151,23 @@ class Administrator:
             UnknownTopicError: one of them does not exist; the others were deleted.
             BrokerError: refused.
         """
-        left = list(dict.fromkeys(names))
         limit = self._limit_ms(timeout_ms)
-        refused: list[LogstoreError] = []
-        tried: set[str] = set()
+        wanted = list(dict.fromkeys(names))
 
-        def ask(connection: Connection) -> None:
-            before = set(tried)
-            tried.update(left)
-            version = connection.version_of(DeleteTopicsRequest)
-            answer = connection.ask(
-                DeleteTopicsRequest(
-                    timeout_ms=min(limit, self.config.request_timeout_ms),
-                    topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in left]
-                    if version >= 6
-                    else (),
-                    topic_names=list(left) if version < 6 else (),
-                ),
-                version=version,
+        def send(connection: Connection, names: list[str]) -> Iterable[_Outcome]:
+            by_state = (version := connection.version_of(DeleteTopicsRequest)) >= 6
+            request = DeleteTopicsRequest(
+                timeout_ms=min(limit, self.config.request_timeout_ms),
+                topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in names] if by_state else (),
+                topic_names=() if by_state else names,
             )
-            again: LogstoreError | None = None
-            for each in answer.responses:
-                problem = codes.error_of(each.error_code, f"delete topic {each.name!r}")
-                if codes.is_retriable(each.error_code) and each.error_code != codes.UNKNOWN_TOPIC_OR_PARTITION:
-                    again = problem
-                    continue
-                left.remove(each.name)
-                if each.error_code and not (isinstance(problem, UnknownTopicError) and each.name in before):
-                    refused.append(problem)
-            if again:
-                raise again
+            answer = connection.ask(request, version=version)
+            return [(each.name, each.error_code, None) for each in answer.responses]
 
-        gone = list(left)
-        self.cluster.at_controller("delete topics", ask)
-        self.cluster.forget(gone)
-        if refused:
-            raise refused[0]
+        try:
+            self._change_topics("delete topic", wanted, send, UnknownTopicError)
+        finally:
+            self.cluster.forget(wanted)
 
     def describe_configs(self, topic: str) -> dict[str, str | None]:
         """Return the effective settings of a topic, defaults included; None for a secret one.
