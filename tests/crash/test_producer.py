@@ -122,7 +122,7 @@ def live(seeds) -> None:
 def test_planted_an_acknowledgement_before_the_sync_is_found(monkeypatch):
     def hasty(self, log, result, first_offset, last_offset, append_time_ms):
         result.acknowledge(first_offset, append_time_ms)
-        result.tell()
+        result.notify()
 
     monkeypatch.setattr(Syncing, "add", hasty)
     with pytest.raises(AssertionError, match="lost"):
@@ -135,9 +135,9 @@ def test_planted_a_batch_that_is_dropped_when_there_is_no_room_is_found(monkeypa
 
     def forgetful(self, batch):
         batch.batch_result.acknowledge(self.log.log_end_offset)
-        batch.batch_result.tell()
+        batch.batch_result.notify()
         self._sealed.popleft()
-        self._let_go(batch)
+        self._release(batch)
         return True
 
     monkeypatch.setattr(PartitionBatcher, "_may_retry", forgetful)

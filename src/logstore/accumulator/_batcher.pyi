@@ -1,5 +1,5 @@
 import datetime
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from typing import Any, Self, final
 
@@ -41,7 +41,7 @@ class BatchResult:
     def fail(self, error: BaseException) -> None:
         """Answer every future with an error, once; as `acknowledge`."""
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Run the callbacks and wake the coroutines of a batch result that is answered."""
 
 class _Plain: ...

@@ -1,11 +1,11 @@
 # cython: language_level=3
 """Work of a producer for every record: choose a partition, add the record to a batch, return its future.
 
-A `FastSend` has for each topic one `FastBatcher` for each partition, a `FastAppend` has one. A record of plain bytes whose batcher has an
-open batch with room is added under the GIL alone; everything else is passed to `_send_slowly` of the
-subclass, which locks, opens and writes batches. All futures of one batch share one `BatchResult`, so an
-acknowledgement costs the same for one record and for a thousand, and a dropped future costs
-little more than its call.
+A `FastSend` has for each topic one `FastBatcher` for each partition, a `FastAppend` has one. A record of plain
+bytes whose batcher has an open batch with room is added under the GIL alone; everything else is passed to
+`_send_slowly` or `_append_slowly` of the subclass, which locks, opens and writes batches. All futures of one batch
+share one `BatchResult`, so an acknowledgement costs the same for one record and for a thousand, and a dropped
+future costs little more than its call.
 
 Any thread may send, and wait for a future. A batch result is answered once, by the owner of its batch.
 """
@@ -134,7 +134,7 @@ cdef class BatchResult:
         self._wake()
 
     def acknowledge(self, int64_t first_offset, int64_t append_time_ms=-1):
-        """Answer every future with its offset, once. The caller calls `tell` after releasing its locks."""
+        """Answer every future with its offset, once. The caller calls `notify` after releasing its locks."""
         if self._state < ACKNOWLEDGED:
             self.first_offset = first_offset
             self._append_time_ms = append_time_ms
@@ -160,7 +160,7 @@ cdef class BatchResult:
             self._drive = None
             self._wake()
 
-    def tell(self):
+    def notify(self):
         """Run the callbacks and wake the coroutines of a batch result that is answered."""
         cdef list loops
         loops, self._loops = self._loops, None
@@ -168,18 +168,18 @@ cdef class BatchResult:
             # One call for all coroutines of a loop: each call costs the loop a system call.
             for loop, awaited in loops:
                 try:
-                    loop.call_soon_threadsafe(_let_go, awaited)
+                    loop.call_soon_threadsafe(_wake_coroutines, awaited)
                 except RuntimeError:
                     pass      # a closed loop has no coroutine left that could wait
-        self._tell_watched()
+        self._notify_watched()
         self.run_callbacks()
 
-    cdef _tell_watched(self):
+    cdef _notify_watched(self):
         cdef SendFuture future
         watched, self._watched = self._watched, None
         if watched is not None:
             for future in watched:
-                (<_Watch>future._watch).tell(future, self._state == FAILED)
+                (<_Watch>future._watch).notify(future, self._state == FAILED)
 
     cdef run_callbacks(self):
         cdef list callbacks
@@ -238,7 +238,7 @@ cdef class BatchResult:
 
     def __repr__(self):
         state = ("gathered", "appended", "acknowledged", "failed")[<int>self._state]
-        return f"<Ticket {self.topic}-{self.partition} {state}>"
+        return f"<BatchResult {self.topic}-{self.partition} {state}>"
 
 
 cdef _call(call, future):
@@ -263,16 +263,16 @@ cdef class _Watch:
 
     cdef readonly object condition
     cdef readonly list waiters
-    cdef bint told                           # the waiters know that the future is done
+    cdef bint is_notified                       # the waiters know that the future is done
 
     def __cinit__(self):
         self.condition = threading.Condition()
         self.waiters = []
 
-    cdef tell(self, future, bint failed):
+    cdef notify(self, future, bint failed):
         with self.condition:
             # Under the lock: a waiter added before counts this future as pending, and is notified.
-            self.told = True
+            self.is_notified = True
             for waiter in self.waiters:
                 if failed:
                     waiter.add_exception(future)
@@ -395,7 +395,7 @@ cdef class SendFuture(_Plain, Future):
     @property
     def _state(self):
         cdef BatchResult batch_result = batch_result_of(self)
-        if batch_result._state < ACKNOWLEDGED or (self._watch != NULL and not (<_Watch>self._watch).told):
+        if batch_result._state < ACKNOWLEDGED or (self._watch != NULL and not (<_Watch>self._watch).is_notified):
             return "RUNNING"
         return "FINISHED"
 
@@ -434,7 +434,7 @@ cdef _Watch watch_of(SendFuture future):
         # list, or has answered before.
         if future._watch == NULL:
             if batch_result._state >= ACKNOWLEDGED:
-                (<_Watch>watch).told = True
+                (<_Watch>watch).is_notified = True
             else:
                 batch_result._watched.append(future)
             Py_INCREF(watch)
@@ -505,7 +505,7 @@ cdef type _RECORD_METADATA = RecordMetadata
 assert RecordMetadata._fields == ("topic", "partition", "offset", "timestamp_ms")
 
 
-def _let_go(list awaited):
+def _wake_coroutines(list awaited):
     for answered in awaited:
         if not answered.done():
             answered.set_result(None)
@@ -560,7 +560,8 @@ cdef class FastBatcher:
         """Send every record through the slow path from now on."""
         self._open = None
 
-    def resume(self, Encoder encoder not None, BatchResult batch_result, Py_ssize_t full_bytes, int64_t ahead_ms=-1):
+    def resume(self, Encoder encoder not None, BatchResult batch_result, Py_ssize_t full_bytes,
+               int64_t ahead_ms=-1):
         """Open the fast path into an encoder until it holds ``full_bytes``; its records share the batch result.
 
         An explicit timestamp may be at most ``ahead_ms`` after the time at which the batch was begun; -1: none may
@@ -572,8 +573,8 @@ cdef class FastBatcher:
         self._open = encoder
 
 
-cdef inline bint add_plain(FastBatcher batcher, const uint8_t *key, int64_t key_size, object value, object timestamp,
-                           int64_t *stamp) except -1:
+cdef inline bint add_plain(FastBatcher batcher, const uint8_t *key, int64_t key_size, object value,
+                           object timestamp, int64_t *stamp) except -1:
     """Add a record whose value is bytes to the open batch; return False if the slow path must add it.
 
     ``stamp`` gets its timestamp.
@@ -645,8 +646,8 @@ cdef class TopicBatchers:
     cdef Py_ssize_t _sticky_bytes
     cdef Py_ssize_t _stuck_bytes
 
-    def __cinit__(self, list batchers not None, *, str topic_id, bint hashes, bint sticks, bint in_turn, bint needs_key,
-                  int32_t partition, Py_ssize_t sticky_bytes):
+    def __cinit__(self, list batchers not None, *, str topic_id, bint hashes, bint sticks, bint in_turn,
+                  bint needs_key, int32_t partition, Py_ssize_t sticky_bytes):
         if not batchers or not 0 <= partition < len(batchers):
             raise ValueError(f"{len(batchers)} batchers, of which number {partition} is to be used")
         self.batchers = batchers

@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import Any, NamedTuple
 
@@ -127,7 +127,7 @@ class _Rules:
 class _Batch:
     encoder: Encoder
     batch_result: BatchResult
-    taken: int  #: of the buffer memory
+    reserved: int  #: of the buffer memory
     opened_s: float
     sequence: int = -1  #: of its first record; -1 until it is appended for the first time
     retries: int = 0
@@ -136,10 +136,11 @@ class _Batch:
 class WriteTurn:
     """What one call of `PartitionBatcher.write` has done."""
 
-    __slots__ = ("ack", "answered", "appended", "error", "is_done")
+    __slots__ = ("ack", "answered", "appended", "error", "is_done", "waits")
 
-    def __init__(self, ack: Ack | str | None) -> None:
+    def __init__(self, ack: Ack | str | None, waits: bool) -> None:
         self.ack = ack
+        self.waits = waits
         self.answered: list[BatchResult] = []
         self.appended: list[AppendResult] = []
         self.error: Exception | None = None  #: the first one
@@ -154,25 +155,22 @@ class PartitionBatcher(FastBatcher):
         self._open_log = open_log
         self._shared = shared
         self._config = shared.config
-        self._log: Destination | None = None
         self._rules: _Rules | None = None
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._batch: _Batch | None = None
         self._sealed: deque[_Batch] = deque()
         self.counts = Counts()
+        self.failure: Exception | None = None  #: of a write for which no caller waited
         self._refusal: Callable[[], Exception] | None = None  #: once closed
         self._next_sequence = 0
         self._retry_s = 0.0  #: after a full disk: no retry before
         self._full_bytes_now = shared.config.batch_size
 
-    @property
+    @cached_property
     def log(self) -> Destination:
         """The partition's log, opened when the first record is added."""
-        log = self._log
-        if log is None:
-            log = self._log = self._open_log()
-        return log
+        return self._open_log()
 
     # -- gathering
 
@@ -212,17 +210,17 @@ class PartitionBatcher(FastBatcher):
                         self._seal_locked()
                         batch = None
                 if batch is None:
-                    taken = max(rules.full_bytes, size)
-                    if shared.memory is not None and not shared.memory.try_take(taken):
-                        return taken
-                    batch = self._begin_locked(taken, rules)
+                    reserved = max(rules.full_bytes, size)
+                    if shared.memory is not None and not shared.memory.try_reserve(reserved):
+                        return reserved
+                    batch = self._begin_locked(reserved, rules)
                 try:
                     batch.encoder.add(value, key, timestamp_ms, headers)
                 except BaseException:
                     if not batch.encoder.pending_records:
                         # An empty open batch would give its time to a record that is added much later.
                         self._batch = None
-                        self._let_go(batch)
+                        self._release(batch)
                     raise
                 return batch.batch_result.claim(batch.encoder, timestamp_ms)
             finally:
@@ -231,13 +229,13 @@ class PartitionBatcher(FastBatcher):
 
     def _rules_now(self) -> _Rules:
         """Return the rules of the log's settings, derived again when they have changed."""
-        config = (self._log or self.log).config
+        config = self.log.config
         rules = self._rules
         if rules is None or rules.config is not config:
             rules = self._rules = _Rules.of(config, self._config)
         return rules
 
-    def _begin_locked(self, taken: int, rules: _Rules) -> _Batch:
+    def _begin_locked(self, reserved: int, rules: _Rules) -> _Batch:
         shared = self._shared
         try:
             encoder = shared.spare.pop()
@@ -252,7 +250,7 @@ class PartitionBatcher(FastBatcher):
         )
         self._full_bytes_now = rules.full_bytes if self._config.linger_ms or shared.raises else 0
         result = BatchResult(self.name.topic, self.name.partition, clock=shared.clock, failures=shared.failures)
-        batch = self._batch = _Batch(encoder, result, taken, shared.clock.monotonic_s())
+        batch = self._batch = _Batch(encoder, result, reserved, shared.clock.monotonic_s())
         shared.active.add(self)
         return batch
 
@@ -276,7 +274,7 @@ class PartitionBatcher(FastBatcher):
     def _has_lingered(self, batch: _Batch) -> bool:
         return (self._shared.clock.monotonic_s() - batch.opened_s) * 1000 >= self._config.linger_ms
 
-    def must_go(self) -> bool:
+    def is_ready(self) -> bool:
         """Tell whether a batch is full, has lingered, or waits for a retry."""
         batch = self._batch
         return self.is_due() or (batch is not None and self._has_lingered(batch))
@@ -301,10 +299,10 @@ class PartitionBatcher(FastBatcher):
 
         Without ``wait`` a batcher that another thread is writing is skipped.
         """
-        turn = WriteTurn(ack)
+        turn = WriteTurn(ack, wait)
         guarded(
             partial(tried, self._writing, wait, partial(self._write_sealed, force, turn), None),
-            partial(self._tell, turn.answered),
+            partial(self._notify, turn.answered),
         )
         return turn
 
@@ -318,14 +316,14 @@ class PartitionBatcher(FastBatcher):
         while self._sealed and turn.is_done:
             self._append(self._sealed[0], turn)
 
-    def _tell(self, answered: list[BatchResult]) -> None:
+    def _notify(self, answered: list[BatchResult]) -> None:
         """Wake the threads that wait for these results, and list the batcher if there is more to write."""
         # In this order: a thread that opens a batch meanwhile lists the batcher again.
         self._shared.active.discard(self)
         if self._batch is not None or self._sealed:
             self._shared.active.add(self)
         for batch_result in answered:
-            batch_result.tell()
+            batch_result.notify()
 
     def _append(self, batch: _Batch, turn: WriteTurn) -> None:
         """Append the oldest sealed batch, unless it still has to wait."""
@@ -340,7 +338,7 @@ class PartitionBatcher(FastBatcher):
             encoder.number(*stamp[:3])
         try:
             size = len(encoder.finish())
-            result = (self._log or self.log).append_encoded(encoder, producer=stamp, ack=turn.ack)
+            result = self.log.append_encoded(encoder, producer=stamp, ack=turn.ack)
         except Exception as error:  # noqa: BLE001  passed to the futures
             self._fail(batch, error, turn)
             return
@@ -361,7 +359,7 @@ class PartitionBatcher(FastBatcher):
         counts.records += count
         counts.batches += 1
         counts.bytes += size
-        self._let_go(batch)
+        self._release(batch)
 
     def _fail(self, batch: _Batch, error: Exception, turn: WriteTurn) -> None:
         """Give up a batch that could not be appended, or leave it for another try."""
@@ -371,11 +369,15 @@ class PartitionBatcher(FastBatcher):
                 _logger.info("records wait for room: partition=%s error=%s", self.name, error)
                 turn.is_done = False
                 return
-        elif self._shared.raises and not isinstance(error, (RecordError, NotSyncedError)):
-            batch.batch_result.fail(error)
-            turn.answered.append(batch.batch_result)
-            turn.is_done = False
-            return
+        elif self._shared.raises:
+            if not turn.waits:
+                # Under `_writing`: a flush that waits for this write finds it afterwards.
+                self.failure = error
+            if not isinstance(error, (RecordError, NotSyncedError)):
+                batch.batch_result.fail(error)
+                turn.answered.append(batch.batch_result)
+                turn.is_done = False
+                return
         self._give_up(batch, error, turn.answered)
 
     def _may_retry(self, batch: _Batch) -> bool:
@@ -396,7 +398,7 @@ class PartitionBatcher(FastBatcher):
             # The newest sequence assigned, since batches are in order. The next batch reuses it.
             self._next_sequence = batch.sequence
         self.counts.failed_records += batch.encoder.pending_records
-        self._let_go(batch)
+        self._release(batch)
 
     def abandon(self, error: BaseException) -> None:
         """Give up the collected records: each of their futures is answered with ``error``."""
@@ -407,7 +409,7 @@ class PartitionBatcher(FastBatcher):
             while self._sealed:
                 self._give_up(self._sealed[0], error, answered)
         for batch_result in answered:
-            batch_result.tell()
+            batch_result.notify()
 
     def close(self, refusal: Callable[[], Exception] | None) -> None:
         """Refuse further records with this error; None takes records again. Collected ones stay."""
@@ -415,12 +417,12 @@ class PartitionBatcher(FastBatcher):
             self._refusal = refusal
             self.pause()
 
-    def _let_go(self, batch: _Batch) -> None:
+    def _release(self, batch: _Batch) -> None:
         shared = self._shared
         if shared.memory is not None:
-            shared.memory.give_back(batch.taken)
+            shared.memory.release(batch.reserved)
         if len(shared.spare) < _SPARE_ENCODERS:
             shared.spare.append(batch.encoder)
 
     def __repr__(self) -> str:
-        return f"<PartitionLane {self.name}>"
+        return f"<PartitionBatcher {self.name}>"

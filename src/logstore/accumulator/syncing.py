@@ -123,7 +123,7 @@ class Syncing:
             if not batches:
                 self._waiting.pop(log, None)
         for result in answered:
-            result.tell()
+            result.notify()
 
     def _run(self) -> None:
         while True:

@@ -228,21 +228,21 @@ class Producer(FastSend, Gathering):
             added = batcher.add(value, key, timestamp, headers)
             if not isinstance(added, int):
                 return added
-            taken = memory.taken
+            reserved = memory.reserved
             if until_s is None:
                 until_s = self._clock.monotonic_s() + self.config.max_block_ms / 1000
             # Lingering batches are written first: that frees memory.
             self._write(force=True)
-            if memory.taken < taken:
+            if memory.reserved < reserved:
                 continue
             left_s = until_s - self._clock.monotonic_s()
             if left_s <= 0:
                 raise BufferExhaustedError(
-                    f"{batcher.name}: {memory.taken} of {memory.limit} bytes of buffer.memory hold records that "
+                    f"{batcher.name}: {memory.reserved} of {memory.limit} bytes of buffer.memory hold records that "
                     f"cannot be written, and {added} more were not free within max.block.ms "
                     f"{self.config.max_block_ms}; the record was not sent"
                 )
-            memory.wait(taken, min(left_s, max(self.config.retry_backoff_ms, 1) / 1000))
+            memory.wait(reserved, min(left_s, max(self.config.retry_backoff_ms, 1) / 1000))
 
     def _batchers_of(self, topic: str) -> TopicBatchers:
         """Return the batchers of a topic as it is now: it may have been deleted, or have more partitions."""
@@ -315,13 +315,13 @@ class Producer(FastSend, Gathering):
                 wait_s = min(wait_s, until_s - self._clock.monotonic_s())
                 if wait_s <= 0:
                     raise DeliveryTimeoutError(
-                        f"{self._memory.taken} bytes of records still wait for space on the disk after "
+                        f"{self._memory.reserved} bytes of records still wait for space on the disk after "
                         f"{timeout_s} s; they stay buffered: free space, then call flush() again"
                     )
             if interrupted():
                 # Nothing else would end an interrupted `close` early.
                 raise DeliveryTimeoutError(
-                    f"{self._memory.taken} bytes of records were not written: close() was interrupted while "
+                    f"{self._memory.reserved} bytes of records were not written: close() was interrupted while "
                     "they waited for space on the disk"
                 )
             with held(self._waiting):
@@ -342,7 +342,7 @@ class Producer(FastSend, Gathering):
         if self._closed or self._is_forked():
             return
         for batcher in list(self._shared.active):
-            if batcher.must_go():
+            if batcher.is_ready():
                 batcher.write(wait=False)
         if self._clock is not SYSTEM_CLOCK:
             self._syncing.sync()
@@ -359,7 +359,7 @@ class Producer(FastSend, Gathering):
             retries=sum(count.retries for count in counts),
             failed_records=sum(count.failed_records for count in counts),
             syncs=self._syncing.sync_count,
-            buffered_bytes=self._memory.taken,
+            buffered_bytes=self._memory.reserved,
             waiting_threads=self._memory.waiting,
         )
 
@@ -431,13 +431,13 @@ def _refusal() -> StoreClosedError:
 _producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 
 
-def _forget_lanes() -> None:
+def _forget_batchers() -> None:
     """Disable the fast path in a forked child: its batches would never be written. The slow path refuses."""
     for producer in _producers:
         producer._forget()
 
 
-os.register_at_fork(after_in_child=_forget_lanes)
+os.register_at_fork(after_in_child=_forget_batchers)
 
 
 def _is_idempotent(config: ProducerConfig) -> bool:

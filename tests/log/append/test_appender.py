@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError
 import pytest
 
 from logstore import Log
-from logstore.errors import DiskFullError, LogClosedError, StorageError, StorageFailedError
+from logstore.errors import DiskFullError, InvalidTimestampError, LogClosedError, StorageError, StorageFailedError
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from tests.log.logs import values_of
@@ -116,3 +116,31 @@ def test_who_is_told_of_an_offset_may_use_the_appender_at_once(tmp_path):
         assert answered.wait(300)
         appender.close()
         assert values_of(log) == [b"a", b"b"]
+
+
+def test_a_flush_that_waits_for_a_failing_background_write_raises_its_error(tmp_path, monkeypatch):
+    """The flush found nothing left to write, and returned as if its records were in the log."""
+    files, clock = FaultyFiles(), ManualClock()
+    log = Log.open(tmp_path / "t-0", files=files, clock=clock)
+    appender = log.appender(linger_ms=10)
+    future = appender.submit(b"lost", timestamp_ms=5)
+    writing, flushing = threading.Event(), threading.Event()
+
+    def refused(*arguments, **options):
+        writing.set()
+        assert flushing.wait(300)
+        raise InvalidTimestampError("refused")
+
+    monkeypatch.setattr(log, "append_encoded", refused, raising=False)
+    clock.advance(20)
+    ticking = threading.Thread(target=appender.tick, daemon=True)
+    ticking.start()
+    assert writing.wait(300)
+    write = appender._batcher.write
+    monkeypatch.setattr(appender._batcher, "write", lambda **options: (flushing.set(), write(**options))[1])
+    with pytest.raises(InvalidTimestampError):
+        appender.flush()
+    ticking.join()
+    assert isinstance(future.exception(timeout=0), InvalidTimestampError)
+    appender.close()
+    log.close()

@@ -72,12 +72,12 @@ class Appender(FastAppend, Gathering):
         self._target = target
         self._clock = clock
         self._ack = ack
-        codec = Codec(codec or 0)
-        self._batches = BatchConfig(linger_ms, batch_bytes, codec, target.config.level_of(codec))
+        config = target.config
+        codec = Codec(codec or 0) if config.codec is None else config.codec
+        self._batches = BatchConfig(linger_ms, batch_bytes, codec, config.level_of(codec))
         self._batcher = PartitionBatcher(
             target.name, lambda: target, Shared(config=self._batches, clock=clock, raises=True, failures=[])
         )
-        self._failure: Exception | None = None  #: of a background write
         self._no_room_until_s = 0.0  #: no background write before
         self._begin_life()
         target._appenders.add(id(self))
@@ -121,23 +121,23 @@ class Appender(FastAppend, Gathering):
 
     def tick(self) -> None:
         """Append a batch that has waited for ``linger_ms``."""
-        if self._closed or self._clock.monotonic_s() < self._no_room_until_s or not self._batcher.must_go():
+        if self._closed or self._clock.monotonic_s() < self._no_room_until_s or not self._batcher.is_ready():
             return
         error = self._batcher.write(wait=False, ack=self._ack).error
         if isinstance(error, NO_ROOM):
             # The batch is kept; it is retried after another linger, or by a flush.
             _logger.warning("gathered records wait for room: %s", error)
             self._no_room_until_s = self._clock.monotonic_s() + self._batches.linger_ms / 1000
-        elif error is not None:
-            self._failure = error
-            if not isinstance(error, RecordError):
-                raise error
+        elif error is not None and not isinstance(error, RecordError):
+            raise error
 
     def _write(self, *, force: bool = False, ack: Ack | str | None = None) -> AppendResult | None:
         """Append what is due, or all with ``force``; return the offsets from the first to the last."""
         turn = self._batcher.write(force=force, ack=ack or self._ack)
         if turn.error is not None:
             raise turn.error
+        if self._batcher.failure is not None:
+            self._raise_failure()
         if len(turn.appended) > 1:
             return turn.appended[-1]._replace(first_offset=turn.appended[0].first_offset)
         return turn.appended[0] if turn.appended else None
@@ -146,15 +146,15 @@ class Appender(FastAppend, Gathering):
         self._check_process()
         if self._closed:
             raise _closed_error()
-        if self._failure is not None:
+        if self._batcher.failure is not None:
             self._raise_failure()
 
     def _raise_failure(self) -> None:
         """Raise the error of a background write: only once if its records caused it."""
-        failure = self._failure
+        failure = self._batcher.failure
         if failure is not None:
             if isinstance(failure, RecordError):
-                self._failure = None
+                self._batcher.failure = None
             raise failure
 
     def close(self) -> None:
