@@ -453,13 +453,13 @@ def _syncing_outside(part, honest):
 @pytest.mark.crash
 def test_planted_a_copied_tail_that_is_not_synced_is_found(monkeypatch):
 
-    def unsynced(file, target, name, size):
+    def unsynced(file, target, name, start, end):
         made = target.open(name, create=True, writable=True, truncate=True, hint=True)
-        made.write(file.read(0, size), 0)
+        made.write(file.read(start, end - start), 0)
         made.close()
-        return size
+        return end - start
 
-    monkeypatch.setattr(checkpoint_copy, "_copy_bytes", unsynced)
+    monkeypatch.setattr(checkpoint_copy, "copy_bytes", unsynced)
     with pytest.raises((AssertionError, LogstoreError)):
         cut_everywhere()
 

@@ -18,7 +18,7 @@ from logstore.errors import CorruptRecordError, ImageMovedError, RecordError, St
 from logstore.io._files import errno_of
 from logstore.io._interrupts import held
 from logstore.log.directory import files
-from logstore.log.directory.files import Directory
+from logstore.log.directory.files import Directory, copy_bytes
 from logstore.log.formats import transaction_index
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.recovery_point import RecoveryPointFile, note_start
@@ -137,7 +137,7 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
             note = transaction_index.encode_note(image.active.base_offset, image.sums)
             target.replace(transaction_index.NOTE, note, durable=False, whole=True)
         name = files.segment_file(image.active.base_offset, files.LOG)
-        copied += files.copy_bytes(image.active.file, target, name, 0, image.active_bytes)
+        copied += copy_bytes(image.active.file, target, name, 0, image.active_bytes)
         recovery.write_durably(recovery.point)
         note_start(target, image.log_start_offset, image.kind)
     except (StorageError, RecordError) as error:
@@ -230,7 +230,7 @@ def _take(source: Directory, target: Directory, name: str, *, link: bool, sync: 
                 file.close()
     file = source.open(name)
     try:
-        return files.copy_bytes(file, target, name, 0, file.size()), False
+        return copy_bytes(file, target, name, 0, file.size()), False
     finally:
         file.close()
 
