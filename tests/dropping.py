@@ -286,7 +286,7 @@ def main(count: int, directory: Path) -> None:
             print(json.dumps(line), flush=True)
         kinds.end()
     acknowledged = load.stop()
-    wait_until(lambda: (gc.collect(), release_all(), not store._lifecycle._attached)[2], "a producer is left")
+    wait_until(lambda: (gc.collect(), release_all(), not store._host.lifecycle._attached)[2], "a producer is left")
     assert not solo._dropped_appenders
     store.close()
     solo.close()

@@ -89,7 +89,7 @@ def test_a_finalizer_waits_for_no_lock_of_its_own_thread(
         "root": RootLock._guard,
         "log": log._state.lock,
         "sync": log._flusher._commit._changed,
-        "store": store._lifecycle._lock,
+        "store": store._host.lifecycle._lock,
         "records": appender._lock if kind == "appender" else producer._batchers[0]._writing,
     }[held]
     things = {"log": [solo, appender], "appender": [appender], "producer": [producer], "store": [store, producer]}
@@ -176,7 +176,7 @@ KEPT: dict[str, tuple[Callable[[logstore.Store], Any], Callable[[Any], int]]] = 
     "chunks of a scan": (lambda store: store["flights"].scan().chunks(), lambda chunks: len(list(chunks))),
     "arrow stream": (lambda store: store["flights"].scan().batches(), lambda batches: len(list(batches))),
     "log": (lambda store: store["flights"][0], lambda log: log.scan().count()),
-    "log by its number": (lambda store: store.partition("flights", 0), lambda log: len(list(log.read(0)))),
+    "log by its number": (lambda store: store["flights"][0], lambda log: len(list(log.read(0)))),
     "logs": (lambda store: store["flights"].partitions, lambda logs: logs[0].high_watermark),
     "scan of a log": (lambda store: store["flights"][0].scan(), lambda scan: len(list(scan))),
     "consumer": (
@@ -223,7 +223,7 @@ def test_settings_that_a_user_gives_a_log_outlive_what_the_user_holds(tmp_path: 
         topic.log(0).reconfigure(flush_ms=1)
         gc.collect()
         assert topic[0].config.flush_ms == 1
-        assert store._log_of("flights", 0) in TICKER._members  # which flushes it
+        assert store._host._log_of("flights", 0) in TICKER._members  # which flushes it
     assert not TICKER._members
 
 

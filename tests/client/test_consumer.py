@@ -221,11 +221,11 @@ def test_reading_takes_nothing_away(store, clock):
         with earliest(store, group) as consumer:
             assert len(consumer.poll()) == 100
         clock.advance(86_400_000)
-    assert store.partition("flights", 0).log_start_offset == 0
+    assert store["flights"][0].log_start_offset == 0
 
 
 def test_transactions_are_seen_as_the_isolation_says(store):
-    log = store.partition("flights", 0)
+    log = store["flights"][0]
     log.append([b"aborted"], producer=ProducerStamp(1, 0, 0, transactional=True))
     log.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
     log.append([b"committed"], producer=ProducerStamp(1, 0, 1, transactional=True))
@@ -542,7 +542,7 @@ def test_a_commit_is_where_the_group_goes_on(store):
     again.commit({A: OffsetAndMetadata(6, "here"), B: 0}, ack="synced")
     assert again.committed([A])[A][:2] == (6, "here")
     assert store.committed("crew")[A].offset == 6
-    assert store.partition(CONSUMER_OFFSETS, 0).synced_end == 4
+    assert store[CONSUMER_OFFSETS][0].synced_end == 4
 
 
 @pytest.mark.parametrize("end", ["store", "error"])
@@ -638,7 +638,7 @@ def test_an_error_is_not_hidden_by_a_commit_that_fails_too(store):
         with earliest(store, "crew") as consumer:
             consumer.poll(max_records=2)
             consumer.poll(max_records=2)
-            store.partition(CONSUMER_OFFSETS, 0).close()
+            store[CONSUMER_OFFSETS][0].close()
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -895,7 +895,7 @@ def test_a_group_in_the_first_place_is_taken_for_one_release_more(store):
         assert consumer.config.group_id == "crew"
     with pytest.warns(DeprecationWarning, match="group='crew'"):
         consumer = store.consumer("crew", {"max.poll.records": 7})
-        assert (consumer.config.group_id, consumer.config.max_poll_records) == ("crew", 7)
+    assert (consumer.config.group_id, consumer.config.max_poll_records) == ("crew", 7)
     with pytest.warns(DeprecationWarning, match="settings"):
         assert store.consumer(settings={"max.poll.records": 7}).config.max_poll_records == 7
     with pytest.warns(DeprecationWarning, match="settings"), store.producer(settings={"linger.ms": 7}) as producer:

@@ -19,9 +19,10 @@ from logstore.store.commit.commit_log import read_states
 from logstore.store.commit.ingest import Ingested
 from logstore.store.commit.kept import Kept, newest
 from logstore.store.commit.staged_writer import Manifest, remove_staged
+from logstore.store.host import briefly
 from logstore.store.requests.asking import ask, check
 from logstore.store.requests.requests import Intake
-from logstore.store.store import open_briefly, open_store
+from logstore.store.store import open_store
 from logstore.topic_names import SINKS
 
 
@@ -46,7 +47,7 @@ def commit(
     """
     directory = Directory(root, files)
     manifest = manifest._replace(files=tuple(manifest.files)).check()
-    opener = partial(open_briefly, directory.path, settings, patient=False, clock=clock, files=files)
+    opener = partial(briefly, directory.path, settings, patient=False, clock=clock, files=files)
     return ask(directory, Intake(manifest), opener, timeout_s=timeout_s, clock=clock)
 
 
@@ -69,7 +70,7 @@ def newest_batch(root: str | os.PathLike[str], query: str, *, files: Files = LIB
     """
     kept = Kept.load(Directory(root, files))
     with open_store(root, read_only=True, environ={}, files=files) as store:
-        found = read_states(store._log_of(SINKS, 0)) if SINKS in store else {}
+        found = read_states(store._host._log_of(SINKS, 0)) if SINKS in store else {}
     state = newest(found, kept.sinks if kept else {}).get(query)
     return -1 if state is None else state.done
 
