@@ -1,6 +1,6 @@
 """Commit of staged files by any process: it opens the store briefly, or asks the process that has it open.
 
-`requests.asking` is responsible for choosing between the two. Exactly once does not depend on it: `Store.ingest`
+`requests.asking` is responsible for choosing between the two. Exactly once does not depend on it: `StoreHost.ingest`
 knows which batches it has ingested, so a batch may be committed again.
 """
 
@@ -43,7 +43,7 @@ def commit(
     Raises:
         OwnerTimeoutError: the process that writes the store does not answer; it is named.
         NotALogError: there is no store.
-        LogstoreError: as `Store.ingest`, here or in the owner's process.
+        LogstoreError: as `StoreHost.ingest`, here or in the owner's process.
     """
     directory = Directory(root, files)
     manifest = manifest._replace(files=tuple(manifest.files)).check()
@@ -62,7 +62,7 @@ def abort(root: str | os.PathLike[str], manifest: Manifest, *, files: Files = LI
 
 
 def newest_batch(root: str | os.PathLike[str], query: str, *, files: Files = LIBC) -> int:
-    """Return the newest ingested batch of a query, -1 if none, for any process; see `Store.ingest`.
+    """Return the newest ingested batch of a query, -1 if none, for any process; see `StoreHost.ingest`.
 
     Raises:
         NotALogError: there is no store.
