@@ -1,7 +1,7 @@
 """Commit of staged files by any process: it opens the store briefly, or asks the process that has it open.
 
-`requests.asking` is responsible for choosing between the two. Exactly once does not depend on it: `StoreHost.ingest`
-knows which batches it has ingested, so a batch may be committed again.
+`requests.asking` is responsible for choosing between the two. Exactly once does not depend on it:
+`StoreHost.ingest` knows which batches it has ingested, so a batch may be committed again.
 """
 
 from __future__ import annotations
