@@ -82,7 +82,7 @@ def keep_a_week(directory: Path, topic: str) -> str:
 def rewind(directory: Path, group: str, topic: str, offset: int) -> None:
     """Have a group read every partition of a topic again from an offset on. The group must not be reading."""
     with logstore.open(directory, read_only=True) as store:
-        places = [TopicPartition(topic, number) for number in range(store.partition_count(topic))]
+        places = [TopicPartition(topic, number) for number in range(len(store[topic]))]
         store.commit_offsets(group, dict.fromkeys(places, offset), ack="synced")
 
 

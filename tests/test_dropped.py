@@ -90,7 +90,7 @@ def test_a_finalizer_waits_for_no_lock_of_its_own_thread(
         "root": RootLock._guard,
         "log": locks_of(log)["append"],
         "sync": locks_of(log)["sync"],
-        "store": store._lifecycle._lock,
+        "store": store._host.lifecycle._lock,
         "records": appender._batcher._writing if kind == "appender" else producer._batchers[0]._writing,
     }[held]
     things = {"log": [solo, appender], "appender": [appender], "producer": [producer], "store": [store, producer]}
@@ -177,7 +177,7 @@ KEPT: dict[str, tuple[Callable[[logstore.Store], Any], Callable[[Any], int]]] = 
     "chunks of a scan": (lambda store: store["flights"].scan().chunks(), lambda chunks: len(list(chunks))),
     "arrow stream": (lambda store: store["flights"].scan().batches(), lambda batches: len(list(batches))),
     "log": (lambda store: store["flights"][0], lambda log: log.scan().count()),
-    "log by its number": (lambda store: store.partition("flights", 0), lambda log: len(list(log.read(0)))),
+    "log by its number": (lambda store: store["flights"][0], lambda log: len(list(log.read(0)))),
     "logs": (lambda store: store["flights"].partitions, lambda logs: logs[0].high_watermark),
     "scan of a log": (lambda store: store["flights"][0].scan(), lambda scan: len(list(scan))),
     "consumer": (

@@ -211,6 +211,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.store": (
         "commit_client",
         "store",
+        "host",
         "requests",
         "admin",
         "descriptions lifecycle maintenance topic",

@@ -222,7 +222,7 @@ def test_reading_takes_nothing_away(store, clock):
         with earliest(store, group) as consumer:
             assert len(consumer.poll()) == 100
         clock.advance(86_400_000)
-    assert store.partition("flights", 0).log_start_offset == 0
+    assert store["flights"][0].log_start_offset == 0
 
 
 @pytest.mark.row("C6")
@@ -246,7 +246,7 @@ def test_each_of_three_groups_sees_every_record(store):
 
 
 def test_transactions_are_seen_as_the_isolation_says(store):
-    log = store.partition("flights", 0)
+    log = store["flights"][0]
     log.append([b"aborted"], producer=ProducerStamp(1, 0, 0, transactional=True))
     log.replica.append_control(Marker.ABORT, producer_id=1, producer_epoch=0)
     log.append([b"committed"], producer=ProducerStamp(1, 0, 1, transactional=True))
@@ -563,7 +563,7 @@ def test_a_commit_is_where_the_group_goes_on(store):
     again.commit({A: OffsetAndMetadata(6, "here"), B: 0}, ack="synced")
     assert again.committed([A])[A][:2] == (6, "here")
     assert store.committed("crew")[A].offset == 6
-    assert store.partition(CONSUMER_OFFSETS, 0).synced_end == 4
+    assert store[CONSUMER_OFFSETS][0].synced_end == 4
 
 
 @pytest.mark.parametrize("end", ["store", "error"])
@@ -659,7 +659,7 @@ def test_an_error_is_not_hidden_by_a_commit_that_fails_too(store):
         with earliest(store, "crew") as consumer:
             consumer.poll(max_records=2)
             consumer.poll(max_records=2)
-            store.partition(CONSUMER_OFFSETS, 0).close()
+            store[CONSUMER_OFFSETS][0].close()
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

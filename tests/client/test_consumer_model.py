@@ -65,7 +65,7 @@ class Model:
 
     def begin(self, assigned) -> None:
         self.consumer = self.store.consumer(
-            "crew", auto_offset_reset="earliest", enable_auto_commit=False, max_partition_fetch_bytes=200
+            group="crew", auto_offset_reset="earliest", enable_auto_commit=False, max_partition_fetch_bytes=200
         )
         self.at: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()

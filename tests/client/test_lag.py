@@ -69,7 +69,7 @@ def test_what_is_deleted_is_lost_and_no_lag(store):
 
 
 def test_markers_and_aborted_records_are_no_lag(store, clock):
-    log = store.partition("flights", 0)
+    log = store["flights"][0]
     for sequence, marker in ((0, Marker.ABORT), (3, Marker.COMMIT)):
         log.append([b"v"] * 3, producer=ProducerStamp(1, 0, sequence, transactional=True))
         log.replica.append_control(marker, producer_id=1, producer_epoch=0)
@@ -100,8 +100,8 @@ def test_gaps_are_no_lag(tmp_path, clock):
 def test_an_offset_beyond_the_end_and_a_time_ahead_of_the_clock_are_no_lag(store, clock):
     ahead = clock.now_ms() + 60_000
     store.topic("flights").append(b"v", partition=0, timestamp=ahead)
-    assert lag_of(store.partition("flights", 0), 0, clock.now_ms()) == Lag(A, 0, 1, 1, 0.0)
-    assert lag_of(store.partition("flights", 0), 99, clock.now_ms()) == Lag(A, 99, 1, 0, 0.0)
+    assert lag_of(store["flights"][0], 0, clock.now_ms()) == Lag(A, 0, 1, 1, 0.0)
+    assert lag_of(store["flights"][0], 99, clock.now_ms()) == Lag(A, 99, 1, 0, 0.0)
 
 
 def test_a_topic_that_is_gone_has_no_lag(store):
@@ -120,4 +120,4 @@ def test_a_reader_beside_the_writer_sees_the_same_lag(tmp_path, store):
         store.topic("flights").append_many([b"v"] * 10, partition=0)
         store.commit_offsets("crew", {A: 5})
         assert [lag.records for lag in reading.lag("crew")] == [15]
-        assert lag_of(reading.partition("flights", 0), 0, 0, Isolation.READ_COMMITTED).records == 20
+        assert lag_of(reading["flights"][0], 0, 0, Isolation.READ_COMMITTED).records == 20

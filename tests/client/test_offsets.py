@@ -39,7 +39,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def offsets(store):
-    return CommittedOffsets(store)
+    return CommittedOffsets(store._host)
 
 
 def numbers(found):
@@ -53,7 +53,7 @@ def test_what_is_committed_is_there_and_after_a_restart(tmp_path, store, offsets
     offsets.commit("tower", {A: 1})
     store.close()
     with logstore.open(tmp_path, clock=store.clock) as again:
-        found = CommittedOffsets(again)
+        found = CommittedOffsets(again._host)
         assert numbers(found.committed("crew")) == {A: 6, B: 7}
         assert found.committed("crew", [B])[B][:4] == (7, "seven", 3, again.clock.now_ms())
         assert numbers(found.committed("tower", [A, B])) == {A: 1}
@@ -70,15 +70,15 @@ def test_nothing_is_made_before_the_first_commit(store, offsets):
 
 def test_records_are_those_of_kafka(store, offsets):
     offsets.commit("crew", {B: OffsetAndMetadata(3, "three")})
-    (record,) = store.partition(CONSUMER_OFFSETS, 0).scan()
+    (record,) = store[CONSUMER_OFFSETS][0].scan()
     assert decode_key(record.key) == ("crew", B)
     assert decode_value(record.value) == (3, "three", -1, store.clock.now_ms(), -1, store.topic("flights").id)
 
 
 def test_a_group_lies_in_the_partition_of_its_hash(store, offsets):
-    CommittedOffsets(store, partition_count=50).commit("crew", {A: 3})
-    assert numbers(CommittedOffsets(store).committed("crew")) == {A: 3}
-    assert [n for n in range(50) if store.partition(CONSUMER_OFFSETS, n).log_end_offset] == [13]
+    CommittedOffsets(store._host, partition_count=50).commit("crew", {A: 3})
+    assert numbers(CommittedOffsets(store._host).committed("crew")) == {A: 3}
+    assert [n for n in range(50) if store[CONSUMER_OFFSETS][n].log_end_offset] == [13]
 
 
 def test_deleted_offsets_are_gone_for_good(store, offsets):
@@ -86,7 +86,7 @@ def test_deleted_offsets_are_gone_for_good(store, offsets):
     assert offsets.delete("crew", [A, TopicPartition("other", 0)]) == 1
     assert numbers(offsets.committed("crew")) == {B: 7}
     assert offsets.delete("crew") == 1
-    for found in (offsets, CommittedOffsets(store)):
+    for found in (offsets, CommittedOffsets(store._host)):
         assert found.committed("crew") == {}
         assert found.groups() == []
 
@@ -98,7 +98,7 @@ def test_a_deleted_topic_takes_its_offsets_along(store, offsets):
     offsets.commit("tower", {B: 2})
     assert offsets.forget_topic("flights") == 2
     assert numbers(offsets.committed("crew")) == {other: 1}
-    assert CommittedOffsets(store).groups() == ["crew"]
+    assert CommittedOffsets(store._host).groups() == ["crew"]
 
 
 def test_an_offset_of_an_earlier_topic_of_that_name_does_not_count(store, offsets):
@@ -114,7 +114,7 @@ def test_an_offset_of_an_earlier_topic_of_that_name_does_not_count(store, offset
 
 def test_a_read_only_store_follows_and_commits_nothing(tmp_path, store, offsets):
     with logstore.open(tmp_path, read_only=True) as reading:
-        beside = CommittedOffsets(reading)
+        beside = CommittedOffsets(reading._host)
         assert beside.committed("crew") == {}
         offsets.commit("crew", {A: 5})
         assert numbers(beside.committed("crew")) == {A: 5}
@@ -129,10 +129,10 @@ def test_a_read_only_store_follows_and_commits_nothing(tmp_path, store, offsets)
 def test_what_the_writer_took_back_is_taken_back_here(tmp_path, store, offsets):
     offsets.commit("crew", {A: 5})
     with logstore.open(tmp_path, read_only=True) as reading:
-        beside = CommittedOffsets(reading)
+        beside = CommittedOffsets(reading._host)
         offsets.commit("crew", {A: 9})
         assert numbers(beside.committed("crew")) == {A: 9}
-        store.partition(CONSUMER_OFFSETS, 0).replica.truncate_to(1)
+        store[CONSUMER_OFFSETS][0].replica.truncate_to(1)
         # As long as before, so that only the generation tells.
         offsets.commit("tower", {A: 2})
         for found in (beside, offsets):
@@ -174,7 +174,7 @@ def test_old_offsets_expire_unless_somebody_reads(store, offsets):
     assert offsets.expire() == 0
     store.clock.advance(1)
     assert offsets.expire() == 2
-    assert CommittedOffsets(store).groups() == ["held", "young"]
+    assert CommittedOffsets(store._host).groups() == ["held", "young"]
     offsets.let_go(holder)
     assert offsets.expire() == 1
     assert offsets.groups() == ["young"]
@@ -182,7 +182,7 @@ def test_old_offsets_expire_unless_somebody_reads(store, offsets):
 
 def test_a_synced_commit_is_on_disk_on_return(store, offsets):
     offsets.commit("crew", {A: 1})
-    log = store.partition(CONSUMER_OFFSETS, 0)
+    log = store[CONSUMER_OFFSETS][0]
     assert log.synced_end == 0
     offsets.commit("crew", {A: 2}, ack="synced")
     assert log.synced_end == 2
@@ -192,15 +192,15 @@ def test_a_synced_commit_is_on_disk_on_return(store, offsets):
 
 def test_other_records_of_the_topic_are_stepped_over(store, offsets):
     offsets.commit("crew", {A: 1})
-    store.partition(CONSUMER_OFFSETS, 0).append([(b"\0\x02\0\x04crew", b"members"), (b"\0\x0ccrew", None)])
+    store[CONSUMER_OFFSETS][0].append([(b"\0\x02\0\x04crew", b"members"), (b"\0\x0ccrew", None)])
     offsets.commit("crew", {A: 2})
-    for found in (offsets, CommittedOffsets(store)):
+    for found in (offsets, CommittedOffsets(store._host)):
         assert numbers(found.committed("crew")) == {A: 2}
 
 
 def test_a_record_that_cannot_be_read_is_named(store, offsets):
     offsets.commit("crew", {A: 1})
-    store.partition(CONSUMER_OFFSETS, 0).append([(b"\0\x01\0\x40crew", b"")])
+    store[CONSUMER_OFFSETS][0].append([(b"\0\x01\0\x40crew", b"")])
     with pytest.raises(CorruptRecordError, match="__consumer_offsets") as caught:
         offsets.committed("crew")
     assert caught.value.offset == 1
@@ -213,7 +213,7 @@ def test_offsets_of_an_aborted_transaction_do_not_count(store, offsets):
     from logstore.records import Marker
 
     offsets.commit("crew", {A: 1})
-    log = store.partition(CONSUMER_OFFSETS, 0)
+    log = store[CONSUMER_OFFSETS][0]
     for number, marker in enumerate((Marker.ABORT, Marker.COMMIT)):
         record = (encode_key(OffsetKey("crew", A)), encode_value(OffsetAndMetadata(50 + number, commit_ms=0)))
         log.append([record], producer=ProducerStamp(7, 0, number, transactional=True))
@@ -226,7 +226,7 @@ def test_a_full_disk_stores_nothing_and_heals(tmp_path):
     files = FaultyFiles()
     with logstore.open(tmp_path, files=files) as store:
         store.create_topic("flights", 2)
-        offsets = CommittedOffsets(store)
+        offsets = CommittedOffsets(store._host)
         offsets.commit("crew", {A: 1})
         files.fail("pwrite", errno=errno.ENOSPC, times=-1, path_contains=CONSUMER_OFFSETS)
         with pytest.raises(DiskFullError):
@@ -234,7 +234,7 @@ def test_a_full_disk_stores_nothing_and_heals(tmp_path):
         assert numbers(offsets.committed("crew")) == {A: 1}
         files.heal()
         offsets.commit("crew", {A: 3})
-        for found in (offsets, CommittedOffsets(store)):
+        for found in (offsets, CommittedOffsets(store._host)):
             assert numbers(found.committed("crew")) == {A: 3}
 
 
@@ -250,13 +250,13 @@ def test_an_offset_that_is_committed_anew_while_the_old_one_expires_stays(store,
     monkeypatch.setattr(offsets, "_forget", commit_first)
     offsets.expire(store.clock.now_ms() + 8 * DAY_MS)
     assert numbers(offsets.committed("crew")) == {A: 7}
-    assert numbers(CommittedOffsets(store).committed("crew")) == {A: 7}
+    assert numbers(CommittedOffsets(store._host).committed("crew")) == {A: 7}
 
 
 def test_a_deleted_topic_takes_no_offset_of_the_next_one_along(store, offsets):
     offsets.commit("crew", {A: 3})
     old = store.topic("flights").id
-    store._topics.delete("flights")
+    store._host.topics_table.delete("flights")
     store.create_topic("flights", 2)
     offsets.commit("crew", {A: 1})
     offsets.commit("tower", {A: OffsetAndMetadata(2, topic_id=old)})
@@ -270,4 +270,4 @@ def test_files_that_keep_being_exchanged_hide_no_offset(store, offsets, monkeypa
     looks = itertools.count(1_000)
     monkeypatch.setattr(logstore.log.Log, "_cuts", lambda self: next(looks))
     assert numbers(offsets.committed("crew")) == {A: 5}
-    assert numbers(CommittedOffsets(store).committed("crew")) == {A: 5}
+    assert numbers(CommittedOffsets(store._host).committed("crew")) == {A: 5}

@@ -234,13 +234,13 @@ def node_in_meta_properties(world: World) -> str:
 @seen()
 def offsets_partitions(world: World) -> int:
     world.store.commit_offsets("g", {TopicPartition("t", 0): 0})
-    return world.store.partition_count("__consumer_offsets")
+    return len(world.store["__consumer_offsets"])
 
 
 @seen()
 def offsets_segment_bytes(world: World) -> int:
     world.store.commit_offsets("g", {TopicPartition("t", 0): 0})
-    return world.store.topic_config("__consumer_offsets").segment_bytes
+    return world.store["__consumer_offsets"].config.segment_bytes
 
 
 @seen()

@@ -72,7 +72,7 @@ def stage(store: logstore.Store, key: Key, *, attempt: int = 0) -> Manifest:
             staging = StagingFile.create(
                 ROOT,
                 topic,
-                store.topic_id(topic),
+                store[topic].id,
                 partition,
                 query=key[0],
                 batch=key[1],
@@ -93,7 +93,7 @@ def stage(store: logstore.Store, key: Key, *, attempt: int = 0) -> Manifest:
 
 
 def take_in(store: logstore.Store, key: Key, *, attempt: int = 0) -> Ingested:
-    return store.ingest(stage(store, key, attempt=attempt))
+    return store._host.ingest(stage(store, key, attempt=attempt))
 
 
 def is_in(store: logstore.Store, key: Key) -> bool:
@@ -187,8 +187,8 @@ def seen(store: logstore.Store) -> Counter[bytes]:
     """Every value that committed readers see, and how often."""
     found: Counter[bytes] = Counter()
     for topic in store.topics():
-        for number in range(store.partition_count(topic)):
-            log = store.partition(topic, number)
+        for number in range(len(store[topic])):
+            log = store[topic][number]
             found.update(r.value for r in log.scan(isolation=Isolation.READ_COMMITTED))
     return Counter({value: count for value, count in found.items() if not value.startswith((b"plain", b"more"))})
 
@@ -230,8 +230,8 @@ def check(disk: SimDisk, before: frozenset[Key], at_hand: Key | None, *, cut_aga
 def check_settled(store: logstore.Store, before: frozenset[Key], at_hand: Key | None) -> None:
     """Nothing keeps a committed reader waiting, and the batch at hand is there whole, or not at all."""
     for topic in PARTITIONS:
-        for number in range(store.partition_count(topic)):
-            log = store.partition(topic, number)
+        for number in range(len(store[topic])):
+            log = store[topic][number]
             assert log.last_stable_offset == log.log_end_offset, f"{log.name} waits for a transaction"
     found = seen(store)
     allowed = [expected(before), expected(before | {at_hand})] if at_hand is not None else [expected(before)]

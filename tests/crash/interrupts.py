@@ -261,7 +261,7 @@ class StoreCase:
             store.create_topic("v")
         beside(store.close)
         with logstore.open(self.path) as store:
-            log = store.partition("t", 0)
+            log = store["t"][0]
             values = [record.value for record in log.scan()]
             check(values[:3] == [b"0", b"1", b"2"], f"lost: {values}")
             check(values.count(b"new") <= 1, f"twice: {values}")
@@ -495,7 +495,7 @@ def whole_store(path: Path, storm: Storm, until_s: float) -> None:
         producer = store.producer(linger_ms=0)
         consumer = store.consumer(group="g", auto_offset_reset="earliest", enable_auto_commit=False)
         consumer.assign_topics(["t"])
-        others = Writers(store.partition("t", 0), next(numbers))  # type: ignore[arg-type]
+        others = Writers(store["t"][0], next(numbers))  # type: ignore[arg-type]
         for _ in range(rng.randrange(5, 40)):
             value = b"sent/%d" % next(numbers)
             what = rng.randrange(6)
@@ -516,7 +516,7 @@ def whole_store(path: Path, storm: Storm, until_s: float) -> None:
         others.stop()
         producer.flush()
         beside(partial(store.offsets.commit, "h", {("t", 0): 0}))  # type: ignore[dict-item]
-        found = [record.value for record in store.partition("t", 0).scan()]
+        found = [record.value for record in store["t"][0].scan()]
         check(len(set(found)) == len(found), "a record is there twice")
         check({*others.acked.values()} <= {*found} and sent <= {*found}, "lost")
         at = store.offsets.committed("g").get(("t", 0))  # type: ignore[call-overload]

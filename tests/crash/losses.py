@@ -91,7 +91,7 @@ class _Life:
         return b"record %03d of the life of this store" % self.number
 
     def log(self, topic: str, partition: int = 0) -> Log:
-        log = self.store.partition(topic, partition)
+        log = self.store[topic][partition]
         assert isinstance(log, Log)
         return log
 
@@ -109,7 +109,7 @@ class _Life:
         """Batches of an idempotent producer."""
         place = TopicPartition(topic, partition)
         if place not in self.sequences:
-            self.ids.append(self.store.next_producer_id())
+            self.ids.append(self.store._host.next_producer_id())
             self.sequences[place] = ProducerStamp(self.ids[-1], 0, 0)
         for _ in range(count):
             stamp, value = self.sequences[place], self.value()
@@ -119,7 +119,7 @@ class _Life:
 
     def transaction(self, marker: Marker, count: int, *, topic: str = "moves") -> None:
         """A transaction of a producer of its own, with plain records between."""
-        self.ids.append(self.store.next_producer_id())
+        self.ids.append(self.store._host.next_producer_id())
         log = self.log(topic)
         for n in range(count):
             stamp = ProducerStamp(self.ids[-1], 0, n, transactional=True)
@@ -138,7 +138,7 @@ class _Life:
         self.store.commit_offsets(OLD_GROUP, {TopicPartition("flights", 0): 2}, ack="synced")
 
     def take_in(self) -> None:
-        assert not self.store.ingest(stage(self.store, self.batches)).duplicate
+        assert not self.store._host.ingest(stage(self.store, self.batches)).duplicate
         self.batches += 1
 
     def again(self) -> None:
@@ -152,7 +152,7 @@ class _Life:
 def stage(store: logstore.Store, batch: int) -> Manifest:
     """Stage a batch of the query as a task of Spark does."""
     staging = StagingFile.create(
-        ROOT, "moves", store.topic_id("moves"), 0, query=QUERY, batch=batch, attempt=0, files=store.files
+        ROOT, "moves", store["moves"].id, 0, query=QUERY, batch=batch, attempt=0, files=store.files
     )
     encoder = Encoder().begin(timestamp_ms=store.clock.now_ms())
     encoder.add_all([(None, b"staged %d of batch %d" % (n, batch)) for n in range(2)])
@@ -351,10 +351,10 @@ def _opened(
 
 def _ask_store(asking: _Asking, store: logstore.Store, built: Built) -> None:
     ask = asking.ask
-    ask("", "cluster", lambda: store.cluster_id)
+    ask("", "cluster", lambda: store._host.cluster_id)
     ask("", "topics", lambda: store.topics(internal=True))
-    ask("", "ids", lambda: {name: store.topic_id(name) for name in PARTITIONS})
-    ask("", "settings", lambda: {name: store.topic_config(name) for name in PARTITIONS})
+    ask("", "ids", lambda: {name: store[name].id for name in PARTITIONS})
+    ask("", "settings", lambda: {name: store[name].config for name in PARTITIONS})
     ask("", "committed", lambda: [store.committed(group) for group in (GROUP, OLD_GROUP)])
 
 
@@ -365,7 +365,7 @@ def _ask_log(asking: _Asking, store: logstore.Store, place: str) -> None:
         asking.ask(place, what, question)
 
     def log() -> Any:
-        return store.partition(topic, partition)
+        return store[topic][partition]
 
     ask("marks", lambda: (log().log_start_offset, log().last_stable_offset, log().log_end_offset))
     ask("each", lambda: _each(log()))
@@ -394,7 +394,7 @@ def _consumed(store: logstore.Store, topic: str, partition: int, isolation: Isol
     try:
         place = TopicPartition(topic, partition)
         consumer.assign([place])
-        consumer.seek(place, store.partition(topic, partition).log_start_offset)
+        consumer.seek(place, store[topic][partition].log_start_offset)
         found: list[Any] = []
         while records := consumer.poll():
             found += _records(records)
@@ -416,7 +416,7 @@ def _ask_newest(asking: _Asking, store: logstore.Store, place: str, when: str) -
     topic, partition = files.parse_partition(place)
 
     def newest() -> Any:
-        found = _records(store.partition(topic, partition).scan(isolation=Isolation.READ_COMMITTED))
+        found = _records(store[topic][partition].scan(isolation=Isolation.READ_COMMITTED))
         if topic != "keys":
             return found
         by_key = {key: (offset, value) for offset, key, value in found}
@@ -434,7 +434,7 @@ def _write_on(
         if str(name) in places:
             ask(str(name), "a batch sent again", partial(_sent_again, store, name, stamp, value))
     ask("", "a batch taken in again", lambda: _taken_in_again(store))
-    ask("", "a new producer id", lambda: store.next_producer_id() > max(built.producer_ids))
+    ask("", "a new producer id", lambda: store._host.next_producer_id() > max(built.producer_ids))
     for place in places:
         topic, partition = files.parse_partition(place)
         ask(place, "epoch", partial(_goes_on_in_its_epoch, store, place, built))
@@ -447,13 +447,13 @@ def _write_on(
 
 
 def _sent_again(store: logstore.Store, name: TopicPartition, stamp: ProducerStamp, value: bytes) -> bool:
-    log = store.partition(*name)
+    log = store._host.partition(*name)
     assert isinstance(log, Log)
     return log.append([value], producer=stamp).duplicate
 
 
 def _goes_on_in_its_epoch(store: logstore.Store, place: str, built: Built) -> bool:
-    log = store.partition(*files.parse_partition(place))
+    log = store._host.partition(*files.parse_partition(place))
     assert isinstance(log, Log)
     return log.replica.leader_epoch >= built.epochs[place]
 
@@ -466,7 +466,7 @@ def _taken_in_again(store: logstore.Store) -> list[str]:
     found = []
     for batch in (1, 0):
         try:
-            found.append("duplicate" if store.ingest(stage(store, batch)).duplicate else "taken in")
+            found.append("duplicate" if store._host.ingest(stage(store, batch)).duplicate else "taken in")
         except OldBatchError:
             found.append("old")
     return found

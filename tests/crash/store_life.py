@@ -102,7 +102,7 @@ class StoreLife:
         self.store.housekeep()
 
     def producer_id(self) -> None:
-        self.store.next_producer_id()
+        self.store._host.next_producer_id()
 
     def create(self, name, partitions, settings):
         def step():

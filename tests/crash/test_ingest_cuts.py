@@ -115,7 +115,7 @@ def open_reader(disk):
 
 
 def read_committed(reader, topic, number):
-    log = reader.partition(topic, number)
+    log = reader[topic][number]
     values = [record.value for record in log.scan(isolation="read_committed")]
     return sorted(value for value in values if not value.startswith(b"plain"))
 

@@ -67,7 +67,7 @@ def live(store, disk: SimDisk, seed: int, history: list[State], promised: list[t
 
 
 def found_in(store) -> State:
-    offsets = CommittedOffsets(store)
+    offsets = CommittedOffsets(store._host)
     return {g: {place: commit.offset for place, commit in offsets.committed(g).items()} for g in GROUPS}
 
 

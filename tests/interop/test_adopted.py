@@ -74,7 +74,7 @@ def test_a_directory_goes_to_the_store_and_back(journey: Broker) -> None:
             [(b"k", b"store %d" % number) for number in range(500)], codec=logstore.Codec.LZ4
         )
         log = store["committed"][0]
-        stamp = store.next_producer_id()
+        stamp = store._host.next_producer_id()
         log.append([b"store's"], producer=ProducerStamp(stamp, 0, 0, transactional=True))
         log.replica.append_control(Marker.COMMIT, producer_id=stamp, producer_epoch=0)
         store["latest"].append(b"newest", key=b"k1")

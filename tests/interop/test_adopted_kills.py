@@ -129,9 +129,9 @@ def test_a_batch_of_a_sink_that_is_in_is_known_after_kafka_had_the_directory(
 
 def sink(store: logstore.Store, batch: int, lines: list[bytes]) -> Ingested:
     """Commit a batch as Spark's sink does."""
-    topic_id = store.topic_id(TOPIC)
+    topic_id = store[TOPIC].id
     file = StagingFile.create(store.path, TOPIC, topic_id, 0, query="q", batch=batch, attempt=0)
     encoder = Encoder().begin(timestamp_ms=START_MS)
     encoder.add_all(lines)
     file.write(encoder.finish())
-    return store.ingest(Manifest("q", batch, "exactly_once", (file.close(),)))
+    return store._host.ingest(Manifest("q", batch, "exactly_once", (file.close(),)))

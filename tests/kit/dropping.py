@@ -284,7 +284,7 @@ def main(count: int, directory: Path) -> None:
             print(json.dumps(line), flush=True)
         kinds.end()
     acknowledged = load.stop()
-    wait_until(lambda: (gc.collect(), release_all(), not store._lifecycle._attached)[2], "a producer is left")
+    wait_until(lambda: (gc.collect(), release_all(), not store._host.lifecycle._attached)[2], "a producer is left")
     assert not dropped_appenders_of(solo)
     store.close()
     solo.close()

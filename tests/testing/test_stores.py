@@ -53,7 +53,7 @@ def test_a_seed_repeats_what_is_left_to_chance() -> None:
             with store.producer(partitioner="random") as producer:
                 futures = [producer.send("t", b"v") for _ in range(20)]
             assert store.rng is not None
-            return store.cluster_id, [future.result().partition for future in futures]
+            return store._host.cluster_id, [future.result().partition for future in futures]
 
     assert drawn(1) == drawn(1)
     assert drawn(1)[1] != drawn(2)[1]

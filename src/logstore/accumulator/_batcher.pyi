@@ -1,5 +1,5 @@
 import datetime
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any, Self, final
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logstore.aio.clients import Consumer, Producer
 from logstore.aio.threads import AsyncFacade, Closing, Pending, SyncAttribute, Threads, async_method, document_as
@@ -15,6 +15,11 @@ from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import DirectoryLockedError
 from logstore.store import store as _store
 from logstore.store import topic as _topic
+from logstore.store.host import StoreHost
+
+if TYPE_CHECKING:
+    from logstore.store.commit.ingest import Ingested
+    from logstore.store.commit.staged_writer import Manifest
 
 _THREADS = 8
 
@@ -25,8 +30,11 @@ class Store(AsyncFacade[_store.Store], Closing):
     path = SyncAttribute[str]()
     config = SyncAttribute[Any]()
     read_only = SyncAttribute[bool]()
-    cluster_id = SyncAttribute[str]()
     closed = SyncAttribute[bool]()
+
+    @property
+    def cluster_id(self) -> str:
+        return self.sync._host.cluster_id
 
     topics = async_method(_store.Store.topics)
     describe_topic = async_method(_store.Store.describe_topic)
@@ -35,12 +43,15 @@ class Store(AsyncFacade[_store.Store], Closing):
     commit_offsets = async_method(_store.Store.commit_offsets)
     committed = async_method(_store.Store.committed)
     lag = async_method(_store.Store.lag)
-    ingest = async_method(_store.Store.ingest)
     flush = async_method(_store.Store.flush)
     housekeep = async_method(_store.Store.housekeep)
     snapshot = async_method(_store.Store.snapshot)
     disk_usage = async_method(_store.Store.disk_usage)
     set_disk_budget = async_method(_store.Store.set_disk_budget)
+
+    @document_as(StoreHost.ingest)
+    async def ingest(self, manifest: Manifest) -> Ingested:
+        return await self._call(self.sync._host.ingest, manifest)
 
     @document_as(_store.Store.create_topic)
     async def create_topic(self, *args: Any, **kwargs: Any) -> Topic:

@@ -57,5 +57,5 @@ def _of_the_store(words: Callable[[Store], Iterable[str]]) -> Completer:
 topics = _of_the_store(lambda store: store.topics())
 groups = _of_the_store(lambda store: store.offsets.groups())
 partitions = _of_the_store(
-    lambda store: [f"{name}:{number}" for name in store.topics() for number in range(store.partition_count(name))]
+    lambda store: [f"{name}:{number}" for name in store.topics() for number in range(len(store[name]))]
 )

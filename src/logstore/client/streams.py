@@ -9,7 +9,7 @@ belongs to the thread that iterates it; the connector may be used from any other
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from typing import Protocol
 
 from logstore.batch._batch import Record
@@ -24,7 +24,7 @@ from logstore.records import TopicPartition
 class ConsumerHost(Protocol):
     """The store of a connector, as far as streams need it."""
 
-    def partition_count(self, topic: str) -> int: ...
+    def __getitem__(self, topic: str, /) -> Sized: ...
     def consumer(
         self, settings: ConsumerConfig | Mapping[str, Setting] | None = None, /, *, group: str | None = None
     ) -> Consumer: ...
@@ -141,7 +141,7 @@ class ConsumerConnector:
                 if not is_whole(count) or count < 1:
                     raise InvalidPartitionsError(f"a topic has 1 stream or more, found {count!r} for {topic!r}")
                 made[topic] = []
-                total = self._store.partition_count(topic)
+                total = len(self._store[topic])
                 for number in range(count):
                     consumer = self._store.consumer(self._settings, group=self._group)
                     made[topic].append(MessageStream(topic, consumer))

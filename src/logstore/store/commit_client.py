@@ -1,7 +1,7 @@
 """Commit of staged files by any process: it opens the store briefly, or asks the process that has it open.
 
-`requests.asking` is responsible for choosing between the two. Exactly once does not depend on it: `Store.ingest`
-knows which batches it has ingested, so a batch may be committed again.
+`requests.asking` is responsible for choosing between the two. Exactly once does not depend on it:
+`StoreHost.ingest` knows which batches it has ingested, so a batch may be committed again.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from logstore.store.commit.commit_log import read_states
 from logstore.store.commit.ingest import Ingested
 from logstore.store.commit.kept import Kept, newest
 from logstore.store.commit.staged_writer import Manifest, remove_staged
+from logstore.store.host import briefly
 from logstore.store.requests.asking import ask, check
 from logstore.store.requests.requests import Intake
-from logstore.store.store import open_briefly, open_store
+from logstore.store.store import open_store
 from logstore.topic_names import SINKS
 
 
@@ -42,11 +43,11 @@ def commit(
     Raises:
         OwnerTimeoutError: the process that writes the store does not answer; it is named.
         NotALogError: there is no store.
-        LogstoreError: as `Store.ingest`, here or in the owner's process.
+        LogstoreError: as `StoreHost.ingest`, here or in the owner's process.
     """
     directory = Directory(root, files)
     manifest = manifest._replace(files=tuple(manifest.files)).check()
-    opener = partial(open_briefly, directory.path, settings, patient=False, clock=clock, files=files)
+    opener = partial(briefly, directory.path, settings, patient=False, clock=clock, files=files)
     return ask(directory, Intake(manifest), opener, timeout_s=timeout_s, clock=clock)
 
 
@@ -61,7 +62,7 @@ def abort(root: str | os.PathLike[str], manifest: Manifest, *, files: Files = LI
 
 
 def newest_batch(root: str | os.PathLike[str], query: str, *, files: Files = LIBC) -> int:
-    """Return the newest ingested batch of a query, -1 if none, for any process; see `Store.ingest`.
+    """Return the newest ingested batch of a query, -1 if none, for any process; see `StoreHost.ingest`.
 
     Raises:
         NotALogError: there is no store.
@@ -69,7 +70,7 @@ def newest_batch(root: str | os.PathLike[str], query: str, *, files: Files = LIB
     """
     kept = Kept.load(Directory(root, files))
     with open_store(root, read_only=True, environ={}, files=files) as store:
-        found = read_states(store._log_of(SINKS, 0)) if SINKS in store else {}
+        found = read_states(store._host._log_of(SINKS, 0)) if SINKS in store else {}
     state = newest(found, kept.sinks if kept else {}).get(query)
     return -1 if state is None else state.done
 

@@ -1,8 +1,7 @@
-"""A directory of topics, as `logstore.open` returns it.
+"""A store: a directory of topics, as `logstore.open` returns it.
 
-Holds the root's lock for as long as it is open (one process writes a directory, any number read it),
-its catalogue and its open logs. It returns topics, producers and consumers that work on them, and is
-responsible only for their lifetimes. Any thread may use a store.
+It returns topics, producers and consumers that work on its host, which holds the root's lock, the catalogue and
+the open logs. Any thread may use a store.
 """
 
 from __future__ import annotations
@@ -10,50 +9,32 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import threading
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, ParamSpec, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, Unpack, cast
 
-from logstore.client.backend import Opened
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.config.log import LogConfig, Setting, canonical, canonical_keys
+from logstore.config.log import Setting, canonical_keys
 from logstore.config.schema import about_modes, check_settings, naming_arguments, with_arguments
 from logstore.config.store import StoreConfig, warn_of_unkept
 from logstore.errors import (
     DirectoryLockedError,
-    ForkedError,
     InvalidSettingError,
-    LogstoreError,
-    NotALogError,
     PolicyViolationError,
-    ReadOnlyError,
-    StoreClosedError,
     UnknownSettingError,
 )
-from logstore.io._files import LIBC, Files, fork_generation
+from logstore.io._files import LIBC, Files
 from logstore.io._interrupts import Condition, held, made, shielded
 from logstore.log import Log
-from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import Patience as Patience
-from logstore.log.root import RootHold
-from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
 from logstore.records import Ack, Isolation, TopicPartition
-from logstore.store.catalog import layout
-from logstore.store.catalog.partitions import Partitions, lent
-from logstore.store.catalog.reserve import ReserveGate
-from logstore.store.catalog.topics import FollowedTopics, Topics, TopicTable
-from logstore.store.consumers import Consumers
 from logstore.store.descriptions import TopicDescription, describe
-from logstore.store.lifecycle import Closeable, StoreLifecycle
-from logstore.store.maintenance.disk_quota import DiskQuota, Holdings, Limits, may_go
-from logstore.store.maintenance.scheduler import Progress, Scheduler
-from logstore.store.maintenance.tasks import MaintenanceTasks
-from logstore.store.requests.commit_server import SETTLE_MS, SWEEP_MS, LeftFiles, RequestServer
+from logstore.store.host import Path, Settings, StoreHost, briefly
+from logstore.store.maintenance.disk_quota import Limits, may_go
+from logstore.store.maintenance.scheduler import Progress
 from logstore.store.topic import Topic
-from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL, SINKS
+from logstore.topic_names import SINKS
 
 if TYPE_CHECKING:
     import random
@@ -73,24 +54,11 @@ if TYPE_CHECKING:
     )
     from logstore.groups.offsets import OffsetAndMetadata
     from logstore.store.admin.snapshots import Snapshot
-    from logstore.store.catalog.topic_list import Catalogue
-    from logstore.store.commit.ingest import Ingest, Ingested
-    from logstore.store.commit.staged_writer import Manifest
-    from logstore.store.requests.requests import Request
 
 _logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-Path = str | os.PathLike[str]
-Settings = StoreConfig | Mapping[str, Setting] | None
-
-
-#: How often the quota is compared with the used space, to reclaim ahead of need; it compares two numbers.
-DISK_PERIOD_MS = 1_000
-#: How often every file is measured for that, and the reserve is filled again if there is space.
-MEASURE_PERIOD_MS = 60_000
 
 
 class DiskUsage(NamedTuple):
@@ -117,6 +85,23 @@ def _earlier_arguments(call: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
+#: Names of earlier releases.
+_MOVED = {
+    "partition": "store[topic][partition]",
+    "partition_count": "len(store[topic])",
+    "topic_id": "store[topic].id",
+    "topic_config": "store[topic].config",
+    "added_from": "the library's own",
+    "topic_to_send_to": "the library's own",
+    "attach": "the library's own",
+    "detach": "the library's own",
+    "drop": "the library's own",
+    "next_producer_id": "the library's own",
+    "ingest": "logstore.store.commit_client.commit",
+    "cluster_id": "in meta.properties",
+}
+
+
 def _warn(change: str) -> None:
     warnings.warn(f"{change} now; the next release refuses the former", DeprecationWarning, 3)
 
@@ -130,123 +115,23 @@ class Store:
     0
     """
 
-    def __init__(
-        self,
-        path: Path,
-        config: StoreConfig,
-        *,
-        read_only: bool,
-        create: bool,
-        clock: Clock,
-        files: Files,
-        rng: random.Random | None,
-        brief: bool = False,
-        patient: bool = True,
-    ) -> None:
-        """Open the store, see `open_store` and `open_briefly`."""
-        root = Directory(path, files)
-        self.path = root.path
-        self.config = config
-        self.read_only = read_only
-        self.clock = clock
-        self.files = files
-        self.rng = rng
-        self._fork = fork_generation()
-        self._consumers = Consumers()
-        self._offsets: CommittedOffsets | None = None
-        self._ingest_made: Ingest | None = None
-        self._parts_lock = threading.Lock()  # held while one of the two above is made
-        self._requests: RequestServer | None = None
-        hold = None
-        table: FollowedTopics | Topics
-        if read_only:
-            table = FollowedTopics(root, config)
-        else:
-            layout.check_root(root)
-            if not root.exists():
-                if not create:
-                    raise NotALogError(
-                        "the directory holds no store; logstore.open(path, create=True) creates one", path=path
-                    )
-                root.create_durably()
-            hold = RootHold.acquire(root, clock, brief=brief, patient=patient)
-            try:
-                # Checked above without the lock: another process may have changed the root since.
-                layout.check_root(root)
-                table = Topics(root, config, clock, rng, hold)
-            except BaseException:
-                hold.release()
-                raise
-        partitions = Partitions(
-            root,
-            read_only=read_only,
-            config_of=table.config_of,
-            kind_of=lambda topic: table.entry(topic).kind,
-            drops_keyless=table.is_compaction_confirmed,
-            clock=clock,
-            files=files,
-        )
-        table.manage(partitions)
-        self._table: TopicTable = table
-        self._partitions = partitions
-        self._lifecycle = StoreLifecycle(self.path, partitions, hold)
-        if hold is not None:
-            assert isinstance(table, Topics)
-            try:
-                self._keep_house(root, table, partitions, hold, brief=brief)
-            except BaseException:
-                self._lifecycle.close()
-                raise
-        # The lifecycle's own exit hook flushes and closes a store that is open when the program ends.
-        self._finalizer = weakref.finalize(self, self._lifecycle.forgotten)
-        self._finalizer.atexit = False
+    def __init__(self, host: StoreHost) -> None:
+        """Show an open store to its user, see `open_store` and `open_briefly`."""
+        self._host = host
+        self.path = host.path
+        self.config = host.config
+        self.read_only = host.read_only
+        self.clock = host.clock
+        self.files = host.files
+        self.rng = host.rng
 
-    def _keep_house(
-        self, root: Directory, topics: Topics, partitions: Partitions, hold: RootHold, *, brief: bool
-    ) -> None:
-        keeper = Scheduler(self.clock, self.path)
-        upkeep = MaintenanceTasks(topics, partitions, hold, self.config, keeper)
-        holdings = Holdings(
-            root,
-            opened=upkeep.opened,
-            logs=upkeep.logs,
-            retain=upkeep.retain,
-            is_retention_chosen=topics.is_retention_chosen,
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MOVED:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        warnings.warn(
+            f"store.{name} is {_MOVED[name]} now; the next release deletes the former", DeprecationWarning, 2
         )
-        self._disk_quota = DiskQuota(
-            Limits(self.config.disk_budget, self.config.disk_reserve), holdings, self.clock
-        )
-        reserve, budget = topics.reserve, self._disk_quota if self._disk_quota.limits.is_set else None
-
-        def quota_of(name: TopicPartition) -> SpaceQuota | None:
-            quota = None if budget is None else budget.quota(name)
-            return quota if name.topic not in INTERNAL else ReserveGate(quota or UnlimitedSpace(), reserve)
-
-        partitions.quota_of, partitions.with_room = quota_of, reserve.with_room
-        if budget is not None:
-            budget.open()
-            keeper.add("disk space", MEASURE_PERIOD_MS, self._disk_quota.keep_house)
-            keeper.add("disk budget", DISK_PERIOD_MS, self._disk_quota.keep_slack)
-        if not brief:
-            reserve.fill()
-            keeper.add("reserve", MEASURE_PERIOD_MS, reserve.fill)
-        upkeep.schedule()
-        # A task that referred to the store would keep it alive after its user has dropped it.
-        store = weakref.ref(self)
-        keeper.add("offsets", self.config.offsets_retention_check_interval_ms, lambda: _expire_offsets(store))
-        self._scheduler = keeper
-        # Soon after the start: an undecided batch keeps readers waiting.
-        keeper.add("undecided batches", SETTLE_MS, lambda: _settle(store)).due_s = self.clock.monotonic_s() + 1
-        keeper.add("left files", SWEEP_MS, LeftFiles(root, self.clock).sweep)
-        self._lifecycle.threads.append(keeper)
-        if not brief:
-            self._requests = RequestServer(root, reserve, lambda: _open_of(store))
-            self._lifecycle.threads.append(self._requests)
-            self._lifecycle.before_release = self._requests.remove
-        if self.clock is SYSTEM_CLOCK and self.config.housekeeping == "thread":
-            keeper.start()
-            if self._requests is not None:
-                self._requests.start()
+        return getattr(self._host, name)
 
     # -- topics
 
@@ -256,65 +141,20 @@ class Store:
         Raises:
             UnknownTopicError: there is none; the message names the topics that exist.
         """
-        self._check_open()
-        self._table.refresh()
-        return Topic(self, name, self._table.entry(name).id)
+        return self._host.topic(name, self)
 
     def __getitem__(self, name: str) -> Topic:
         return self.topic(name)
 
     def __contains__(self, name: object) -> bool:
-        self._check_open()
-        # Another process may have deleted it.
-        self._table.refresh()
-        return self._table.find(name) is not None  # type: ignore[arg-type]  # any object may be asked for
+        return self._host.has(name)  # type: ignore[arg-type]  # any object may be asked for
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.topics())
 
     def topics(self, *, internal: bool = False) -> list[str]:
         """Return the names of all topics, sorted; with ``internal`` also those of the store itself."""
-        self._check_open()
-        return self._table.names(internal=internal)
-
-    def partition_count(self, topic: str, topic_id: str | None = None) -> int:
-        """Return the number of a topic's partitions; with ``topic_id``, of that very topic and none made later."""
-        self._check_open()
-        return self._table.entry_now(topic, topic_id).partitions
-
-    def added_from(self, topic: str, topic_id: str | None = None) -> int:
-        """Return the number of the first partition added after the topic was made, whether it exists or not."""
-        self._check_open()
-        entry = self._table.entry(topic, topic_id)
-        return entry.made_with or entry.partitions
-
-    def topic_id(self, topic: str) -> str:
-        """Return a topic's id in Kafka's text form, which no other topic of its name has; "" if it has none."""
-        self._check_open()
-        return self._table.entry(topic).id
-
-    def topic_config(self, topic: str, topic_id: str | None = None) -> LogConfig:
-        """Return the settings of a topic's logs: its own, and the store's for all others."""
-        self._check_open()
-        self._table.entry(topic, topic_id)
-        return self._table.config_of(topic)
-
-    def partition(self, topic: str, partition: int, *, topic_id: str | None = None) -> Opened:
-        """Return one partition's log, opened if it is not. It belongs to the store: do not close it.
-
-        Like a topic, the log keeps the store open, even if nothing else refers to the store any more.
-
-        Raises:
-            UnknownTopicError, UnknownPartitionError: there is none.
-            DamagedLogError, StorageError: it cannot be opened; other partitions can still be used.
-        """
-        return lent(self._log_of(topic, partition, topic_id), self)
-
-    def _log_of(self, topic: str, partition: int, topic_id: str | None = None) -> Opened:
-        """Return a log as `partition` does, but one that does not keep the store open: the caller does."""
-        self._check_open()
-        self._table.check_partition(topic, partition, topic_id)
-        return self._partitions.get(TopicPartition(topic, partition))
+        return self._host.topics(internal=internal)
 
     @naming_arguments
     def create_topic(
@@ -341,28 +181,8 @@ class Store:
             DiskFullError, StorageError: the disk refused.
             ReadOnlyError: the store is open read-only.
         """
-        self._check_writable()
         own = {**(settings or {}), **cast("Mapping[str, Setting]", more_settings)}
-        count = self.config.num_partitions if partitions is None else partitions
-        entry = shielded(self._topics.create, name, count, own, if_not_exists=if_not_exists)
-        warn_of_unkept(canonical(own))
-        return Topic(self, name, entry.id)
-
-    def topic_to_send_to(self, name: str) -> Topic:
-        """Return a topic by its name, made if there is none and ``auto.create.topics.enable`` is true.
-
-        Raises:
-            UnknownTopicError: there is none, and none is made.
-            InvalidTopicError, StorageError: as `create_topic`.
-        """
-        if self.config.auto_create_topics_enable and name not in self:
-            return self.create_topic(name, if_not_exists=True)
-        return self.topic(name)
-
-    def _topics_known(self) -> Catalogue:
-        """Return the catalogue of all topics: another object after each change."""
-        self._check_open()
-        return self._table.catalogue
+        return self._host.create_topic(name, partitions, own, if_not_exists=if_not_exists, store=self)
 
     def describe_topic(self, name: str) -> TopicDescription:
         """Describe a topic: its partitions with their offsets and sizes, and its settings.
@@ -370,10 +190,10 @@ class Store:
         Raises:
             UnknownTopicError: there is none.
         """
-        self._check_open()
-        entry = self._table.entry(name)
-        logs = (self._log_of(name, number) for number in range(entry.partitions))
-        return describe(name, entry, self._table.config_of(name), logs)
+        self._host.check_open()
+        entry = self._host.table.entry(name)
+        logs = (self._host._log_of(name, number) for number in range(entry.partitions))
+        return describe(name, entry, self._host.table.config_of(name), logs)
 
     @naming_arguments
     def alter_topic(
@@ -397,23 +217,24 @@ class Store:
             PolicyViolationError: compaction would delete records that have no key. Nothing was changed.
             InvalidSettingError: more than ``logstore.disk.budget`` would have to be kept. Nothing was changed.
         """
-        self._check_writable()
+        self._host.check_writable()
         changes = {**(settings or {}), **cast("Mapping[str, Setting]", more_settings)}
-        after, own = self._topics.altered(name, changes)
-        if self._disk_quota.limits.is_set:
-            chosen = self._topics.is_retention_chosen(name, own)
-            self._disk_quota.check_pinned(
+        after, own = self._host.topics_table.altered(name, changes)
+        quota = self._host.disk_quota
+        if quota.limits.is_set:
+            chosen = self._host.topics_table.is_retention_chosen(name, own)
+            quota.check_pinned(
                 lambda topic, config: (
-                    may_go(topic, after, chosen=chosen) if topic == name else self._disk_quota.may_go(topic, config)
+                    may_go(topic, after, chosen=chosen) if topic == name else quota.may_go(topic, config)
                 )
             )
-        if after.compacts and not self._topics.config_of(name).compacts and not drop_keyless:
+        if after.compacts and not self._host.topics_table.config_of(name).compacts and not drop_keyless:
             # Read all keys before the catalogue is locked; `alter` checks the records that are appended meanwhile.
-            for number in range(self._topics.entry(name).partitions):
-                log = self.partition(name, number)
+            for number in range(self._host.topics_table.entry(name).partitions):
+                log = self._host.partition(name, number)
                 assert isinstance(log, Log), log
                 log.maintenance.check_keys()
-        altered = shielded(self._topics.alter, name, changes, drop_keyless=drop_keyless).settings
+        altered = shielded(self._host.topics_table.alter, name, changes, drop_keyless=drop_keyless).settings
         changed = canonical_keys(changes)
         warn_of_unkept({key: value for key, value in altered.items() if key in changed})
         return dict(altered)
@@ -428,9 +249,9 @@ class Store:
             UnknownTopicError: there is none.
             InvalidPartitionsError: the topic has as many already.
         """
-        self._check_writable()
-        shielded(self._topics.grow, name, total)
-        self._consumers.notify()
+        self._host.check_writable()
+        shielded(self._host.topics_table.grow, name, total)
+        self._host.consumers.notify()
         return self.topic(name)
 
     def delete_topic(self, name: str) -> None:
@@ -441,7 +262,7 @@ class Store:
             PolicyViolationError: ``delete.topic.enable`` is false, or the store needs it.
             StorageError: some files are still there; the topic is deleted, the next open removes them.
         """
-        self._check_writable()
+        self._host.check_writable()
         if not self.config.delete_topic_enable:
             raise PolicyViolationError(
                 f"topic {name!r} cannot be deleted: delete.topic.enable is false in this store"
@@ -450,9 +271,14 @@ class Store:
             raise PolicyViolationError(
                 f"topic {name!r} cannot be deleted: without it, committed batches would be ingested again"
             )
-        entry = shielded(self._topics.delete, name)
+        entry = shielded(self._host.topics_table.delete, name)
         # Last: a crash before it leaves offsets that do no harm, since each names the id of its topic.
         self.offsets.forget_topic(name, entry.id)
+
+    @property
+    def offsets(self) -> CommittedOffsets:
+        """The committed offsets of every group: to list groups, to delete, to expire."""
+        return self._host.offsets
 
     # -- producers and consumers
 
@@ -477,20 +303,8 @@ class Store:
         """
         from logstore.client.producer import Producer  # here: readers seldom need it and its settings
 
-        self._check_writable()
-        return Producer(self, settings, partitioner=partitioner, **more_settings)
-
-    @property
-    def offsets(self) -> CommittedOffsets:
-        """The committed offsets of every group: to list groups, to delete, to expire."""
-        self._check_open()
-        if self._offsets is None:
-            from logstore.client.offsets import CommittedOffsets
-
-            with held(self._parts_lock):
-                if self._offsets is None:
-                    self._offsets = CommittedOffsets.of(self, self.config, _Writer(self))
-        return self._offsets
+        self._host.check_writable()
+        return Producer(self._host, settings, partitioner=partitioner, **more_settings)
 
     @_earlier_arguments
     @naming_arguments
@@ -517,9 +331,11 @@ class Store:
         """
         from logstore.client.consumer import open_consumer
 
-        self._check_open()
-        consumer = open_consumer(self, self.offsets, group, settings, cast("Mapping[str, Setting]", more_settings))
-        self._consumers.add(consumer)
+        self._host.check_open()
+        consumer = open_consumer(
+            self._host, self.offsets, group, settings, cast("Mapping[str, Setting]", more_settings)
+        )
+        self._host.consumers.add(consumer)
         return consumer
 
     def commit_offsets(
@@ -552,56 +368,13 @@ class Store:
         """
         from logstore.client.lag import lag_of_group
 
-        return lag_of_group(self, self.offsets, group, Isolation(isolation), partitions)
-
-    def attach(self, member: Closeable) -> None:
-        """Register ``member`` to be closed before the store's logs; it is not kept alive."""
-        self._check_open()
-        self._lifecycle.attach(member)
-
-    def detach(self, member: Closeable) -> None:
-        """Forget a member that has been closed."""
-        self._lifecycle.detach(member)
-
-    def drop(self, member: Closeable) -> None:
-        """Register a member as `attach` does, for the finalizer of a dropped one: takes no lock."""
-        self._lifecycle.drop(member)
-
-    def ingest(self, manifest: Manifest) -> Ingested:
-        """Ingest the staged files of a batch: all of them or none, durable and visible together on return.
-
-        With the mode ``exactly_once`` a batch of a query that was ingested before, by whichever process, is
-        not ingested again: the result has ``duplicate=True``. Readers with ``read_committed`` see a batch
-        only once all of it is in; see `logstore.store.commit.ingest`. The staged files are removed. Blocks while
-        another batch is ingested, and on the disk.
-
-        Raises:
-            InvalidManifestError, StagedFileError: the manifest, or a file, is not what it should be.
-            UnknownTopicError, UnknownPartitionError: a topic was deleted, or another one has its name.
-            CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: a batch breaks
-                a rule of its log; the file and the position are named.
-            DiskFullError, StorageError: it could not be written. Ingest the same batch again: if it was decided
-                before the error came, the result has ``duplicate=True``.
-            ReadOnlyError: the store is open read-only.
-        """
-        self._check_writable()
-        return self._ingest.ingest(manifest)
-
-    def next_producer_id(self) -> int:
-        """Return a producer id that this store has never given before. Blocks on the disk now and then."""
-        self._check_writable()
-        return shielded(self._topics.next_producer_id)
+        return lag_of_group(self._host, self.offsets, group, Isolation(isolation), partitions)
 
     # -- lifetime
 
     @property
-    def cluster_id(self) -> str:
-        """The store's id, in Kafka's text form; empty for a directory that has none."""
-        return self._table.catalogue.cluster_id
-
-    @property
     def closed(self) -> bool:
-        return self._lifecycle.closed
+        return self._host.lifecycle.closed
 
     def flush(self) -> None:
         """Make everything that was appended to any partition before this call durable.
@@ -609,9 +382,9 @@ class Store:
         Raises:
             StorageFailedError: a sync failed; the others were still made.
         """
-        self._check_writable()
+        self._host.check_writable()
         failure: BaseException | None = None
-        for log in self._partitions.opened():
+        for log in self._host.partitions.opened():
             try:
                 log.flush()
             except BaseException as error:  # noqa: BLE001  raised below, once every log has had its turn
@@ -643,32 +416,14 @@ class Store:
             DiskFullError, StorageError: it could not be written. There is none.
             OwnerTimeoutError: the store is open read-only here, and the process that writes it does not answer.
         """
-        self._check_open()
-        if self.read_only:
-            from logstore.store.requests.requests import Copy
-
-            return self._ask_owner(Copy(Directory(path).path, link, verify))
-        from logstore.store.admin.snapshots import take
-
-        # The copies of the logs and of the record of ingested batches must be of one moment.
-        with self._scheduler.paused(), self._ingest.paused():
-            root = Directory(self.path, self.files)
-            return take(
-                self._topics, self._partitions, root, os.fspath(path), link=link, verify=verify, progress=progress
-            )
-
-    def _ask_owner(self, request: Request[R]) -> R:
-        from logstore.store.requests.asking import ask
-
-        opener = partial(open_briefly, self.path, self.config, patient=False, clock=self.clock, files=self.files)
-        return ask(Directory(self.path, self.files), request, opener, clock=self.clock)
+        return self._host.snapshot(path, link=link, verify=verify, progress=progress)
 
     def disk_usage(self) -> DiskUsage:
         """Measure the disk space of the logs, and return it with their limit; -1 where there is no budget."""
-        self._check_writable()
-        self._disk_quota.measure(all_files=True)
-        limited = self._disk_quota.limits.is_set
-        return DiskUsage(self._disk_quota.used_bytes, self._disk_quota.limit_bytes if limited else -1)
+        self._host.check_writable()
+        self._host.disk_quota.measure(all_files=True)
+        limited = self._host.disk_quota.limits.is_set
+        return DiskUsage(self._host.disk_quota.used_bytes, self._host.disk_quota.limit_bytes if limited else -1)
 
     def set_disk_budget(self, budget: int | str | None = None, reserve: int | str | None = None) -> None:
         """Change ``logstore.disk.budget`` or ``logstore.disk.reserve`` of a store that was opened with one of them.
@@ -680,8 +435,8 @@ class Store:
             InvalidSettingError: a value is out of range, or the store was opened without a budget.
             InvalidSettingError: records that may not be deleted exceed it. Nothing was changed.
         """
-        self._check_writable()
-        before = self._disk_quota.limits
+        self._host.check_writable()
+        before = self._host.disk_quota.limits
         if not before.is_set:
             raise InvalidSettingError(
                 {
@@ -694,7 +449,7 @@ class Store:
             "logstore.disk.reserve": before.reserve if reserve is None else reserve,
         }
         config = StoreConfig.of(wanted)
-        self._disk_quota.change(Limits(config.disk_budget, config.disk_reserve))
+        self._host.disk_quota.change(Limits(config.disk_budget, config.disk_reserve))
 
     def housekeep(self, *, progress: Progress | None = None) -> None:
         """Do all recurring work now, in this thread: retention, compaction, expiry, checkpoints.
@@ -707,30 +462,17 @@ class Store:
         Raises:
             StorageError: the checkpoints of the root could not be written.
         """
-        self._check_writable()
-        if self._requests is not None:
-            self._requests.serve_waiting()
-        self._scheduler.run_all(progress)
+        self._host.check_writable()
+        if self._host.requests is not None:
+            self._host.requests.serve_waiting()
+        self._host.scheduler.run_all(progress)
 
     def close(self) -> None:
         """Flush and close every log, and release the directory. May be called again.
 
         An interrupt (Ctrl-C) is raised once all is closed.
         """
-        shielded(self._end)
-
-    def _end(self) -> None:
-        if self._fork != fork_generation():
-            # The parent owns the files and the lock: the child must not release them.
-            self._lifecycle.closed = True
-            self._finalizer.detach()
-            return
-        self._finalizer.detach()
-        try:
-            if not self._lifecycle.closed:
-                self._consumers.end()
-        finally:
-            self._lifecycle.close()
+        self._host.close()
 
     def __enter__(self) -> Store:
         return self
@@ -741,85 +483,6 @@ class Store:
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self.read_only else "open"
         return f"<Store {state} {self.path!r}>"
-
-    @property
-    def _ingest(self) -> Ingest:
-        if self._ingest_made is None:
-            from logstore.store.commit.ingest import Ingest  # here: few stores need it and its imports
-
-            with held(self._parts_lock):
-                if self._ingest_made is None:
-                    self._ingest_made = Ingest(self, Directory(self.path, self.files))
-        return self._ingest_made
-
-    @property
-    def _topics(self) -> Topics:
-        assert isinstance(self._table, Topics)
-        return self._table
-
-    def _check_open(self) -> None:
-        if self._lifecycle.closed:
-            raise StoreClosedError("the store is closed; call logstore.open() again", path=self.path)
-        if self._fork != fork_generation():
-            raise ForkedError(
-                "the store was opened before a fork; call logstore.open() in the child", path=self.path
-            )
-
-    def _check_writable(self) -> None:
-        self._check_open()
-        if self.read_only:
-            self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise ReadOnlyError(
-            "the store is open read-only; open it without read_only=True to change it", path=self.path
-        )
-
-
-class _Writer:
-    """The process that writes a store, asked by one that is open read-only."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def check(self) -> None:
-        from logstore.store.requests.asking import check  # here: few readers need it
-
-        check(self._store.path)
-
-    def commit(
-        self,
-        group: str,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | None],
-        ack: Ack | None,
-        at_ms: int,
-    ) -> None:
-        from logstore.store.requests.requests import Commit
-
-        self._store._ask_owner(Commit(group, offsets, ack, at_ms))
-
-
-def _expire_offsets(reference: weakref.ref[Store]) -> None:
-    """Delete committed offsets that no commit has renewed for ``offsets.retention.minutes``."""
-    store = reference()
-    if store is not None and not store.closed and CONSUMER_OFFSETS in store:
-        store.offsets.expire()
-
-
-def _open_of(reference: weakref.ref[Store]) -> Store | None:
-    """Return the store if it still exists and is open, else None."""
-    store = reference()
-    return None if store is None or store.closed else store
-
-
-def _settle(reference: weakref.ref[Store]) -> None:
-    """Finish or abort staged batches that a failure has left undecided."""
-    store = _open_of(reference)
-    if store is not None:
-        try:
-            store._ingest.settle()
-        except LogstoreError as error:
-            _logger.error("undecided batches cannot be looked for: store=%s error=%s", store.path, error)
 
 
 def open_store(
@@ -872,7 +535,9 @@ def open_store(
 
     def opened() -> Store:
         return made(
-            lambda: Store(where, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng),
+            lambda: Store(
+                StoreHost(where, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng)
+            ),
             Store.close,
         )
 
@@ -900,18 +565,5 @@ def open_briefly(
 
     A ``patient`` caller waits for others that do the same. Raises as `open_store`.
     """
-    config = StoreConfig.layered(settings, environ=os.environ, arguments={"logstore.housekeeping": "manual"})
-    return made(
-        lambda: Store(
-            path,
-            config,
-            read_only=False,
-            create=create,
-            clock=clock,
-            files=files,
-            rng=None,
-            brief=brief,
-            patient=patient,
-        ),
-        Store.close,
-    )
+    opener = partial(briefly, path, settings, create=create, brief=brief, patient=patient, clock=clock, files=files)
+    return made(lambda: Store(opener()), Store.close)

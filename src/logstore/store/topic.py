@@ -50,23 +50,24 @@ class Topic:
     [b'AA 1141']
     """
 
-    def __init__(self, store: Source, name: str, topic_id: str) -> None:
-        self.store = store
+    def __init__(self, host: Source, name: str, topic_id: str, store: Any = None) -> None:
+        self._host = host
+        self.store = store  #: as its user has opened it
         self.name = name
         self.id = topic_id  #: differs from that of an earlier or later topic of the same name
-        self._turn = _turns.setdefault(store, {}).setdefault(topic_id or name, itertools.count())
+        self._turn = _turns.setdefault(host, {}).setdefault(topic_id or name, itertools.count())
 
     # -- properties
 
     @property
     def partition_count(self) -> int:
         """The number of partitions now; it can only rise."""
-        return self.store.partition_count(self.name, self.id)
+        return self._host.partition_count(self.name, self.id)
 
     @property
     def config(self) -> LogConfig:
         """The settings that hold for the topic's logs: its own, and the store's for all others."""
-        return self.store.topic_config(self.name, self.id)
+        return self._host.topic_config(self.name, self.id)
 
     @property
     def partitions(self) -> tuple[Opened, ...]:
@@ -80,7 +81,7 @@ class Topic:
             UnknownTopicError: the topic was deleted.
             UnknownPartitionError: it has no such partition.
         """
-        return self.store.partition(self.name, partition, topic_id=self.id)
+        return self._host.partition(self.name, partition, topic_id=self.id)
 
     def __len__(self) -> int:
         return self.partition_count
@@ -125,7 +126,7 @@ class Topic:
         if partition is None:
             partition = self._partition_for(key)
         log = self._log_to_write(partition)
-        stamp = self.store.clock.now_ms() if timestamp is None else timestamp_of(timestamp)
+        stamp = self._host.clock.now_ms() if timestamp is None else timestamp_of(timestamp)
         result = log.append([(key, value, stamp, headers)], ack=ack, expect=expect)
         given = stamp if result.timestamp_ms < 0 else result.timestamp_ms
         return RecordMetadata(self.name, partition, result.first_offset, given)
@@ -166,7 +167,7 @@ class Topic:
             return append_spread(
                 self,
                 records,
-                now_ms=self.store.clock.now_ms(),
+                now_ms=self._host.clock.now_ms(),
                 keyless=next(self._turn) % self.partition_count,
                 timestamp=timestamp,
                 codec=codec,
@@ -200,13 +201,13 @@ class Topic:
 
     def log(self, partition: int) -> Log:
         """Return the log of one partition, to be written; raises as `append`."""
-        return LentLog(self._log_to_write(partition), self.store)
+        return LentLog(self._log_to_write(partition), self._host)
 
     def _log_to_write(self, partition: int) -> Log:
         """Return a log as `log` does, for the time of a call: this one does not keep the store open."""
         if self.name in INTERNAL:
             check_writable_by_users(self.name)
-        log = self.store._log_of(self.name, partition, self.id)
+        log = self._host._log_of(self.name, partition, self.id)
         if not isinstance(log, Log):
             raise ReadOnlyError(
                 "the store is open read-only; open it without read_only=True to append", path=log.path
@@ -243,7 +244,7 @@ class Topic:
             CorruptRecordError: a stored batch is damaged; names file and position.
             UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
         """
-        log = self.store._log_of(self.name, partition, self.id)
+        log = self._host._log_of(self.name, partition, self.id)
         start = log.log_start_offset if offset is None else offset
         return log.read(start, max_bytes=max_bytes, isolation=isolation, timeout_s=timeout_s)
 
@@ -251,7 +252,7 @@ class Topic:
         self, timestamp: When, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
     ) -> dict[int, TimestampOffset | None]:
         """Return each partition's first record that is at least so new, or None; see `Log.offset_for_time`."""
-        moment = moment_of(timestamp, self.store.clock)
+        moment = moment_of(timestamp, self._host.clock)
         return {log.name.partition: log.offset_for_time(moment, isolation=isolation) for log in self.partitions}
 
     def scan(
@@ -289,8 +290,8 @@ class Topic:
             partitions=partitions,
             start=start,
             end=end,
-            since=None if since is None else moment_of(since, self.store.clock),
-            until=None if until is None else moment_of(until, self.store.clock),
+            since=None if since is None else moment_of(since, self._host.clock),
+            until=None if until is None else moment_of(until, self._host.clock),
             limit=limit,
             columns=columns,
             isolation=isolation,
@@ -331,4 +332,4 @@ class Topic:
         return {partition: log.delete_before(offset) for partition, log, offset in wanted}
 
     def __repr__(self) -> str:
-        return f"<Topic {self.name!r} of {self.store.path!r}>"
+        return f"<Topic {self.name!r} of {self._host.path!r}>"

@@ -271,9 +271,9 @@ def test_every_cut_of_the_sums_is_found():
 def store_with_aborts(root: Path) -> logstore.Store:
     store = logstore.open(root, {"segment.bytes": 600, "logstore.housekeeping": "manual"})
     store.create_topic("t", 1)
-    abort(store.partition("t", 0), 1)
-    store.partition("t", 0).maintenance.roll()
-    abort(store.partition("t", 0), 2)
+    abort(store["t"][0], 1)
+    store["t"][0].maintenance.roll()
+    abort(store["t"][0], 2)
     return store
 
 
@@ -281,7 +281,7 @@ def store_with_aborts(root: Path) -> logstore.Store:
 def test_a_snapshot_hides_what_was_aborted_in_its_active_segment_too(tmp_path, read_only):
     with store_with_aborts(tmp_path / "store") as store:
         store.snapshot(tmp_path / "copy", verify=True)
-        abort(store.partition("t", 0), 3)
+        abort(store["t"][0], 3)
     for index in indexes(tmp_path / "copy" / "t-0")[:1]:
         index.unlink()
     with logstore.open(tmp_path / "copy", read_only=read_only) as copy:

@@ -149,7 +149,7 @@ def test_an_interrupt_at_any_line_leaves_the_root_unlocked(small, tmp_path, what
 def test_every_topic_is_as_kafkas_client_read_it_and_goes_on(root):
     logstore.adopt_kafka_directory(root)
     with logstore.open(root, clock=ManualClock()) as store:
-        assert store.cluster_id == "AFpKPn13QWYpNmdFiIX9Dg"
+        assert store._host.cluster_id == "AFpKPn13QWYpNmdFiIX9Dg"
         for name, facts in EXPECTED.items():
             log = store[name][0]
             assert (log.log_start_offset, log.log_end_offset) == (facts["start"], facts["end"]), name
@@ -245,7 +245,7 @@ def test_what_kafka_left_when_it_was_killed_is_adopted_and_recovered(tmp_path):
 def test_producer_ids_of_ours_are_far_from_kafkas(root):
     logstore.adopt_kafka_directory(root)
     with logstore.open(root) as store:
-        assert store.next_producer_id() >= FIRST_PRODUCER_ID > 2**32
+        assert store._host.next_producer_id() >= FIRST_PRODUCER_ID > 2**32
 
 
 # -- bad input
@@ -622,7 +622,7 @@ def raised(small, tmp_path, monkeypatch):
         consumer.assign_topics(["records"])
         consumer.poll()
         consumer.commit()
-        topic_id = store.topic_id("__consumer_offsets")
+        topic_id = store["__consumer_offsets"].id
     # As Kafka would know it.
     monkeypatch.setattr(kafka_metadata, "read", with_topic(kafka_metadata.read, "__consumer_offsets", topic_id))
     with monkeypatch.context() as before:
@@ -702,12 +702,12 @@ def test_lowering_epochs_may_be_cut_off_anywhere(raised, tmp_path):
 
 def sink(store, batch: int, values: list[bytes]):
     """Commit a batch as Spark's sink does."""
-    topic_id = store.topic_id("records")
+    topic_id = store["records"].id
     file = StagingFile.create(store.path, "records", topic_id, 0, query="q", batch=batch, attempt=0)
     encoder = Encoder().begin(timestamp_ms=store.clock.now_ms())
     encoder.add_all(values)
     file.write(encoder.finish())
-    return store.ingest(Manifest("q", batch, "exactly_once", (file.close(),)))
+    return store._host.ingest(Manifest("q", batch, "exactly_once", (file.close(),)))
 
 
 def test_a_batch_that_is_in_stays_in_when_the_directory_goes_to_kafka_and_comes_back(root):
@@ -779,7 +779,7 @@ def test_no_producer_id_is_given_out_again_after_adopting_again(root):
     for _ in range(3):
         logstore.adopt_kafka_directory(root)
         with logstore.open(root) as store, store.producer() as producer:
-            given.append(store.next_producer_id())
+            given.append(store._host.next_producer_id())
             producer.send("records", b"by a producer of its own").result()
             end = store["records"][0].log_end_offset
         logstore.release_to_kafka(root)
@@ -790,7 +790,7 @@ def test_no_producer_id_is_given_out_again_after_adopting_again(root):
 def test_producer_ids_of_a_store_of_its_own_are_far_from_kafkas_too(tmp_path):
     """Its partitions may be given to a Kafka, which begins with 0, and would take new records for repeated ones."""
     with logstore.open(tmp_path / "ours") as store:
-        assert store.next_producer_id() >= FIRST_PRODUCER_ID
+        assert store._host.next_producer_id() >= FIRST_PRODUCER_ID
 
 
 def test_offsets_that_kafka_would_move_aside_are_named(root):

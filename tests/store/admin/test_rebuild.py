@@ -81,19 +81,19 @@ def test_a_store_without_its_catalogue_opens_for_nobody_and_is_left_as_it_is(roo
 
 def test_rebuilt_it_has_its_topics_and_deletes_nothing_until_its_user_says_so(root):
     with open_store(root, read_only=True) as store:
-        ids = {name: store.topic_id(name) for name in store.topics(internal=True)}
-        before = (store.cluster_id, count(store))
+        ids = {name: store[name].id for name in store.topics(internal=True)}
+        before = (store._host.cluster_id, count(store))
     (root / CATALOGUE).unlink()
     rebuilt = logstore.rebuild(root)
     assert (rebuilt.missing, rebuilt.damaged, rebuilt.kept_as) == ((), {}, "")
     clock = ManualClock(1_000 * DAY_MS)
     # Also where the store is opened with settings that would delete: the topics' own may have said otherwise.
     with open_store(root, clock, retention_ms=1, cleanup_policy="compact", min_cleanable_dirty_ratio=0) as store:
-        assert {name: store.topic_id(name) for name in store.topics(internal=True)} == ids
+        assert {name: store[name].id for name in store.topics(internal=True)} == ids
         clock.advance(100 * DAY_MS)
         store.housekeep()
-        assert (store.cluster_id, count(store)) == before
-        assert store.topic_config("__consumer_offsets").cleanup_policy == "compact"
+        assert (store._host.cluster_id, count(store)) == before
+        assert store["__consumer_offsets"].config.cleanup_policy == "compact"
         name = TopicPartition("kept", 0)
         assert store.committed("readers", [name])[name].offset == 4
         store.alter_topic("kept", retention_ms=1_000)
@@ -118,11 +118,11 @@ def test_a_damaged_catalogue_is_kept_beside_the_new_one(root):
 def test_producer_ids_are_above_all_that_stand_in_the_logs(root):
     with open_store(root) as store:
         store["kept"][0].append([b"one"], producer=ProducerStamp(7_654_321, 0, 0))
-        given = store.next_producer_id()
+        given = store._host.next_producer_id()
     (root / CATALOGUE).unlink()
     logstore.rebuild(root)
     with open_store(root) as store:
-        assert store.next_producer_id() > max(7_654_321, given)
+        assert store._host.next_producer_id() > max(7_654_321, given)
 
 
 def test_a_log_whose_offsets_are_positions_goes_on_as_one(tmp_path):
@@ -150,7 +150,7 @@ def test_damage_in_a_log_is_named_and_the_others_are_rebuilt(root):
     with open_store(root) as store:
         assert sum(1 for _ in store["kept"][0].scan()) == 10
         # What stands in the bytes that cannot be read may be any id given out until now.
-        assert store.next_producer_id() > 1 << 39
+        assert store._host.next_producer_id() > 1 << 39
 
 
 @pytest.mark.parametrize("op", ["open", "listdir"])
@@ -270,7 +270,7 @@ def test_an_older_catalogue_deletes_nothing_of_a_topic_it_does_not_know(root):
     with open_store(root, clock, retention_ms=1) as store:
         store.housekeep()
         assert count(store, "later") == [30]
-        assert store.topic_id("later") == later.id
+        assert store["later"].id == later.id
 
 
 def test_an_older_catalogue_removes_no_partitions_that_it_does_not_know(root):
@@ -373,7 +373,7 @@ def test_files_of_the_root_that_are_lost_lose_no_record_in_silence(root):
         try:
             with open_store(copy) as store:
                 assert count(store) == [10, 10, 10]
-                assert store.topic_config("kept").retention_ms == -1
+                assert store["kept"].config.retention_ms == -1
             outcomes.add("opened")
         except LogstoreError as error:
             assert CATALOGUE in lost

@@ -72,7 +72,7 @@ def test_a_snapshot_opens_as_the_store_that_it_was(tmp_path):
         assert made.verified_bytes > 1000
         fill(store["flights"], 10, first=40)
         ids = {name: store[name].id for name in store.topics()}
-        cluster = store.cluster_id
+        cluster = store._host.cluster_id
     for read_only in (True, False):
         with logstore.open(made.path, read_only=read_only) as copy:
             assert contents(copy) == before
@@ -279,7 +279,7 @@ def test_a_store_that_is_in_the_way_of_a_snapshot_is_not_removed(tmp_path):
         (tmp_path / "copy.partial" / files.INCOMPLETE).write_bytes(snapshots._mark("another"))
         with pytest.raises(NotALogError, match="the path is taken"):
             store.snapshot(tmp_path / "copy")
-        (tmp_path / "copy.partial" / files.INCOMPLETE).write_bytes(snapshots._mark(store.cluster_id))
+        (tmp_path / "copy.partial" / files.INCOMPLETE).write_bytes(snapshots._mark(store._host.cluster_id))
         store.snapshot(tmp_path / "copy")
     assert not (tmp_path / "copy.partial").exists()
 
@@ -487,7 +487,7 @@ def test_every_operation_of_it_fails_in_turn_and_the_store_goes_on(code):
                 disk.heal()
                 assert not Directory("/copy", disk).exists()
                 assert contents(store) == before
-                if not any(failure_of(log) for log in store._partitions.opened()):
+                if not any(failure_of(log) for log in store._host.partitions.opened()):
                     store.snapshot("/copy")
             disk.heal()
             if Directory("/copy", disk).exists():

@@ -25,7 +25,7 @@ def store_with_an_earlier_catalogue(tmp_path):
     earlier = (root / CATALOGUE).read_bytes()
     with logstore.open(root) as store:
         store.alter_topic("t", {"retention.ms": -1})
-        store.next_producer_id()
+        store._host.next_producer_id()
     (root / CATALOGUE).write_bytes(earlier)
     return root
 
@@ -59,11 +59,11 @@ def test_a_copy_of_the_whole_store_is_no_earlier_one(tmp_path):
         store.snapshot(tmp_path / "snapshot")
     shutil.copytree(root, tmp_path / "copy")
     with logstore.open(root) as store:
-        store.next_producer_id()
+        store._host.next_producer_id()
     for copy in ("copy", "snapshot"):
         with logstore.open(tmp_path / copy) as store:
             assert store.topics() == ["t"]
-            store.next_producer_id()
+            store._host.next_producer_id()
         with logstore.open(tmp_path / copy, read_only=True) as store:
             assert store.topics() == ["t"]
 

@@ -34,7 +34,7 @@ def opening(store, monkeypatch, *, is_open: bool):
         return log or really(*args, **settings)
 
     monkeypatch.setattr(partitions.Log, "open", slow)
-    other = threading.Thread(target=lambda: store.partition("flights", 0))
+    other = threading.Thread(target=lambda: store["flights"][0])
     other.start()
     assert there.wait(300)
     monkeypatch.setattr(partitions.Log, "open", really)
@@ -55,7 +55,7 @@ def test_a_log_that_is_opened_while_its_topic_is_deleted_takes_nothing_of_the_ne
         store.delete_topic("flights")
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
     with pytest.raises(UnknownTopicError):
-        store.partition("flights", 0)
+        store["flights"][0]
     store.create_topic("flights").append(b"AA 1141", ack="synced")
     store.close()
     with logstore.open(tmp_path) as again:
@@ -67,13 +67,13 @@ def test_a_log_that_is_opened_while_its_topic_is_altered_goes_by_the_new_setting
     with opening(store, monkeypatch, is_open=is_open) as let_go:
         let_go()
         store.alter_topic("flights", retention_ms=-1)
-    assert store.partition("flights", 0).config.retention_ms == -1
+    assert store["flights"][0].config.retention_ms == -1
 
 
 def test_a_thread_that_waited_for_its_turn_takes_no_other_threads_turn_away(store, monkeypatch):
     """What it waited for was opened and closed again: it opens no second log beside a third thread."""
     name = TopicPartition("flights", 0)
-    logs = store._partitions
+    logs = store._host.partitions
     waits, opening, go = (threading.Event() for _ in range(3))
     opened, found = [], {}
     really = partitions.Log.open

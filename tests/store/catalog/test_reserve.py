@@ -72,10 +72,10 @@ def test_commits_go_on_and_are_there_after_a_restart_on_the_full_disk(store, dis
 
 
 def test_an_idempotent_producer_is_made_on_a_disk_that_has_run_full(store):
-    first = store.next_producer_id()
+    first = store._host.next_producer_id()
     with store.producer() as producer:
         assert producer is not None
-        assert store.next_producer_id() == first + 2
+        assert store._host.next_producer_id() == first + 2
 
 
 def test_a_topic_is_deleted_on_a_disk_that_has_run_full_and_the_reserve_is_there_again(store, disk):
@@ -93,7 +93,7 @@ def test_within_a_budget_too(disk, clock):
     with logstore.open("/data", settings, clock=clock, files=disk) as store:
         fill(store.create_topic("kept", retention_ms=-1))
         store.commit_offsets("auditors", {KEPT: 7})
-        store.next_producer_id()
+        store._host.next_producer_id()
         assert store.committed("auditors", [KEPT])[KEPT].offset == 7
 
 
@@ -125,7 +125,7 @@ def test_a_users_topic_takes_nothing_of_the_reserve(store, disk):
 
 
 def test_without_a_reserve_a_full_disk_stores_nothing_and_says_so(store, disk):
-    store._topics.reserve.release(10 * RESERVE_BYTES)
+    store._host.topics_table.reserve.release(10 * RESERVE_BYTES)
     fill(store["kept"])
     with pytest.raises(DiskFullError):
         store.commit_offsets("auditors", {KEPT: 7})

@@ -343,7 +343,7 @@ def test_a_topic_is_a_sequence_of_its_logs(store):
 def test_iterating_a_topic_opens_its_logs_one_by_one(store):
     logs = iter(store.create_topic("flights", partitions=3))
     next(logs)
-    assert len(list(store._partitions.opened("flights"))) == 1
+    assert len(list(store._host.partitions.opened("flights"))) == 1
 
 
 def test_a_str_is_no_record(store):
@@ -491,7 +491,7 @@ def test_a_copy_of_a_partition_becomes_no_second_topic_of_its_id(tmp_path, caplo
         with logstore.open(tmp_path) as store:
             assert store.topics() == ["flights", "planes"]
             assert [record.value for record in store["planes"].scan()] == [b"two"]
-            ids = {store.topic_id(name) for name in store.topics()}
+            ids = {store[name].id for name in store.topics()}
             assert len(ids) == 2
     assert "passed over" in caplog.text
     (finding,) = [each for each in diagnose(tmp_path) if each.name == "partition-unknown"]
@@ -563,12 +563,12 @@ def test_producer_ids_are_never_given_twice(disk):
     given = set()
     for _ in range(3):
         with open_store(disk) as store:
-            mine = {store.next_producer_id() for _ in range(5)}
+            mine = {store._host.next_producer_id() for _ in range(5)}
         assert not mine & given
         given |= mine
     after = disk.crash("none")
     with open_store(after) as store:
-        assert store.next_producer_id() not in given
+        assert store._host.next_producer_id() not in given
 
 
 def test_records_without_a_key_take_turns_whichever_handle_appends_them(tmp_path):

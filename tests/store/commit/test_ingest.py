@@ -81,7 +81,7 @@ def begin(store, topic, partition, *, query="q", batch=0, attempt=0):
     return StagingFile.create(
         store.path,
         topic,
-        store.topic_id(topic),
+        store[topic].id,
         partition,
         query=query,
         batch=batch,
@@ -112,8 +112,8 @@ def batches(store, partition=0):
 def committed(store, topic="flights"):
     """What committed readers see of each partition."""
     return [
-        [record.value for record in store.partition(topic, number).scan(isolation="read_committed")]
-        for number in range(store.partition_count(topic))
+        [record.value for record in store[topic][number].scan(isolation="read_committed")]
+        for number in range(len(store[topic]))
     ]
 
 
@@ -124,7 +124,7 @@ F0, F1, F2 = ("flights", 0), ("flights", 1), ("flights", 2)
 
 
 def test_a_batch_is_there_whole_in_every_partition(store):
-    found = store.ingest(stage(store, {F0: [[b"a", b"b"], [b"c"]], F2: [[b"d"]]}))
+    found = store._host.ingest(stage(store, {F0: [[b"a", b"b"], [b"c"]], F2: [[b"d"]]}))
     assert found == (False, {TopicPartition(*F0): (0, 2), TopicPartition(*F2): (0, 0)}, ())
     assert committed(store) == [[b"a", b"b", b"c"], [], [b"d"]]
     for number in range(3):
@@ -134,7 +134,7 @@ def test_a_batch_is_there_whole_in_every_partition(store):
 
 def test_keys_times_headers_and_compression_are_kept(store, clock):
     records = [(b"k", b"v" * 500, clock.now_ms() - 5, [("h", b"1")]), (None, None, clock.now_ms(), [])]
-    store.ingest(stage(store, {F0: [records]}, codec=Codec.ZSTD))
+    store._host.ingest(stage(store, {F0: [records]}, codec=Codec.ZSTD))
     (batch,) = store["flights"][0].read(0).batches()[:1]
     assert batch.codec is Codec.ZSTD
     assert batch.is_transactional
@@ -145,23 +145,23 @@ def test_keys_times_headers_and_compression_are_kept(store, clock):
 
 def test_the_same_batch_is_taken_in_once(store):
     for attempt in range(3):
-        found = store.ingest(stage(store, {F0: [[b"a"]]}, attempt=attempt))
+        found = store._host.ingest(stage(store, {F0: [[b"a"]]}, attempt=attempt))
         assert found.duplicate == (attempt > 0)
     assert committed(store)[0] == [b"a"]
     assert staged_names(store) == []
 
 
 def test_an_older_batch_is_refused_and_a_newer_one_is_taken_in(store):
-    store.ingest(stage(store, {F0: [[b"five"]]}, batch=5))
+    store._host.ingest(stage(store, {F0: [[b"five"]]}, batch=5))
     with pytest.raises(OldBatchError, match="batch 5 is committed"):
-        store.ingest(stage(store, {F0: [[b"four"]]}, batch=4))
-    assert not store.ingest(stage(store, {F0: [[b"nine"]]}, batch=9)).duplicate
+        store._host.ingest(stage(store, {F0: [[b"four"]]}, batch=4))
+    assert not store._host.ingest(stage(store, {F0: [[b"nine"]]}, batch=9)).duplicate
     assert committed(store)[0] == [b"five", b"nine"]
 
 
 def test_queries_do_not_know_of_each_other(store):
-    store.ingest(stage(store, {F0: [[b"q"]]}, query="q"))
-    assert not store.ingest(stage(store, {F0: [[b"r"]]}, query="r")).duplicate
+    store._host.ingest(stage(store, {F0: [[b"q"]]}, query="q"))
+    assert not store._host.ingest(stage(store, {F0: [[b"r"]]}, query="r")).duplicate
     ids = {batch.producer_id for batch in store["flights"][0].read(0).batches()}
     assert ids == {producer_id_of("q"), producer_id_of("r")}
 
@@ -169,24 +169,24 @@ def test_queries_do_not_know_of_each_other(store):
 def test_a_query_that_begins_is_told_who_has_written_there_before(store, disk, clock):
     """As after its checkpoint was deleted: Spark then gives it another id."""
     store.create_topic("others")
-    store.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]]}, query="old"))
-    store.ingest(stage(store, {F2: [[b"c"]]}, query="old", batch=1))
-    store.ingest(stage(store, {("others", 0): [[b"d"]]}, query="elsewhere"))
-    store.ingest(stage(store, {F0: [[b"e"]]}, query="job:nightly"))
+    store._host.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]]}, query="old"))
+    store._host.ingest(stage(store, {F2: [[b"c"]]}, query="old", batch=1))
+    store._host.ingest(stage(store, {("others", 0): [[b"d"]]}, query="elsewhere"))
+    store._host.ingest(stage(store, {F0: [[b"e"]]}, query="job:nightly"))
     store.close()
     with logstore.open(ROOT, files=disk, clock=clock) as again:
-        assert again.ingest(stage(again, {F1: [[b"b"]]}, query="new")).others == ("old",)
-        assert again.ingest(stage(again, {F1: [[b"b"]]}, query="new", batch=1)).others == ()
-        assert again.ingest(stage(again, {F1: [[b"b"]]}, query="job:hourly")).others == ()
+        assert again._host.ingest(stage(again, {F1: [[b"b"]]}, query="new")).others == ("old",)
+        assert again._host.ingest(stage(again, {F1: [[b"b"]]}, query="new", batch=1)).others == ()
+        assert again._host.ingest(stage(again, {F1: [[b"b"]]}, query="job:hourly")).others == ()
 
 
 def test_a_query_whose_first_try_failed_is_told_too(store, monkeypatch):
-    store.ingest(stage(store, {F0: [[b"a"]]}, query="old"))
+    store._host.ingest(stage(store, {F0: [[b"a"]]}, query="old"))
     with monkeypatch.context() as patch:
         patch.setattr(LogReplica, "append_run", broken)
         with pytest.raises(StorageError):
-            store.ingest(stage(store, {F0: [[b"b"]]}, query="new"))
-    assert store.ingest(stage(store, {F0: [[b"b"]]}, query="new", attempt=1)).others == ("old",)
+            store._host.ingest(stage(store, {F0: [[b"b"]]}, query="new"))
+    assert store._host.ingest(stage(store, {F0: [[b"b"]]}, query="new", attempt=1)).others == ("old",)
 
 
 def broken(*_arguments, **_keywords):
@@ -194,18 +194,18 @@ def broken(*_arguments, **_keywords):
 
 
 def test_it_is_known_after_the_store_was_opened_again(store, disk, clock):
-    store.ingest(stage(store, {F0: [[b"a"]]}))
+    store._host.ingest(stage(store, {F0: [[b"a"]]}))
     store.close()
     with logstore.open(ROOT, files=disk, clock=clock) as store:
-        assert store.ingest(stage(store, {F0: [[b"a"]]})).duplicate
+        assert store._host.ingest(stage(store, {F0: [[b"a"]]})).duplicate
         assert committed(store)[0] == [b"a"]
 
 
 def test_others_may_write_in_between(store):
     store["flights"].append(b"plain", partition=0)
-    store.ingest(stage(store, {F0: [[b"a"]]}))
+    store._host.ingest(stage(store, {F0: [[b"a"]]}))
     store["flights"].append(b"plain", partition=0)
-    store.ingest(stage(store, {F0: [[b"b"]]}, batch=1))
+    store._host.ingest(stage(store, {F0: [[b"b"]]}, batch=1))
     assert committed(store)[0] == [b"plain", b"a", b"plain", b"b"]
 
 
@@ -213,7 +213,7 @@ def test_a_file_is_read_in_pieces_and_its_log_rolls_meanwhile(store, disk, clock
     monkeypatch.setattr(staged_reader.runs, "__defaults__", (700,))
     store.create_topic("small", 1, {"segment.bytes": 1000})
     values = [b"%d" % n * 20 for n in range(100)]
-    store.ingest(stage(store, {("small", 0): [values[n : n + 5] for n in range(0, 100, 5)]}))
+    store._host.ingest(stage(store, {("small", 0): [values[n : n + 5] for n in range(0, 100, 5)]}))
     assert committed(store, "small") == [values]
     assert store["small"][0].metrics().segment_count > 3
     sequences = [(b.base_sequence, b.record_count) for b in store["small"][0].read(0, max_bytes=1 << 20).batches()]
@@ -225,7 +225,7 @@ def test_a_file_is_read_in_pieces_and_its_log_rolls_meanwhile(store, disk, clock
 
 def test_a_batch_larger_than_a_piece_is_taken_in(store, monkeypatch):
     monkeypatch.setattr(staged_reader.runs, "__defaults__", (100,))
-    store.ingest(stage(store, {F0: [[b"x" * 1000], [b"y"], [b"z" * 5000]]}))
+    store._host.ingest(stage(store, {F0: [[b"x" * 1000], [b"y"], [b"z" * 5000]]}))
     assert [len(value) for value in committed(store)[0]] == [1000, 1, 5000]
 
 
@@ -234,7 +234,7 @@ def test_a_large_file_becomes_a_segment_and_is_on_its_way_to_the_disk_before(sto
     manifest = stage(store, {F0: [[value] for value in values]})
     assert disk.counts()["writeback"] == 2
     written = disk.counts()["pwrite"]
-    store.ingest(manifest)
+    store._host.ingest(manifest)
     # The headers, not the bytes behind them.
     assert disk.counts()["pwrite"] - written < 100
     assert committed(store)[0] == values
@@ -255,17 +255,17 @@ def test_an_aborted_batch_is_seen_by_nobody_and_its_epoch_is_never_used_again(st
 
     monkeypatch.setattr(Sinks, "put", fails)
     with pytest.raises(logstore.errors.DiskFullError):
-        store.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]]}))
+        store._host.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]]}))
     assert committed(store) == [[], [], []]
     assert store["flights"][0].last_stable_offset == store["flights"][0].log_end_offset == 2
-    store.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]]}))
+    store._host.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]]}))
     assert committed(store) == [[b"a"], [b"b"], []]
     assert [batch.producer_epoch for batch in store["flights"][0].read(0).batches()] == [0, 0, 1, 1]
 
 
 def test_at_least_once_leaves_no_trace_but_the_records(store):
     for _ in range(2):
-        found = store.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]]}, mode="at_least_once"))
+        found = store._host.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]]}, mode="at_least_once"))
         assert not found.duplicate
     assert committed(store) == [[b"a"] * 2, [b"b"] * 2, []]
     assert "__logstore_sinks" not in store
@@ -278,7 +278,7 @@ def test_a_log_that_gives_the_time_gives_it(store, clock):
     store.create_topic("timed", 1, {"message.timestamp.type": "LogAppendTime"})
     clock.advance(5000)
     for mode in ("exactly_once", "at_least_once"):
-        store.ingest(
+        store._host.ingest(
             stage(store, {("timed", 0): [[b"a"]]}, mode=mode, stamp=17, append_time=mode == "exactly_once")
         )
     assert {record.timestamp_ms for record in store["timed"][0].scan()} == {clock.now_ms()}
@@ -288,36 +288,36 @@ def test_a_log_that_gives_the_time_gives_it(store, clock):
 
 def test_compacted_topics_take_batches_with_keys(store):
     store.create_topic("table", 1, {"cleanup.policy": "compact"})
-    store.ingest(stage(store, {("table", 0): [[(b"k", b"v")]]}))
+    store._host.ingest(stage(store, {("table", 0): [[(b"k", b"v")]]}))
     assert committed(store, "table") == [[b"v"]]
 
 
 def test_logs_whose_offsets_are_positions_take_batches(store):
     store.create_topic("placed", 1, {"logstore.offset.mode": "bytes"})
-    store.ingest(stage(store, {("placed", 0): [[b"a", b"b"], [b"c"]]}))
+    store._host.ingest(stage(store, {("placed", 0): [[b"a", b"b"], [b"c"]]}))
     assert committed(store, "placed") == [[b"a", b"b", b"c"]]
 
 
 def test_a_job_is_forgotten_after_some_days_and_a_query_never(store, clock):
-    store.ingest(stage(store, {F0: [[b"a"]]}, query="job:1"))
-    store.ingest(stage(store, {F0: [[b"b"]]}, query="q"))
-    assert store.ingest(stage(store, {F0: [[b"a"]]}, query="job:1")).duplicate
+    store._host.ingest(stage(store, {F0: [[b"a"]]}, query="job:1"))
+    store._host.ingest(stage(store, {F0: [[b"b"]]}, query="q"))
+    assert store._host.ingest(stage(store, {F0: [[b"a"]]}, query="job:1")).duplicate
     clock.advance(commit_log.JOB_RETENTION_MS + 1)
-    store.ingest(stage(store, {F0: [[b"c"]]}, query="q", batch=1))
-    newest = {record.key: record.value for record in store.partition("__logstore_sinks", 0).scan()}
+    store._host.ingest(stage(store, {F0: [[b"c"]]}, query="q", batch=1))
+    newest = {record.key: record.value for record in store["__logstore_sinks"][0].scan()}
     assert newest[b"job:1"] is None
-    assert store.ingest(stage(store, {F0: [[b"c"]]}, query="q", batch=1)).duplicate
+    assert store._host.ingest(stage(store, {F0: [[b"c"]]}, query="q", batch=1)).duplicate
 
 
 def test_an_empty_manifest_changes_nothing(store, disk):
     before = disk.image(ROOT)
-    assert store.ingest(Manifest("q", 0, "exactly_once", ())) == (False, {}, ())
+    assert store._host.ingest(Manifest("q", 0, "exactly_once", ())) == (False, {}, ())
     assert disk.image(ROOT) == before
 
 
 def test_files_without_records_are_passed_over(store):
     manifest = stage(store, {F0: [[b"a"]], F1: []})
-    assert store.ingest(manifest).offsets == {TopicPartition(*F0): (0, 0)}
+    assert store._host.ingest(manifest).offsets == {TopicPartition(*F0): (0, 0)}
     assert store["flights"][1].log_end_offset == 0
     assert staged_names(store) == []
 
@@ -327,12 +327,12 @@ def test_files_without_records_are_passed_over(store):
 
 def refuse(store, disk, manifest, error, match):
     """The manifest is refused, by name, and nothing at all has changed."""
-    for number in range(store.partition_count("flights")):
+    for number in range(len(store["flights"])):
         # Opening a log writes its first files.
-        store.partition("flights", number)
+        store["flights"][number]
     before = disk.image(ROOT)
     with pytest.raises(error, match=match):
-        store.ingest(manifest)
+        store._host.ingest(manifest)
     assert disk.image(ROOT) == before
 
 
@@ -393,9 +393,9 @@ def test_every_flipped_bit_of_a_staged_file_is_found(store, disk):
                     logstore.errors.UnsupportedFormatError,
                 )
             ):
-                store.ingest(manifest)
+                store._host.ingest(manifest)
             disk.flip(path, position * 8 + bit)
-    store.ingest(manifest)
+    store._host.ingest(manifest)
     assert committed(store)[0] == [b"a" * 10]
 
 
@@ -422,15 +422,15 @@ def test_batches_that_no_task_may_stage(store, disk):
 
 def test_what_the_settings_of_the_topic_forbid(store, disk, clock):
     store.create_topic("table", 1, {"cleanup.policy": "compact"})
-    store.partition("table", 0)
+    store["table"][0]
     manifest = stage(store, {("table", 0): [[(b"k", b"v")], [(None, b"v")]]})
     refuse(store, disk, manifest, InvalidRecordError, "without key")
     store.create_topic("recent", 1, {"message.timestamp.before.max.ms": 1000})
-    store.partition("recent", 0)
+    store["recent"][0]
     manifest = stage(store, {("recent", 0): [[b"v"]]}, stamp=clock.now_ms() - 1001)
     refuse(store, disk, manifest, InvalidTimestampError, "message.timestamp.before.max.ms")
     store.create_topic("brief", 1, {"max.message.bytes": 100})
-    store.partition("brief", 0)
+    store["brief"][0]
     refuse(store, disk, stage(store, {("brief", 0): [[b"v" * 100]]}), RecordTooLargeError, "max.message.bytes")
 
 
@@ -518,7 +518,7 @@ def test_the_same_file_twice(store, disk):
 def test_a_store_that_is_read_only_takes_nothing_in(store, disk, clock):
     manifest = stage(store, {F0: [[b"a"]]})
     with logstore.open(ROOT, files=disk, clock=clock, read_only=True) as reader, pytest.raises(ReadOnlyError):
-        reader.ingest(manifest)
+        reader._host.ingest(manifest)
 
 
 # -- replays
@@ -527,7 +527,9 @@ def test_a_store_that_is_read_only_takes_nothing_in(store, disk, clock):
 def test_a_replay_keeps_offsets_times_and_headers(store, clock):
     old = clock.now_ms() - 10**10
     records = [(b"k", b"a", old, [("h", None)]), (None, b"b", old + 1, [])]
-    found = store.ingest(stage(store, {F0: [(100, records), (500, [b"c"])], F1: [(0, [b"d"])]}, mode="replay"))
+    found = store._host.ingest(
+        stage(store, {F0: [(100, records), (500, [b"c"])], F1: [(0, [b"d"])]}, mode="replay")
+    )
     assert found.offsets == {TopicPartition(*F0): (100, 500), TopicPartition(*F1): (0, 0)}
     log = store["flights"][0]
     assert [(r.offset, r.value) for r in log.scan()] == [(100, b"a"), (101, b"b"), (500, b"c")]
@@ -539,21 +541,21 @@ def test_a_replay_keeps_offsets_times_and_headers(store, clock):
 def test_files_of_a_replay_are_merged_by_their_offsets(store):
     evens = stage(store, {F0: [(0, [b"0", b"1"]), (4, [b"4", b"5"])]}, mode="replay")
     odds = stage(store, {F0: [(2, [b"2", b"3"]), (6, [b"6"])]}, mode="replay")
-    store.ingest(evens._replace(files=odds.files + evens.files))
+    store._host.ingest(evens._replace(files=odds.files + evens.files))
     assert committed(store)[0] == [b"%d" % n for n in range(7)]
 
 
 def test_a_replay_goes_on_where_another_ended(store):
     for batch, first in enumerate((0, 3, 9)):
-        store.ingest(stage(store, {F0: [(first, [b"x"] * 3)]}, batch=batch, mode="replay"))
+        store._host.ingest(stage(store, {F0: [(first, [b"x"] * 3)]}, batch=batch, mode="replay"))
     assert [record.offset for record in store["flights"][0].scan()] == [0, 1, 2, 3, 4, 5, 9, 10, 11]
-    assert store.ingest(stage(store, {F0: [(9, [b"x"] * 3)]}, batch=2, mode="replay")).duplicate
+    assert store._host.ingest(stage(store, {F0: [(9, [b"x"] * 3)]}, batch=2, mode="replay")).duplicate
 
 
 def test_what_is_there_is_passed_over_however_it_is_cut(store):
-    store.ingest(stage(store, {F0: [(5, [b"5", b"6", b"7"])]}, query="a", mode="replay"))
+    store._host.ingest(stage(store, {F0: [(5, [b"5", b"6", b"7"])]}, query="a", mode="replay"))
     again = {F0: [(5, [b"5"]), (6, [b"6", b"7", b"8"]), (20, [b"20"])]}
-    assert not store.ingest(stage(store, again, query="b", mode="replay")).duplicate
+    assert not store._host.ingest(stage(store, again, query="b", mode="replay")).duplicate
     assert [(r.offset, r.value) for r in store["flights"][0].scan()] == [
         (5, b"5"),
         (6, b"6"),
@@ -565,14 +567,14 @@ def test_what_is_there_is_passed_over_however_it_is_cut(store):
 
 @pytest.mark.parametrize("content", [[(1, [b"another"])], [(0, [b"a", b"b", b"another"])], [(7, [b"d"])]])
 def test_a_replay_over_other_records_is_refused(store, disk, content):
-    store.ingest(stage(store, {F0: [(0, [b"a", b"b", b"c"]), (8, [b"e"])]}, query="a", mode="replay"))
+    store._host.ingest(stage(store, {F0: [(0, [b"a", b"b", b"c"]), (8, [b"e"])]}, query="a", mode="replay"))
     manifest = stage(store, {F0: content, F1: [(0, [b"x"])]}, query="b", mode="replay")
     refuse(store, disk, manifest, UnexpectedOffsetError, "another record, or none")
 
 
 def test_the_parts_of_an_archive_in_the_wrong_order_are_refused(store, disk):
     """Anything below the log start was never here: to pass over it would lose it without a word."""
-    store.ingest(stage(store, {F0: [(500, [b"x"] * 3)]}, batch=0, mode="replay"))
+    store._host.ingest(stage(store, {F0: [(500, [b"x"] * 3)]}, batch=0, mode="replay"))
     manifest = stage(store, {F0: [(0, [b"older"] * 5)]}, batch=1, mode="replay")
     refuse(store, disk, manifest, UnexpectedOffsetError, "begins at offset 500, .*the oldest first")
 
@@ -581,16 +583,16 @@ def test_in_a_compacted_topic_only_what_a_compaction_went_over_may_be_missing(st
     name, place = "newest", ("newest", 0)
     store.create_topic(name, 1, {"cleanup.policy": "compact"})
     records = [(b"k", b"0"), (b"k", b"1"), (b"k", b"2")]
-    store.ingest(stage(store, {place: [(0, records[:2]), (9, records[2:])]}, batch=0, mode="replay"))
+    store._host.ingest(stage(store, {place: [(0, records[:2]), (9, records[2:])]}, batch=0, mode="replay"))
     missing = stage(store, {place: [(4, [(b"other", b"x")])]}, batch=1, mode="replay")
     with pytest.raises(UnexpectedOffsetError, match="or none"):
-        store.ingest(missing)
-    log = store.partition(name, 0)
+        store._host.ingest(missing)
+    log = store[name][0]
     log.maintenance.roll()
     log.maintenance.compact()
     assert committed(store, name) == [[b"2"]]
     again = stage(store, {place: [(0, records[:2]), (9, records[2:])]}, query="again", mode="replay")
-    assert not store.ingest(again).duplicate
+    assert not store._host.ingest(again).duplicate
     assert committed(store, name) == [[b"2"]]
 
 
@@ -604,8 +606,8 @@ def test_who_writes_to_a_log_during_a_replay_does_not_take_the_place_of_its_reco
     monkeypatch.setattr(Replay, "append", late)
     manifest = stage(store, {F0: [(0, [b"a", b"b"])]}, mode="replay")
     with pytest.raises(UnexpectedOffsetError):
-        store.ingest(manifest)
-    assert not store.ingest(stage(store, {F1: [[b"next"]]}, batch=0)).duplicate
+        store._host.ingest(manifest)
+    assert not store._host.ingest(stage(store, {F1: [[b"next"]]}, batch=0)).duplicate
 
 
 def test_batches_of_a_replay_that_overlap_are_named(store, disk):
@@ -620,10 +622,10 @@ def test_batches_of_a_replay_that_overlap_are_named(store, disk):
 
 
 def test_a_query_may_go_from_replay_to_exactly_once_and_back(store):
-    store.ingest(stage(store, {F0: [(0, [b"a"])]}, batch=0, mode="replay"))
-    store.ingest(stage(store, {F0: [[b"b"]]}, batch=1))
-    store.ingest(stage(store, {F0: [(9, [b"c"])]}, batch=2, mode="replay"))
-    store.ingest(stage(store, {F0: [[b"d"]]}, batch=3))
+    store._host.ingest(stage(store, {F0: [(0, [b"a"])]}, batch=0, mode="replay"))
+    store._host.ingest(stage(store, {F0: [[b"b"]]}, batch=1))
+    store._host.ingest(stage(store, {F0: [(9, [b"c"])]}, batch=2, mode="replay"))
+    store._host.ingest(stage(store, {F0: [[b"d"]]}, batch=3))
     assert committed(store)[0] == [b"a", b"b", b"c", b"d"]
     assert [b.producer_epoch for b in batches(store)] == [-1, 0, 0, -1, 1, 1]
 
@@ -701,7 +703,7 @@ def test_a_sweep_takes_what_is_over_and_what_is_stale(tmp_path, clock):
 
 def test_the_files_of_attempts_that_were_lost_go_with_their_batch(store):
     stage(store, {F0: [[b"lost"]]}, attempt=0)
-    store.ingest(stage(store, {F0: [[b"a"]]}, attempt=1))
+    store._host.ingest(stage(store, {F0: [[b"a"]]}, attempt=1))
     assert staged_names(store) == []
 
 
@@ -719,10 +721,10 @@ def test_a_log_with_staged_files_opens_and_goes_with_its_topic(store, disk, cloc
 
 
 def test_the_topic_of_sinks_is_internal_compacted_and_kept(store):
-    store.ingest(stage(store, {F0: [[b"a"]]}))
+    store._host.ingest(stage(store, {F0: [[b"a"]]}))
     assert store.topics() == ["flights"]
     assert store.topics(internal=True) == ["__logstore_sinks", "flights"]
-    assert store.topic_config("__logstore_sinks").compacts
+    assert store["__logstore_sinks"].config.compacts
     for attempt in (
         lambda: store.delete_topic("__logstore_sinks"),
         lambda: store.alter_topic("__logstore_sinks", {"cleanup.policy": "delete"}),
@@ -736,17 +738,17 @@ def test_the_topic_of_sinks_is_internal_compacted_and_kept(store):
 def test_it_stays_small_though_nobody_keeps_house(store, monkeypatch):
     monkeypatch.setattr(commit_log, "_TIDY_BYTES", 4000)
     for batch in range(60):
-        store.ingest(stage(store, {F0: [[b"%d" % batch]]}, batch=batch))
-        assert store.partition("__logstore_sinks", 0).maintenance.size < 8000
-    assert store.ingest(stage(store, {F0: [[b"x"]]}, batch=59)).duplicate
+        store._host.ingest(stage(store, {F0: [[b"%d" % batch]]}, batch=batch))
+        assert store["__logstore_sinks"][0].maintenance.size < 8000
+    assert store._host.ingest(stage(store, {F0: [[b"x"]]}, batch=59)).duplicate
 
 
 def test_a_checkpoint_that_was_restored_from_a_copy_is_told(store):
     for batch in (0, 1):
-        store.ingest(stage(store, {F0: [[b"a"]]}, batch=batch))
-    assert store.ingest(stage(store, {F0: [[b"a"]]}, batch=1)).duplicate
+        store._host.ingest(stage(store, {F0: [[b"a"]]}, batch=batch))
+    assert store._host.ingest(stage(store, {F0: [[b"a"]]}, batch=1)).duplicate
     with pytest.raises(OldBatchError, match="checkpoint had been restored from a copy"):
-        store.ingest(stage(store, {F0: [[b"b"]]}, batch=0))
+        store._host.ingest(stage(store, {F0: [[b"b"]]}, batch=0))
     assert committed(store)[0] == [b"a", b"a"]
 
 
@@ -756,9 +758,9 @@ def test_a_batch_that_is_decided_is_no_error_though_its_markers_are_late(store, 
 
     with monkeypatch.context() as patched:
         patched.setattr(LogReplica, "append_control", fails)
-        assert not store.ingest(stage(store, {F0: [[b"a"]]})).duplicate
+        assert not store._host.ingest(stage(store, {F0: [[b"a"]]})).duplicate
     assert committed(store)[0] == []
-    assert store.ingest(stage(store, {F0: [[b"a"]]})).duplicate
+    assert store._host.ingest(stage(store, {F0: [[b"a"]]})).duplicate
     assert committed(store)[0] == [b"a"]
 
 
@@ -772,45 +774,45 @@ def test_a_log_that_takes_no_marker_does_not_keep_the_readers_of_others_waiting(
 
     with monkeypatch.context() as patched:
         patched.setattr(LogReplica, "append_control", fails)
-        store.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]], F2: [[b"c"]]}))
+        store._host.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]], F2: [[b"c"]]}))
     assert committed(store) == [[], [b"b"], [b"c"]]
-    assert store.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]], F2: [[b"c"]]})).duplicate
+    assert store._host.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]], F2: [[b"c"]]})).duplicate
     assert committed(store) == [[b"a"], [b"b"], [b"c"]]
 
 
 def test_records_of_many_days_do_not_roll_a_segment_for_each_run(store):
     days = [[(None, b"x" * 900_000, 2 * 86_400_000 * number, None)] for number in range(8)]
-    store.ingest(stage(store, {F0: days}))
+    store._host.ingest(stage(store, {F0: days}))
     # With segment.ms at seven days; by the newest record of the whole file it would be one for each run.
-    assert store.partition("flights", 0).maintenance.segment_count <= 3
+    assert store["flights"][0].maintenance.segment_count <= 3
 
 
 def test_in_a_rebuilt_catalogue_what_is_in_is_kept_for_ever_nevertheless(store, disk, clock):
-    store.ingest(stage(store, {F0: [[b"a"]]}))
+    store._host.ingest(stage(store, {F0: [[b"a"]]}))
     store.close()
     disk.unlink(f"{ROOT}/logstore.topics")
     logstore.rebuild(ROOT, files=disk, clock=clock)
     with logstore.open(ROOT, files=disk, clock=clock) as store:
-        config = store.topic_config("__logstore_sinks")
+        config = store["__logstore_sinks"].config
         assert (config.compacts, config.deletes) == (True, False)
-        assert store.partition("__logstore_sinks", 0).config.compacts
-        assert store.ingest(stage(store, {F0: [[b"a"]]})).duplicate
+        assert store["__logstore_sinks"][0].config.compacts
+        assert store._host.ingest(stage(store, {F0: [[b"a"]]})).duplicate
 
 
 def test_a_record_that_is_no_state_is_named_and_nothing_is_taken_in(store, disk, clock):
-    store.ingest(stage(store, {F0: [[b"a"]]}))
-    store.partition("__logstore_sinks", 0).append([(b"q", b"{}")])
+    store._host.ingest(stage(store, {F0: [[b"a"]]}))
+    store["__logstore_sinks"][0].append([(b"q", b"{}")])
     store.close()
     with logstore.open(ROOT, files=disk, clock=clock) as again:
         with pytest.raises(CorruptRecordError, match=r"no state of a sink.*offset 3"):
-            again.ingest(stage(again, {F0: [[b"b"]]}, batch=1))
+            again._host.ingest(stage(again, {F0: [[b"b"]]}, batch=1))
         assert committed(again)[0] == [b"a"]
 
 
 def test_producers_of_queries_are_told_apart_also_where_their_ids_collide(store, monkeypatch):
     monkeypatch.setattr(commit_log, "producer_id_of", lambda query, attempt=0: (1 << 62) + attempt)
     for query in ("a", "b", "c"):
-        store.ingest(stage(store, {F0: [[query.encode()]]}, query=query))
+        store._host.ingest(stage(store, {F0: [[query.encode()]]}, query=query))
     ids = [batch.producer_id - (1 << 62) for batch in store["flights"][0].read(0).batches()]
     assert ids == [0, 0, 1, 1, 2, 2]
 
@@ -818,7 +820,7 @@ def test_producers_of_queries_are_told_apart_also_where_their_ids_collide(store,
 def test_a_producer_begins_anew_when_its_epochs_are_used_up(store, monkeypatch):
     monkeypatch.setattr(commit_log, "LAST_EPOCH", 2)
     for batch in range(7):
-        store.ingest(stage(store, {F0: [[b"%d" % batch]]}, batch=batch))
+        store._host.ingest(stage(store, {F0: [[b"%d" % batch]]}, batch=batch))
     assert committed(store)[0] == [b"%d" % batch for batch in range(7)]
     pairs = [(b.producer_id, b.producer_epoch) for b in store["flights"][0].read(0).batches() if not b.is_control]
     assert len(set(pairs)) == 7
@@ -834,10 +836,10 @@ def test_a_state_comes_back_from_its_bytes():
 
 
 def test_a_snapshot_of_the_store_knows_what_it_holds(store, disk, clock):
-    store.ingest(stage(store, {F0: [[b"a"]]}))
+    store._host.ingest(stage(store, {F0: [[b"a"]]}))
     store.snapshot("/copy")
-    store.ingest(stage(store, {F0: [[b"b"]]}, batch=1))
+    store._host.ingest(stage(store, {F0: [[b"b"]]}, batch=1))
     with logstore.open("/copy", files=disk, clock=clock) as copy:
-        assert copy.ingest(stage(copy, {F0: [[b"a"]]})).duplicate
-        assert not copy.ingest(stage(copy, {F0: [[b"b"]]}, batch=1)).duplicate
+        assert copy._host.ingest(stage(copy, {F0: [[b"a"]]})).duplicate
+        assert not copy._host.ingest(stage(copy, {F0: [[b"b"]]}, batch=1)).duplicate
         assert committed(copy)[0] == [b"a", b"b"]

@@ -435,12 +435,12 @@ def test_a_topic_that_is_altered_to_keep_for_ever_loses_nothing_to_a_thread_that
         def altered(log, offset):
             if not done:
                 done.append(log.name.topic)
-                store._topics.alter("flights", {"retention.ms": -1})
+                store._host.topics_table.alter("flights", {"retention.ms": -1})
             return really(log, offset)
 
         monkeypatch.setattr(Log, "delete_before", altered)
-        store._disk_quota._limits = Limits(40 * KIB)
-        store._disk_quota.reclaim(0)
+        store._host.disk_quota._limits = Limits(40 * KIB)
+        store._host.disk_quota.reclaim(0)
         assert done == ["flights"]
         assert other[0].log_start_offset > 0
         # The one that was under way; none after it.
@@ -466,9 +466,9 @@ def test_a_log_with_a_memory_tail_is_deleted_without_room_while_another_thread_m
             return retain(face, now_ms)
 
         monkeypatch.setattr(LogMaintenance, "retain", slow)
-        store._disk_quota._refused = None
+        store._host.disk_quota._refused = None
         deleting = threading.Thread(target=store.delete_topic, args=("doomed",), daemon=True)
-        making = threading.Thread(target=store._disk_quota.reclaim, args=(100 * KIB,), daemon=True)
+        making = threading.Thread(target=store._host.disk_quota.reclaim, args=(100 * KIB,), daemon=True)
         making.start()
         assert there.wait(300)
         deleting.start()
@@ -513,12 +513,12 @@ def test_a_writer_that_never_rests_keeps_no_round_of_making_room_busy(clock, mon
             done = step(self, *args) if at == "delete_before" else None
             # Past the gate, as a writer that has been granted room before.
             for number in range(1 if at == "oldest_segment" else 12):
-                monkeypatch.setattr(store._disk_quota, "reserve", lambda name, needed, *, refuses: needed)
+                monkeypatch.setattr(store._host.disk_quota, "reserve", lambda name, needed, *, refuses: needed)
                 log.append([b"x" * (8100 if at == "delete_before" else 10 + number)])
             return step(self, *args) if at == "oldest_segment" else done
 
         monkeypatch.setattr(face, at, beside_a_writer)
         # More than there is: the round ends when all that was there has been deleted.
-        with held(store._disk_quota._making):
-            store._disk_quota._make_room_locked(10_000 * KIB)
+        with held(store._host.disk_quota._making):
+            store._host.disk_quota._make_room_locked(10_000 * KIB)
         assert 1 < calls < 60

@@ -299,7 +299,7 @@ def test_the_thread_keeps_no_dropped_store_alive(tmp_path):
 def test_a_store_collected_inside_its_own_thread_is_closed_by_another(tmp_path):
     """The collector of cycles may run anywhere, also while a task holds what closing needs."""
     store = open_store(tmp_path, **{"logstore.housekeeping": "manual"})
-    life, keeper = store._lifecycle, store._scheduler
+    life, keeper = store._host.lifecycle, store._host.scheduler
     inside, seen = threading.Event(), []
 
     def task():
@@ -316,7 +316,7 @@ def test_a_store_collected_inside_its_own_thread_is_closed_by_another(tmp_path):
     assert seen[0] is False
     assert life.closed
     assert not keeper._thread.is_alive()
-    store._finalizer.detach()
+    store._host._finalizer.detach()
 
 
 @pytest.mark.parametrize("where", ["append", "sync", "compaction"])
@@ -325,7 +325,7 @@ def test_a_store_collected_in_the_middle_of_a_call_to_its_log_does_not_hang(tmp_
     store = open_store(tmp_path, **{"logstore.housekeeping": "manual"})
     log = store.create_topic("flights")[0]
     log.append([b"one"])
-    life = store._lifecycle
+    life = store._host.lifecycle
     lock = threading.Lock() if where == "sync" else locks_of(log)[where]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
@@ -337,7 +337,7 @@ def test_a_store_collected_in_the_middle_of_a_call_to_its_log_does_not_hang(tmp_
             commit._leave(leader)
         release_all()
     assert life.closed
-    store._finalizer.detach()
+    store._host._finalizer.detach()
     with open_store(tmp_path) as again:
         assert [record.value for record in again["flights"].read()] == [b"one"]
 
@@ -591,7 +591,7 @@ def test_closing_a_store_ends_its_compaction_and_nothing_is_lost(tmp_path, monke
     with open_store(tmp_path, **settings) as store:
         topic = store.create_topic("latest", 1, {"cleanup.policy": "compact", "segment.bytes": 500})
         fill(topic, 40)
-        store._scheduler.hasten("compaction")
+        store._host.scheduler.hasten("compaction")
         assert begun.wait(300)
     with open_store(tmp_path, **{"logstore.housekeeping": "manual"}) as store:
         assert list(store["latest"].scan())[-1].offset == 39
@@ -639,11 +639,13 @@ def test_closing_is_not_held_up_by_partitions_that_are_still_to_be_opened(tmp_pa
     def get(partitions, name):
         opened.append(name)
         # As if another thread had begun to close the store.
-        store._scheduler._stopping = True
+        store._host.scheduler._stopping = True
         raise StorageError("not now")
 
     monkeypatch.setattr("logstore.store.catalog.partitions.Partitions.get", get)
-    upkeep = MaintenanceTasks(store._topics, store._partitions, None, store.config, store._scheduler)
+    upkeep = MaintenanceTasks(
+        store._host.topics_table, store._host.partitions, None, store.config, store._host.scheduler
+    )
     with pytest.raises(Interrupted):
         upkeep.retain()
     assert len(opened) == 1

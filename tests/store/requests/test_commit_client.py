@@ -58,7 +58,7 @@ def root(tmp_path):
 
 def stage(root, batch=0, *, query="q", mode="exactly_once", attempt=0, topic_id=None):
     with logstore.open(root, read_only=True) as store:
-        topic_id = topic_id or store.topic_id("flights")
+        topic_id = topic_id or store["flights"].id
     files = []
     for partition in range(2):
         encoder = Encoder().begin(timestamp_ms=SYSTEM_CLOCK.now_ms())
@@ -77,7 +77,7 @@ def values_of(query, batch, partition):
 
 def committed(root):
     with logstore.open(root, read_only=True) as store:
-        logs = [store.partition("flights", number) for number in range(2)]
+        logs = [store["flights"][number] for number in range(2)]
         assert all(log.last_stable_offset == log.high_watermark for log in logs)
         return [[record.value for record in log.scan(isolation="read_committed")] for log in logs]
 
@@ -273,7 +273,7 @@ def test_senders_of_many_queries_all_get_in(root):
 def test_a_store_of_this_process_answers_too(root):
     with logstore.open(root) as store:
         commit_client.commit(root, stage(root), timeout_s=300)
-        assert store.ingest(stage(root, attempt=1)).duplicate
+        assert store._host.ingest(stage(root, attempt=1)).duplicate
     assert committed(root) == expected(("q", 0))
 
 
@@ -347,13 +347,13 @@ def test_an_owner_that_cannot_settle_tries_again(root, monkeypatch):
     clock = ManualClock(now_ms=SYSTEM_CLOCK.now_ms())
     with logstore.open(root, MANUAL, clock=clock) as store:
         store.housekeep()
-        log = store.partition("flights", 0)
+        log = store["flights"][0]
         with monkeypatch.context() as patch:
             patch.setattr(LogReplica, "append_control", no_room)
             patch.setattr(Sinks, "flush", no_room)
             patch.setattr(Ingest, "_flush", no_room)
             with pytest.raises(DiskFullError):
-                store.ingest(stage(root))
+                store._host.ingest(stage(root))
         assert log.last_stable_offset < log.log_end_offset
         clock.advance(commit_server.SETTLE_MS)
         store.housekeep()
@@ -388,7 +388,7 @@ def test_a_batch_that_was_left_undecided_is_settled_by_whoever_opens_the_store(r
         process.wait(300)
         connection.close()
     with logstore.open(root, MANUAL) as store:
-        logs = [store.partition("flights", number) for number in range(2)]
+        logs = [store["flights"][number] for number in range(2)]
         # Both are written side by side: which of them had its data when the owner died is not known.
         assert any(log.last_stable_offset < log.log_end_offset for log in logs)
         store.housekeep()

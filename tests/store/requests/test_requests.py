@@ -98,7 +98,7 @@ def test_commits_of_readers_say_what_those_of_the_writer_say(served):
     with logstore.open(served, read_only=True) as store:
         store.commit_offsets("crew", {A: OffsetAndMetadata(2, "note"), B: 1}, ack="synced")
         found = store.committed("crew")[A]
-        assert (found.offset, found.metadata, found.topic_id) == (2, "note", store.topic_id("flights"))
+        assert (found.offset, found.metadata, found.topic_id) == (2, "note", store["flights"].id)
         with pytest.raises(UnknownPartitionError):
             store.commit_offsets("crew", {TopicPartition("flights", 2): 1})
         with pytest.raises(OffsetMetadataTooLargeError):
@@ -464,7 +464,7 @@ def test_a_reader_whose_owner_closes_during_the_snapshot_takes_it_by_itself(root
     assert begun.wait(60)
     closing = threading.Thread(target=store.close)
     closing.start()
-    wait_for(store._requests._stopping.is_set, 60)
+    wait_for(store._host.requests._stopping.is_set, 60)
     go_on.set()
     closing.join(60)
     asking.join(60)

@@ -270,7 +270,7 @@ def _facts(options: StoreOptions, groups: tuple[str, ...]) -> dict[str, Any]:
     """Return facts of the directory: the settings of its topics, the lag of groups, the size of its disk."""
     with options.open(read_only=True) as store:
         total, _free = store.files.space(store.path)
-        topics = {name: store.topic_config(name) for name in store.topics()}
+        topics = {name: store[name].config for name in store.topics()}
         lags = [
             GroupLag(group, lag.partition.topic, int(lag.seconds * 1000))
             for group in [known_group(store, name) for name in groups] or store.offsets.groups()

@@ -125,7 +125,7 @@ class _Skipping:
 
     def __init__(self, store: Store, consumer: Consumer, names: Sequence[TopicPartition]) -> None:
         self._consumer = consumer
-        self._names = {store.partition(*name).path: name for name in names}
+        self._names = {store[name.topic][name.partition].path: name for name in names}
         self.left_out = 0
 
     def __call__(self, timeout_s: float, max_records: int) -> list[Record]:
@@ -147,7 +147,7 @@ def seek(store: Store, consumer: Consumer, names: Sequence[TopicPartition], begi
     """Seek every partition to a position of the command line."""
     now_ms = store.clock.now_ms()
     for name in names:
-        log = store.partition(*name)
+        log = store[name.topic][name.partition]
         consumer.seek(name, offset_in(log, begin, now_ms, consumer.config.isolation))
 
 

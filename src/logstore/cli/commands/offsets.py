@@ -103,7 +103,7 @@ def known_group(store: Store, group: str) -> str:
 
 
 def _offset(store: Store, name: TopicPartition, begin: Begin) -> int:
-    return offset_in(store.partition(*name), begin, store.clock.now_ms())
+    return offset_in(store[name.topic][name.partition], begin, store.clock.now_ms())
 
 
 @offsets.command()

@@ -31,7 +31,7 @@ def list_topics(internal: bool, as_json: bool, options: StoreOptions) -> None:
     """
     with options.open(read_only=True) as store:
         rows = [
-            {"topic": name, "partitions": store.partition_count(name), "id": store.topic_id(name)}
+            {"topic": name, "partitions": len(store[name]), "id": store[name].id}
             for name in store.topics(internal=internal)
         ]
     output.print_rows(rows, as_json=as_json, columns=("topic", "partitions"))

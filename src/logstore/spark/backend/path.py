@@ -45,7 +45,7 @@ class PathBackend(Backend):
         store, found = self._store, {}
         for name in store.topics():
             try:
-                found[name] = TopicFacts(name, store.topic_id(name), store.partition_count(name))
+                found[name] = TopicFacts(name, store[name].id, len(store[name]))
             except UnknownTopicError:
                 continue  # deleted concurrently
         return found
@@ -81,7 +81,7 @@ class PathBackend(Backend):
         return None if found < 0 else end
 
     def _log(self, tp: TopicPartition) -> Opened:
-        return self._store.partition(tp.topic, tp.partition)
+        return self._store[tp.topic][tp.partition]
 
     # -- ranges
 

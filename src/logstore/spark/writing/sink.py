@@ -203,9 +203,7 @@ def targets_of(options: WriteOptions) -> Mapping[str, TargetTopic]:
                 raise UnknownTopicError(unknown_topics([options.topic], names), path=options.path)
             names = [options.topic]
         return {
-            name: TargetTopic.of(
-                name, store.topic_id(name), store.partition_count(name), store.topic_config(name), options.codec
-            )
+            name: TargetTopic.of(name, store[name].id, len(store[name]), store[name].config, options.codec)
             for name in names
         }
 

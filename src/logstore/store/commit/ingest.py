@@ -91,7 +91,7 @@ class Ingest:
         self._is_restored = False  # states that were kept elsewhere have been read
 
     def ingest(self, manifest: Manifest) -> Ingested:
-        """Ingest a manifest, see `Store.ingest`."""
+        """Ingest a manifest, see `StoreHost.ingest`."""
         manifest = manifest._replace(files=tuple(manifest.files)).check()
         with held(self._lock):
             if manifest.mode == AT_LEAST_ONCE:

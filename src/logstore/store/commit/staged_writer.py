@@ -10,7 +10,7 @@ path. The batches are finished, with base offset 0 and without a producer (for a
 they are to have), each with its CRC. Nothing is synced: where the machine goes down before a manifest was
 ingested, its writer stages the batches again. A file that no manifest names is litter, and is swept.
 
-A `Manifest` lists the files of batch ``batch`` of ``query``; `Store.ingest` ingests them, all or none.
+A `Manifest` lists the files of batch ``batch`` of ``query``; `StoreHost.ingest` ingests them, all or none.
 This module writes staged files and removes them; their contents are checked when they are ingested. It
 touches no log. A `StagingFile` belongs to one thread; everything else may be called from any.
 """

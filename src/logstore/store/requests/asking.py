@@ -5,7 +5,7 @@ carries the request out and closes the store again; other openers wait for that 
 process has the store open, its *owner*, `ask` sends it the request (`channel`), and waits for the answer. An owner
 may end without one: then the lock of the root is free or another's, and `ask` begins again.
 
-A request may be answered twice, late, or never, and be made again. `Store.ingest` knows which batches it
+A request may be answered twice, late, or never, and be made again. `StoreHost.ingest` knows which batches it
 has ingested; a commit names its time, and does not replace a later one; a snapshot exists or does not.
 """
 

@@ -1,0 +1,494 @@
+"""The parts of an open store, and the store as its topics, producers, consumers and requests see it.
+
+Holds the root's lock for as long as it is open (one process writes a directory, any number read it), the
+catalogue, the open logs and the recurring work. Everything that a store hands out refers to its host and keeps it
+open; `Store` is the user's face of it. Any thread may call.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from logstore.client.backend import Opened
+from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.config.log import LogConfig, Setting, canonical
+from logstore.config.store import StoreConfig, warn_of_unkept
+from logstore.errors import (
+    ForkedError,
+    LogstoreError,
+    NotALogError,
+    ReadOnlyError,
+    StoreClosedError,
+)
+from logstore.io._files import LIBC, Files, fork_generation
+from logstore.io._interrupts import held, made, shielded
+from logstore.log.directory.files import Directory
+from logstore.log.directory.lock import Patience as Patience
+from logstore.log.root import RootHold
+from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
+from logstore.records import Ack, TopicPartition
+from logstore.store.catalog import layout
+from logstore.store.catalog.partitions import Partitions, lent
+from logstore.store.catalog.reserve import ReserveGate
+from logstore.store.catalog.topics import FollowedTopics, Topics, TopicTable
+from logstore.store.consumers import Consumers
+from logstore.store.lifecycle import Closeable, StoreLifecycle
+from logstore.store.maintenance.disk_quota import DiskQuota, Holdings, Limits
+from logstore.store.maintenance.scheduler import Progress, Scheduler
+from logstore.store.maintenance.tasks import MaintenanceTasks
+from logstore.store.requests.commit_server import SETTLE_MS, SWEEP_MS, LeftFiles, RequestServer
+from logstore.store.topic import Topic
+from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL
+
+if TYPE_CHECKING:
+    import random
+
+    from logstore.client.offsets import CommittedOffsets
+    from logstore.groups.offsets import OffsetAndMetadata
+    from logstore.store.admin.snapshots import Snapshot
+    from logstore.store.catalog.topic_list import Catalogue
+    from logstore.store.commit.ingest import Ingest, Ingested
+    from logstore.store.commit.staged_writer import Manifest
+    from logstore.store.requests.requests import Request
+
+_logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+Path = str | os.PathLike[str]
+Settings = StoreConfig | Mapping[str, Setting] | None
+
+
+#: How often the quota is compared with the used space, to reclaim ahead of need; it compares two numbers.
+DISK_PERIOD_MS = 1_000
+#: How often every file is measured for that, and the reserve is filled again if there is space.
+MEASURE_PERIOD_MS = 60_000
+
+
+class StoreHost:
+    """One open store: a `Source`."""
+
+    def __init__(
+        self,
+        path: Path,
+        config: StoreConfig,
+        *,
+        read_only: bool,
+        create: bool,
+        clock: Clock,
+        files: Files,
+        rng: random.Random | None,
+        brief: bool = False,
+        patient: bool = True,
+    ) -> None:
+        """Open the store, see `logstore.open`."""
+        root = Directory(path, files)
+        self.path = root.path
+        self.config = config
+        self.read_only = read_only
+        self.clock = clock
+        self.files = files
+        self.rng = rng
+        self._fork = fork_generation()
+        self.consumers = Consumers()
+        self._offsets: CommittedOffsets | None = None
+        self._ingest_made: Ingest | None = None
+        self._parts_lock = threading.Lock()  # held while one of the two above is made
+        self.requests: RequestServer | None = None
+        hold = None
+        table: FollowedTopics | Topics
+        if read_only:
+            table = FollowedTopics(root, config)
+        else:
+            layout.check_root(root)
+            if not root.exists():
+                if not create:
+                    raise NotALogError(
+                        "the directory holds no store; logstore.open(path, create=True) creates one", path=path
+                    )
+                root.create_durably()
+            hold = RootHold.acquire(root, clock, brief=brief, patient=patient)
+            try:
+                # Checked above without the lock: another process may have changed the root since.
+                layout.check_root(root)
+                table = Topics(root, config, clock, rng, hold)
+            except BaseException:
+                hold.release()
+                raise
+        partitions = Partitions(
+            root,
+            read_only=read_only,
+            config_of=table.config_of,
+            kind_of=lambda topic: table.entry(topic).kind,
+            drops_keyless=table.is_compaction_confirmed,
+            clock=clock,
+            files=files,
+        )
+        table.manage(partitions)
+        self.table: TopicTable = table
+        self.partitions = partitions
+        self.lifecycle = StoreLifecycle(self.path, partitions, hold)
+        if hold is not None:
+            assert isinstance(table, Topics)
+            try:
+                self._maintain(root, table, partitions, hold, brief=brief)
+            except BaseException:
+                self.lifecycle.close()
+                raise
+        # The lifecycle's own exit hook flushes and closes a store that is open when the program ends.
+        self._finalizer = weakref.finalize(self, self.lifecycle.forgotten)
+        self._finalizer.atexit = False
+
+    def _maintain(
+        self, root: Directory, topics: Topics, partitions: Partitions, hold: RootHold, *, brief: bool
+    ) -> None:
+        keeper = Scheduler(self.clock, self.path)
+        upkeep = MaintenanceTasks(topics, partitions, hold, self.config, keeper)
+        holdings = Holdings(
+            root,
+            opened=upkeep.opened,
+            logs=upkeep.logs,
+            retain=upkeep.retain,
+            is_retention_chosen=topics.is_retention_chosen,
+        )
+        self.disk_quota = DiskQuota(Limits(self.config.disk_budget, self.config.disk_reserve), holdings, self.clock)
+        reserve, budget = topics.reserve, self.disk_quota if self.disk_quota.limits.is_set else None
+
+        def quota_of(name: TopicPartition) -> SpaceQuota | None:
+            quota = None if budget is None else budget.quota(name)
+            return quota if name.topic not in INTERNAL else ReserveGate(quota or UnlimitedSpace(), reserve)
+
+        partitions.quota_of, partitions.with_room = quota_of, reserve.with_room
+        if budget is not None:
+            budget.open()
+            keeper.add("disk space", MEASURE_PERIOD_MS, self.disk_quota.keep_house)
+            keeper.add("disk budget", DISK_PERIOD_MS, self.disk_quota.keep_slack)
+        if not brief:
+            reserve.fill()
+            keeper.add("reserve", MEASURE_PERIOD_MS, reserve.fill)
+        upkeep.schedule()
+        # A task that referred to the store would keep it alive after its user has dropped it.
+        host = weakref.ref(self)
+        keeper.add("offsets", self.config.offsets_retention_check_interval_ms, lambda: _expire_offsets(host))
+        self.scheduler = keeper
+        # Soon after the start: an undecided batch keeps readers waiting.
+        keeper.add("undecided batches", SETTLE_MS, lambda: _settle(host)).due_s = self.clock.monotonic_s() + 1
+        keeper.add("left files", SWEEP_MS, LeftFiles(root, self.clock).sweep)
+        self.lifecycle.threads.append(keeper)
+        if not brief:
+            self.requests = RequestServer(root, reserve, lambda: _open_of(host))
+            self.lifecycle.threads.append(self.requests)
+            self.lifecycle.before_release = self.requests.remove
+        if self.clock is SYSTEM_CLOCK and self.config.housekeeping == "thread":
+            keeper.start()
+            if self.requests is not None:
+                self.requests.start()
+
+    def topic(self, name: str, store: object = None) -> Topic:
+        """Return a topic by its name, for the user of ``store``."""
+        self.check_open()
+        self.table.refresh()
+        return Topic(self, name, self.table.entry(name).id, store)
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a topic of that name."""
+        self.check_open()
+        # Another process may have deleted it.
+        self.table.refresh()
+        return self.table.find(name) is not None
+
+    def topics(self, *, internal: bool = False) -> list[str]:
+        """Return the names of all topics, sorted; with ``internal`` also those of the store itself."""
+        self.check_open()
+        return self.table.names(internal=internal)
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int | None = None,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        if_not_exists: bool = False,
+        store: object = None,
+    ) -> Topic:
+        """Create a topic; see `Store.create_topic`."""
+        self.check_writable()
+        own = settings or {}
+        count = self.config.num_partitions if partitions is None else partitions
+        entry = shielded(self.topics_table.create, name, count, own, if_not_exists=if_not_exists)
+        warn_of_unkept(canonical(own))
+        return Topic(self, name, entry.id, store)
+
+    def partition_count(self, topic: str, topic_id: str | None = None) -> int:
+        """Return the number of a topic's partitions; with ``topic_id``, of that very topic and none made later."""
+        self.check_open()
+        return self.table.entry_now(topic, topic_id).partitions
+
+    def added_from(self, topic: str, topic_id: str | None = None) -> int:
+        """Return the number of the first partition added after the topic was made, whether it exists or not."""
+        self.check_open()
+        entry = self.table.entry(topic, topic_id)
+        return entry.made_with or entry.partitions
+
+    def topic_id(self, topic: str) -> str:
+        """Return a topic's id in Kafka's text form, which no other topic of its name has; "" if it has none."""
+        self.check_open()
+        return self.table.entry(topic).id
+
+    def topic_config(self, topic: str, topic_id: str | None = None) -> LogConfig:
+        """Return the settings of a topic's logs: its own, and the store's for all others."""
+        self.check_open()
+        self.table.entry(topic, topic_id)
+        return self.table.config_of(topic)
+
+    def partition(self, topic: str, partition: int, *, topic_id: str | None = None) -> Opened:
+        """Return one partition's log, opened if it is not. It belongs to the store: do not close it.
+
+        Like a topic, the log keeps the store open, even if nothing else refers to the store any more.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: there is none.
+            DamagedLogError, StorageError: it cannot be opened; other partitions can still be used.
+        """
+        return lent(self._log_of(topic, partition, topic_id), self)
+
+    def _log_of(self, topic: str, partition: int, topic_id: str | None = None) -> Opened:
+        """Return a log as `partition` does, but one that does not keep the store open: the caller does."""
+        self.check_open()
+        self.table.check_partition(topic, partition, topic_id)
+        return self.partitions.get(TopicPartition(topic, partition))
+
+    def topic_to_send_to(self, name: str) -> Topic:
+        """Return a topic by its name, made if there is none and ``auto.create.topics.enable`` is true.
+
+        Raises:
+            UnknownTopicError: there is none, and none is made.
+            InvalidTopicError, StorageError: as `create_topic`.
+        """
+        if self.config.auto_create_topics_enable and not self.has(name):
+            return self.create_topic(name, if_not_exists=True)
+        return self.topic(name)
+
+    def _topics_known(self) -> Catalogue:
+        """Return the catalogue of all topics: another object after each change."""
+        self.check_open()
+        return self.table.catalogue
+
+    @property
+    def offsets(self) -> CommittedOffsets:
+        """The committed offsets of every group: to list groups, to delete, to expire."""
+        self.check_open()
+        if self._offsets is None:
+            from logstore.client.offsets import CommittedOffsets
+
+            with held(self._parts_lock):
+                if self._offsets is None:
+                    self._offsets = CommittedOffsets.of(self, self.config, _Writer(self))
+        return self._offsets
+
+    def attach(self, member: Closeable) -> None:
+        """Register ``member`` to be closed before the store's logs; it is not kept alive."""
+        self.check_open()
+        self.lifecycle.attach(member)
+
+    def detach(self, member: Closeable) -> None:
+        """Forget a member that has been closed."""
+        self.lifecycle.detach(member)
+
+    def drop(self, member: Closeable) -> None:
+        """Register a member as `attach` does, for the finalizer of a dropped one: takes no lock."""
+        self.lifecycle.drop(member)
+
+    def ingest(self, manifest: Manifest) -> Ingested:
+        """Ingest the staged files of a batch: all of them or none, durable and visible together on return.
+
+        With the mode ``exactly_once`` a batch of a query that was ingested before, by whichever process, is
+        not ingested again: the result has ``duplicate=True``. Readers with ``read_committed`` see a batch
+        only once all of it is in; see `logstore.store.commit.ingest`. The staged files are removed. Blocks while
+        another batch is ingested, and on the disk.
+
+        Raises:
+            InvalidManifestError, StagedFileError: the manifest, or a file, is not what it should be.
+            UnknownTopicError, UnknownPartitionError: a topic was deleted, or another one has its name.
+            CorruptRecordError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: a batch breaks
+                a rule of its log; the file and the position are named.
+            DiskFullError, StorageError: it could not be written. Ingest the same batch again: if it was decided
+                before the error came, the result has ``duplicate=True``.
+            ReadOnlyError: the store is open read-only.
+        """
+        self.check_writable()
+        return self._ingest.ingest(manifest)
+
+    @property
+    def cluster_id(self) -> str:
+        """The store's id, in Kafka's text form; empty for a directory that has none."""
+        return self.table.catalogue.cluster_id
+
+    def next_producer_id(self) -> int:
+        """Return a producer id that this store has never given before. Blocks on the disk now and then."""
+        self.check_writable()
+        return shielded(self.topics_table.next_producer_id)
+
+    def snapshot(
+        self, path: Path, *, link: bool = True, verify: bool = False, progress: Progress | None = None
+    ) -> Snapshot:
+        """Copy the store; see `Store.snapshot`."""
+        self.check_open()
+        if self.read_only:
+            from logstore.store.requests.requests import Copy
+
+            return self.ask_writer(Copy(Directory(path).path, link, verify))
+        from logstore.store.admin.snapshots import take
+
+        # The copies of the logs and of the record of ingested batches must be of one moment.
+        with self.scheduler.paused(), self._ingest.paused():
+            root = Directory(self.path, self.files)
+            return take(
+                self.topics_table,
+                self.partitions,
+                root,
+                os.fspath(path),
+                link=link,
+                verify=verify,
+                progress=progress,
+            )
+
+    def ask_writer(self, request: Request[R]) -> R:
+        """Have the process that writes the store carry out a request; without one, this process does."""
+        from logstore.store.requests.asking import ask
+
+        opener = partial(briefly, self.path, self.config, patient=False, clock=self.clock, files=self.files)
+        return ask(Directory(self.path, self.files), request, opener, clock=self.clock)
+
+    def close(self) -> None:
+        """Flush and close every log, and release the directory. May be called again."""
+        shielded(self._end)
+
+    def _end(self) -> None:
+        if self._fork != fork_generation():
+            # The parent owns the files and the lock: the child must not release them.
+            self.lifecycle.closed = True
+            self._finalizer.detach()
+            return
+        self._finalizer.detach()
+        try:
+            if not self.lifecycle.closed:
+                self.consumers.end()
+        finally:
+            self.lifecycle.close()
+
+    @property
+    def _ingest(self) -> Ingest:
+        if self._ingest_made is None:
+            from logstore.store.commit.ingest import Ingest  # here: few stores need it and its imports
+
+            with held(self._parts_lock):
+                if self._ingest_made is None:
+                    self._ingest_made = Ingest(self, Directory(self.path, self.files))
+        return self._ingest_made
+
+    @property
+    def topics_table(self) -> Topics:
+        """The catalogue, for writing."""
+        assert isinstance(self.table, Topics)
+        return self.table
+
+    def check_open(self) -> None:
+        """Raise if the store is closed."""
+        if self.lifecycle.closed:
+            raise StoreClosedError("the store is closed; call logstore.open() again", path=self.path)
+        if self._fork != fork_generation():
+            raise ForkedError(
+                "the store was opened before a fork; call logstore.open() in the child", path=self.path
+            )
+
+    def check_writable(self) -> None:
+        """Raise if the store is closed or read-only."""
+        self.check_open()
+        if self.read_only:
+            raise ReadOnlyError(
+                "the store is open read-only; open it without read_only=True to change it", path=self.path
+            )
+
+
+class _Writer:
+    """The process that writes a store, asked by one that is open read-only."""
+
+    def __init__(self, host: StoreHost) -> None:
+        self._host = host
+
+    def check(self) -> None:
+        from logstore.store.requests.asking import check  # here: few readers need it
+
+        check(self._host.path)
+
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | None],
+        ack: Ack | None,
+        at_ms: int,
+    ) -> None:
+        from logstore.store.requests.requests import Commit
+
+        self._host.ask_writer(Commit(group, offsets, ack, at_ms))
+
+
+def _expire_offsets(reference: weakref.ref[StoreHost]) -> None:
+    """Delete committed offsets that no commit has renewed for ``offsets.retention.minutes``."""
+    store = _open_of(reference)
+    if store is not None and store.has(CONSUMER_OFFSETS):
+        store.offsets.expire()
+
+
+def _open_of(reference: weakref.ref[StoreHost]) -> StoreHost | None:
+    """Return the store if it still exists and is open, else None."""
+    store = reference()
+    return None if store is None or store.lifecycle.closed else store
+
+
+def _settle(reference: weakref.ref[StoreHost]) -> None:
+    """Finish or abort staged batches that a failure has left undecided."""
+    store = _open_of(reference)
+    if store is not None:
+        try:
+            store._ingest.settle()
+        except LogstoreError as error:
+            _logger.error("undecided batches cannot be looked for: store=%s error=%s", store.path, error)
+
+
+def briefly(
+    path: Path,
+    settings: Settings = None,
+    *,
+    create: bool = False,
+    brief: bool = True,
+    patient: bool = True,
+    clock: Clock = SYSTEM_CLOCK,
+    files: Files = LIBC,
+) -> StoreHost:
+    """Open a store for one piece of work; see `logstore.store.open_briefly`."""
+    config = StoreConfig.layered(settings, environ=os.environ, arguments={"logstore.housekeeping": "manual"})
+    return made(
+        lambda: StoreHost(
+            path,
+            config,
+            read_only=False,
+            create=create,
+            clock=clock,
+            files=files,
+            rng=None,
+            brief=brief,
+            patient=patient,
+        ),
+        StoreHost.close,
+    )
+
+
+__all__ = ["StoreHost", "briefly"]
