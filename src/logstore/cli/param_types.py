@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 import click
 
@@ -37,22 +37,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ZONE = "logstore.zone"
 
 
-class ZoneParam(Param):
-    """A time zone; it is parsed before the times that it applies to."""
-
-    name = "zone"
-
-    def convert(self, value: str | tzinfo, param: click.Parameter | None, ctx: click.Context | None) -> tzinfo:
-        if isinstance(value, str):
-            try:
-                value = zone_of(value)
-            except ValueError as error:
-                self.fail(str(error), param, ctx)
-        if ctx is not None:
-            ctx.meta[ZONE] = value
-        return value
-
-
 def iso(timestamp_ms: int, zone: tzinfo) -> str:
     """Return a timestamp in ISO 8601 in a zone; the number itself if no date can be that early or late."""
     try:
@@ -62,89 +46,78 @@ def iso(timestamp_ms: int, zone: tzinfo) -> str:
         return str(timestamp_ms)
 
 
-class BeginParam(Param):
-    """``beginning``, ``end``, an offset, ``-N`` (the last N), or ``@TIME`` (in ``--tz`` unless it names a zone)."""
+T = TypeVar("T")
 
-    name = "where"
 
-    def convert(self, value: str | Begin, param: click.Parameter | None, ctx: click.Context | None) -> Begin:
-        if isinstance(value, Begin):
+class Parsed(Param, Generic[T]):
+    """A type of one word of the command line: a function parses it, or raises ValueError with what is wrong."""
+
+    def __init__(self, name: str, parse: Callable[[str, dict[str, Any]], T]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: str | T, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        if not isinstance(value, str):
             return value
-        if value in ("beginning", "earliest", "start"):
-            return Begin()
-        if value in ("end", "latest"):
-            return Begin(end=True)
-        if value.startswith("@"):
-            try:
-                time_ms(value[1:], 0)
-            except ValueError as error:
-                self.fail(str(error), param, ctx)
-            return Begin(time=value[1:], zone=None if ctx is None else ctx.meta.get(ZONE))
         try:
-            return Begin(offset=int(value))
-        except ValueError:
-            self.fail(f"expected beginning, end, an offset, -N or @TIME, found {value!r}", param, ctx)
+            return self._parse(value, {} if ctx is None else ctx.meta)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-class PartitionParam(Param):
-    """``TOPIC:PARTITION``, or a topic alone."""
-
-    name = "topic:partition"
-
-    def convert(
-        self, value: str | tuple[str, int | None], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int | None]:
-        if not isinstance(value, str):
-            return value
-        topic, colon, number = value.rpartition(":")
-        if not colon:
-            return value, None
-        if not number.isascii() or not number.isdigit() or not topic:
-            self.fail(f"expected TOPIC or TOPIC:PARTITION, found {value!r}", param, ctx)
-        return topic, int(number)
+def _zone(word: str, meta: dict[str, Any]) -> tzinfo:
+    """Parse a time zone, and keep it for the times that it applies to."""
+    meta[ZONE] = zone_of(word)
+    return cast(tzinfo, meta[ZONE])
 
 
-class OffsetParam(Param):
-    """``TOPIC:PARTITION=WHERE``, where WHERE is an offset, beginning, end or @TIME."""
-
-    name = "topic:partition=where"
-
-    def convert(
-        self,
-        value: str | tuple[TopicPartition, Begin],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> tuple[TopicPartition, Begin]:
-        if not isinstance(value, str):
-            return value
-        name, sign, where = value.partition("=")
-        topic, number = PartitionParam().convert(name, param, ctx)
-        if not sign or number is None:
-            self.fail(f"expected TOPIC:PARTITION=OFFSET, found {value!r}", param, ctx)
-        return TopicPartition(topic, number), BeginParam().convert(where, param, ctx)
+def _begin(word: str, meta: dict[str, Any]) -> Begin:
+    """Parse ``beginning``, ``end``, an offset, ``-N`` or ``@TIME`` (in ``--tz`` unless it names a zone)."""
+    if word in ("beginning", "earliest", "start"):
+        return Begin()
+    if word in ("end", "latest"):
+        return Begin(end=True)
+    if word.startswith("@"):
+        time_ms(word[1:], 0)  # a wrong time is refused before the command runs
+        return Begin(time=word[1:], zone=meta.get(ZONE))
+    try:
+        return Begin(offset=int(word))
+    except ValueError:
+        raise ValueError(f"expected beginning, end, an offset, -N or @TIME, found {word!r}") from None
 
 
-class PairParam(Param):
-    """``KEY=VALUE``."""
-
-    name = "key=value"
-
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if not isinstance(value, str):
-            return value
-        key, sign, rest = value.partition("=")
-        if not sign or not key:
-            self.fail(f"expected KEY=VALUE, found {value!r}", param, ctx)
-        return key, rest
+def _partition(word: str, _meta: dict[str, Any]) -> tuple[str, int | None]:
+    """Parse ``TOPIC:PARTITION``, or a topic alone."""
+    topic, colon, number = word.rpartition(":")
+    if not colon:
+        return word, None
+    if not number.isascii() or not number.isdigit() or not topic:
+        raise ValueError(f"expected TOPIC or TOPIC:PARTITION, found {word!r}")
+    return topic, int(number)
 
 
-WHERE = BeginParam()
-_ZONE = ZoneParam()
-PARTITION = PartitionParam()
-OFFSET = OffsetParam()
-PAIR = PairParam()
+def _offset(word: str, meta: dict[str, Any]) -> tuple[TopicPartition, Begin]:
+    """Parse ``TOPIC:PARTITION=WHERE``, where WHERE is an offset, beginning, end or @TIME."""
+    name, sign, where = word.partition("=")
+    topic, number = _partition(name, meta)
+    if not sign or number is None:
+        raise ValueError(f"expected TOPIC:PARTITION=OFFSET, found {word!r}")
+    return TopicPartition(topic, number), _begin(where, meta)
+
+
+def _pair(word: str, _meta: dict[str, Any]) -> tuple[str, str]:
+    """Parse ``KEY=VALUE``."""
+    key, sign, value = word.partition("=")
+    if not sign or not key:
+        raise ValueError(f"expected KEY=VALUE, found {word!r}")
+    return key, value
+
+
+_ZONE = Parsed("zone", _zone)
+WHERE = Parsed("where", _begin)
+PARTITION = Parsed("topic:partition", _partition)
+OFFSET = Parsed("topic:partition=where", _offset)
+PAIR = Parsed("key=value", _pair)
 
 
 def all_of(*decorators: Callable[[F], F]) -> Callable[[F], F]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
 import click
@@ -11,6 +11,7 @@ import click
 from logstore.cli import completion, output
 from logstore.cli.param_types import PAIR
 from logstore.cli.store_option import StoreOptions, store_options
+from logstore.client.producer import Producer
 from logstore.errors import InvalidRecordError, LogstoreError, RecordError, UnknownPartitionError
 from logstore.store.admin.transfer import Line, record_of_json
 
@@ -81,35 +82,61 @@ def produce(
     if as_json and (key_delimiter is not None or end != b"\n"):
         raise click.UsageError("--json lines have their keys in them, and end with a newline")
     fixed = tuple((name, value.encode()) for name, value in headers)
+
+    def record_of(raw: bytes) -> Line | None:
+        record = _json(raw) if as_json else _plain(raw, key_delimiter, empty_is_null)
+        return record and record._replace(
+            key=key.encode() if key is not None and record.key is None else record.key,
+            partition=partition if record.partition is None else record.partition,
+            headers=(*record.headers, *fixed),
+        )
+
     settings: dict[str, Any] = {"compression_type": compression} | ({"logstore.ack": ack} if ack else {})
-    count = 0
     with options.open(read_only=False, create=create) as store:
         if create:
             store.create_topic(topic, if_not_exists=True)
         store.topic(topic)
         with store.producer(settings) as producer:
-            number = 0
-            try:
-                for raw in split(sys.stdin.buffer, end):
-                    number += 1
-                    record = _json(raw) if as_json else _plain(raw, key_delimiter, empty_is_null)
-                    if record is None:
-                        continue
-                    producer.send(
-                        topic,
-                        record.value,
-                        key.encode() if key is not None and record.key is None else record.key,
-                        partition=partition if record.partition is None else record.partition,
-                        timestamp=record.timestamp_ms,
-                        headers=(*record.headers, *fixed) or None,
-                    )
-                    count += 1
-            except (RecordError, UnknownPartitionError) as error:
-                raise InvalidRecordError(bad_line(number, error, count, lines=end == b"\n")) from error
-            finally:
-                producer.flush()
+            count = send_lines(producer, topic, split(sys.stdin.buffer, end), record_of, lines=end == b"\n")
     if not quiet:
         output.say(f"{count} record(s)")
+
+
+def send_lines(
+    producer: Producer,
+    topic: str,
+    raws: Iterable[bytes],
+    record_of: Callable[[bytes], Line | None],
+    *,
+    source: str = "",
+    lines: bool = True,
+) -> int:
+    """Send the record of each line, and return their number; a line without one is skipped.
+
+    Raises:
+        InvalidRecordError: a line is not accepted. Those before it are written.
+    """
+    count = number = 0
+    try:
+        for raw in raws:
+            number += 1
+            record = record_of(raw)
+            if record is None:
+                continue
+            producer.send(
+                topic,
+                record.value,
+                record.key,
+                partition=record.partition,
+                timestamp=record.timestamp_ms,
+                headers=record.headers or None,
+            )
+            count += 1
+    except (RecordError, UnknownPartitionError) as error:
+        raise InvalidRecordError(bad_line(number, error, count, source=source, lines=lines)) from error
+    finally:
+        producer.flush()
+    return count
 
 
 def bad_line(number: int, error: LogstoreError, count: int, *, source: str = "", lines: bool = True) -> str:

@@ -10,18 +10,18 @@ from datetime import tzinfo
 import click
 
 from logstore.cli import completion, output
-from logstore.cli.commands.produce import bad_line
+from logstore.cli.commands.produce import send_lines
 from logstore.cli.forms import written
 from logstore.cli.param_types import Begin, isolation_option, partitions_option, range_options, zone_option
 from logstore.cli.positions import logs_of, offset_in
 from logstore.cli.store_option import LocalPath, StoreOptions, store_options
-from logstore.errors import InvalidRecordError, NotALogError, RecordError, UnknownPartitionError
+from logstore.errors import NotALogError
 from logstore.log import Log
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.records import Isolation
 from logstore.store import Store
-from logstore.store.admin.transfer import copy_log, record_of_json
+from logstore.store.admin.transfer import Line, copy_log, record_of_json
 
 
 @click.command("export")
@@ -137,28 +137,15 @@ def import_records(
 
 
 def _import_lines(store: Store, topic: str, source: str, keep_partitions: bool, new_timestamps: bool) -> int:
-    count = number = 0
+    def record_of(raw: bytes) -> Line | None:
+        record = record_of_json(raw) if raw.strip() else None
+        return record and record._replace(
+            partition=record.partition if keep_partitions else None,
+            timestamp_ms=None if new_timestamps else record.timestamp_ms,
+        )
+
     with store.producer({"acks": "all"}) as producer:
-        try:
-            for raw in _lines(source):
-                number += 1
-                if not raw.strip():
-                    continue
-                record = record_of_json(raw)
-                producer.send(
-                    topic,
-                    record.value,
-                    record.key,
-                    partition=record.partition if keep_partitions else None,
-                    timestamp=None if new_timestamps else record.timestamp_ms,
-                    headers=record.headers or None,
-                )
-                count += 1
-        except (RecordError, UnknownPartitionError) as error:
-            raise InvalidRecordError(bad_line(number, error, count, source=source.removeprefix("-"))) from error
-        finally:
-            producer.flush()
-    return count
+        return send_lines(producer, topic, _lines(source), record_of, source=source.removeprefix("-"))
 
 
 def _lines(source: str) -> Iterator[bytes]:
