@@ -21,7 +21,7 @@ from logstore.accumulator.timer import TICKER
 from logstore.dropped import hand_over, release_all
 from logstore.log.directory.lock import RootLock
 from tests.kit.inside import locks_of
-from tests.log.logs import values_of
+from tests.kit.logs import values_of
 
 #: Of each kind of public object; make soak drops 10,000.
 DROPS = int(os.environ.get("LOGSTORE_DROPS", "40"))

@@ -29,7 +29,8 @@ from logstore.log.producers import Producers
 from logstore.log.read.live_reader import LogReader
 from logstore.log.recovery import recovery
 from logstore.records import Codec, Marker, TimestampType, TopicPartition
-from tests.log.logs import NOW_MS, tree
+from tests.kit.files import flip
+from tests.kit.logs import NOW_MS, tree
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LONGEST = 100  #: longer values are listed by their SHA-256
@@ -194,9 +195,7 @@ def test_a_flipped_bit_in_what_kafka_wrote_is_found(tmp_path: Path) -> None:
     name = next(iter(EXPECTED))[0]
     copy = shutil.copytree(partition(name, "epochs"), tmp_path / "epochs-0")
     path = sorted(copy.glob("*.log"))[1]
-    data = bytearray(path.read_bytes())
-    data[100] ^= 4
-    path.write_bytes(data)
+    flip(path, 100, 4)
     with Log.open(copy, read_only=True) as log, pytest.raises(CorruptRecordError, match=path.name):
         list(log.scan())
 

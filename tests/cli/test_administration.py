@@ -17,7 +17,7 @@ from logstore.log.directory.lock import holder_of
 from logstore.store.admin.diagnosis import Level, diagnose
 from logstore.testing import FaultyFiles
 from tests.cli.conftest import Line
-from tests.log.logs import crashed_copy, tree
+from tests.kit.logs import crashed_copy, tree
 from tests.log.tools.test_verify import flip
 from tests.store.requests.owners import owner
 

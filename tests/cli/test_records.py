@@ -12,7 +12,7 @@ import logstore
 from logstore.cli.commands.consume import formatter
 from logstore.config.quantities import time_ms
 from logstore.log import Log
-from tests.log.logs import tree
+from tests.kit.logs import tree
 from tests.store.requests.owners import owner
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import logstore
 from logstore import Log
-from tests.log.logs import open_log, tree
+from tests.kit.logs import open_log, tree
 from tests.log.tools.test_verify import VALUES, flip, logs, partition
 
 __all__ = ["partition"]

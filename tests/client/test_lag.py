@@ -85,7 +85,7 @@ def test_markers_and_aborted_records_are_no_lag(store, clock):
 
 def test_gaps_are_no_lag(tmp_path, clock):
     from logstore.records import Origin
-    from tests.log.logs import at, one_batch
+    from tests.kit.logs import at, one_batch
 
     with Log.open(tmp_path / "flights-0", clock=clock) as log:
         for first in (0, 100, 1_000_000):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pandas
@@ -15,7 +14,8 @@ import pytest
 
 from logstore import Log
 from logstore.errors import CorruptRecordError, MissingLibraryError
-from tests.log.logs import log_files
+from tests.kit.files import flip
+from tests.kit.logs import log_files
 
 LIBRARIES = {
     "to_arrow": "pyarrow",
@@ -77,9 +77,7 @@ def test_pandas_without_pyarrow_names_pyarrow(log: Log, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("call", ["to_arrow", "to_pandas", "to_polars"])
 def test_an_error_on_the_way_is_that_of_the_scan(log: Log, call: str) -> None:
     (path,) = log_files(log).values()
-    data: Any = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
+    flip(path, -1)
     with pytest.raises(CorruptRecordError, match="CRC-32C") as found:
         getattr(log.scan(), call)()
     assert found.value.next_offset == 3

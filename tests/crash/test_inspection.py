@@ -9,7 +9,7 @@ import pytest
 from logstore import Log
 from logstore.errors import CorruptRecordError, DamagedLogError, LogstoreError, RecordError
 from tests.crash.histories import PARTITION, image_of, places, quick_files, restore
-from tests.log.logs import tree
+from tests.kit.logs import tree
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S8"), pytest.mark.row("S20", part="what is missing is told")]
 

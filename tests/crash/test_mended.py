@@ -25,8 +25,9 @@ from logstore.log import Marker, ProducerStamp
 from logstore.log.directory import files as names
 from logstore.testing._faults import FaultyFiles
 from tests.crash.histories import PARTITION, History, expect, image_of, quick_files, restore
+from tests.kit.files import cut
 from tests.kit.inside import published_generation, state_of
-from tests.log.logs import one_batch, open_log
+from tests.kit.logs import one_batch, open_log
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="recovery, step by step")]
 
@@ -442,9 +443,7 @@ def test_a_reader_looks_again_when_a_recovery_has_replaced_files(ram_path, why):
         assert len(values(reader)) == 4
         generation = published_generation(reader)
         if why == "a torn tail":
-            segment = path / f"{0:020d}.log"
-            with segment.open("r+b") as file:
-                file.truncate(segment.stat().st_size - 1)
+            cut(path / f"{0:020d}.log", -1)
         with Log.open(path, files=quick_files()) as log:
             kept = log.log_end_offset
             log.append([b"new"])

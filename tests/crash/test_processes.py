@@ -25,7 +25,7 @@ from logstore.log.formats import checkpoints
 from logstore.testing import ManualClock
 from tests.crash.histories import seeded
 from tests.kit.inside import at_the_next_look
-from tests.log.logs import NOW_MS, log_files, open_log, tree, values_of
+from tests.kit.logs import NOW_MS, log_files, open_log, tree, values_of
 
 pytestmark = pytest.mark.crash
 

@@ -17,7 +17,7 @@ from logstore.log import ProducerStamp
 from logstore.records import Codec, Marker
 from tests.interop.clients import Read, Row
 from tests.interop.make_fixtures import AWKWARD, HOUR_MS, START_MS, several, words
-from tests.log.logs import crashed_copy
+from tests.kit.logs import crashed_copy
 
 SETTINGS = {"segment_bytes": 200_000, "index_interval_bytes": 1_000}
 

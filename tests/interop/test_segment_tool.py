@@ -15,6 +15,7 @@ from tests.interop.clients import JavaClient, Row
 from tests.interop.histories import History, write_history
 from tests.interop.make_fixtures import START_MS
 from tests.interop.test_dump import dump
+from tests.kit.files import flip
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.usefixtures("kafka_jars")]
 
@@ -92,9 +93,7 @@ def test_a_broker_takes_indexes_that_we_made_anew(stopped: Broker, tmp_path: Pat
 def test_a_broker_serves_what_a_repair_has_left(stopped: Broker, tmp_path: Path) -> None:
     partition = stopped.data / "flights-0"
     log = sorted(partition.glob("*.log"))[1]
-    data = bytearray(log.read_bytes())
-    data[100] ^= 1
-    log.write_bytes(data)
+    flip(log, 100)
     assert f"damage: {log}, position 0, offset {int(log.stem)}" in segment("verify", partition).stdout
     cut = segment("repair", "--yes-cut-damage", partition)
     assert (cut.exit_code, f"the log ends at offset {int(log.stem)}" in cut.stdout) == (0, True)

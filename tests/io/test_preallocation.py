@@ -10,7 +10,7 @@ import pytest
 from logstore.io._preallocation import Chunked, Preallocate
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
-from tests.log.logs import log_files, open_log, tree
+from tests.kit.logs import log_files, open_log, tree
 
 MiB = 1 << 20
 STRATEGIES = ["extend", "preallocate", "chunked"]

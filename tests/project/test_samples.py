@@ -7,6 +7,7 @@ import pytest
 import logstore
 from examples import analysis, operations, service
 from logstore.records import TopicPartition
+from tests.kit.files import flip
 
 pytestmark = pytest.mark.row("D4", "M9")
 
@@ -44,8 +45,6 @@ def test_the_operator_sees_what_is_late_and_what_is_damaged_and_copies_what_is_w
         assert operations.keep_a_week(tmp_path / "copy", "orders").startswith("orders keeps 7d")
         assert operations.keep_a_week(tmp_path / "copy", "others").startswith("nothing was changed")
     segment = sorted((tmp_path / "data").glob("orders-*/*.log"))[1]
-    data = bytearray(segment.read_bytes())
-    data[100] ^= 0xFF
-    segment.write_bytes(data)
+    flip(segment, 100, 0xFF)
     found = operations.check(tmp_path / "data", most_records=1_000)
     assert [alarm.where for alarm in found] == [segment.parent.name]

@@ -8,6 +8,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 
 
+cdef extern from "<sched.h>" nogil:
+    int sched_yield()
+
+
 cdef int32_t _shift(int32_t value, int32_t by) noexcept nogil:
     return value << by
 
@@ -62,4 +66,5 @@ def add_unguarded(int64_t count):
     with nogil:
         for i in range(count):
             _shared += i                 # the data race
+            sched_yield()                # so that the threads meet here
     return _shared

@@ -16,7 +16,9 @@ if "tsan" not in os.environ.get("LD_PRELOAD", ""):
 
 RACE = """
 import threading, logstore_planted
-threads = [threading.Thread(target=logstore_planted.add_unguarded, args=(1_000_000,)) for _ in range(2)]
+both = threading.Barrier(2)
+add = lambda: (both.wait(), logstore_planted.add_unguarded(200_000))
+threads = [threading.Thread(target=add) for _ in range(2)]
 for thread in threads:
     thread.start()
 for thread in threads:

@@ -20,8 +20,9 @@ from logstore.log import ProducerStamp
 from logstore.records import Marker
 from logstore.testing import ManualClock, SimDisk, after_power_cut, temporary_store
 from logstore.testing.clock import START_MS
+from tests.kit.files import flip
 from tests.kit.inside import count_reads
-from tests.log.logs import log_files
+from tests.kit.logs import log_files
 
 ALL = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
 COUNTS = (30, 0, 7)
@@ -222,10 +223,8 @@ def test_damage_on_the_way_is_named_to_every_reader(logs: dict[int, Log], tmp_pa
 
     scan = scan_of(logs, columns=["offset"], max_bytes=1)
     (path,) = log_files(logs[0]).values()
-    data = bytearray(path.read_bytes())
-    size = int.from_bytes(data[8:12], "big") + 12
-    data[size + 80] ^= 1
-    path.write_bytes(data)
+    size = int.from_bytes(path.read_bytes()[8:12], "big") + 12
+    flip(path, size + 80)
     text = rf"CRC-32C.*{path.name}.*position {size}"
     reader = pa.RecordBatchReader.from_stream(scan)
     assert reader.read_next_batch()["offset"].to_pylist() == list(range(10))

@@ -37,6 +37,7 @@ from logstore.store.commit.staged_writer import Manifest, StagingFile
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from tests.crash.interrupts import Lines, at_line
+from tests.kit.files import flip
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 KAFKA = FIXTURES / "kafka-4.3.1"
@@ -326,9 +327,7 @@ def test_older_formats_are_refused(root, magic):
 
 def test_damaged_metadata_are_refused(root):
     segment = next((root / "__cluster_metadata-0").glob("*.log"))
-    data = bytearray(segment.read_bytes())
-    data[9_000] ^= 1
-    segment.write_bytes(data)
+    flip(segment, 9_000)
     refused(root, CorruptRecordError, "__cluster_metadata-0")
 
 

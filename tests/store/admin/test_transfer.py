@@ -13,7 +13,7 @@ from logstore.errors import InvalidRecordError
 from logstore.log import Log
 from logstore.records import TimestampType
 from logstore.store.admin.transfer import copy_log, record_of_json, record_to_json
-from tests.log.logs import values_of
+from tests.kit.logs import values_of
 
 DATA = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(lambda text: text.encode("utf-8", "replace"))
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
