@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from logstore.spark.source import LogstoreDataSource
 from logstore.spark.writing import rows, sink
 from tests.spark.killed_sink import STEPS
-from tests.waiting import wait_for
+from tests.kit.waiting import wait_for
 
 POINT, STEP, DRIVER, COUNTER = (f"_LOGSTORE_SOAK_{name}" for name in ("POINT", "STEP", "DRIVER", "COUNTER"))
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.spark import sessions
-from tests.waiting import wait_for
+from tests.kit.waiting import wait_for
 
 pytestmark = [pytest.mark.row("D5"), pytest.mark.timeout(900)]
 

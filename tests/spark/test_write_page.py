@@ -10,7 +10,7 @@ import pytest
 
 import logstore
 from tests.spark import sessions
-from tests.waiting import wait_for
+from tests.kit.waiting import wait_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from tests.spark import sessions
-from tests.waiting import wait_for
+from tests.kit.waiting import wait_for
 
 
 class Run:
