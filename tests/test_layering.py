@@ -93,9 +93,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "schema",
         "generated_keywords kafka_keys quantities",
     ),
-    "logstore.groups": (
-        "offsets resume",
-    ),
+    "logstore.groups": ("offsets resume",),
     "logstore.io": (
         "_file_region _preallocation",
         "_files",
@@ -196,9 +194,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "outputs",
         "archives written",
     ),
-    "logstore.spark.pipelines.running": (
-        "queries session",
-    ),
+    "logstore.spark.pipelines.running": ("queries session",),
     "logstore.spark.reading": (
         "partition triggers",
         "fetches",
@@ -254,9 +250,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_faults",
         "clock _disk strategies",
     ),
-    "logstore.testing.conformance": (
-        "clocks databases file_tables owners partitioners readables",
-    ),
+    "logstore.testing.conformance": ("clocks databases file_tables owners partitioners readables",),
 }
 
 _VOCABULARY = {"clock", "config", "dropped", "errors", "metrics", "paths", "records", "renamed", "topic_names"}

@@ -22,8 +22,8 @@ from pyspark.sql.types import StructType
 
 from logstore.spark.source import LogstoreDataSource
 from logstore.spark.writing import rows, sink
-from tests.spark.killed_sink import STEPS
 from tests.kit.waiting import wait_for
+from tests.spark.killed_sink import STEPS
 
 POINT, STEP, DRIVER, COUNTER = (f"_LOGSTORE_SOAK_{name}" for name in ("POINT", "STEP", "DRIVER", "COUNTER"))
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.spark import sessions
 from tests.kit.waiting import wait_for
+from tests.spark import sessions
 
 pytestmark = [pytest.mark.row("D5"), pytest.mark.timeout(900)]
 

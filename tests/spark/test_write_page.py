@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import logstore
-from tests.spark import sessions
 from tests.kit.waiting import wait_for
+from tests.spark import sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from typing import Any
 
 import psutil
 
-from tests.spark import sessions
 from tests.kit.waiting import wait_for
+from tests.spark import sessions
 
 
 class Run:
