@@ -24,6 +24,7 @@ from logstore.errors import (
 )
 from logstore.records import RecordMetadata
 from logstore.testing._faults import FaultyFiles
+from tests.kit.waiting import until
 
 
 def looped(test):
@@ -54,12 +55,6 @@ def files():
 
 def threads_of_ours() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("logstore-aio")]
-
-
-async def until(holds) -> None:
-    """Let the loop go on until something holds. Bounded by the test's own time."""
-    while not holds():
-        await asyncio.sleep(0.001)
 
 
 # -- the same as the twin

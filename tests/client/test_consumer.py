@@ -55,7 +55,10 @@ def fill(store, count, partition=0, topic="flights", **options):
 
 def earliest(store, group=None, partitions=("flights",), **settings):
     consumer = store.consumer(group=group, auto_offset_reset="earliest", **settings)
-    consumer.assign(partitions)
+    if all(isinstance(each, str) for each in partitions):
+        consumer.assign_topics(partitions)
+    else:
+        consumer.assign(partitions)
     return consumer
 
 
@@ -932,7 +935,7 @@ def test_former_names_of_methods_warn_and_work(store):
     consumer = earliest(store, partitions=[A])
     for name, given, found in (
         ("positions", (), {A: 0}),
-        ("topic_id", (A,), store.topic_id("flights")),
+        ("topic_id", (A,), store["flights"].id),
         ("was_added", (A,), False),
         ("leader_epoch", (A, 2), 0),
         ("seek_to_stored", (A, 2, 0), 2),

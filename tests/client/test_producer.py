@@ -301,7 +301,7 @@ def test_a_producer_does_the_same_whether_nobody_reads_or_many_are_behind(store,
     consumers = []
     for count in (1, 10):
         while len(consumers) < count:
-            consumer = store.consumer(f"slow {len(consumers)}", auto_offset_reset="earliest")
+            consumer = store.consumer(group=f"slow {len(consumers)}", auto_offset_reset="earliest")
             consumer.assign_topics(["flights"])
             assert len(consumer.poll(max_records=1)) == 1
             consumers.append(consumer)

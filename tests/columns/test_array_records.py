@@ -172,6 +172,6 @@ def test_the_error_says_what_was_found_and_what_to_do(store):
         with pytest.raises(RecordTypeError, match=words):
             put(made)
     with pytest.raises(
-        RecordTypeError, match=r"found ndarray object of 1 dimension\(s\); as a list its items may be"
+        RecordTypeError, match=r"the array is a ndarray object of 1 dimension\(s\); as a list its items may be"
     ):
         store["t"].append_many(REFUSED["objects"]())

@@ -261,7 +261,7 @@ def offsets_after_an_hour(world: World) -> int:
 
 @seen()
 def periods(world: World) -> dict[str, float]:
-    keeper = next(value for value in vars(world.store).values() if type(value).__name__ == "Scheduler")
+    keeper = next(value for value in vars(world.store._host).values() if type(value).__name__ == "Scheduler")
     return {task.name: task.period_s for task in keeper._tasks}
 
 

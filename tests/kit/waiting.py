@@ -6,6 +6,7 @@ The only module of the tests that sleeps. A test that knows what it waits for wa
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -21,3 +22,10 @@ def wait_for(
     while not holds():
         assert time.monotonic() < until, what() if callable(what) else what or f"not within {timeout_s:g} s"
         time.sleep(every_s)
+
+
+async def until(holds: Callable[[], object], timeout_s: float = 60) -> None:
+    """Let the event loop go on until something holds."""
+    async with asyncio.timeout(timeout_s):
+        while not holds():
+            await asyncio.sleep(0.001)

@@ -12,16 +12,16 @@ import pytest
 
 import logstore
 from logstore._segment import Segment
-from logstore.accumulator._batcher import FastSend, SendFuture
+from logstore.accumulator._batcher import FastAppend, FastSend, SendFuture
 from logstore.batch._batch import Batches, BatchView, Record
-from logstore.batch._encode import Encoder, FastBatcher
+from logstore.batch._encode import Encoder
 from logstore.io._file_region import FileRegion
 from logstore.log.append.appender import Appender
 from logstore.testing import FaultyFiles
 
 #: The compiled classes whose methods a user calls.
 CLASSES = [
-    Batches, BatchView, Encoder, FastBatcher, FastSend, FaultyFiles, FileRegion, Record, Segment,
+    Batches, BatchView, Encoder, FastAppend, FastSend, FaultyFiles, FileRegion, Record, Segment,
     SendFuture,
 ]  # fmt: skip
 

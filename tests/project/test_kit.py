@@ -18,9 +18,6 @@ LOG = ("log/log.py", "log/writable.py", "log/read/reader.py", "log/read/live_rea
 #: Names for a log in the tests; any other expression that ends in one of them counts too.
 LOGS = {"Log", "LogReader", "again", "log", "reader", "solo"}
 
-#: Folders where sleeps are still to be replaced.
-SLEEPING = ("spark", "aio")
-
 
 def private_names() -> set[str]:
     """Every private method and attribute of a log's classes."""
@@ -89,7 +86,7 @@ def test_only_tests_of_the_log_and_the_kit_touch_a_logs_private_attributes() -> 
 def test_no_test_sleeps() -> None:
     found = [
         f"{path}:{line}: {what}; use tests/kit/waiting.py"
-        for path, tree in parsed(without=("kit", *SLEEPING))
+        for path, tree in parsed(without=("kit",))
         for line, what in sleeps(tree)
     ]
     assert not found, "\n".join(found)

@@ -179,7 +179,7 @@ def test_a_service_that_is_rebuilt_from_offset_0_stands_where_it_stood(tmp_path)
                 shutil.copytree(tmp_path / "live", copy, ignore=shutil.ignore_patterns("logstore.socket"))
                 (copy / ".lock").unlink()
                 with logstore.open(copy) as other:
-                    assert other.partition(key_value_service.TOPIC, 0).log_start_offset == 0
+                    assert other[key_value_service.TOPIC][0].log_start_offset == 0
                     assert key_value_service.Service(other).state == service.state
         assert len(service.state) > 10
     with logstore.open(tmp_path / "live") as store:

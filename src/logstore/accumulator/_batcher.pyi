@@ -6,7 +6,7 @@ from typing import Any, Self, final
 from typing_extensions import Buffer, disjoint_base
 
 from logstore.batch._encode import Encoder
-from logstore.batch.record_types import Headers
+from logstore.batch.record_types import Headers, Timestamp
 from logstore.clock import Clock
 from logstore.records import RecordMetadata
 
@@ -116,7 +116,7 @@ class FastAppend:
         self,
         value: Buffer | None,
         key: Buffer | None = None,
-        timestamp_ms: int | datetime.datetime | None = None,
+        timestamp_ms: Timestamp | None = None,
         headers: Headers | None = None,
     ) -> None:
         """Add one record; see `Appender`."""

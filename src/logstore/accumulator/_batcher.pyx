@@ -613,7 +613,7 @@ cdef class FastAppend:
 
     def append(
             self, value: Buffer | None, key: Buffer | None = None,
-            timestamp_ms: int | datetime.datetime | None = None, headers: Headers | None = None) -> None:
+            timestamp_ms: Timestamp | None = None, headers: Headers | None = None) -> None:
         """Add one record; see `Appender`."""
         cdef const uint8_t *key_data
         cdef int64_t key_size, stamp

@@ -587,7 +587,7 @@ class Consumer:
         # Names of the last release. A type checker that sees it accepts every name.
         def __getattr__(self, name: str) -> Any:
             if name not in _FORMER:
-                raise AttributeError(f"'Consumer' object has no attribute {name!r}")
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             advice, former = _FORMER[name]
             warn(f"Consumer.{name}", advice)
             return partial(former, self)

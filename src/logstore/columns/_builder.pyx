@@ -253,7 +253,7 @@ cdef tuple _chosen(object columns, Decoder decoder):
     unknown = [name for name in names if name not in NAMES and name not in fields]
     if unknown:
         raise ValueError(
-            f"unknown column(s) {', '.join(map(repr, unknown))}; known are {', '.join(NAMES + fields)}")
+            f"column {', '.join(map(repr, unknown))} is unknown; known are {', '.join(NAMES + fields)}")
     if len(set(names)) != len(names):
         raise ValueError(f"a column can be asked for once, found {', '.join(map(repr, names))}")
     return names

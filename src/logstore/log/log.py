@@ -30,7 +30,6 @@ from logstore.errors import LogstoreError
 from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import held, made, shielded
 from logstore.log.append.append import LogWriter, produced_by
-from logstore.log.append.appender import Appender
 from logstore.log.cleanup import truncation
 from logstore.log.directory.files import Directory, parse_partition
 from logstore.log.directory.lock import check_place
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
 
     from logstore.batch.record_types import Records
     from logstore.config.generated_keywords import LogSettings
+    from logstore.log.append.appender import Appender
 
     class OpenOptions(LogSettings, total=False):
         """Keywords of `Log.open`, for its overloads."""
@@ -367,6 +367,8 @@ class Log(Readable):
             config = config.replace(linger_ms=linger_ms)
         if batch_bytes is not None:
             config = config.replace(batch_bytes=batch_bytes)
+        from logstore.log.append.appender import Appender  # its futures import 3 ms of modules that few need
+
         return Appender(
             self,
             linger_ms=config.linger_ms,

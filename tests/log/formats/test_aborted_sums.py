@@ -285,7 +285,7 @@ def test_a_snapshot_hides_what_was_aborted_in_its_active_segment_too(tmp_path, r
     for index in indexes(tmp_path / "copy" / "t-0")[:1]:
         index.unlink()
     with logstore.open(tmp_path / "copy", read_only=read_only) as copy:
-        assert committed(copy.partition("t", 0)) == PLAIN[:2]
+        assert committed(copy["t"][0]) == PLAIN[:2]
 
 
 def test_a_verified_snapshot_of_an_index_that_was_cut_meanwhile_is_refused(tmp_path):

@@ -411,7 +411,7 @@ def test_a_consumer_hands_out_what_stands_before_damage_and_goes_on_where_it_is_
         at = [position for _, _, position, _, _, _ in segment.headers(0)]
         changed(Batch(segment.path, at[10], 0, 10, 11), KINDS[kind])
         consumer = store.consumer(auto_offset_reset="earliest")
-        consumer.assign_topics([NAME])
+        consumer.assign([NAME])
         assert [record.offset for record in consumer.poll()] == list(range(10))
         for _ in range(2):
             with pytest.raises(DAMAGE) as caught:
@@ -435,7 +435,7 @@ async def polled(directory: Path) -> list[Any]:
         aio.open(directory, read_only=True) as store,
         store.consumer(auto_offset_reset="earliest") as consumer,
     ):
-        await consumer.assign_topics([NAME])
+        await consumer.assign([NAME])
         seen += [record.offset for record in await consumer.poll()]
         await consumer.assign_topics(["flights"])
         for _ in range(3):

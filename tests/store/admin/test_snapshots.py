@@ -77,7 +77,7 @@ def test_a_snapshot_opens_as_the_store_that_it_was(tmp_path):
         with logstore.open(made.path, read_only=read_only) as copy:
             assert contents(copy) == before
             assert {name: copy[name].id for name in copy.topics()} == ids
-            assert copy.cluster_id == cluster
+            assert copy._host.cluster_id == cluster
             assert copy["flights"][0].log_start_offset == 11
             assert copy["flights"].config.retention_ms == -1
             name = TopicPartition("flights", 0)

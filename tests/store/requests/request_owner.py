@@ -30,7 +30,7 @@ def dies(owner, name, *, before=False, when=lambda *args, **kwargs: True):
 
 
 def arm(point):
-    from logstore.log import Log
+    from logstore.log import LogReplica
     from logstore.store.commit import ingest
     from logstore.store.commit.commit_log import Sinks
     from logstore.store.requests import channel, requests
@@ -45,9 +45,9 @@ def arm(point):
         case "intent" | "committing" | "done":
             dies(Sinks, "put", when=in_phase(point))
         case "data":
-            dies(Log, "append_run")
+            dies(LogReplica, "append_run")
         case "marker":
-            dies(Log, "append_control")
+            dies(LogReplica, "append_control")
         case "removed":
             dies(ingest, "remove_staged")
         case "answering":

@@ -412,7 +412,7 @@ def test_an_error_without_attributes_is_the_nearest_that_a_text_makes():
 
 @pytest.mark.parametrize("message", [{}, {"result": 1}, {"accepted": 1}])
 def test_an_answer_that_is_none_is_refused(message):
-    with pytest.raises(InvalidManifestError, match="no answer"):
+    with pytest.raises(InvalidManifestError, match="no result"):
         channel.result_of(message)
 
 

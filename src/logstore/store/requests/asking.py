@@ -166,7 +166,7 @@ class _Sender(Generic[R]):
                         f"takes no requests ({self._root.join(channel.SOCKET)}: {error.strerror}), such as to "
                         f"{self._request.deed}; nothing was done. It is of an earlier version of logstore, or a "
                         "single Log, or its file system has no sockets, or its user refuses this one: upgrade and "
-                        f"restart it, or close it{self._request.other_way}"
+                        f"restart it, or end it{self._request.other_way}"
                     ) from error
             self._check()
             self._pause()

@@ -67,7 +67,7 @@ def listen(root: Directory) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFullError("no space for the socket of the store", path=root.join(SOCKET)) from error
+            raise DiskFullError("the socket of the store finds no space", path=root.join(SOCKET)) from error
         raise
     return listener
 
@@ -135,13 +135,13 @@ def receive(connection: socket.socket, check: Check) -> dict[str, Any]:
     """
     size = int.from_bytes(_exactly(connection, _LENGTH_BYTES, check), "big")
     if size > MOST_BYTES:
-        raise InvalidManifestError(f"a message of {size} bytes, more than {MOST_BYTES}")
+        raise InvalidManifestError(f"the message has {size} bytes, more than {MOST_BYTES}")
     try:
         found = json.loads(_exactly(connection, size, check))
     except (ValueError, RecursionError) as error:
-        raise InvalidManifestError(f"no message: {error!r:.200}") from None
+        raise InvalidManifestError(f"the message cannot be parsed: {error!r:.200}") from None
     if not isinstance(found, dict):
-        raise InvalidManifestError(f"no message: {found!r:.200}")
+        raise InvalidManifestError(f"the message cannot be parsed: {found!r:.200}")
     return found
 
 
@@ -179,7 +179,7 @@ def result_of(message: dict[str, Any]) -> dict[str, Any]:
     """
     if "error" not in message:
         if not isinstance(message.get("result"), dict):
-            raise InvalidManifestError(f"no answer: {message!r:.200}")
+            raise InvalidManifestError(f"the answer has no result: {message!r:.200}")
         result: dict[str, Any] = message["result"]
         return result
     found = LogstoreError(f"{message['error']}: {message.get('text', '')}")

@@ -249,7 +249,7 @@ def request_of(message: dict[str, Any]) -> Request[Any]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, LogstoreError):
             raise
-        raise InvalidManifestError(f"no request: {error!r:.200}") from None
+        raise InvalidManifestError(f"the request cannot be parsed: {error!r:.200}") from None
 
 
 __all__ = [
