@@ -232,8 +232,8 @@ cdef class BatchResult:
                 left_s = None if deadline_s is None else deadline_s - self._clock.monotonic_s()
                 if left_s is not None and left_s <= 0:
                     raise DeliveryTimeoutError(
-                        f"{self.topic}-{self.partition}: the record was not acknowledged within {timeout_s} s; it is "
-                        "still buffered or waits for the disk, and its future completes later")
+                        f"{self.topic}-{self.partition}: the record was not acknowledged within {timeout_s} s; it "
+                        "is still buffered or waits for the disk, and its future completes later")
                 self._clock.wait(self._waiter, left_s)
 
     def __repr__(self):

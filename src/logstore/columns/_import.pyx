@@ -467,7 +467,8 @@ cdef int bind(Rows *rows, const ArrowSchema *schema, const ArrowArray *array) ex
     unknown = names - _GIVEN_ANEW - {"key", "value", "timestamp", "headers"}
     if unknown or "value" not in names:
         found = f"the unknown column(s) {', '.join(sorted(unknown))}" if unknown else "no column value"
-        raise RecordTypeError(f"the data has {found}; {_ACCEPTED}; {', '.join(sorted(_GIVEN_ANEW))} are passed over")
+        raise RecordTypeError(
+            f"the data has {found}; {_ACCEPTED}; {', '.join(sorted(_GIVEN_ANEW))} are passed over")
     check("the struct", array, 0, 0, schema.n_children)
     rows.count = array.length
     rows.valid = validity(array)

@@ -114,8 +114,9 @@ cdef int raise_status(int64_t status, str action, str path, object position=None
 cdef int raise_failed_sync(int64_t status, str action, str path) except -1:
     """Raise StorageFailedError, never a full disk to retry: the kernel has marked the lost pages clean."""
     cause = OSError(<int>-status, os.strerror(<int>-status), path)
-    raise StorageFailedError(f"the attempt to {action} failed: {cause.strerror}; call close(), then Log.open() again",
-                             path=path) from cause
+    raise StorageFailedError(
+        f"the attempt to {action} failed: {cause.strerror}; call close(), then Log.open() again",
+        path=path) from cause
 
 
 def errno_of(error):
