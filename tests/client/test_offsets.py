@@ -166,7 +166,7 @@ def test_old_offsets_expire_unless_somebody_reads(store, offsets):
     offsets.commit("old", {A: 1, B: 2})
     offsets.commit("own-time", {A: OffsetAndMetadata(1, expire_ms=store.clock.now_ms() + DAY_MS)})
     offsets.commit("held", {A: 1})
-    offsets.hold("held", holder)
+    offsets.pin("held", holder)
     store.clock.advance(6 * DAY_MS)
     offsets.commit("young", {A: 1})
     assert offsets.expire() == 1
@@ -175,7 +175,7 @@ def test_old_offsets_expire_unless_somebody_reads(store, offsets):
     store.clock.advance(1)
     assert offsets.expire() == 2
     assert CommittedOffsets(store._host).groups() == ["held", "young"]
-    offsets.let_go(holder)
+    offsets.unpin(holder)
     assert offsets.expire() == 1
     assert offsets.groups() == ["young"]
 

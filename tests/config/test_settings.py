@@ -261,8 +261,8 @@ def offsets_after_an_hour(world: World) -> int:
 
 @seen()
 def periods(world: World) -> dict[str, float]:
-    keeper = next(value for value in vars(world.store._host).values() if type(value).__name__ == "Scheduler")
-    return {task.name: task.period_s for task in keeper._tasks}
+    scheduler = next(value for value in vars(world.store._host).values() if type(value).__name__ == "Scheduler")
+    return {task.name: task.period_s for task in scheduler._tasks}
 
 
 def where_log_dirs_leads(path: Path, settings: dict[str, Any]) -> str | None:

@@ -23,7 +23,7 @@ from logstore.errors import DirectoryLockedError
 from logstore.io._interrupts import Condition, guarded, held, locked, made, shielded
 from logstore.log.append.group_commit import GroupCommit
 from logstore.log.directory.files import Directory
-from logstore.log.root import RootHold
+from logstore.log.root import StoreLock
 
 ROOT = Path(__file__).parents[2]
 LINES = int(os.environ.get("LOGSTORE_INTERRUPT_LINES", "250"))
@@ -257,7 +257,7 @@ def test_an_interrupt_leaves_the_lock_of_what_was_dropped_free(tmp_path):
 
             sys.settrace(trace)
             try:
-                RootHold.acquire(directory, SYSTEM_CLOCK)
+                StoreLock.acquire(directory, SYSTEM_CLOCK)
             except (Struck, DirectoryLockedError):
                 pass
             finally:

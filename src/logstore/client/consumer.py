@@ -87,7 +87,7 @@ class Consumer:
         self._commits = Commits(store, self.config, offsets, self._subscription)
         self._offsets = offsets
         if self._commits.group:
-            offsets.hold(self._commits.group, self)
+            offsets.pin(self._commits.group, self)
         self._in_use = threading.Lock()
         self._closed = False
         self._handed: RecordIterator | None = None  # the run that a loop is reading
@@ -548,7 +548,7 @@ class Consumer:
                 else:
                     self._commits.settle_all_but_the_last(self._handed)
             finally:
-                self._offsets.let_go(self)
+                self._offsets.unpin(self)
 
     # -- one thread at a time
 

@@ -275,12 +275,12 @@ class CommittedOffsets:
     def _expiry_of(self, commit: OffsetAndMetadata) -> int:
         return commit.expire_ms if commit.expire_ms >= 0 else commit.commit_ms + self.retention_ms
 
-    def hold(self, group: str, holder: object) -> None:
+    def pin(self, group: str, holder: object) -> None:
         """Keep a group's offsets from expiring as long as ``holder`` lives and has not released them."""
         self._holders[holder] = group
 
-    def let_go(self, holder: object) -> None:
-        """End `hold`. May be called again."""
+    def unpin(self, holder: object) -> None:
+        """End `pin`. May be called again."""
         self._holders.pop(holder, None)
 
     # -- the topic

@@ -321,11 +321,11 @@ cdef extern from *:
 
 
 cdef inline void count_up(Table *table) noexcept nogil:
-    """Add one reference; `let_go` releases it."""
+    """Add one reference; `release_table` releases it."""
     logstore_count_up(&table.references)
 
 
-cdef void let_go(Table *table) noexcept nogil
+cdef void release_table(Table *table) noexcept nogil
 
 
 # --- shared by a decoder and an owner of tables -----------------------------------------------

@@ -118,7 +118,7 @@ cdef void unpin(Table *table) noexcept with gil:
         Py_DECREF(<object>table.segments[i].owner)
 
 
-cdef void let_go(Table *table) noexcept nogil:
+cdef void release_table(Table *table) noexcept nogil:
     """Release one reference; the last one frees the buffers."""
     cdef int i
     if logstore_count_down(&table.references):
@@ -297,7 +297,7 @@ cdef class Filler:
 
     def __dealloc__(self):
         if self._table != NULL:
-            let_go(self._table)
+            release_table(self._table)
 
     cdef int _begin(self) except -1:
         cdef Table *table = <Table *>calloc(1, sizeof(Table))
@@ -465,7 +465,7 @@ cdef class Filler:
             except BaseException:
                 # Discarded: the next call would otherwise fill columns that have no room.
                 if self._table != NULL:
-                    let_go(self._table)
+                    release_table(self._table)
                     self._table = NULL
                 raise
         try:

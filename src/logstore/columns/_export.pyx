@@ -59,7 +59,7 @@ from logstore.columns._builder cimport (
     Table,
     column_of,
     count_up,
-    let_go,
+    release_table,
 )
 
 from logstore.columns._builder import NAMES as _NAMES
@@ -105,7 +105,7 @@ cdef void release_array(ArrowArray *array) noexcept nogil:
     # A consumer may have moved a child out; its `release` is NULL then.
     for i in range(array.n_children):
         drop_array(array.children[i])
-    let_go(node.table)
+    release_table(node.table)
     free(node)
     array.release = NULL
 
@@ -277,7 +277,7 @@ cdef class ColumnBatch:
 
     def __dealloc__(self):
         if self._table != NULL:
-            let_go(self._table)
+            release_table(self._table)
 
     def __len__(self):
         return self._table.rows

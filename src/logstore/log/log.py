@@ -139,10 +139,10 @@ class Log(Readable):
         directory = Directory(path, files)
         if read_only:
             return LogReader(directory, settled, clock, kind)
-        keeper = owner or StandalonePolicy(settled)
+        policy = owner or StandalonePolicy(settled)
         return made(
             lambda: cls(
-                directory, settled, keeper, clock, rng, create, quota or UnlimitedSpace(), kind, drop_keyless
+                directory, settled, policy, clock, rng, create, quota or UnlimitedSpace(), kind, drop_keyless
             ),
             Log.close,
         )

@@ -232,7 +232,7 @@ class Root:
             _logger.warning("checkpoints not written: root=%s error=%s", self.directory.path, error)
 
 
-class RootHold:
+class StoreLock:
     """The right of this process to write below a root, for as long as a store is open.
 
     Meanwhile its logs are opened and closed as they are used; the root stays locked. It is shut down
@@ -244,10 +244,10 @@ class RootHold:
 
     def __init__(self, directory: Directory, root: Root) -> None:
         self.directory = directory
-        self._root = root
+        self.root = root
 
     @classmethod
-    def acquire(cls, directory: Directory, clock: Clock, *, brief: bool = False, patient: bool = True) -> RootHold:
+    def acquire(cls, directory: Directory, clock: Clock, *, brief: bool = False, patient: bool = True) -> StoreLock:
         """Lock the root; see `RootLock.acquire`.
 
         Raises:
@@ -266,34 +266,22 @@ class RootHold:
             )
         return cls(directory, Root.open_for_writing(directory, cls._NAME, clock, brief=brief, patient=patient))
 
-    def forget(self, names: Iterable[TopicPartition]) -> None:
-        """Remove the facts of partitions that are being removed from the checkpoints. Durable on return."""
-        self._root.forget(names)
-
-    def checkpoint_token(self) -> int:
-        """Return the token for `checkpoint`; to be called before its facts are gathered."""
-        return self._root.checkpoint_token()
-
-    def checkpoint(self, facts: Mapping[TopicPartition, PartitionFacts], token: int) -> bool:
-        """Write Kafka's checkpoints while logs are open; see `Root.checkpoint`."""
-        return self._root.checkpoint(facts, token)
-
     def release(self) -> None:
         """Release the root. The logs are closed before, each with its own facts."""
-        self._root.release(self._NAME, None)
+        self.root.release(self._NAME, None)
 
 
 def under_lock(directory: Directory, clock: Clock, step: Callable[[], _R]) -> _R:
     """Call a step while the root is locked for this process; an interrupt anywhere releases the lock.
 
     Raises:
-        DirectoryLockedError, ReadOnlyError: as `RootHold.acquire`.
+        DirectoryLockedError, ReadOnlyError: as `StoreLock.acquire`.
     """
-    taken: list[RootHold] = []
+    taken: list[StoreLock] = []
 
     def locked() -> _R:
         # In one step: an interrupt between acquiring and appending would lose the hold.
-        shielded(lambda: taken.append(RootHold.acquire(directory, clock)))
+        shielded(lambda: taken.append(StoreLock.acquire(directory, clock)))
         return step()
 
     def free() -> None:

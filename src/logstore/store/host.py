@@ -30,7 +30,7 @@ from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import held, made, shielded
 from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import Patience as Patience
-from logstore.log.root import RootHold
+from logstore.log.root import StoreLock
 from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
 from logstore.records import Ack, TopicPartition
 from logstore.store.catalog import layout
@@ -113,7 +113,7 @@ class StoreHost:
                         "the directory holds no store; logstore.open(path, create=True) creates one", path=path
                     )
                 root.create_durably()
-            hold = RootHold.acquire(root, clock, brief=brief, patient=patient)
+            hold = StoreLock.acquire(root, clock, brief=brief, patient=patient)
             try:
                 # Checked above without the lock: another process may have changed the root since.
                 layout.check_root(root)
@@ -146,15 +146,15 @@ class StoreHost:
         self._finalizer.atexit = False
 
     def _maintain(
-        self, root: Directory, topics: Topics, partitions: Partitions, hold: RootHold, *, brief: bool
+        self, root: Directory, topics: Topics, partitions: Partitions, hold: StoreLock, *, brief: bool
     ) -> None:
-        keeper = Scheduler(self.clock, self.path)
-        upkeep = MaintenanceTasks(topics, partitions, hold, self.config, keeper)
+        scheduler = Scheduler(self.clock, self.path)
+        tasks = MaintenanceTasks(topics, partitions, hold, self.config, scheduler)
         holdings = Holdings(
             root,
-            opened=upkeep.opened,
-            logs=upkeep.logs,
-            retain=upkeep.retain,
+            opened=tasks.opened,
+            logs=tasks.logs,
+            retain=tasks.retain,
             is_retention_chosen=topics.is_retention_chosen,
         )
         self.disk_quota = DiskQuota(Limits(self.config.disk_budget, self.config.disk_reserve), holdings, self.clock)
@@ -167,26 +167,26 @@ class StoreHost:
         partitions.quota_of, partitions.with_room = quota_of, reserve.with_room
         if budget is not None:
             budget.open()
-            keeper.add("disk space", MEASURE_PERIOD_MS, self.disk_quota.keep_house)
-            keeper.add("disk budget", DISK_PERIOD_MS, self.disk_quota.keep_slack)
+            scheduler.add("disk space", MEASURE_PERIOD_MS, self.disk_quota.measure_and_reclaim)
+            scheduler.add("disk budget", DISK_PERIOD_MS, self.disk_quota.reclaim_ahead)
         if not brief:
             reserve.fill()
-            keeper.add("reserve", MEASURE_PERIOD_MS, reserve.fill)
-        upkeep.schedule()
+            scheduler.add("reserve", MEASURE_PERIOD_MS, reserve.fill)
+        tasks.schedule()
         # A task that referred to the store would keep it alive after its user has dropped it.
         host = weakref.ref(self)
-        keeper.add("offsets", self.config.offsets_retention_check_interval_ms, lambda: _expire_offsets(host))
-        self.scheduler = keeper
+        scheduler.add("offsets", self.config.offsets_retention_check_interval_ms, lambda: _expire_offsets(host))
+        self.scheduler = scheduler
         # Soon after the start: an undecided batch keeps readers waiting.
-        keeper.add("undecided batches", SETTLE_MS, lambda: _settle(host)).due_s = self.clock.monotonic_s() + 1
-        keeper.add("left files", SWEEP_MS, LeftFiles(root, self.clock).sweep)
-        self.lifecycle.threads.append(keeper)
+        scheduler.add("undecided batches", SETTLE_MS, lambda: _settle(host)).due_s = self.clock.monotonic_s() + 1
+        scheduler.add("left files", SWEEP_MS, LeftFiles(root, self.clock).sweep)
+        self.lifecycle.threads.append(scheduler)
         if not brief:
             self.requests = RequestServer(root, reserve, lambda: _open_of(host))
             self.lifecycle.threads.append(self.requests)
             self.lifecycle.before_release = self.requests.remove
         if self.clock is SYSTEM_CLOCK and self.config.housekeeping == "thread":
-            keeper.start()
+            scheduler.start()
             if self.requests is not None:
                 self.requests.start()
 

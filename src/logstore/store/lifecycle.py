@@ -22,7 +22,7 @@ from logstore.io._interrupts import held, shielded
 from logstore.store.catalog.partitions import Partitions
 
 if TYPE_CHECKING:
-    from logstore.log.root import RootHold
+    from logstore.log.root import StoreLock
 
 _logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def _close_forgotten() -> None:
 class StoreLifecycle:
     """Everything that is released when a store ends, also one that its user never closed."""
 
-    def __init__(self, path: str, partitions: Partitions, hold: RootHold | None) -> None:
+    def __init__(self, path: str, partitions: Partitions, hold: StoreLock | None) -> None:
         self.path = path
         self.closed = False
         self._partitions = partitions

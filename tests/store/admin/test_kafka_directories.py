@@ -30,7 +30,7 @@ from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import RootLock
 from logstore.log.formats import checkpoints
 from logstore.log.formats.leader_epochs import Epochs
-from logstore.log.root import Root, RootHold
+from logstore.log.root import Root, StoreLock
 from logstore.store.admin import kafka_metadata
 from logstore.store.admin.kafka_directories import FIRST_PRODUCER_ID
 from logstore.store.commit.staged_writer import Manifest, StagingFile
@@ -140,8 +140,8 @@ def test_an_interrupt_at_any_line_leaves_the_root_unlocked(small, tmp_path, what
         copy = shutil.copytree(prepared, tmp_path / f"{what}-{nth}")
         was_interrupted, where, _ = at_line(nth, lambda copy=copy: call(copy))
         assert was_interrupted
-        assert not RootLock.is_taken(Directory(str(copy)), str(RootHold._NAME)), where
-        RootHold.acquire(Directory(str(copy)), ManualClock()).release()
+        assert not RootLock.is_taken(Directory(str(copy)), str(StoreLock._NAME)), where
+        StoreLock.acquire(Directory(str(copy)), ManualClock()).release()
         with contextlib.suppress(NotALogError):  # it had come to its end
             call(copy)
         shutil.rmtree(copy)
@@ -254,9 +254,9 @@ def test_producer_ids_of_ours_are_far_from_kafkas(root):
 
 def test_a_running_kafka_is_told_by_its_lock(root):
     from logstore.log.directory.files import Directory
-    from logstore.log.root import RootHold
+    from logstore.log.root import StoreLock
 
-    hold = RootHold.acquire(Directory(root), ManualClock())
+    hold = StoreLock.acquire(Directory(root), ManualClock())
     try:
         with pytest.raises(DirectoryLockedError):
             logstore.adopt_kafka_directory(root)

@@ -50,8 +50,8 @@ def test_a_log_that_is_opened_while_its_topic_is_deleted_takes_nothing_of_the_ne
     tmp_path, store, monkeypatch, is_open
 ):
     """Before, its files were removed under it, and what the next topic of that name acknowledged went there."""
-    with opening(store, monkeypatch, is_open=is_open) as let_go:
-        let_go()
+    with opening(store, monkeypatch, is_open=is_open) as release:
+        release()
         store.delete_topic("flights")
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
     with pytest.raises(UnknownTopicError):
@@ -64,8 +64,8 @@ def test_a_log_that_is_opened_while_its_topic_is_deleted_takes_nothing_of_the_ne
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_a_log_that_is_opened_while_its_topic_is_altered_goes_by_the_new_settings(store, monkeypatch, is_open):
-    with opening(store, monkeypatch, is_open=is_open) as let_go:
-        let_go()
+    with opening(store, monkeypatch, is_open=is_open) as release:
+        release()
         store.alter_topic("flights", retention_ms=-1)
     assert store["flights"][0].config.retention_ms == -1
 

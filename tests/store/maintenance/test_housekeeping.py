@@ -299,7 +299,7 @@ def test_the_thread_keeps_no_dropped_store_alive(tmp_path):
 def test_a_store_collected_inside_its_own_thread_is_closed_by_another(tmp_path):
     """The collector of cycles may run anywhere, also while a task holds what closing needs."""
     store = open_store(tmp_path, **{"logstore.housekeeping": "manual"})
-    life, keeper = store._host.lifecycle, store._host.scheduler
+    life, scheduler = store._host.lifecycle, store._host.scheduler
     inside, seen = threading.Event(), []
 
     def task():
@@ -307,15 +307,15 @@ def test_a_store_collected_inside_its_own_thread_is_closed_by_another(tmp_path):
         seen.append(life.closed)
         inside.set()
 
-    keeper.add("collecting", 0, task)
+    scheduler.add("collecting", 0, task)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
-        keeper.start()
+        scheduler.start()
         assert inside.wait(300)
         release_all()
     assert seen[0] is False
     assert life.closed
-    assert not keeper._thread.is_alive()
+    assert not scheduler._thread.is_alive()
     store._host._finalizer.detach()
 
 
@@ -375,7 +375,7 @@ def test_a_child_of_a_fork_has_no_part_in_it(tmp_path):
 
 
 def test_a_task_that_fails_is_reported_and_runs_again(caplog):
-    keeper = Scheduler(logstore.clock.SYSTEM_CLOCK, "here")
+    scheduler = Scheduler(logstore.clock.SYSTEM_CLOCK, "here")
     done, calls = threading.Event(), []
 
     def task():
@@ -384,31 +384,31 @@ def test_a_task_that_fails_is_reported_and_runs_again(caplog):
             raise StorageError("the disk said no")
         done.set()
 
-    keeper.add("failing", 1, task)
-    keeper.start()
+    scheduler.add("failing", 1, task)
+    scheduler.start()
     assert done.wait(300)
-    keeper.close()
+    scheduler.close()
     assert caplog.text.count("housekeeping failed: store=here task=failing") == 1
 
 
 def test_tasks_run_when_they_are_due():
     clock = ManualClock(skip_waits=False)
-    keeper = Scheduler(clock, "here")
+    scheduler = Scheduler(clock, "here")
     ran = threading.Semaphore(0)
     calls = []
-    keeper.add("slow", 10_000, lambda: calls.append("slow") or ran.release())
-    keeper.add("quick", 1_000, lambda: calls.append("quick") or ran.release())
-    keeper.start()
+    scheduler.add("slow", 10_000, lambda: calls.append("slow") or ran.release())
+    scheduler.add("quick", 1_000, lambda: calls.append("quick") or ran.release())
+    scheduler.start()
     try:
         for _ in range(3):
             clock.advance(1_000)
             assert ran.acquire(timeout=300)
         assert calls == ["quick"] * 3
-        keeper.hasten("slow")
+        scheduler.hasten("slow")
         assert ran.acquire(timeout=300)
         assert calls == [*["quick"] * 3, "slow"]
     finally:
-        keeper.close()
+        scheduler.close()
 
 
 MIB = 1 << 20
@@ -420,13 +420,13 @@ def slowdown(appends=0.0, size=0.0, sync_s=0.0, *, until=None, mib_s=250.0, chun
     The time is the clock's, which its work and its rests move; appends end at ``until``.
     """
     clock = ManualClock()
-    keeper = Scheduler(clock, "here")
+    scheduler = Scheduler(clock, "here")
 
     def taken():
         now = clock.monotonic_s() if until is None else min(clock.monotonic_s(), until)
         return Taken(int(now * appends), int(now * size), now * sync_s)
 
-    throttle = Throttle(keeper, 1e12, taken)
+    throttle = Throttle(scheduler, 1e12, taken)
     for _ in range(chunks):
         throttle(MIB)
         clock.advance(1_000 / mib_s)
@@ -478,9 +478,9 @@ def test_a_compaction_is_fast_again_when_the_appends_have_ended():
 
 def test_long_syncs_count_for_all_of_their_time():
     clock = ManualClock()
-    keeper = Scheduler(clock, "here")
+    scheduler = Scheduler(clock, "here")
     # Each is counted when it ends, long after the chunk that it was begun in.
-    throttle = Throttle(keeper, 1e12, lambda: Taken(0, 0, clock.monotonic_s() // 0.3 * 0.3))
+    throttle = Throttle(scheduler, 1e12, lambda: Taken(0, 0, clock.monotonic_s() // 0.3 * 0.3))
     for _ in range(1_000):
         throttle(MIB)
         clock.advance(4)
@@ -505,9 +505,9 @@ def test_looks_at_the_appends_of_very_many_logs_cost_a_compaction_little():
 
 def test_a_log_that_is_closed_meanwhile_counts_for_nothing():
     clock = ManualClock()
-    keeper = Scheduler(clock, "here")
+    scheduler = Scheduler(clock, "here")
     sums = iter([Taken(90, MIB, 9.0), Taken(100, 2 * MIB, 10.0), Taken(0, 0, 0.0), Taken(0, 0, 0.0)])
-    throttle = Throttle(keeper, 1e12, lambda: next(sums))
+    throttle = Throttle(scheduler, 1e12, lambda: next(sums))
     for _ in range(2):
         throttle(MIB)
         clock.advance(2_000)
@@ -559,8 +559,8 @@ def test_a_log_says_what_appends_have_taken(tmp_path, clock, monkeypatch):
 
 
 def test_closing_ends_a_long_task_in_its_middle(tmp_path):
-    keeper = Scheduler(logstore.clock.SYSTEM_CLOCK, "here")
-    throttle = Throttle(keeper, 1.0)
+    scheduler = Scheduler(logstore.clock.SYSTEM_CLOCK, "here")
+    throttle = Throttle(scheduler, 1.0)
     begun, ended = threading.Event(), []
 
     def task():
@@ -571,10 +571,10 @@ def test_closing_ends_a_long_task_in_its_middle(tmp_path):
             ended.append("interrupted")
             raise
 
-    keeper.add("long", 0, task)
-    keeper.start()
+    scheduler.add("long", 0, task)
+    scheduler.start()
     assert begun.wait(300)
-    keeper.close()
+    scheduler.close()
     assert ended == ["interrupted"]
 
 
@@ -618,11 +618,11 @@ def test_a_topic_that_goes_while_it_is_worked_on_is_passed_over(tmp_path, clock,
 
 
 def test_a_pause_keeps_every_task_from_running():
-    keeper = Scheduler(ManualClock(), "here")
+    scheduler = Scheduler(ManualClock(), "here")
     calls = []
-    keeper.add("task", 1, lambda: calls.append(1))
-    worker = threading.Thread(target=keeper.run_all)
-    with keeper.paused():
+    scheduler.add("task", 1, lambda: calls.append(1))
+    worker = threading.Thread(target=scheduler.run_all)
+    with scheduler.paused():
         worker.start()
         worker.join(0.05)
         assert calls == []
@@ -643,11 +643,11 @@ def test_closing_is_not_held_up_by_partitions_that_are_still_to_be_opened(tmp_pa
         raise StorageError("not now")
 
     monkeypatch.setattr("logstore.store.catalog.partitions.Partitions.get", get)
-    upkeep = MaintenanceTasks(
+    tasks = MaintenanceTasks(
         store._host.topics_table, store._host.partitions, None, store.config, store._host.scheduler
     )
     with pytest.raises(Interrupted):
-        upkeep.retain()
+        tasks.retain()
     assert len(opened) == 1
     monkeypatch.undo()
     store.close()

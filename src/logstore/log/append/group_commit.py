@@ -45,7 +45,7 @@ class _Waiter:
             return True
 
     def wake(self) -> None:
-        # After an interrupted `_let_go` or `_leave` a waiter is woken twice: releasing a free lock would raise.
+        # An interrupted `_wake_served` or `_leave` wakes a waiter twice: releasing a free lock would raise.
         # Releasing the lock again after its waiter has woken does no harm: no other thread acquires it.
         if self.lock.locked():
             self.lock.release()
@@ -103,7 +103,7 @@ class GroupCommit:
                 return
             self._sync_s = self._clock.monotonic_s() - began
             served = served or is_done()
-            if not self._let_go() or not served:
+            if not self._wake_served() or not served:
                 return
 
     def _gather(self) -> None:
@@ -126,7 +126,7 @@ class GroupCommit:
                 patience_s = until - self._clock.monotonic_s()
             self._expected = 0
 
-    def _let_go(self) -> bool:
+    def _wake_served(self) -> bool:
         """Wake the waiters whose bytes are on disk; return whether others are left."""
         with held(self._changed):
             self._gathered = len(self._waiting)

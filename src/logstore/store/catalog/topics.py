@@ -61,7 +61,7 @@ from logstore.topic_names import (
 if TYPE_CHECKING:
     import random
 
-    from logstore.log.root import RootHold
+    from logstore.log.root import StoreLock
     from logstore.store.catalog.partitions import Partitions
 
 _logger = logging.getLogger(__name__)
@@ -225,7 +225,7 @@ class Topics(TopicTable):
     """The topics of a store that is open for writing."""
 
     def __init__(
-        self, root: Directory, config: StoreConfig, clock: Clock, rng: random.Random | None, hold: RootHold
+        self, root: Directory, config: StoreConfig, clock: Clock, rng: random.Random | None, hold: StoreLock
     ) -> None:
         super().__init__(root, config)
         self._clock = clock
@@ -256,7 +256,7 @@ class Topics(TopicTable):
         settled = catalogue
         for name, entry in catalogue.topics.items():
             if entry.state in (TopicState.CREATING, TopicState.DELETING):
-                self._hold.forget(
+                self._hold.root.forget(
                     TopicPartition(name, number) for number in range(max(entry.partitions, entry.target))
                 )
                 count = layout.remove_partitions(self._root, name)
@@ -503,8 +503,10 @@ class Topics(TopicTable):
                 self._partitions.close_topic(name, DELETED)
             except LogstoreError as error:
                 # Unflushed records of a deleted topic are not wanted, and a full disk is freed by deleting.
-                _logger.warning("a log was not closed cleanly, its topic goes: topic=%s error=%s", name, error)
-        self._hold.forget(TopicPartition(name, number) for number in range(max(entry.partitions, entry.target)))
+                _logger.warning("a log was not closed cleanly, it is deleted: topic=%s error=%s", name, error)
+        self._hold.root.forget(
+            TopicPartition(name, number) for number in range(max(entry.partitions, entry.target))
+        )
         layout.remove_partitions(self._root, name)
         self._save_locked(name, None)
 

@@ -290,12 +290,12 @@ class DiskQuota:
             self._refused = (self._look(), self._clock.monotonic_s())
             return False
 
-    def keep_house(self) -> None:
+    def measure_and_reclaim(self) -> None:
         """Measure everything, and reclaim space ahead of need: for rare calls."""
         self.measure(all_files=True)
-        self.keep_slack()
+        self.reclaim_ahead()
 
-    def keep_slack(self) -> None:
+    def reclaim_ahead(self) -> None:
         """Reclaim space ahead of need, by what is known: for frequent calls."""
         if self.left() < self.slack():
             self.reclaim(0)

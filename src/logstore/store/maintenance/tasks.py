@@ -23,7 +23,7 @@ from logstore.store.maintenance.scheduler import Interrupted, Run, Scheduler
 if TYPE_CHECKING:
     from logstore.config.store import StoreConfig
     from logstore.log.compaction.compaction import Compacted
-    from logstore.log.root import RootHold
+    from logstore.log.root import StoreLock
     from logstore.store.catalog.partitions import Partitions
     from logstore.store.catalog.topics import Topics
 
@@ -45,15 +45,15 @@ class MaintenanceTasks:
         self,
         topics: Topics,
         partitions: Partitions,
-        hold: RootHold,
+        hold: StoreLock,
         config: StoreConfig,
-        keeper: Scheduler,
+        scheduler: Scheduler,
     ) -> None:
         self._topics = topics
         self._partitions = partitions
         self._hold = hold
         self._config = config
-        self._keeper = keeper
+        self._scheduler = scheduler
         self._reported: dict[TopicPartition, str] = {}
         self._failed: set[TopicPartition] = set()  #: logs that could not be compacted in this round
 
@@ -65,11 +65,11 @@ class MaintenanceTasks:
         )
         # Kafka has a period of its own for the expiry of producers; here `LogMaintenance.retain` expires them.
         retention_ms = min(config.log_retention_check_interval_ms, config.producer_id_expiration_check_interval_ms)
-        self._keeper.add("retention", retention_ms, self.retain)
-        self._keeper.add("checkpoints", max(checkpoint_ms, 1), self.checkpoint)
+        self._scheduler.add("retention", retention_ms, self.retain)
+        self._scheduler.add("checkpoints", max(checkpoint_ms, 1), self.checkpoint)
         if config.log_cleaner_enable and config.log_cleaner_threads:
             period_ms = max(config.log_cleaner_backoff_ms, 1)
-            self._keeper.add("compaction", period_ms, self.compact_dirtiest, self.compactions)
+            self._scheduler.add("compaction", period_ms, self.compact_dirtiest, self.compactions)
 
     # -- logs
 
@@ -88,7 +88,7 @@ class MaintenanceTasks:
                 # Deleted meanwhile.
                 continue
             for number in range(entry.partitions):
-                self._keeper.check()
+                self._scheduler.check()
                 name = TopicPartition(topic, number)
                 try:
                     log = self._partitions.get(name)
@@ -119,7 +119,7 @@ class MaintenanceTasks:
 
     def _ask(self, log: Log, work: Callable[[Log], T]) -> T | None:
         """Return the result of ``work`` on a log; None, and a line in the program's log, if it fails."""
-        self._keeper.check()
+        self._scheduler.check()
         try:
             return work(log)
         except Interrupted:
@@ -186,18 +186,18 @@ class MaintenanceTasks:
         config = self._config
         return log.maintenance.compact(
             map_bytes=config.log_cleaner_dedupe_buffer_size,
-            throttle=Throttle(self._keeper, config.log_cleaner_io_max_bytes_per_second, self._partitions.taken),
+            throttle=Throttle(self._scheduler, config.log_cleaner_io_max_bytes_per_second, self._partitions.taken),
         )
 
     def checkpoint(self) -> None:
         """Write Kafka's checkpoints of the root, so that an open after a crash has less to recover."""
-        token = self._hold.checkpoint_token()
+        token = self._hold.root.checkpoint_token()
         facts = {}
         for log in self.opened():
             found = self._ask(log, lambda log: log.maintenance.facts())
             if found is not None:
                 facts[log.name] = found
-        self._hold.checkpoint(facts, token)
+        self._hold.root.checkpoint(facts, token)
 
 
 #: Beside appends at full speed, a compaction rests so many times as long as it works. It reads and writes its map
@@ -230,9 +230,9 @@ class Throttle:
     """
 
     def __init__(
-        self, keeper: Scheduler, bytes_per_second: float, taken: Callable[[], Taken] = lambda: Taken(0, 0, 0.0)
+        self, scheduler: Scheduler, bytes_per_second: float, taken: Callable[[], Taken] = lambda: Taken(0, 0, 0.0)
     ) -> None:
-        self._keeper = keeper
+        self._scheduler = scheduler
         self._rate = bytes_per_second
         self._taken = taken
         self._owed_s = 0.0
@@ -247,10 +247,10 @@ class Throttle:
 
     def __call__(self, byte_count: int) -> None:
         """Count bytes that were read or written; block while they are more than allowed."""
-        self._keeper.check()
+        self._scheduler.check()
         if self._rate > 0:
             self._owed_s += byte_count / self._rate
-        now_s = self._keeper.clock.monotonic_s()
+        now_s = self._scheduler.clock.monotonic_s()
         if self._seen is None:
             self._seen, self._looked_s = self._taken(), now_s
         else:
@@ -260,12 +260,12 @@ class Throttle:
             if self._unpaced_s >= self._look_after_s:
                 self._owed_s += REST * self._unpaced_s * self._share(now_s, self._seen)
                 self._unpaced_s = 0.0
-                self._look_after_s = max(_LOOK_S, _LOOKS_APART * (self._keeper.clock.monotonic_s() - now_s))
+                self._look_after_s = max(_LOOK_S, _LOOKS_APART * (self._scheduler.clock.monotonic_s() - now_s))
         # Shorter waits are inexact, and cost more than they hold back.
         if self._owed_s > 0.01:
             owed, self._owed_s = self._owed_s, 0.0
-            self._keeper.wait(owed)
-        self._since_s = self._keeper.clock.monotonic_s()
+            self._scheduler.wait(owed)
+        self._since_s = self._scheduler.clock.monotonic_s()
 
     def _share(self, now_s: float, before: Taken) -> float:
         """Return the share of the time since the last look, rests included, that appends have taken: 0 to 1."""
