@@ -129,9 +129,9 @@ interop-with-java: $(SPARK)/.with-spark-kafka
 	$(SAY) 'interop: Spark with a real Kafka, and with its own connector'
 	@$(SPARK)/bin/python -m pytest -q -m interop $(SPARK_ARGS) $(COUNTED)
 
-# Only for a new version of Kafka: what lies in tests/fixtures must be read for ever.
+# Only for a new version of Kafka: what is in tests/fixtures must be read for ever.
 fixtures: $(VENV)/.with-interop $(VENV)/.built
-	$(SAY) 'fixtures: a real Kafka writes tests/fixtures anew'
+	$(SAY) 'fixtures: a real Kafka writes tests/fixtures again'
 	@$(PY) -m tests.interop.make_fixtures
 
 # See docs/testing.md. The preloaded libraries are those of the compiler that has built the extensions.
@@ -288,7 +288,7 @@ install-spark = printf '==> %s\n' 'install: $(1) with logstore$(EXTRAS_$*), the 
 	$(1)/bin/python $(INSTALL) --requirement $(VENV)/requires.txt && LOGSTORE_BUILD_EXTENSIONS=0 \
 	$(1)/bin/python $(INSTALL) --no-build-isolation --editable '.$(EXTRAS_$*)' --group $* 'pyspark==$(2).*' && touch $@
 
-# Java is the one thing that pip cannot bring. Root may; whoever goes on without it says what that leaves out.
+# Java is the one thing that pip cannot bring. Root may; without it, a line says what is left out.
 LOOK_FOR_JAVA := PYTHONPATH=src $(PY) -m logstore.spark.jvm
 APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install
 

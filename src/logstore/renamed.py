@@ -22,6 +22,7 @@ NAMES = {
     "logstore.spark.pipelines.outputs": "logstore.spark.pipelines.output.outputs",
     "logstore.spark.pipelines.session": "logstore.spark.pipelines.running.session",
     "logstore.spark.pipelines.written": "logstore.spark.pipelines.output.written",
+    "logstore.store.administering": "logstore.store.descriptions",
     "logstore.store.adopt": "logstore.store.admin.kafka_directories",
     "logstore.store.consumer": "logstore.client.consumer",
     "logstore.store.dbapi": "logstore.client.dbapi",

@@ -77,7 +77,7 @@ def process(tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
         environ = {**os.environ, "PYTHONPATH": str(SRC), "LOGSTORE_DIR": str(tmp_path / "data")}
         # A variable that users do not set: with it, output that is never flushed would still arrive.
         environ.pop("PYTHONUNBUFFERED", None)
-        command = [sys.executable, "-m", "logstore.cli", *map(str, words)]
+        command = [sys.executable, "-m", "logstore", *map(str, words)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         return subprocess.Popen(command, env=environ, **pipes)
 

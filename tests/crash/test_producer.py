@@ -12,6 +12,7 @@ import logstore
 from logstore.accumulator.syncing import Syncing
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
+from tests.crash.planted import must_break
 
 pytestmark = [
     pytest.mark.crash,
@@ -133,13 +134,11 @@ def test_planted_a_batch_that_is_dropped_when_there_is_no_room_is_found(monkeypa
     """Its futures are answered all the same: with the offset that it would have got."""
     from logstore.accumulator.partition_batcher import PartitionBatcher
 
-    def forgetful(self, batch):
+    def forgetful(self, batch, error, turn):
         batch.batch_result.acknowledge(self.log.log_end_offset)
-        batch.batch_result.notify()
+        turn.answered.append(batch.batch_result)
         self._sealed.popleft()
         self._release(batch)
-        return True
 
-    monkeypatch.setattr(PartitionBatcher, "_may_retry", forgetful)
-    with pytest.raises(AssertionError):
-        live(range(20, 25))
+    monkeypatch.setattr(PartitionBatcher, "_fail", forgetful)
+    must_break("ZZ", lambda: live(range(20, 25)))

@@ -142,7 +142,7 @@ def test_every_index_leads_where_it_says(history: History) -> None:
     assert len(entries) == sum(path.stat().st_size // (8 if path.suffix == ".index" else 12) for path in indexes)
 
 
-@pytest.mark.row("T4")
+@pytest.mark.row("T4", part="data partitions")
 def test_snapshots_and_aborted_transactions_say_what_they_say_to_us(history: History) -> None:
     snapshots = files_of(history, ".snapshot")
     lines = dump(snapshots)

@@ -180,7 +180,8 @@ def test_the_broker_finds_nothing_wrong(stage: Stage, way: str) -> None:
     assert bool(rebuilt) == (way != "clean")
 
 
-@pytest.mark.row("S5", "S7", "M5")
+@pytest.mark.row("S7", "M5")
+@pytest.mark.row("S5", part="served by Kafka")
 @pytest.mark.parametrize("client", ["java", *READERS])
 @each_way
 @each_codec
@@ -189,7 +190,8 @@ def test_clients_read_all_that_we_wrote(stage: Stage, codec: Codec, way: str, cl
     assert stage.read[client, served.topic, "read_uncommitted"] == served.history.records
 
 
-@pytest.mark.row("T4", "T5")
+@pytest.mark.row("T4", part="data partitions")
+@pytest.mark.row("T5", part="served by Kafka")
 @pytest.mark.parametrize("client", ["java", *READERS])
 @each_way
 @each_codec
@@ -231,7 +233,9 @@ def copied(stage: Stage, topic: str, to: Path, *, ours: bool) -> Path:
     return partition
 
 
-@pytest.mark.row("S5", "S7", "M5", "T5")
+@pytest.mark.row("S7", "M5")
+@pytest.mark.row("S5", part="served by Kafka")
+@pytest.mark.row("T5", part="served by Kafka")
 @each_way
 @each_codec
 def test_we_read_what_the_broker_made_of_it(stage: Stage, codec: Codec, way: str, tmp_path: Path) -> None:

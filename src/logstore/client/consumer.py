@@ -605,6 +605,10 @@ def _positions(consumer: Consumer) -> dict[TopicPartition, int]:
 
 #: Former names of methods: what replaces each, and the method.
 _FORMER: dict[str, tuple[str, Callable[..., Any]]] = {
+    **{
+        name: ("private", getattr(Consumer, f"_{name}"))
+        for name in ("abandon", "end_with_store", "has_grown", "listen", "look_around", "ready")
+    },
     "assign_share": ("Consumer.assign", Consumer._assign_share),
     "leader_epoch": (
         "OffsetAndMetadata.leader_epoch",

@@ -16,7 +16,7 @@ import logstore
 from logstore.errors import InvalidSettingError
 from logstore.spark.pipelines import surge
 from logstore.spark.pipelines.surge import SurgeParameters
-from tests import waiting
+from tests.kit import waiting
 from tests.spark.pipelines import city
 
 if TYPE_CHECKING:
