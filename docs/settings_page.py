@@ -36,7 +36,7 @@ def page() -> str:
         f"Keys are those of Kafka {kafka_keys.version()}; our own begin with `logstore.`. A keyword argument has",
         "underscores for the dots. Kafka's other keys are treated in one of four ways:",
         "",
-        "- Keys that only tune something missing here are accepted without effect and logged once.",
+        "- Keys that only tune a part of Kafka that logstore lacks are accepted without effect and logged once.",
         "- Keys of producers and consumers for unsupported features are refused, unless the value is Kafka's",
         "  default or asks for the behaviour here.",
         "- Keys of brokers and topics for protections that a store does not give (copies, encryption, users) are",
@@ -44,9 +44,9 @@ def page() -> str:
         "- Unknown keys are refused.",
         "",
         "A number has Kafka's meaning: `retention.ms=7` is 7 milliseconds. Times and sizes may also be words:",
-        "`7d`, `12h`, `15m`, `30s`, `500ms`, `1w`; `64KiB`, `512MiB`, `10GiB` (powers of 1024, also where written",
-        "`10g` or `10GB`). A topic stores the number. In a `server.properties` words are refused for Kafka's keys,",
-        "as Kafka refuses them.",
+        "`7d`, `12h`, `15m`, `30s`, `500ms`, `1w`; `64KiB`, `512MiB`, `10GiB` (powers of 1024, also if written as",
+        "`10g` or `10GB`). A topic stores the number. A `server.properties` must have numbers for Kafka's keys, as",
+        "in Kafka.",
         "",
     ]
     shown: set[str] = set()
@@ -75,7 +75,7 @@ def _warned_of() -> list[str]:
     named += [(COPIES, f"`{key}` above 1") for key in UNKEPT_FIELDS]
     reasons = dict.fromkeys(reason for reason, _ in named)
     lines = [f"- {reason}: {', '.join(key for why, key in named if why == reason)}." for reason in reasons]
-    return ["Named by a warning, since they promise what is not kept:", "", *lines, ""]
+    return ["Accepted with a warning, since a store does not give what these keys promise:", "", *lines, ""]
 
 
 def _refused(kind: type[ClientConfig]) -> list[str]:

@@ -12,7 +12,7 @@ class Segment(Scanned):
         """Append whole batches to the segment and index them."""
 
     def seal(self) -> None:
-        """Seal the segment: the time index gets its final entry, and no more appends follow."""
+        """Seal the segment: add the final entry of the time index; no append may follow."""
 
     def cut(self, position: int, next_offset: int) -> None:
         """Truncate the file of an active segment to ``position``, where ``next_offset`` would begin."""
@@ -27,7 +27,7 @@ class Segment(Scanned):
         """Return the record at ``offset``, without the rest of its batch, or None."""
 
     def set_end(self, next_offset: int) -> None:
-        """Set the end offset of a sealed segment, which its own last batch need not reach."""
+        """Set the end offset of a sealed segment; its last batch may end before it."""
 
     def release(self) -> None:
         """Release the space preallocated past the end."""

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Segment: a `.log` file of whole batches with its offset index and time index.
 
-This module appends, reads and truncates the bytes of one segment, and passes slices of it to sockets;
+This module appends, reads and truncates the bytes of one segment, and locates `FileRegion`s of it for sockets.
 `_segment_index` finds batches, `_segment_scan` checks them. `log/` decides when to roll, sync or remove a segment.
 The log's lock serialises every method that changes a segment; any thread may read at any time, up to
 `size`, which is published after the bytes below it.
@@ -82,8 +82,8 @@ cdef class Segment(Scanned):
         Nothing is synced.
 
         Raises:
-            DiskFullError: the disk is full; the file is truncated again and nothing has changed.
-            StorageFailedError: the write or this truncation failed; bytes after `size` are unknown.
+            DiskFullError: the disk is full; a partial write was truncated, and nothing has changed.
+            StorageFailedError: the write or that truncation failed; bytes after `size` are unknown.
         """
         cdef Py_buffer view
         cdef const uint8_t *end
@@ -154,7 +154,7 @@ cdef class Segment(Scanned):
                                      path=self.file.path, position=self.size) from error
 
     def seal(self) -> None:
-        """Seal the segment: the time index gets its final entry, and no more appends follow."""
+        """Seal the segment: add the final entry of the time index; no append may follow."""
         self.ensure_indexes()
         if self.size:
             self.times.add(self.max_timestamp_ms, <int32_t>(self.max_timestamp_offset - self.base_offset))
@@ -260,7 +260,7 @@ cdef class Segment(Scanned):
         """Read (bytes of whole batches, position, next offset) from the batch that holds ``offset`` on, or None.
 
         At most ``max_bytes``, but always one batch; batches from ``end_offset`` on are left out.
-        ``hint`` is a position where that batch may begin: the end of the read before.
+        ``hint`` is a position where that batch may begin, such as the end of the previous read.
 
         Raises:
             CorruptRecordError: the CRC, length or offset of the first batch is wrong; names file and position.
@@ -278,7 +278,7 @@ cdef class Segment(Scanned):
         cdef const uint8_t *end
         cdef const uint8_t *newest = NULL      # the last whole batch, and its expected base offset
         cdef int64_t before_newest = offset
-        # The expected position, by the hint or the index, so that one read is enough.
+        # Guess the position by the hint or the index: one system call then usually reads the batches.
         if 0 <= hint < bound:
             position = hint
         elif offset == self.base_offset:
@@ -359,7 +359,7 @@ cdef class Segment(Scanned):
             raise_batch_status(status, p, end, self.file.path, position)
         # Damage after whole batches is raised by the read that begins there.
         want = p - first
-        # The CRC does not cover base offsets, so the last one is checked against the segment's end.
+        # The CRC does not cover base offsets: a damaged one is found by comparing the last with the segment's end.
         if position + want == bound == self.size and self.next_offset >= 0 and (
                 next_offset > self.next_offset or (next_offset < self.next_offset and not self.sealed)):
             if newest == first:
@@ -375,9 +375,9 @@ cdef class Segment(Scanned):
     def record_at(self, int64_t offset: int, name: tuple[str, int], int64_t limit: int) -> Record | None:
         """Return the record at ``offset``, without the rest of its batch, or None.
 
-        None if the batch that the index names does not hold it, if it is a control record, or if a
-        compaction has deleted it: `read` then tells which. ``name`` is (topic, partition), ``limit``
-        bounds a decompressed batch.
+        None if the batch that the index names does not hold the record, if it is a control record, or if a
+        compaction has deleted it. The caller uses `read` to find out which. ``name`` is (topic, partition);
+        ``limit`` is the largest size of a decompressed batch.
 
         Raises:
             CorruptRecordError: the batch is damaged; names file and position.
@@ -454,7 +454,7 @@ cdef class Segment(Scanned):
         return record
 
     def set_end(self, int64_t next_offset: int) -> None:
-        """Set the end offset of a sealed segment, which its own last batch need not reach."""
+        """Set the end offset of a sealed segment; its last batch may end before it."""
         self.next_offset = next_offset
         self.joined = False
 

@@ -141,4 +141,4 @@ def test_planted_a_batch_that_is_dropped_when_there_is_no_room_is_found(monkeypa
         self._release(batch)
 
     monkeypatch.setattr(PartitionBatcher, "_fail", forgetful)
-    must_break("ZZ", lambda: live(range(20, 25)))
+    must_break("lost: ", lambda: live(range(20, 25)))

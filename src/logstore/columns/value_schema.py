@@ -2,8 +2,8 @@
 
 Forms of a schema::
 
-    {"dep_delay": "float64", "plane.tailnum": "string"}      JSON objects, a dot for each object further in
-    {"tail": ("string", "/plane/tailnum")}                   the same, the column named by itself
+    {"dep_delay": "float64", "plane.tailnum": "string"}      JSON objects, with a dot before a nested field
+    {"tail": ("string", "/plane/tailnum")}                   the same, with a column name unlike the path
     {"format": "<qid", "names": ["id", "delay", "price"]}    structs, as the `struct` module writes them
     numpy.dtype([("id", "<i8"), ("delay", "<i4")])           structs, as numpy writes them
 
@@ -23,13 +23,13 @@ from logstore.columns._values import WORDS, JsonDecoder, StructDecoder
 if TYPE_CHECKING:
     from logstore.columns._builder import Decoder
 
-#: A schema of the values: see the module's docstring. Any: a numpy.dtype, which is not imported for it.
+#: A schema of the values: see the module's docstring. Any stands for numpy.dtype, so that numpy is not imported.
 ValueSchema = Mapping[str, Any] | Any
 
-#: A function that makes the decoder of some of a schema's fields.
+#: A function that makes the decoder of the named fields of a schema.
 Narrowed = Callable[[Sequence[str]], "Decoder"]
 
-#: The columns that every record has; a field may not take their names.
+#: The columns that every record has; a field must not have one of these names.
 TAKEN = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 _ON_ERROR = ("raise", "null")
@@ -53,7 +53,7 @@ def decoder_of(schema: ValueSchema, on_error: str = "raise") -> tuple[tuple[str,
     """Return the names of a schema's fields, and a function that makes the decoder of the requested ones.
 
     Raises:
-        ValueError: the schema, or ``on_error``, has none of the forms above; says which field and why.
+        ValueError: the schema, or ``on_error``, has none of the forms above; names the field and the reason.
     """
     if on_error not in _ON_ERROR:
         raise ValueError(f"on_error is 'raise' or 'null', found {on_error!r}")
@@ -162,7 +162,7 @@ def _of_format(format: Any, names: Any) -> tuple[list[_StructField], int]:
                 continue
             kind = f"w:{times}".encode() if letter == "s" else _STRUCT_FORMATS[letter]
             if letter in "lLnN":
-                # As wide as this machine's, or four bytes in the standard sizes.
+                # Native sizes are those of the machine; the standard size is four bytes.
                 kind = (b"l" if width == 8 else b"i") if letter in "ln" else (b"L" if width == 8 else b"I")
             fields.append((kind, end - width, width, reverse and width > 1 and not kind.startswith(b"w")))
     if len(fields) != len(names):

@@ -1,9 +1,9 @@
 """Kafka's settings as data: their keys, types, defaults and ranges.
 
 ``kafka_keys.json`` holds the keys of topics, brokers, producers and consumers from Kafka's own jars.
-``meanings.toml`` describes the keys that are honoured here. Both are read on first use: for a key that is
-unknown to every settings class, and by ``logstore config``. No key ever names code to load. Any thread may
-use it.
+``meanings.toml`` describes the keys that are honoured here, for ``logstore config explain``. Each file is read
+on first use; keys that a settings class has need neither. No key ever names code to load. Any thread may use this
+module.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def is_kafkas(key: str, *scopes: str) -> bool:
 
 
 def package_toml(name: str) -> dict[str, Any]:
-    """Return a TOML file of this folder."""
+    """Return the content of a TOML file of this package."""
     import tomllib
 
     return tomllib.loads(_package_file(name))
@@ -99,5 +99,5 @@ def package_toml(name: str) -> dict[str, Any]:
 
 @functools.cache
 def meanings() -> Mapping[str, str]:
-    """Return key -> its effect here, in a sentence, for every key that is honoured."""
+    """Return the effect of every honoured key in a sentence, by key."""
     return package_toml("meanings.toml")

@@ -1,7 +1,7 @@
 """Settings as text: a TOML file, Java's properties or the environment, parsed into keys and values.
 
-Only the format is checked here, not keys or values. A TOML file may write keys with dots in tables or in
-quotes, and lists for comma-separated values. A ``server.properties`` is read as Java reads it
+Only the format is checked here, not keys or values. A TOML file may have dotted keys as tables or in quotes,
+and lists for comma-separated values. A ``server.properties`` is parsed as Java parses it
 (`java.util.Properties.load`: ISO 8859-1, escapes, continued lines). No I/O.
 """
 
@@ -15,8 +15,8 @@ from logstore.errors import InvalidSettingError
 #: Prefix of environment variables that are settings.
 PREFIX = "LOGSTORE_"
 
-#: Variables with that prefix that are not settings: of the command line, and for building, testing and
-#: fuzzing the package.
+#: Variables with that prefix that are not settings: the command line, or the build, tests and fuzzers of
+#: the package use them.
 NOT_SETTINGS = frozenset(
     {
         "LOGSTORE_CONFIG",
@@ -43,16 +43,16 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_settings(data: bytes, name: str) -> dict[str, Setting]:
-    """Return the settings in a file's bytes: TOML if its name says so or it is TOML, else Java's properties.
+    """Return the settings in a file's bytes, parsed as TOML (see `is_toml`) or as Java's properties.
 
     Raises:
-        InvalidSettingError: the text has no such format; the file and the line are named.
+        InvalidSettingError: the text is malformed; the message names the file and the line.
     """
     return read_toml(data, name) if is_toml(data, name) else dict(read_properties(data, name))
 
 
 def is_toml(data: bytes, name: str) -> bool:
-    """Return whether `read_settings` reads a file's bytes as TOML."""
+    """Return whether `read_settings` parses a file's bytes as TOML: by the suffix of ``name``, else by trial."""
     if name.endswith((".toml", ".properties", ".conf", ".cfg")):
         return name.endswith(".toml")
     try:
@@ -66,7 +66,7 @@ def is_toml(data: bytes, name: str) -> bool:
 
 
 def read_toml(data: bytes, name: str) -> dict[str, Setting]:
-    """Return dotted keys from tables, dotted keys or quoted keys.
+    """Parse TOML; tables, dotted keys and quoted keys all become dotted keys.
 
     Raises:
         InvalidSettingError: the text is not TOML, or a value has a type that no setting has.
@@ -104,7 +104,7 @@ def _flattened(table: Mapping[str, object], before: str, problems: dict[str, str
 
 
 def read_properties(data: bytes, name: str) -> dict[str, str]:
-    """Parse as `java.util.Properties.load` does, and strip blanks around values as Kafka does.
+    """Parse properties as `java.util.Properties.load` does, and strip blanks around values as Kafka does.
 
     Raises:
         InvalidSettingError: a ``\\u`` is not followed by four hexadecimal digits.
@@ -173,7 +173,7 @@ def _unescaped(text: str) -> str:
 
 
 def read_environment(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return setting names in lower case with underscores -> (variable, value)."""
+    """Return the variables of settings: name in lower case with underscores -> (variable, value)."""
     return {
         name.removeprefix(PREFIX).lower(): (name, value)
         for name, value in environ.items()

@@ -20,9 +20,9 @@ from logstore.store.admin import rebuild as rebuilding
 def adopt(yes: bool, as_json: bool, options: StoreOptions) -> None:
     """Take over a directory that Kafka wrote, so that it can be written. Kafka must be stopped.
 
-    Only the list of topics is written. Their settings come from Kafka's own metadata in the
-    directory, else from --config (the broker's server.properties) and --set; without any, records are
-    kept for ever. `logstore hand-back` reverses it.
+    Only the list of topics and a mark are written. Settings of topics come from Kafka's own metadata in
+    the directory, else from --config (the broker's server.properties) and --set. Without any of these,
+    records are kept for ever. `logstore hand-back` reverses the command.
 
     JSON: topic, partitions, settings.
     """
@@ -54,7 +54,7 @@ def adopt(yes: bool, as_json: bool, options: StoreOptions) -> None:
 def hand_back(leave_stray: bool, as_json: bool, options: StoreOptions) -> None:
     """Release a directory to Kafka, which may then start on it. `logstore adopt` takes it over again.
 
-    Topics that Kafka's own metadata do not have are refused, unless --leave-stray is given.
+    Topics that are missing from Kafka's own metadata are refused, unless --leave-stray is given.
 
     JSON: topic, known.
     """
@@ -135,7 +135,7 @@ def snapshot(target: str, copy: bool, verify: bool, as_json: bool, options: Stor
 def housekeep(options: StoreOptions) -> None:
     """Apply retention and compaction once, now, and delete expired offsets.
 
-    A process that has the store open does this by itself.
+    A process that has the store open does the same at intervals.
     """
     with options.open(read_only=False) as store:
         before = sum(_size(store, name) for name in store.topics(internal=True))

@@ -58,7 +58,7 @@ def list_offsets(group: str | None, as_json: bool, zone: tzinfo, options: StoreO
 @json_option
 @store_options
 def lag(group: str, isolation: str, as_json: bool, options: StoreOptions) -> None:
-    """Print the lag of a GROUP: records that it will read, and the age of the first in seconds.
+    """Print the lag of a GROUP: the number of records still to be read, and the age of the first in seconds.
 
     JSON: topic, partition, offset, end_offset, records, seconds, lost (offsets that were deleted unread).
     """

@@ -59,7 +59,7 @@ def list_pipelines(as_json: bool) -> None:
 @pipeline.command()
 @click.argument("directory", type=click.Path(file_okay=False))
 def written(directory: str) -> None:
-    """List the committed Parquet files in DIRECTORY, for readers that do not know Spark's own list.
+    """List the committed Parquet files in DIRECTORY, for readers that do not use Spark's own list.
 
     Files that a killed run left in the directory are not listed.
     """

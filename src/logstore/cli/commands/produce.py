@@ -77,7 +77,7 @@ def produce(
 ) -> None:
     """Append each line of standard input to TOPIC as a record.
 
-    A line that is not accepted ends the command with its number; a message says which lines before it are written.
+    A refused line ends the command. The message gives its number, and says which lines before it were written.
     """
     if as_json and (key_delimiter is not None or end != b"\n"):
         raise click.UsageError("--json lines have their keys in them, and end with a newline")

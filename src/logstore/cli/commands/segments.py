@@ -31,8 +31,8 @@ def segment() -> None:
     """List, dump, verify and repair the files of partitions.
 
     A PATH is a partition's directory or one of its files, written by logstore or by Kafka. Without
-    a PATH the command is for all partitions of the store. Only rebuild-index and repair change files;
-    they refuse to while a process writes the directory.
+    a PATH a command applies to all partitions of the store. Only rebuild-index and repair change files;
+    they fail while a process writes the directory.
     """
 
 
@@ -96,8 +96,8 @@ def dump(
 ) -> None:
     """Print the content of the files: batches, index entries, producers, aborted transactions.
 
-    The file's name decides which. The lines of batches are those of Kafka's DumpLogSegments. Checksums are
-    compared; damage ends the dump with status 1.
+    The name of a file determines its kind. Lines of batches have the format of Kafka's DumpLogSegments.
+    Checksums are compared; damage ends the dump with status 1.
     """
     lines = (line for path in _files(paths, options) for line in _lines(path, deep, from_offset))
     for text, facts in itertools.islice(lines, count):
@@ -334,8 +334,8 @@ def repair_damage(
     --yes-cut-damage it only reports what it would do, with status 1.
 
     --accept-gaps removes nothing. If a segment, or the end of one, is lost between others, reading stops before
-    it with an error; with this option it skips the gap. This is permanent: only doctor reports a later loss
-    between segments of this partition.
+    the gap with an error; with this option it skips the gap. The option is permanent: of a later loss between
+    segments of this partition, only doctor gives a report.
 
     JSON: offset (where the log ends now), path, position, size (bytes removed), kept.
     """

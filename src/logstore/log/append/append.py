@@ -1,9 +1,9 @@
 """Append: from records to bytes at the log end, and their acknowledgement.
 
-`LogWriter` encodes records and takes the lock; `write_locked` is one append under the lock, in numbered steps. The
-bytes come first; epochs, producer state and marks follow them, so that a reader or a crash in between finds no mark
-above missing bytes. Any thread may append; the lock is held for one write at a time, never while space is reclaimed
-or the disk is waited for.
+`LogWriter` encodes records and takes the lock; `write_locked` is one append under the lock, in numbered steps.
+The bytes come first; epochs, producer state and marks follow. So a reader, or recovery after a crash, finds no
+mark above missing bytes. Any thread may append. The lock is held for one write at a time, and never while space
+is reclaimed. The syncs of a flush run without it, but a roll may sync under it: see `State.roll_locked`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class LogWriter:
         self._after_max_ms = config.message_timestamp_after_max_ms
         # After the settings: an encoder of the old list would be reused with the old settings.
         self._encoders: list[Encoder] = []
-        #: Whether the settings may make an append flush unasked.
+        #: Whether the settings may make an append flush without ``ack="synced"``.
         self._flushes = self.flusher.may_become_due
         was_ticking, self._ticking = self._ticking, config.flush_ms < INT64_MAX
         if self._ticking and not was_ticking:
@@ -86,7 +86,7 @@ class LogWriter:
             TICKER.remove(self.flusher)
 
     def stop_ticking(self) -> None:
-        """Stop timed flushes: the log is about to be closed."""
+        """Stop timed flushes before the log is closed."""
         if self._ticking:
             TICKER.remove(self.flusher)
 
@@ -102,7 +102,7 @@ class LogWriter:
         """Encode records and write them; see `Log.append`."""
         self.state.check_writable()
         now = self._clock.now_ms()
-        # Two pools: an encoder left with a special append's codec or producer would write a plain one wrong.
+        # Two pools: a plain append with a used special encoder would have another append's codec or producer.
         plain = producer is None and codec is None
         encoders = self._encoders if plain else self._special_encoders
         try:
@@ -222,7 +222,7 @@ class LogWriter:
         return Ack(ack)
 
     def acknowledge(self, result: AppendResult, ack: Ack = _WRITTEN) -> None:
-        """Return once an append is as durable as ``ack`` and the settings ask."""
+        """Wait until an append is as durable as ``ack`` and the settings require."""
         try:
             if ack is Ack.SYNCED:
                 self.sync_to(result.last_offset + 1)
@@ -231,7 +231,7 @@ class LogWriter:
         except NO_ROOM as error:
             state = self.state
             # The memory tail found no room, or no descriptor was free for a sync. The append itself has succeeded:
-            # raised as a failed one, the caller would repeat it.
+            # after the error of a failed append the caller would repeat it.
             if ack is Ack.SYNCED:
                 raise NotSyncedError(
                     f"{state.name}: offsets {result.first_offset} to {result.last_offset} are in the log, but not "
@@ -247,7 +247,7 @@ class LogWriter:
 
     def sync_to(self, offset: int) -> None:
         """Make everything below an offset durable."""
-        # A memory tail is written first: a full disk would fail that, though the quota can reclaim space.
+        # A memory tail is written first: that fails on a full disk, unless the quota reclaims space before.
         tail = self.state.tail
         with_room(self.state.quota, 0 if tail is None else tail.size, lambda: self.flusher.sync_to(offset))
 
@@ -280,9 +280,9 @@ def write_locked(
 ) -> AppendResult:
     """Write admitted batches at the log end offset and move the marks: one append, whole or not at all.
 
-    ``span`` counts the offsets that they take, ``produced`` has the producer state's fields of a batch
-    with a producer id. ``put`` brings the bytes into the segments, if not by writing ``data`` at their
-    end. Raises as `LogReplica.append_batch`.
+    ``span`` is the number of offsets that the batches take. ``produced`` has the fields for the producer state,
+    if a batch has a producer id. ``put`` replaces `_put_locked` if the bytes come into the segments in another
+    way. Raises as `LogReplica.append_batch`.
     """
     # 1. Refuse to write to a log that is closed, has failed, or was left inconsistent.
     state.check_whole_locked()
@@ -373,7 +373,7 @@ def _change_locked(
         end = (put or _put_locked)(state, data, first, span, max_timestamp, stamp, batch_count)
     else:
         if state.tail.size >= 2 * state.config.tail_bytes:
-            # A full disk keeps the tail from being written; growing on, it would exhaust memory.
+            # On a full disk the tail cannot be written: without this limit it would exhaust memory.
             shielded(state.drain_tail_locked)
         stamp_run(data, -1 if stamp < 0 else first, leader_epoch)
     _note_epoch_locked(state, leader_epoch, first)
@@ -422,7 +422,7 @@ def _put_locked(
     if size <= state.config.segment_bytes and not (by_position and batch_count > 1):
         state.append_locked(data, first, leader_epoch)
         return first + span
-    # More batches than one segment holds, or offsets that are positions: each batch is written by itself.
+    # Write each batch by itself: one segment cannot hold all, or offsets are positions.
     view = memoryview(data)
     next_offset = end = first
     try:
@@ -435,7 +435,7 @@ def _put_locked(
             with view[:length] as batch:
                 state.append_locked(batch, next_offset, leader_epoch)
             if next_offset == first:
-                # Before a roll raises the recovery point over the batch: a scan would no longer find its epoch.
+                # Before a roll raises the recovery point over the batch: recovery would not scan it for its epoch.
                 _note_epoch_locked(state, leader_epoch, first)
             end = next_offset + count
             next_offset += length if by_position else count
@@ -443,7 +443,7 @@ def _put_locked(
             view.release()
             view = rest
     except LogstoreError:
-        # All or nothing: batches already written would stay behind the log end.
+        # All or nothing: without the truncation, batches already written would stay after the log end.
         if next_offset > first and state.failed is None:
             shielded(cut_locked, state, first)
         raise

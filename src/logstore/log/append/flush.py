@@ -1,8 +1,8 @@
 """Flush: makes a log durable by rounds of syncs under group commit, and decides when a flush is due.
 
-One round syncs, in this order: the sealed segments that are not on disk yet, the names of new
-files, the active segment, the aborted index. Only then does the recovery point rise. A failed sync
-is never retried.
+One round begins under the log's lock: it writes a memory tail and unsaved leader epochs, and syncs the index of
+aborted transactions. Then it syncs, without the lock, the sealed segments that are not on disk yet, the names of
+new files, and the active segment. Only then does the recovery point rise. A failed sync is never retried.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from logstore.records import INT64_MAX
 _logger = logging.getLogger(__name__)
 
 
-#: A flush writes the index files at this many new entries: 256 KiB of log that a reader, or the next
-#: open, may have to scan. Eight system calls for each flush of one small record would cost more.
+#: A flush writes the index files after this many new entries. A reader, or the next open, then scans at most
+#: 256 KiB of log. Writing them at each flush of one small record would add eight system calls to it.
 INDEX_ENTRIES = 64
 
 
@@ -51,7 +51,7 @@ class Flusher:
 
         Raises:
             StorageFailedError: a sync failed, now or before.
-            TooManyFilesError: a file could not be opened to be synced. Nothing is lost, no mark rises.
+            TooManyFilesError: no descriptor was free to sync a file. Nothing is lost, and no mark rises.
         """
         self._commit.run(lambda: self._is_synced(offset), self._sync_round)
 
@@ -60,7 +60,7 @@ class Flusher:
         if state.synced.value >= offset:
             return True
         if state.end.value < offset:
-            # Truncated meanwhile: waiting for bytes that are gone would never end.
+            # Truncated meanwhile: a wait for truncated bytes would never end.
             return True
         state.check_writable()
         return False
@@ -98,7 +98,7 @@ class Flusher:
             with held(state.lock):
                 raise state.fail_locked(error) from error
         except BaseException:
-            # Interrupted: without its count, unsynced records would not make a flush due.
+            # Interrupted: without their count, unsynced records would not make a flush due.
             state.unflushed_records += found.unflushed
             raise
         locked(state.lock, self._settle_locked, self._end_locked, found)
@@ -149,7 +149,7 @@ class Flusher:
         state.synced.advance(done.target)
         state.segments.save_indexes(state.segments.active, at_least=INDEX_ENTRIES)
         if state.synced.value > done.target:
-            # Another round has synced further and written a higher recovery point: writing ours would lower it.
+            # Another round has synced further and written a higher recovery point: this round's would lower it.
             state.move_marks_locked()
             return
         point = state.point_now(clean=False)._replace(

@@ -1,13 +1,12 @@
 """Segment swap: replacing a run of old segments by a new one while the log is in use.
 
-The only module that changes which files are the log's sealed segments while the log is open. Its
-steps are those that `interrupted_swap` finishes after a crash, in the same order: the complete new segment
-gets the suffix ``.swap``; the old files are removed; the suffix is removed. Appends continue: the log's lock
-is held only to change the tuple of segments. Truncation, deletion and close wait (`State.segments_mutex`).
+The only module that replaces sealed segments while the log is open. Its steps, which `interrupted_swap` finishes
+after a crash: the files of the complete new segment get the suffix ``.swap``; the old files get ``.deleted``; the
+suffix ``.swap`` is removed; the ``.deleted`` files are deleted. Appends continue: the log's lock is held to change
+the tuple of segments and the marks, not for renames. Truncation, deletion and close wait (`State.segments_mutex`).
 
-Readers in this process hold a tuple whose files all exist: the old ones until the new ones are
-named ``.swap``, then those, pinned during their last rename. Readers in other processes see an
-odd generation meanwhile and retry.
+Readers in this process always hold a tuple of segments whose files exist: first the old files, then the ``.swap``
+file, which stays open during its last rename. Readers in other processes see an odd generation meanwhile and retry.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def exchange(
 ) -> int:
     """Replace ``old`` by ``new``, written completely under its ``.cleaned`` name; durable on return.
 
-    ``listed`` are the aborted transactions whose markers are in it. ``generation`` is that of the log when
+    ``listed`` are the aborted transactions whose markers are in ``new``. ``generation`` is that of the log when
     the old segments were read: a truncation since then invalidates the new segment. Returns the
     next generation.
 
@@ -60,7 +59,7 @@ def exchange(
     _finish_aside(state, new, listed)
     with held(state.segments_mutex):
         try:
-            # Synced now: without a free descriptor this fails, and must do so before any name has changed.
+            # Synced before any name changes: without a free descriptor the sync fails.
             state.directory.sync()
         except TooManyFilesError:
             raise
@@ -99,12 +98,12 @@ def exchange(
 
 
 def _finish_aside(state: State, new: Segment, listed: list[AbortedTransaction]) -> None:
-    """Write the index files of the new segment, and sync all files that are no hints."""
+    """Write the index files of the new segment; sync its .log file and its list of aborted transactions."""
     base = new.base_offset
     directory = state.directory
     contents = {files.OFFSET_INDEX: new.index.to_bytes(), files.TIME_INDEX: new.times.to_bytes()}
     if listed:
-        # Not a hint: without it readers would see the records of aborted transactions.
+        # Synced below, unlike the indexes: without it readers would see the records of aborted transactions.
         contents[files.ABORTED_INDEX] = transaction_index.encode(listed)
     for suffix, data in contents.items():
         name = files.segment_file(base, suffix) + files.CLEANED
@@ -129,7 +128,7 @@ def _name_swap(state: State, base: int) -> None:
         # Left by an earlier run, this file would make a recovery take the new segment for incomplete.
         if name.endswith(files.CLEANED) and files.belongs_to_a_segment(name) and int(name[:20]) != base:
             state.directory.remove(name)
-    # The .log file last: a crash before its rename discards the new segment, one after it finds it complete.
+    # The .log file last: recovery discards the new segment before this rename, and finds it complete after it.
     for suffix in (*_NEW_SUFFIXES, files.LOG):
         name = files.segment_file(base, suffix)
         if name + files.CLEANED in names:
@@ -139,8 +138,8 @@ def _name_swap(state: State, base: int) -> None:
 def _take_back(state: State, base: int) -> None:
     directory = state.directory
     try:
-        # The .log file first: after a crash that left it alone, recovery would finish the swap without the list of
-        # aborted transactions.
+        # The .log file first: if a crash left it without the others, recovery would finish the swap without the
+        # list of aborted transactions.
         for suffix in (files.LOG, *_NEW_SUFFIXES):
             directory.remove(files.segment_file(base, suffix) + files.SWAP)
             directory.remove(files.segment_file(base, suffix) + files.CLEANED)
@@ -159,7 +158,7 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
     passing = segments.open_sealed(final + files.SWAP, base, new.size, end)
     passing.set_indexes(new.index, new.times)
     pin = passing.locate(base, 1, end)
-    # Called here without the lock: opening files and loading indexes under it would block appends.
+    # First without the lock: opening files and loading indexes under it would block appends.
     state.holds.keep(old, state.transactions.aborted_between)
     try:
         with held(state.lock):

@@ -1,8 +1,8 @@
 """Sink of ``format("logstore")`` for a broker over Kafka's protocol: at least once, as Spark's own Kafka sink.
 
 Each task sends its rows with its own idempotent producer, and ends when all in-sync replicas have them. So a lost
-response duplicates nothing. But rows that a task has sent stay: if Spark runs a task or a batch again, they are
-written twice. The commit has nothing left to do. Uses the remote client; a writer belongs to one process.
+response duplicates nothing. But sent rows stay in the topic: if Spark runs a task or a batch again, they are
+written twice. The commit has nothing left to do. A writer belongs to one process.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-#: The most topics whose settings are fetched, one by one; with more, the broker refuses what breaks them.
+#: The sink fetches the settings of at most this many topics; with more, only the broker checks the records.
 _DESCRIBED = 20
 
 _FOR_EVER_MS = INT64_MAX
-#: Used where the broker does not tell its limits: it refuses timestamps beyond them itself.
+#: For limits that the broker does not tell: the broker itself refuses timestamps beyond them.
 _ANY_TIME: dict[str, Setting] = {
     "message.timestamp.before.max.ms": _FOR_EVER_MS,
     "message.timestamp.after.max.ms": _FOR_EVER_MS,
@@ -102,7 +102,7 @@ class BrokerSink:
 
 
 def targets_of(client: Client, options: WriteOptions) -> Mapping[str, TargetTopic]:
-    """Return the topics that rows may be written to: the one of the option, or all."""
+    """Return the topics that rows may be written to: the one that the option names, or all."""
     try:
         topics = client.metadata([options.topic] if options.topic is not None else None).topics
     except UnknownTopicError:
@@ -123,7 +123,7 @@ def targets_of(client: Client, options: WriteOptions) -> Mapping[str, TargetTopi
 
 
 def _config(client: Client, topic: str) -> LogConfig:
-    """Return the topic's settings that matter here; Kafka's defaults where the broker does not tell them."""
+    """Return the topic's settings that a sink checks; defaults where the broker does not tell them."""
     wanted = (
         *("max.message.bytes", "segment.bytes", "compression.type", "cleanup.policy"),
         *("message.timestamp.type", *_ANY_TIME),

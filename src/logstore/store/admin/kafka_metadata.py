@@ -1,19 +1,19 @@
 """Topics in Kafka's own metadata log, ``__cluster_metadata-0``. Reads only.
 
 A record's value is a frame: unsigned varints for the frame's version (1), the record's type and its version,
-then the fields (apache/kafka, `metadata/src/main/resources/common/metadata/*.json`). Only a few types are looked
-at::
+then the fields (apache/kafka, `metadata/src/main/resources/common/metadata/*.json`). This module reads only these
+types::
 
      2  TopicRecord          name, id
      3  PartitionRecord      partition, topic id, four arrays of brokers, leader, leader epoch
-     4  ConfigRecord         what (2 topic, 4 broker), whose, key, value or null
+     4  ConfigRecord         resource type (2 topic, 4 broker), resource name, key, value or null
      5  PartitionChange…     partition, topic id; tagged: 1 leader
      9  RemoveTopicRecord    topic id
 
-Strings and arrays are compact: an unsigned varint one above the length, 0 for null; ids are 16 bytes. Fields
-after those that are read here are skipped. The leader epoch of a partition rises by one with each change
-that names a leader, also none (-1); -2, or no field, says that the leader stays (`PartitionRegistration.merge`). A
-snapshot (``OFFSET-EPOCH.checkpoint``) stands for all records below its offset.
+Strings and arrays are compact: an unsigned varint one above the length, 0 for null; ids are 16 bytes. The later
+fields of a record are skipped. Each change that names a leader, or -1 for none, raises the partition's leader
+epoch by one. With -2, or without the field, the leader stays (`PartitionRegistration.merge`). A snapshot
+(``OFFSET-EPOCH.checkpoint``) replaces all records below its offset.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ _FRAME_VERSION: Final = 1
 
 @dataclass
 class Cluster:
-    """The topics of a cluster: ids, partitions, leader epochs and settings, as far as the log has them."""
+    """The topics of a cluster, as the log describes them: ids, partitions, leader epochs and settings."""
 
     ids: dict[str, str] = field(default_factory=dict)
     partitions: dict[str, set[int]] = field(default_factory=dict)  #: by topic id
     leader_epochs: dict[tuple[str, int], int] = field(default_factory=dict)  #: by topic id and partition
     topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)  #: by name
-    broker_settings: dict[str, str] = field(default_factory=dict)  #: of the whole cluster, set while it ran
+    broker_settings: dict[str, str] = field(default_factory=dict)  #: dynamic defaults of all brokers
 
 
 def read(directory: Directory) -> Cluster | None:
     """Return the cluster that the log in a directory describes; None if there is no such log.
 
     Raises:
-        CorruptRecordError: a record cannot be understood.
+        CorruptRecordError: a record cannot be parsed.
         RecordError, StorageError: the log is damaged.
     """
     if not directory.exists():
@@ -75,7 +75,7 @@ def read(directory: Directory) -> Cluster | None:
 
 
 def _check_whole(directory: Directory) -> None:
-    """Raise on a bad batch: a reader takes it for the end of the log and would miss settings behind it."""
+    """Raise for a bad batch: a reader would take it for the end of the log and miss the settings after it."""
     for base in files.base_offsets(directory.names()):
         name = files.segment_file(base, files.LOG)
         file = directory.open(name)
@@ -101,7 +101,7 @@ def apply(cluster: Cluster, value: bytes) -> None:
     """Apply one record to the cluster.
 
     Raises:
-        CorruptRecordError: it ends too early, or its frame is of another version.
+        CorruptRecordError: the record ends too early, or its frame has another version.
     """
     fields = _Fields(value)
     version, kind, _ = fields.number(), fields.number(), fields.number()
@@ -179,7 +179,7 @@ class _Fields:
         self._take(4 * max(self.number() - 1, 0))
 
     def tagged_int32(self, wanted: int, default: int) -> int:
-        """Return the tagged field of that number; nothing but tagged fields may be left."""
+        """Return the tagged field ``wanted``. Call it after the last untagged field."""
         for _ in range(self.number()):
             tag, data = self.number(), self._take(self.number())
             if tag == wanted:

@@ -1,18 +1,18 @@
 """Staged files: whole record batches stored beside a log until they are ingested, and the manifest that lists them.
 
-A writer that shares the directory and not its lock, such as a task of Spark, stages the batches of one
-partition in a file of its own::
+A writer that does not hold the store's lock, such as a task of Spark, stages the batches of one partition in a
+file of its own::
 
     <root>/<topic>-<partition>/.staging/<query>.<batch>.<attempt>.<random>
 
-``<query>`` is a digest of the query's name, so that names are short, identify the query, and contain no
-path. The batches are finished, with base offset 0 and without a producer (for a replay: with the offsets that
-they are to have), each with its CRC. Nothing is synced: where the machine goes down before a manifest was
-ingested, its writer stages the batches again. A file that no manifest names is litter, and is swept.
+``<query>`` is a digest of the query's name, so that file names are short and contain no path. The batches are
+complete, each with its CRC. They have base offset 0 and no producer; for a replay they have their final offsets.
+Staged files are not synced: after a power loss before the ingest, the writer stages the batches again. `sweep`
+removes files of ingested batches, and files older than `STALE_MS`.
 
 A `Manifest` lists the files of batch ``batch`` of ``query``; `StoreHost.ingest` ingests them, all or none.
-This module writes staged files and removes them; their contents are checked when they are ingested. It
-touches no log. A `StagingFile` belongs to one thread; everything else may be called from any.
+This module writes staged files and removes them; the ingest checks their contents. It touches no log. A
+`StagingFile` belongs to one thread; everything else may be called from any thread.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ AT_LEAST_ONCE: Final = "at_least_once"
 REPLAY: Final = "replay"
 MODES: Final = (EXACTLY_ONCE, AT_LEAST_ONCE, REPLAY)
 
-#: An older staged file has no user: its writer ended long ago.
+#: A staged file older than this is unused: its writer ended long ago.
 STALE_MS: Final = 7 * 86_400_000
 
-#: A task's bytes are written to the disk in pieces of this size, from the first whole one on.
+#: After this many new bytes the kernel begins to write them to the disk.
 WRITEBACK_BYTES: Final = 8 << 20
 
-#: The longest name of a query; it is the key of a record.
+#: The longest name of a query, in bytes: the name is the key of a record.
 LONGEST_QUERY: Final = 1024
 #: The name of an attempt.
 _ATTEMPT = re.compile(r"[0-9A-Za-z_-]{1,64}", re.ASCII)
@@ -63,12 +63,12 @@ _VERSION = 1
 
 
 def query_tag(query: str) -> str:
-    """Return the digest of a query that stands for it in the names of files."""
+    """Return the digest of a query's name for use in file names."""
     return hashlib.sha256(query.encode()).hexdigest()[:32]
 
 
 def is_job(query: str) -> bool:
-    """Return whether a query has one batch and no more."""
+    """Return whether a query is a job, which has only one batch."""
     return query.startswith("job:")
 
 
@@ -91,10 +91,10 @@ class StagedFile(NamedTuple):
 class Manifest(NamedTuple):
     """The staged files that one batch of a query consists of.
 
-    ``query`` is the name under which the store remembers the ingested batches, ``batch`` rises with each
-    batch of it. ``mode`` is "exactly_once" (all files become visible together, and an ingested batch is
-    not ingested again), "at_least_once" (no more than appended and synced) or "replay" (the batches keep their
-    own offsets). A query ``job:…`` has one batch and is forgotten some days after.
+    The store remembers the ingested batches by ``query``; ``batch`` rises with each batch of the query. ``mode``
+    is "exactly_once" (all files become visible together, and an ingested batch is not ingested again),
+    "at_least_once" (the batches are only appended and synced) or "replay" (the batches keep their own offsets). A
+    query ``job:…`` has one batch; the store forgets it some days later.
     """
 
     query: str
@@ -107,10 +107,10 @@ class Manifest(NamedTuple):
         return is_job(self.query)
 
     def check(self) -> Manifest:
-        """Return the manifest itself, if it breaks no rule that can be checked without a store.
+        """Check the rules that need no store; return the manifest itself.
 
         Raises:
-            InvalidManifestError, InvalidTopicError: it breaks one.
+            InvalidManifestError, InvalidTopicError: the manifest breaks a rule.
         """
         _check_query(self.query)
         _check_count(self.batch, f"the batch of query {self.query!r}")
@@ -186,7 +186,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_name_of(name: object, tag: str, batch: int) -> bool:
-    """Return whether a staged file of this name belongs to a batch of a query; other names, as of paths, do not."""
+    """Return whether a name is that of a staged file of this batch and query; a path is not."""
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     return match is not None and match["query"] == tag and match["batch"] == str(batch)
 
@@ -233,8 +233,8 @@ class StagingFile:
         """Create a file for a partition that exists. ``attempt`` tells the attempts of one task apart.
 
         Raises:
-            UnknownTopicError: there is no such partition, or no longer.
-            StorageError: the file could not be made.
+            UnknownTopicError: the partition does not exist, or was deleted.
+            StorageError: the file could not be created.
         """
         check_name(topic)
         check_writable_by_users(topic)
@@ -247,7 +247,7 @@ class StagingFile:
         _check_count(batch, f"the batch of query {query!r}")
         name = f"{query_tag(query)}.{batch}.{attempt}.{os.urandom(8).hex()}"
         try:
-            # Without its parents: a deleted partition must not come back.
+            # Without its parents, which would create a deleted partition again.
             _make(directory)
             return cls(directory, topic, topic_id, partition, name)
         except StorageError as error:
@@ -273,7 +273,7 @@ class StagingFile:
         """Append the finished batches of an encoder; for a replay, with the offset of their first record.
 
         Raises:
-            DiskFullError, StorageError: they could not be written. Abandon the file.
+            DiskFullError, StorageError: the batches could not be written. Abandon the file.
         """
         data: Any = encoder
         if base_offset is not None:
@@ -296,12 +296,12 @@ class StagingFile:
         """Close the file; return its entry for a manifest. Not durable: see the module's docstring.
 
         Raises:
-            StorageFailedError: a part of it did not reach the disk, and is lost. Abandon the file.
+            StorageFailedError: a part of the file did not reach the disk, and is lost. Abandon the file.
         """
         file = self._opened()
         file.close()
         if file.sync_failed:
-            # The kernel reports it once: a later sync of the file as a segment would succeed.
+            # The kernel reports a failed write once: a later sync of the file as a segment would succeed.
             raise StorageFailedError(
                 "a staged file could not be written to the disk; stage it again", path=file.path
             )
@@ -341,7 +341,7 @@ def staging_directory(root: Directory, place: TopicPartition) -> Directory:
 
 
 def remove_staged(root: Directory, staged: Iterable[StagedFile]) -> int:
-    """Remove the files of a manifest that has been checked; return how many there were.
+    """Remove the files of a checked manifest; return the number of removed files.
 
     Files that cannot be removed are left to a sweep.
     """
