@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import logstore
-from logstore.log import Log
+from logstore.log import Log, LogReplica
 from logstore.log.append import ingest_file
 from logstore.log.directory.files import Directory
 from logstore.spark.writing import rows
@@ -35,7 +35,13 @@ from tests.spark import sinks
 STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
     "mid-write": ((StagingFile, "create"), (StagingFile, "write"), (StagingFile, "close")),
     "after-write": (),
-    "mid-commit": ((Log, "adopt"), (Log, "append_run"), (Log, "append_control"), (Log, "flush"), (Sinks, "put")),
+    "mid-commit": (
+        (LogReplica, "ingest_file"),
+        (LogReplica, "append_run"),
+        (LogReplica, "append_control"),
+        (Log, "flush"),
+        (Sinks, "put"),
+    ),
     "after-marker": (),
     "during-abort": ((Directory, "remove"),),
     "during-sweep": ((Directory, "remove"),),

@@ -89,6 +89,6 @@ def test_a_worker_without_the_package_says_so_in_one_sentence(travellers: list[A
         )
         last = ended.stderr.decode().strip().splitlines()[-1]
         assert ended.returncode == 1
-        assert last.startswith("RuntimeError: logstore cannot be imported by Python 3."), last
+        assert last.startswith("RuntimeError: the package logstore cannot be imported by Python 3."), last
         assert "No module named 'logstore" in last
         assert "Install the same wheel on every machine" in last

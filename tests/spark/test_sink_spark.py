@@ -98,7 +98,11 @@ def test_columns_say_where_and_when(session: SparkSession, root: Path) -> None:
     [
         (["value", "key as kye"], {}, "kye: unknown; the nearest name is key"),
         (["cast(key as int) as value"], {}, "value: has the type int, expected binary or string; cast it"),
-        (["value"], {"topic": "nope"}, "topic 'nope' does not exist (there are: t, u); create it first"),
+        (
+            ["value"],
+            {"topic": "nope"},
+            "topic 'nope' does not exist (there are: t, u); create it with logstore",
+        ),
         (["value"], {"topick": "t"}, "topick: unknown; the nearest name is topic"),
         (
             ["value", "cast(9 as int) as partition"],

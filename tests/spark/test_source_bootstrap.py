@@ -103,7 +103,7 @@ def test_a_session_reads_brokers_by_batch_and_by_stream(spark: Any, cluster: Fak
 @pytest.mark.parametrize(
     "more, said",
     [
-        ({"subscribe": "nowhere"}, "UnknownTopicError: no topic 'nowhere'; there are orders"),
+        ({"subscribe": "nowhere"}, "UnknownTopicError: topic 'nowhere' does not exist; there are orders"),
         ({"kafka.bootstrap.servers": "localhost:1"}, "localhost:1: Connection refused"),
         ({"kafka.fetch.max.byte": "1"}, "kafka.fetch.max.byte: unknown; the nearest name is kafka.fetch.max.bytes"),
     ],

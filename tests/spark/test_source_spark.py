@@ -151,7 +151,7 @@ def test_committed_records_only_unless_all_are_asked_for(spark: Any, tmp_path: P
         ({"subscribbe": "x", "wibble": "1"},
          "2 option(s) refused: subscribbe: unknown; the nearest name is subscribe; wibble:"),
         ({"path": "/nowhere/at/all"}, "the directory does not exist; check the path [file /nowhere/at/all]"),
-        ({"subscribe": "events,nowhere"}, "no topic 'nowhere'; there are events"),
+        ({"subscribe": "events,nowhere"}, "topic 'nowhere' does not exist; there are events"),
         ({"startingOffsets": "latest"}, "startingOffsets: a batch query cannot begin at the latest offset"),
         ({"startingOffsets": "{"}, "startingOffsets: expected earliest, latest or JSON"),
         ({"startingOffsets": '{"events": {"0": 1}}'}, "events-1, events-2, events-3 left out"),

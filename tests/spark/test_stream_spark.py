@@ -205,7 +205,7 @@ def test_a_stream_without_a_checkpoint_begins_at_the_end(spark: Any, store: Stor
 @pytest.mark.parametrize(
     "options, said",
     [
-        ({"subscribe": "nowhere"}, "UnknownTopicError: no topic 'nowhere'; there are flights"),
+        ({"subscribe": "nowhere"}, "UnknownTopicError: topic 'nowhere' does not exist; there are flights"),
         ({"startingOffsets": '{"flights": {"0": 1}}'}, "startingOffsets: every partition must be named"),
         ({"maxOffsetPerTrigger": "5"}, "maxoffsetpertrigger: unknown; the nearest name is maxOffsetsPerTrigger"),
     ],

@@ -177,8 +177,8 @@ def kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str
 def _nearest(name: str, spelled: Mapping[str, str], prefix: str = "") -> str:
     """Suggest a name as `settings.nearest` does among lower-case names, in our spelling and with a prefix."""
     guess = nearest(name, list(spelled))
-    head, found, tail = guess.rpartition(" mean ")
-    return f"{head}{found}{prefix}{spelled[tail[:-1]]}?" if found else guess
+    head, found, tail = guess.rpartition("the nearest name is ")
+    return f"{head}{found}{prefix}{spelled[tail]}" if found else guess
 
 
 def place_of(

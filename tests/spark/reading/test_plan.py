@@ -101,9 +101,9 @@ def test_topics_are_chosen_by_name_by_pattern_or_by_partition() -> None:
     assert set(planned(subscribePattern="[ac]")) == {("a", 0), ("a", 1)}
     assert planned(subscribePattern="aa.*") == {}
     assert planned(assign='{"a": [1]}') == {("a", 1): (10, 30)}
-    with pytest.raises(UnknownTopicError, match="no topic 'c', 'd'; there are a, b"):
+    with pytest.raises(UnknownTopicError, match="topic 'c', 'd' does not exist; there are a, b"):
         planned(subscribe="d,a,c")
-    with pytest.raises(UnknownPartitionError, match="no partition a-2, a-7; 'a' has 2"):
+    with pytest.raises(UnknownPartitionError, match="partition a-2, a-7 does not exist; 'a' has 2"):
         planned(assign='{"a": [7, 1, 2]}')
 
 

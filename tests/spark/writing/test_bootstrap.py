@@ -84,7 +84,7 @@ def test_rows_name_their_topics(cluster: FakeCluster) -> None:
     made = sink.stream_writer(options, sinks.schema(topic="string", value="binary"), False)
     made.write(iter([rows(3, topic=["u", "t", "u"])]))
     assert cluster.topics["u"].partitions[0].values() == [b"0", b"2"]
-    with pytest.raises(UnknownTopicError, match="no topic 'nope'"):
+    with pytest.raises(UnknownTopicError, match="topic 'nope' does not exist"):
         made.write(iter([rows(1, topic=["nope"])]))
 
 
@@ -96,7 +96,7 @@ def test_a_job_writes_and_commits(cluster: FakeCluster) -> None:
 
 
 def test_what_is_wrong_is_told_before_any_task_runs(cluster: FakeCluster) -> None:
-    with pytest.raises(UnknownTopicError, match="topic 'v' does not exist at the broker; create it first"):
+    with pytest.raises(UnknownTopicError, match="topic 'v' does not exist at the broker; create it there first"):
         stream(cluster, topic="v")
     with pytest.raises(SparkColumnsError, match="user: unknown"):
         stream(cluster, user="string")

@@ -237,7 +237,9 @@ def test_text_columns_are_written_as_utf8() -> None:
 
 def test_topics_that_there_are_not_are_all_named_with_advice() -> None:
     sink = Sink(target("a"), target("b"))
-    with pytest.raises(UnknownTopicError, match=r"no topic 'x', 'y' .there are: a, b.; create it first") as caught:
+    with pytest.raises(
+        UnknownTopicError, match=r"topic 'x', 'y' does not exist .there are: a, b.; create it with"
+    ) as caught:
         sink.rows.add(batch_of(topic=["y", "a", "x"], value=[b"1", b"2", b"3"]))
     assert "logstore topic create" in str(caught.value)
 
@@ -250,7 +252,7 @@ def test_a_row_without_topic_is_refused() -> None:
 @pytest.mark.parametrize("partition", [-1, 4])
 def test_a_partition_that_there_is_not_is_refused(partition: int) -> None:
     rows = batch_of(value=[b"1", b"2", b"3"], partition=pa.array([0, None, partition], pa.int32()))
-    with pytest.raises(UnknownPartitionError, match="topic 't': there are partitions 0 to 3"):
+    with pytest.raises(UnknownPartitionError, match="topic 't': partitions are 0 to 3"):
         Sink(target(), topic="t").rows.add(rows)
 
 

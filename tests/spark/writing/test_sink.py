@@ -425,7 +425,7 @@ def test_a_path_that_is_no_store_is_refused_with_advice(tmp_path: Path, there: b
 
 def test_a_topic_that_is_not_there_is_refused_with_advice(root: Path) -> None:
     with pytest.raises(
-        UnknownTopicError, match=r"no topic 'v' .there are: t, u.; create it first: logstore topic create"
+        UnknownTopicError, match=r"topic 'v' does not exist .there are: t, u.; create it with logstore topic create"
     ):
         sinks.writer({"path": str(root), "topic": "v"}, sinks.schema(value="binary"))
 
