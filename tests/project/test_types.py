@@ -87,7 +87,7 @@ ERROR = re.compile(r"\.py:(\d+):(?:\d+)?.*\berror\b")
 def errors_of(request, tmp_path):
     """Return a function from a program to the numbers of the lines that a type checker refuses."""
     if importlib.util.find_spec(request.param) is None:
-        pytest.skip(f"{request.param} is not installed")
+        pytest.skip(f"{request.param} is missing: make lint installs it")
     command = [sys.executable, "-m", request.param, *COMMANDS[request.param]]
     if request.param == "mypy":
         command.append(str(ROOT / ".mypy_cache" / "samples"))

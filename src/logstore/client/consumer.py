@@ -25,7 +25,7 @@ from logstore.client.backend import Opened, Source
 from logstore.client.commits import Commits
 from logstore.client.offsets import CommittedOffsets
 from logstore.client.partition_position import PartitionPosition
-from logstore.client.subscription import Subscription, Wanted
+from logstore.client.subscription import Followed, Subscription, Wanted
 from logstore.clock import seconds_of
 from logstore.config.client import ConsumerConfig
 from logstore.config.log import Setting
@@ -130,11 +130,8 @@ class Consumer:
 
     def _assign(self, wanted: Iterable[Wanted], topics: Iterable[str]) -> None:
         with self._use():
-            subscription = self._subscription
-            followed = subscription.topics(topics)
-            partitions = subscription.prepare(subscription.named(wanted))
-            self._commits.settle_now()
-            subscription.replace(partitions, followed)
+            followed = self._subscription.topics(topics)
+            self._read(self._subscription.named(wanted), followed)
 
     def _assign_share(self, topic: str, partition_count: int, turn: int, shares: int) -> None:
         """Read one of ``shares`` shares of a topic, and no others, also if the topic has fewer partitions.
@@ -143,11 +140,14 @@ class Consumer:
         """
         share = range(turn * partition_count // shares, (turn + 1) * partition_count // shares)
         with self._use():
-            subscription = self._subscription
-            followed = subscription.share(topic, partition_count, turn, shares)
-            partitions = subscription.prepare(TopicPartition(topic, number) for number in share)
-            self._commits.settle_now()
-            subscription.replace(partitions, followed)
+            followed = self._subscription.share(topic, partition_count, turn, shares)
+            self._read([TopicPartition(topic, number) for number in share], followed)
+
+    def _read(self, names: Iterable[TopicPartition], followed: dict[str, Followed]) -> None:
+        """Read these partitions from now on, and no others. On an error nothing has changed."""
+        partitions = self._subscription.prepare(names)
+        self._commits.settle_now()
+        self._subscription.replace(partitions, followed)
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:

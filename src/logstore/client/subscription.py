@@ -21,7 +21,7 @@ from logstore.records import TopicPartition
 Wanted = TopicPartition | tuple[str, int] | str
 
 
-class _Followed(NamedTuple):
+class Followed(NamedTuple):
     """A topic that is read as it grows: partitions from ``looked_at`` on have not been seen yet.
 
     A consumer that shares the topic with others takes those new ones that are ``turn`` modulo ``shares``.
@@ -42,22 +42,22 @@ class Subscription:
         self.fetcher = PartitionFetcher(store, config, offsets)
         self.partitions: dict[TopicPartition, PartitionPosition] = {}
         self.turns: list[PartitionPosition] = []
-        self._followed: dict[str, _Followed] = {}
+        self._followed: dict[str, Followed] = {}
         self.may_have_grown = False  #: set by any thread; cleared before the topics are looked at
 
     # -- what is read
 
-    def topics(self, names: Iterable[str]) -> dict[str, _Followed]:
+    def topics(self, names: Iterable[str]) -> dict[str, Followed]:
         """Return topics to follow from now on, with the partitions that they have.
 
         Raises:
             UnknownTopicError: one of them does not exist.
         """
-        return {name: _Followed(self._store.topic_id(name), self._store.partition_count(name)) for name in names}
+        return {name: Followed(self._store.topic_id(name), self._store.partition_count(name)) for name in names}
 
-    def share(self, topic: str, partition_count: int, turn: int, shares: int) -> dict[str, _Followed]:
+    def share(self, topic: str, partition_count: int, turn: int, shares: int) -> dict[str, Followed]:
         """Return one of ``shares`` shares of a topic to follow, beside its range of ``partition_count``."""
-        return {topic: _Followed(self._store.topic_id(topic), partition_count, turn, shares)}
+        return {topic: Followed(self._store.topic_id(topic), partition_count, turn, shares)}
 
     def prepare(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionPosition]:
         """Return positions for `replace`: those that are assigned already keep theirs.
@@ -67,7 +67,7 @@ class Subscription:
         """
         return {name: self.partitions.get(name) or self._position_of(name) for name in wanted}
 
-    def replace(self, partitions: dict[TopicPartition, PartitionPosition], followed: dict[str, _Followed]) -> None:
+    def replace(self, partitions: dict[TopicPartition, PartitionPosition], followed: dict[str, Followed]) -> None:
         """Read these partitions from now on, and no others."""
         for name, partition in self.partitions.items():
             if name not in partitions:
@@ -179,4 +179,4 @@ class Subscription:
         return epoch_before(self.one(wanted).log, offset)
 
 
-__all__ = ["Subscription", "Wanted"]
+__all__ = ["Followed", "Subscription", "Wanted"]

@@ -29,7 +29,6 @@ from logstore.errors import (
 from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import held, made, shielded
 from logstore.log.directory.files import Directory
-from logstore.log.directory.lock import Patience as Patience
 from logstore.log.root import StoreLock
 from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
 from logstore.records import Ack, TopicPartition

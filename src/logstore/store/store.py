@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, Unpack, cast
@@ -29,6 +28,7 @@ from logstore.io._interrupts import Condition, held, made, shielded
 from logstore.log import Log
 from logstore.log.directory.lock import Patience as Patience
 from logstore.records import Ack, Isolation, TopicPartition
+from logstore.renamed import warn
 from logstore.store.descriptions import TopicDescription, describe
 from logstore.store.host import Path, Settings, StoreHost, briefly
 from logstore.store.maintenance.disk_quota import Limits, may_go
@@ -75,12 +75,12 @@ def _earlier_arguments(call: Callable[P, R]) -> Callable[P, R]:
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         store, *given = args
         if len(given) > 1 or (given and isinstance(given[0], str)):
-            _warn(f"store.consumer({given[0]!r}, …) is store.consumer(…, group={given[0]!r})")
+            warn(f"store.consumer({given[0]!r}, …)", f"store.consumer(…, group={given[0]!r})")
             kwargs["group"], *given = given
         elif "settings" in kwargs:
-            _warn(f"store.{call.__name__}(settings=…) is store.{call.__name__}(…)")
+            warn(f"store.{call.__name__}(settings=…)", f"store.{call.__name__}(…)")
             given = [kwargs.pop("settings")]
-        return call(store, *given, **kwargs)  # type: ignore[arg-type]
+        return call(store, *given, **kwargs)  # type: ignore[arg-type]  # the arguments were moved within P
 
     return called
 
@@ -100,10 +100,6 @@ _MOVED = {
     "ingest": "logstore.store.commit_client.commit",
     "cluster_id": "in meta.properties",
 }
-
-
-def _warn(change: str) -> None:
-    warnings.warn(f"{change} now; the next release refuses the former", DeprecationWarning, 3)
 
 
 class Store:
@@ -128,9 +124,7 @@ class Store:
     def __getattr__(self, name: str) -> Any:
         if name not in _MOVED:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        warnings.warn(
-            f"store.{name} is {_MOVED[name]} now; the next release deletes the former", DeprecationWarning, 2
-        )
+        warn(f"store.{name}", _MOVED[name])
         return getattr(self._host, name)
 
     # -- topics

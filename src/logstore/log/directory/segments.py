@@ -251,19 +251,6 @@ class Segments:
         """Apply new settings from the next segment on."""
         self._config = config
 
-    def reopen_active(self) -> Segment:
-        """Make the last segment, which was sealed, the active one again: those after it were removed."""
-        old = self.active
-        if not old.sealed:
-            return old
-        file = self.directory.open(files.segment_file(old.base_offset, files.LOG), writable=True)
-        segment = _segment(
-            file, old.base_offset, self._config, size=old.size, next_offset=old.next_offset, sealed=False
-        )
-        self.all = (*self.all[:-1], segment)
-        old.close()
-        return segment
-
     def save_indexes(self, segment: Segment, *, complete: bool = False, at_least: int = 1) -> None:
         """Write the new entries of a segment's indexes to their files; with ``complete``, empty ones too.
 

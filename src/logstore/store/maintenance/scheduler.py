@@ -91,11 +91,6 @@ class Scheduler:
 
     # -- running
 
-    @property
-    def has_thread(self) -> bool:
-        """Whether tasks run by themselves."""
-        return self._thread is not None
-
     def start(self) -> None:
         """Start to run tasks when they are due, in a thread of their own. May be called again."""
         if self._thread is None and not self._stopping:
