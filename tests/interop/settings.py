@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.interop.broker import ROOT, VERSION, run_tool
 
-TABLE = ROOT / "src" / "logstore" / "kafka_keys.json"
+TABLE = ROOT / "src" / "logstore" / "config" / "kafka_keys.json"
 PROGRAM = Path(__file__).with_name("Settings.java")
 
 
