@@ -325,6 +325,3 @@ def holder_of(root: Directory) -> Holder | None:
             os.close(descriptor)
     kind, _whence, _start, _length, pid = _FLOCK.unpack(asked)
     return None if kind == fcntl.F_UNLCK else Holder(max(pid, 0), told)
-
-
-__all__ = ["BRIEFLY_S", "Holder", "Patience", "RootLock", "check_place", "holder_of"]

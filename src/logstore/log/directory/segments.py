@@ -351,6 +351,3 @@ def check_joint(segment: Segment, log_start: int, name: object) -> None:
 def is_gone(error: StorageError) -> bool:
     """Return whether an error means that a file is missing: its segment was dropped meanwhile."""
     return errno_of(error) == errno.ENOENT
-
-
-__all__ = ["NotTaken", "Segments", "check_joint", "floor_of", "is_gone"]

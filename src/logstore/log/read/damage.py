@@ -14,8 +14,6 @@ from logstore.batch._batch import Batches
 from logstore.errors import CorruptRecordError, RecordError, UnsupportedFormatError
 from logstore.records import TopicPartition
 
-__all__ = ["DAMAGE", "LeftOut", "WholeBatch", "behind", "left_out", "readable"]
-
 #: Errors for wrong stored bytes; a codec that is not installed is not among them.
 DAMAGE = (CorruptRecordError, UnsupportedFormatError)
 

@@ -233,6 +233,3 @@ def _take(source: Directory, target: Directory, name: str, *, link: bool, sync: 
         return copy_bytes(file, target, name, 0, file.size()), False
     finally:
         file.close()
-
-
-__all__ = ["Copied", "Image", "capture", "copy", "verify"]

@@ -301,6 +301,3 @@ def _lower_in_root(root: Directory, directory: Directory, end: int) -> None:
             continue  # no reader of the file trusts it
         if offsets.get(name, 0) > end:
             root.replace(file, checkpoints.write_offsets({**offsets, name: end}), durable=True)
-
-
-__all__ = ["KEPT", "Cut", "accept_gaps", "cut_damage", "lower_epochs", "rebuild_indexes"]

@@ -197,6 +197,3 @@ class _Fields:
             return self._take(length - 1).decode()
         except UnicodeDecodeError as error:
             raise CorruptRecordError(f"a metadata record holds text that is no UTF-8: {error}") from error
-
-
-__all__ = ["Cluster", "apply", "read"]

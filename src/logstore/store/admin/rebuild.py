@@ -266,6 +266,3 @@ def _heads(partition: Directory, name: str) -> Iterator[_Head]:
             position = end
     finally:
         file.close()
-
-
-__all__ = ["DAMAGED", "Rebuilt", "rebuild"]

@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from logstore.config.log import LogConfig
 from logstore.errors import (
     DiskBudgetError,
-    DiskFullError,
     InvalidSettingError,
     LogClosedError,
     OffsetOutOfRangeError,
@@ -384,6 +383,3 @@ def _size_on_disk(directory: Directory, name: str) -> int:
         return max(file.size(), file.allocated_bytes())
     finally:
         file.close()
-
-
-__all__ = ["DiskFullError", "DiskQuota", "Holdings", "Limits", "may_go"]
