@@ -107,13 +107,10 @@ def _finish_aside(state: State, new: Segment, listed: list[AbortedTransaction]) 
         contents[files.ABORTED_INDEX] = transaction_index.encode(listed)
     for suffix, data in contents.items():
         name = files.segment_file(base, suffix) + files.CLEANED
-        file = directory.open(name, create=True, writable=True, truncate=True)
-        try:
+        with directory.open(name, create=True, writable=True, truncate=True) as file:
             file.write(data, 0)
             if suffix == files.ABORTED_INDEX:
                 _sync(file)
-        finally:
-            file.close()
     _sync(new.file)
     new.close()
 

@@ -15,6 +15,7 @@ from itertools import pairwise, zip_longest
 from operator import attrgetter
 
 from logstore._segment import Segment
+from logstore._segment_scan import Extent
 from logstore.config.log import LogConfig
 from logstore.errors import DamagedLogError, DiskFullError, LogstoreError, StorageError
 from logstore.io._files import File, errno_of
@@ -276,13 +277,10 @@ class Segments:
             _logger.warning("indexes not saved: segment=%s error=%s", segment.path, error)
 
     def _write_behind(self, name: str, entries: object) -> None:
-        file = self.directory.open(name, create=True, writable=True)
-        try:
+        with self.directory.open(name, create=True, writable=True) as file:
             position = entries.saved * entries.entry_bytes  # type: ignore[attr-defined]
             file.truncate(position)
             file.write(entries.unsaved(), position)  # type: ignore[attr-defined]
-        finally:
-            file.close()
 
     def trim_index_files(self, segment: Segment) -> None:
         """Write the active segment's index files from memory after a truncation, with no other entries."""
@@ -348,6 +346,14 @@ def check_joint(segment: Segment, log_start: int, name: object) -> None:
     )
 
 
-def is_gone(error: StorageError) -> bool:
+def is_gone(error: Exception) -> bool:
     """Return whether an error means that a file is missing: its segment was dropped meanwhile."""
-    return errno_of(error) == errno.ENOENT
+    return isinstance(error, StorageError) and errno_of(error) == errno.ENOENT
+
+
+def scan_file(directory: Directory, name: str) -> Extent:
+    """Check every batch of a segment's file that no log has open; its name begins with its base offset."""
+    base = int(name[:20])
+    with directory.open(name) as file:
+        segment = Segment(file, base, size=file.size(), next_offset=-1, sealed=False)
+        return segment.scan(next_offset=base)

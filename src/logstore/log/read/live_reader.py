@@ -120,9 +120,9 @@ class LogReader(Readable):
         before = self._published
         published = self._published_file.read()
         if before is None or published is None:
-            return isinstance(error, StorageError) and is_gone(error)
+            return is_gone(error)
         self._published = published = self._when_at_rest(published)
-        return published.generation != before.generation or (isinstance(error, StorageError) and is_gone(error))
+        return published.generation != before.generation or is_gone(error)
 
     def _refuse_gone(self, published: Published) -> None:
         if published.generation == checkpoints.GONE_GENERATION:

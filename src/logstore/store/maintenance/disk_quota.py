@@ -378,8 +378,6 @@ def _size_on_disk(directory: Directory, name: str) -> int:
     except StorageError:
         # Deleted meanwhile.
         return 0
-    try:
+    with file:
         # Written bytes may have no blocks yet; preallocated ones are beyond the size.
         return max(file.size(), file.allocated_bytes())
-    finally:
-        file.close()
