@@ -91,7 +91,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         end = last + 1
     producers = None
     stable = None
-    if not state.transactions.is_idle or state.transactions.lists_aborted:
+    if not state.transactions.is_idle or state.transactions.sums is not None:
         # Replayed before any byte is removed: a transaction whose marker is truncated is open again, and hidden.
         known = state.recovery.point._replace(replay_from=-1)
         producers = recovery.replay_producers(

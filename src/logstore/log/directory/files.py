@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from logstore.errors import CorruptRecordError, NotALogError, StorageError
+from logstore.errors import CorruptRecordError, DiskFullError, NotALogError, StorageError
 from logstore.io._files import LIBC, File, Files, errno_of
 from logstore.paths import local_path
 from logstore.records import INT32_MAX, INT64_MAX, TopicPartition
@@ -94,13 +94,20 @@ def parse_partition(path: str) -> TopicPartition:
     TopicPartition(topic='flights', partition=0)
     """
     name = os.path.basename(local_path(path))
-    match = _PARTITION.fullmatch(name)
-    if match is None or match[1] in (".", "..") or int(match[2]) > INT32_MAX:
+    found = _partition_of(name)
+    if found is None:
         raise NotALogError(
             f"{name!r} is no partition: a log's directory is named topic-N, with letters, digits, "
             "dots, dashes and underscores in the topic",
             path=path,
         )
+    return found
+
+
+def _partition_of(name: str) -> TopicPartition | None:
+    match = _PARTITION.fullmatch(name)
+    if match is None or match[1] in (".", "..") or int(match[2]) > INT32_MAX:
+        return None
     return TopicPartition(match[1], int(match[2]))
 
 
@@ -355,17 +362,9 @@ def foreign_among(root: Directory, names: list[str]) -> list[str]:
 
 def partitions_below(root: Directory) -> list[TopicPartition]:
     """Return every directory below a root that is named as a partition, sorted."""
-    found = []
-    for name in root.names():
-        match = _PARTITION.fullmatch(name)
-        if (
-            match is not None
-            and match[1] not in (".", "..")
-            and int(match[2]) <= INT32_MAX
-            and _is_directory(root, name)
-        ):
-            found.append(TopicPartition(match[1], int(match[2])))
-    return sorted(found)
+    return sorted(
+        found for name in root.names() if (found := _partition_of(name)) is not None and _is_directory(root, name)
+    )
 
 
 def logs_below(root: Directory) -> list[TopicPartition]:
@@ -421,6 +420,23 @@ def refuse_swaps(directory: Directory, names: Iterable[str]) -> None:
                 "open it once with logstore.open() (or let Kafka open it), which finishes the swap",
                 path=directory.join(name),
             )
+
+
+def put_aside(directory: Directory, doomed: Iterable[str], names: Collection[str]) -> list[str]:
+    """Give those of the ``doomed`` files that are in the directory their ``.deleted`` names; return these.
+
+    All files are renamed before the first is removed, so that a crash leaves no segment with a part of its files.
+    """
+    renamed = []
+    for name in doomed:
+        if name in names:
+            try:
+                directory.rename(name, name + DELETED)
+                renamed.append(name + DELETED)
+            except DiskFullError:
+                # A longer name may need a new block of the directory, and a full disk would prevent deletion.
+                directory.remove(name)
+    return renamed
 
 
 def remove_leftovers(directory: Directory, names: list[str]) -> list[str]:

@@ -39,6 +39,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.batch._crc32c import crc32c
+from logstore.log.formats.checkpoints import with_crc, without_crc
 from logstore.log.producers import (
     NO_SEQUENCE,
     REMEMBERED_BATCHES,
@@ -67,7 +68,6 @@ _OWN_VERSION = 1
 _OWN_STATE = struct.Struct(">qhiqqqIB")
 _OWN_BATCH = struct.Struct(">iiqqq")
 _OWN_COMPLETED = struct.Struct(">qqqB")
-_CRC = struct.Struct(">I")
 
 
 class SavedProducers(NamedTuple):
@@ -189,23 +189,22 @@ def encode_producers(saved: SavedProducers, generation: int) -> bytes:
             batches.append(_OWN_BATCH.pack(*batch))
     completed = [_OWN_COMPLETED.pack(*transaction) for transaction in saved.completed]
     head = _OWN_HEAD.pack(_OWN_MAGIC, _OWN_VERSION, 0, generation, saved.offset, len(heads), len(saved.completed))
-    body = b"".join([head, *heads, *batches, *completed])
-    return body + _CRC.pack(crc32c(body))
+    return with_crc(b"".join([head, *heads, *batches, *completed]))
 
 
 def decode_producers(data: bytes, generation: int) -> SavedProducers | None:
     """Decode ``logstore.producers``; None if it is damaged or of another generation."""
-    end = len(data) - _CRC.size
-    if end < _OWN_HEAD.size or crc32c(memoryview(data)[:end]) != _CRC.unpack_from(data, end)[0]:
+    body = without_crc(data)
+    if body is None or len(body) < _OWN_HEAD.size:
         return None
-    magic, version, zero, found, offset, state_count, completed_count = _OWN_HEAD.unpack_from(data)
+    magic, version, zero, found, offset, state_count, completed_count = _OWN_HEAD.unpack_from(body)
     if magic != _OWN_MAGIC or version != _OWN_VERSION or zero or found != generation or offset < 0:
         return None
     states_end = _OWN_HEAD.size + state_count * _OWN_STATE.size
-    batches_end = end - completed_count * _OWN_COMPLETED.size
+    batches_end = len(body) - completed_count * _OWN_COMPLETED.size
     if states_end > batches_end or (batches_end - states_end) % _OWN_BATCH.size:
         return None
-    view = memoryview(data)
+    view = memoryview(body)
     batches = [WrittenBatch(*fields) for fields in _OWN_BATCH.iter_unpack(view[states_end:batches_end])]
     states = []
     taken = 0
@@ -221,7 +220,7 @@ def decode_producers(data: bytes, generation: int) -> SavedProducers | None:
         states.append(state)
     completed = [
         CompletedTransaction(producer_id, first, last, bool(is_aborted))
-        for producer_id, first, last, is_aborted in _OWN_COMPLETED.iter_unpack(view[batches_end:end])
+        for producer_id, first, last, is_aborted in _OWN_COMPLETED.iter_unpack(view[batches_end:])
     ]
     if taken != len(batches) or not _holds_together(states, offset) or not _rises(completed, offset):
         return None

@@ -15,9 +15,9 @@ import contextlib
 import errno
 import logging
 
-from logstore.errors import NO_ROOM, StorageError
-from logstore.io._files import File, errno_of
-from logstore.log.directory.files import Directory
+from logstore.errors import NO_ROOM
+from logstore.io._files import File
+from logstore.log.directory.files import Directory, passing
 from logstore.log.formats import checkpoints
 from logstore.log.formats._published import publish
 from logstore.log.formats.checkpoints import LogKind, Published, RecoveryPoint
@@ -123,12 +123,10 @@ class PublishedReader:
         it never becomes whole, as after a power cut: the log then ends after its last valid batch.
         """
         if self._file is None:
-            try:
+            with passing(errno.ENOENT):
                 self._file = self._directory.open(checkpoints.PUBLISHED)
-            except StorageError as error:
-                if errno_of(error) == errno.ENOENT:
-                    return None
-                raise
+            if self._file is None:
+                return None
         for _ in range(attempts):
             published = checkpoints.decode_published(self._file.read(0, checkpoints.PUBLISHED_BYTES))
             if published is not None:
