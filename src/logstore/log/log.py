@@ -14,6 +14,7 @@ unless a memory tail holds the rest.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 import time
@@ -178,24 +179,18 @@ class Log(Readable):
         self._flusher = self._writer.flusher
         self._appenders: set[int] = set()  #: the ids of those that are not closed
         self._dropped_appenders: set[Appender] = set()  #: the dropped ones among them; finalizers add to it
-        if state.synced.value < state.end.value and (config.tail == "memory" or config.visible_after == "flush"):
-            # Without this flush, records synced above the recovery point would stay invisible.
-            try:
+        end = state.end.value
+        try:
+            if state.synced.value < end and (config.tail == "memory" or config.visible_after == "flush"):
+                # Without this flush, records synced above the recovery point would stay invisible.
                 self.flush()
-            except BaseException:
-                self.close()
-                raise
-        if config.compacts and not state.is_keyed and not drop_keyless and self._holds_records():
-            try:
+            if config.compacts and not state.is_keyed and not drop_keyless and end > state.log_start:
                 self.maintenance.check_keys()
-            except BaseException:
-                self.close()
-                raise
-            with held(state.lock):
-                state.note_clean_locked(state.first_dirty_offset)
-
-    def _holds_records(self) -> bool:
-        return self._state.end.value > self._state.log_start
+                with held(state.lock):
+                    state.note_clean_locked(state.first_dirty_offset)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self, *, reason: str = "") -> None:
         """Flush, save the indexes and snapshots, mark the log as clean and release the directory.
@@ -374,7 +369,7 @@ class Log(Readable):
             linger_ms=config.linger_ms,
             batch_bytes=config.batch_bytes,
             codec=codec,
-            ack=None if ack is None else self._writer.ack_of(ack),
+            ack=None if ack is None else Ack(ack),
             clock=self._clock,
         )
 
@@ -444,7 +439,7 @@ class Log(Readable):
                 was_clean=self._state.was_clean,
                 recovered_bytes=self._state.recovered_bytes,
                 cut_bytes=self._state.cut_bytes,
-                counters=self._state.counters.snapshot(),
+                counters=dataclasses.asdict(self._state.counters),
             )
 
     # -- hooks of `Readable` ----------------------------------------------------------------------

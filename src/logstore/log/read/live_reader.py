@@ -179,17 +179,13 @@ class LogReader(Readable):
             known = self._segments.active
             if known.next_offset < published.log_end_offset or known.next_offset < 0:
                 known.extend(published.log_end_offset)
-            if known.next_offset < published.log_end_offset:
-                self._take_new_segments(published)
+            # Still behind: the writer has rolled since.
+            if known.next_offset < published.log_end_offset and self._segments.follow(published.log_start_offset):
+                self._segments.active.extend(published.log_end_offset)
         elif published.log_end_offset > 0:
             self._segments = Segments.open(self._directory, self.config, writable=False)
             if len(self._segments):
                 self._segments.active.extend(published.log_end_offset)
-
-    def _take_new_segments(self, published: Published) -> None:
-        """Add the segments that the writer has rolled since."""
-        if self._segments.follow(published.log_start_offset):
-            self._segments.active.extend(published.log_end_offset)
 
     def refresh(self) -> None:
         """Read the marks that the writer has published since."""
