@@ -48,6 +48,7 @@ from logstore.log.state import State
 from logstore.log.watermark import HighWatermarkPolicy, StandalonePolicy, Watermark
 from logstore.metrics import LogMetrics
 from logstore.records import AbortedTransaction, Ack, AppendResult, Codec, Isolation, ProducerStamp
+from logstore.renamed import warn
 
 if TYPE_CHECKING:
     import random
@@ -136,6 +137,9 @@ class Log(Readable):
             ConfigError: settings are unknown or out of range; every one is named.
             PolicyViolationError: compaction would delete records that have no key.
         """
+        if "gate" in settings:
+            warn("gate= of Log.open", "quota=", level=4)
+            quota = settings.pop("gate")  # type: ignore[typeddict-item]
         settled = LogConfig.of(config, **settings)
         directory = Directory(path, files)
         if read_only:
