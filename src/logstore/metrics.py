@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 
-@dataclass(slots=True)
 class Counters:
-    """Counters of one log since it was opened. Changed under its lock; `dataclasses.asdict` gives them by name."""
+    """Counters of one log since it was opened. Changed under its lock."""
 
-    appended_batches: int = 0
-    appended_bytes: int = 0
-    appended_records: int = 0
-    appends: int = 0
-    deleted_segments: int = 0
-    disk_full: int = 0  #: writes that failed for lack of space
-    duplicates: int = 0  #: idempotent appends that had been written before
-    flushes: int = 0  #: rounds of fdatasync
-    rolls: int = 0
-    truncations: int = 0
+    __slots__ = (
+        "appended_batches",
+        "appended_bytes",
+        "appended_records",
+        "appends",
+        "deleted_segments",
+        "disk_full",
+        "duplicates",
+        "flushes",
+        "rolls",
+        "truncations",
+    )
+
+    def __init__(self) -> None:
+        self.appends = 0
+        self.appended_records = 0
+        self.appended_batches = 0
+        self.appended_bytes = 0
+        self.duplicates = 0  #: idempotent appends that had been written before
+        self.flushes = 0  #: rounds of fdatasync
+        self.rolls = 0
+        self.truncations = 0
+        self.deleted_segments = 0
+        self.disk_full = 0  #: writes that failed for lack of space
+
+    def snapshot(self) -> dict[str, int]:
+        """Return the current counts by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Taken(NamedTuple):

@@ -14,7 +14,6 @@ unless a memory tail holds the rest.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import sys
 import time
@@ -443,7 +442,7 @@ class Log(Readable):
                 was_clean=self._state.was_clean,
                 recovered_bytes=self._state.recovered_bytes,
                 cut_bytes=self._state.cut_bytes,
-                counters=dataclasses.asdict(self._state.counters),
+                counters=self._state.counters.snapshot(),
             )
 
     # -- hooks of `Readable` ----------------------------------------------------------------------
@@ -493,6 +492,3 @@ class Log(Readable):
 
     def _elsewhere(self) -> object:
         return LogElsewhere.of(self._state.directory, self.config, self._state.recovery.point.kind)
-
-
-__all__ = ["Log", "LogReader"]
