@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import closing, suppress
 
 from logstore.errors import NO_ROOM, OffsetOutOfRangeError, StorageError, TooManyFilesError
 from logstore.io._interrupts import held
@@ -242,11 +243,7 @@ def remove_partition(directory: Directory) -> None:
     if not directory.exists():
         return
     if checkpoints.PUBLISHED in directory.names():
-        try:
-            published = PublishedFile(directory)
+        # A full disk may refuse the write. A reader then finds the segments missing.
+        with suppress(StorageError), closing(PublishedFile(directory)) as published:
             published.write(checkpoints.GONE_GENERATION, 0, 0, 0, 0)
-            published.close()
-        except StorageError:
-            # A full disk may refuse the write. A reader then finds the segments missing.
-            pass
     directory.remove_tree()

@@ -68,16 +68,6 @@ def behind(
     return None
 
 
-def holding(whole: WholeBatch, offset: int) -> WholeBatch | None:
-    """Return the batch that holds or follows an offset, from a whole one of the same segment on, or None.
-
-    Raises:
-        RecordError: there is more damage on the way; it names the position.
-    """
-    found = whole.segment.holding(offset, whole.position)
-    return None if found is None else WholeBatch(whole.segment, *found)
-
-
 def readable(batches: Batches) -> Iterator[Batches | RecordError]:
     """Iterate over the readable parts of a run and, between them, the errors of the other batches.
 

@@ -22,7 +22,7 @@ from logstore.log.directory.files import Directory, copy_bytes
 from logstore.log.directory.segments import is_gone, scan_file
 from logstore.log.formats import transaction_index
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
-from logstore.log.formats.recovery_point import RecoveryPointFile, note_start
+from logstore.log.formats.recovery_point import note_start, write_point
 from logstore.log.formats.transaction_index import NOTHING, Sum
 from logstore.log.state import State
 from logstore.records import AbortedTransaction, TopicPartition
@@ -94,21 +94,16 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
     """
     source = state.directory
     linked = copied = 0
-    # Created first: without it a segment looks like Kafka's.
-    point = max(image.active.base_offset, image.log_start_offset)
-    recovery = RecoveryPointFile(
-        target,
-        RecoveryPoint(
-            0,
-            image.generation,
-            point,
-            image.active.base_offset,
-            0,
-            image.log_start_offset,
-            -1,
-            lists_aborted=image.sums is not None,
-            kind=image.kind,
-        ),
+    point = RecoveryPoint(
+        0,
+        image.generation,
+        max(image.active.base_offset, image.log_start_offset),
+        image.active.base_offset,
+        0,
+        image.log_start_offset,
+        -1,
+        lists_aborted=image.sums is not None,
+        kind=image.kind,
     )
     try:
         names = set(source.names())
@@ -139,15 +134,13 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
             target.replace(transaction_index.NOTE, note, durable=False, whole=True)
         name = files.segment_file(image.active.base_offset, files.LOG)
         copied += copy_bytes(image.active.file, target, name, 0, image.active_bytes)
-        recovery.write_durably(recovery.point)
+        write_point(target, point)
         note_start(target, image.log_start_offset, image.kind)
     except (StorageError, RecordError) as error:
         # Bytes of a file that is truncated or replaced meanwhile may look like damage.
         if is_gone(error) or _has_moved(state, image) or any(s.file.closed for s in (*image.sealed, image.active)):
             raise _moved(image) from error
         raise
-    finally:
-        recovery.close()
     if _has_moved(state, image):
         raise _moved(image)
     target.sync()

@@ -24,9 +24,9 @@ from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import RootLock
 from logstore.log.directory.segments import Segments
 from logstore.log.formats import checkpoints, producer_snapshot
-from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
+from logstore.log.formats.checkpoints import LogKind
 from logstore.log.formats.leader_epochs import Epochs
-from logstore.log.formats.recovery_point import RecoveryPointFile, note_start
+from logstore.log.formats.recovery_point import note_start, write_point
 from logstore.log.recovery import recovery
 from logstore.log.tools.verify import Place
 
@@ -136,7 +136,7 @@ def accept_gaps(directory: Directory, *, clock: Clock = SYSTEM_CLOCK) -> None:
     with _locked(directory, clock):
         point = recovery.read_point(directory)
         if point is not None:
-            _write_durably(directory, point._replace(kind=LogKind.GAPPED))
+            write_point(directory, point._replace(kind=LogKind.GAPPED))
         known = point or recovery.read_start(directory)
         note_start(directory, 0 if known is None else known.log_start_offset, LogKind.GAPPED)
     _logger.warning("accepted gaps: log=%s", directory.path)
@@ -244,7 +244,7 @@ def _lower_promises(root: Directory, directory: Directory, base: int, end: int) 
             replay_from=-1,
             clean=False,
         )
-        _write_durably(directory, lowered)
+        write_point(directory, lowered)
     noted = recovery.read_start(directory)
     if noted is not None:
         note_start(directory, min(noted.log_start_offset, end), noted.kind)
@@ -255,11 +255,6 @@ def _lower_promises(root: Directory, directory: Directory, base: int, end: int) 
     # A reader would use the old end, and find it missing; without the file it finds the end itself.
     directory.remove(checkpoints.PUBLISHED)
     _lower_in_root(root, directory, end)
-
-
-def _write_durably(directory: Directory, point: RecoveryPoint) -> None:
-    with closing(RecoveryPointFile(directory, point)) as file:
-        file.write_durably(point)
 
 
 def _lower_in_root(root: Directory, directory: Directory, end: int) -> None:
