@@ -127,14 +127,13 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "plan segment_swap transaction_filter",
     ),
     "logstore.log.directory": (
-        "positions",
         "lock segments",
         "files",
     ),
     "logstore.log.formats": (
-        "leader_epochs recovery_point",
+        "leader_epochs producer_snapshot recovery_point transaction_index",
         "checkpoints",
-        "producer_snapshot _published transaction_index",
+        "_published",
     ),
     "logstore.log.read": (
         "wait",

@@ -10,8 +10,6 @@ import threading
 import time
 from abc import ABC, abstractmethod
 
-__all__ = ["SYSTEM_CLOCK", "Clock", "SystemClock", "seconds_of"]
-
 
 def seconds_of(timeout_s: float | None, name: str = "timeout_s") -> float | None:
     """Check how long a call may wait: seconds, or None for a wait without end. Infinity becomes None.

@@ -115,5 +115,3 @@ def _forget() -> None:
 
 os.register_at_fork(after_in_child=_forget)
 atexit.register(release_all)
-
-__all__ = ["hand_over", "release_all", "wait_until"]

@@ -58,6 +58,3 @@ def _of_url(given: str, scheme: str) -> str:
     if not found or "\0" in found:
         raise NotALogError(f"{given!r} names no path; write file:///path/of/the/directory")
     return "/" + found.lstrip("/")
-
-
-__all__ = ["local_path"]

@@ -48,9 +48,9 @@ NAMES = {
 }
 
 
-def warn(old: str, new: str) -> None:
-    """Warn the caller's caller that a name has changed."""
-    warnings.warn(f"{old} is {new} now; the next release deletes the old name", DeprecationWarning, 3)
+def warn(old: str, new: str, *, level: int = 3) -> None:
+    """Warn that a name has changed: the caller's caller, or one that is ``level`` frames up."""
+    warnings.warn(f"{old} is {new} now; the next release deletes the old name", DeprecationWarning, level)
 
 
 class Renamed(Loader):

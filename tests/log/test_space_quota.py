@@ -46,6 +46,16 @@ def test_it_is_asked_once_for_many_appends():
         assert 0 < log.maintenance.reserved_bytes < 10_000 - 50 * 100
 
 
+def test_its_former_argument_works_with_a_warning():
+    quota = Counted(10_000, 1)
+    with pytest.warns(DeprecationWarning, match="gate= of Log.open is quota= now") as caught:
+        log = Log.open("/data/flights-0", files=SimDisk(), gate=quota)
+    assert caught[0].filename == __file__
+    with log:
+        log.append([b"x" * 50])
+    assert len(quota.asked) == 1
+
+
 def test_without_room_nothing_is_written_and_the_next_append_asks_again():
     quota = Counted(300, 1)
     with open_log(quota) as log:

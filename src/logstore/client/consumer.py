@@ -649,6 +649,3 @@ def open_consumer(
             raise InvalidGroupError(f"group {group!r} was asked for, but group.id says {settings.group_id!r}")
         settings = settings.replace(group_id=group)
     return Consumer(store, settings, offsets=offsets)
-
-
-__all__ = ["Consumer", "ConsumerConfig"]

@@ -18,7 +18,6 @@ from logstore.config.quantities import is_in_words
 from logstore.config.schema import (
     Collector,
     Rule,
-    Setting,
     Value,
     boolean,
     check_settings,
@@ -35,8 +34,8 @@ from logstore.config.schema import (
     values_of,
     word,
 )
+from logstore.config.schema import Setting as Setting
 from logstore.errors import (
-    ConfigError,
     InvalidRecordError,
     InvalidSettingError,
     InvalidTimestampError,
@@ -362,17 +361,3 @@ NAMES = names_of(LogConfig, _SYNONYMS)
 
 #: Candidates to suggest for a misspelt key.
 _KNOWN = (*DEFAULTS, *_SYNONYMS, *WITHOUT_EFFECT)
-
-__all__ = [
-    "DEFAULTS",
-    "NAMES",
-    "SCALED",
-    "SYNONYMS",
-    "WITHOUT_EFFECT",
-    "ConfigError",
-    "LogConfig",
-    "Rule",
-    "Setting",
-    "check_keys",
-    "check_timestamps",
-]

@@ -16,8 +16,6 @@ from logstore.config.schema import Rule, boolean, number, setting, text, word
 from logstore.errors import InvalidSettingError
 from logstore.records import INT32_MAX, INT64_MAX, Codec, Isolation
 
-__all__ = ["Address", "WireConfig"]
-
 #: A host and a port.
 Address = tuple[str, int]
 

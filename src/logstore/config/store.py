@@ -46,7 +46,7 @@ from logstore.config.schema import (
     values_of,
     word,
 )
-from logstore.errors import ConfigError, InvalidSettingError, StorageError
+from logstore.errors import InvalidSettingError, StorageError
 from logstore.paths import local_path
 from logstore.records import BATCH_HEADER_BYTES, INT32_MAX, INT64_MAX
 
@@ -506,5 +506,3 @@ _LOG_KEYS = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
 
 #: Every key that a store honours, with its default.
 DEFAULTS: dict[str, Any] = {key_of(spec): spec.default for spec in fields_of(StoreConfig)} | log_config.DEFAULTS
-
-__all__ = ["DEFAULTS", "ConfigError", "Origin", "Source", "StoreConfig"]

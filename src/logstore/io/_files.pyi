@@ -104,6 +104,9 @@ class File:
     def close(self) -> None:
         """Close once no caller pins the descriptor any more. Unsynced writes are left to the kernel."""
 
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc_info: object) -> None: ...
+
 @disjoint_base
 class Mapping:
     """Read-only mapping of a file."""

@@ -608,6 +608,12 @@ cdef class File:
         if self._fd >= 0 and self._pins == 0:
             self._drop_descriptor()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
     @property
     def closed(self):
         return self._closed

@@ -47,6 +47,7 @@ from logstore.log.state import State
 from logstore.log.watermark import HighWatermarkPolicy, StandalonePolicy, Watermark
 from logstore.metrics import LogMetrics
 from logstore.records import AbortedTransaction, Ack, AppendResult, Codec, Isolation, ProducerStamp
+from logstore.renamed import warn
 
 if TYPE_CHECKING:
     import random
@@ -135,6 +136,9 @@ class Log(Readable):
             ConfigError: settings are unknown or out of range; every one is named.
             PolicyViolationError: compaction would delete records that have no key.
         """
+        if "gate" in settings:
+            warn("gate= of Log.open", "quota=", level=4)
+            quota = settings.pop("gate")  # type: ignore[typeddict-item]
         settled = LogConfig.of(config, **settings)
         directory = Directory(path, files)
         if read_only:
@@ -178,24 +182,18 @@ class Log(Readable):
         self._flusher = self._writer.flusher
         self._appenders: set[int] = set()  #: the ids of those that are not closed
         self._dropped_appenders: set[Appender] = set()  #: the dropped ones among them; finalizers add to it
-        if state.synced.value < state.end.value and (config.tail == "memory" or config.visible_after == "flush"):
-            # Without this flush, records synced above the recovery point would stay invisible.
-            try:
+        end = state.end.value
+        try:
+            if state.synced.value < end and (config.tail == "memory" or config.visible_after == "flush"):
+                # Without this flush, records synced above the recovery point would stay invisible.
                 self.flush()
-            except BaseException:
-                self.close()
-                raise
-        if config.compacts and not state.is_keyed and not drop_keyless and self._holds_records():
-            try:
+            if config.compacts and not state.is_keyed and not drop_keyless and end > state.log_start:
                 self.maintenance.check_keys()
-            except BaseException:
-                self.close()
-                raise
-            with held(state.lock):
-                state.note_clean_locked(state.first_dirty_offset)
-
-    def _holds_records(self) -> bool:
-        return self._state.end.value > self._state.log_start
+                with held(state.lock):
+                    state.note_clean_locked(state.first_dirty_offset)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self, *, reason: str = "") -> None:
         """Flush, save the indexes and snapshots, mark the log as clean and release the directory.
@@ -374,7 +372,7 @@ class Log(Readable):
             linger_ms=config.linger_ms,
             batch_bytes=config.batch_bytes,
             codec=codec,
-            ack=None if ack is None else self._writer.ack_of(ack),
+            ack=None if ack is None else Ack(ack),
             clock=self._clock,
         )
 
@@ -494,6 +492,3 @@ class Log(Readable):
 
     def _elsewhere(self) -> object:
         return LogElsewhere.of(self._state.directory, self.config, self._state.recovery.point.kind)
-
-
-__all__ = ["Log", "LogReader"]

@@ -215,6 +215,3 @@ class LogMaintenance(ReaderMaintenance):
         if start < end:
             plan.refuse_keyless(state.name, self.log.scan(start, end, on_damage="skip").chunks(), start)
         state.keyed_below = (generation, end)
-
-
-__all__ = ["LogMaintenance"]

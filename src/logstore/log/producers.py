@@ -25,7 +25,7 @@ from logstore.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from logstore.records import SEQUENCE_COUNT, AppendResult, Marker, Origin
+from logstore.records import SEQUENCE_COUNT, AbortedTransaction, AppendResult, Marker, Origin
 
 REMEMBERED_BATCHES = 5  #: as many as a client may have in flight (max.in.flight.requests)
 NO_SEQUENCE = -1  #: of batches that a coordinator writes, such as offset commits
@@ -261,6 +261,12 @@ class Producers:
         if completed and (first is None or completed[0].first_offset < first):
             return completed[0].first_offset
         return first
+
+    def abort_entry(self, completed: CompletedTransaction | None) -> AbortedTransaction | None:
+        """Return the ``.txnindex`` entry of a transaction that has just ended; None unless it was aborted."""
+        if completed is None or not completed.is_aborted:
+            return None
+        return AbortedTransaction(*completed[:3], self.last_stable_offset_after(completed))
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
         """Return the last stable offset once this transaction has ended, for its ``.txnindex`` entry."""

@@ -243,6 +243,3 @@ def _piece(view: memoryview, limit: int) -> tuple[int, int, int]:
         count += int.from_bytes(view[size + 23 : size + 27], "big") + 1
         size, batch_count = size + length, batch_count + 1
     return size, batch_count, count
-
-
-__all__ = ["LogReplica"]

@@ -37,8 +37,7 @@ from logstore.errors import (
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import held
 from logstore.log.directory.files import Directory
-from logstore.log.directory.positions import Positions
-from logstore.log.directory.segments import check_joint
+from logstore.log.directory.segments import Positions, check_joint
 from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.recovery_point import PublishedFile, RecoveryPointFile, note_start
@@ -385,7 +384,7 @@ class State:
             replay_from=synced if self.transactions.is_idle else -1,
             clean=clean,
             suspect=False,
-            lists_aborted=self.transactions.lists_aborted,
+            lists_aborted=self.transactions.sums is not None,
         )
 
     def facts_locked(self, recovery_point: int) -> PartitionFacts:

@@ -8,7 +8,7 @@ log's lock; readers may call `aborted_between` at any time.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 from logstore.config.log import LogConfig
@@ -32,8 +32,8 @@ class Transactions:
         self._segments = segments
         self._config = config
         self.producers = producers
-        # The sums in `logstore.aborted`, by base offset; None until something was aborted.
-        self._sums: dict[int, Sum] | None = None
+        #: The sum of each segment's index, as in `logstore.aborted`, by base offset; None if nothing was aborted.
+        self.sums: dict[int, Sum] | None = None
         self._note_file: File | None = None
         self._note_base = -1  # of the segment in its head
         self._note_behind = False  # it could not be written
@@ -65,16 +65,6 @@ class Transactions:
         """Whether the aborted indexes are complete; until then no recovery point may rise."""
         return not self._unsaved
 
-    @property
-    def lists_aborted(self) -> bool:
-        """Whether any transaction was aborted here, as far as is known."""
-        return self._sums is not None
-
-    @property
-    def sums(self) -> Mapping[int, Sum] | None:
-        """The sum of each segment's index, by base offset; None if nothing was aborted."""
-        return self._sums
-
     # -- appending
 
     def check(self, batch: ProducedBatch, origin: Origin) -> AppendResult | None:
@@ -91,24 +81,16 @@ class Transactions:
         The caller passes that to `note_aborted`, once the marker is in a segment.
         """
         self._has_producers = True
-        completed = self.producers.apply(batch, now_ms)
-        if completed is None or not completed.is_aborted:
-            return None
-        return AbortedTransaction(
-            completed.producer_id,
-            completed.first_offset,
-            completed.last_offset,
-            self.producers.last_stable_offset_after(completed),
-        )
+        return self.producers.abort_entry(self.producers.apply(batch, now_ms))
 
     def note_aborted(self, entry: AbortedTransaction) -> None:
         """List an aborted transaction whose marker is in the active segment."""
         base = self._segments.active.base_offset
         entries = self._entries(base)
         entries.append(entry)
-        if self._sums is None:
-            self._sums = {}
-        self._sums[base] = self._sums.get(base, NOTHING).plus(transaction_index.encode([entry]))
+        if self.sums is None:
+            self.sums = {}
+        self.sums[base] = self.sums.get(base, NOTHING).plus(transaction_index.encode([entry]))
         if base in self._unsaved:
             return
         # Readers in this process use the list; a file that could not be written is replaced at a sync.
@@ -126,8 +108,8 @@ class Transactions:
         elif self._note_file is not None:
             # After the index: while a segment is active, an index with more entries than the note is accepted.
             try:
-                others = sum(1 for other, known in self._sums.items() if other != base and known.entries)
-                self._note_file.write(transaction_index.encode_head(base, self._sums[base], others), 0)
+                others = sum(1 for other, known in self.sums.items() if other != base and known.entries)
+                self._note_file.write(transaction_index.encode_head(base, self.sums[base], others), 0)
             except StorageError:
                 self._note_behind = True
 
@@ -147,7 +129,7 @@ class Transactions:
         result is known to be complete.
         """
         # Producers expire, but their aborted transactions stay aborted.
-        if not self._has_producers and self._sums is None and not self._aborted:
+        if not self._has_producers and self.sums is None and not self._aborted:
             return []
         segments = self._segments.from_offset(start_offset)
         # Lazily: `collect` stops where no later entry can touch the range.
@@ -160,7 +142,7 @@ class Transactions:
             entries = []
             for segment in self._segments.all:
                 if segment.base_offset == base_offset:
-                    entries = recovery.load_aborted(self._segments, segment, self._config, Note(self._sums))
+                    entries = recovery.load_aborted(self._segments, segment, self._config, Note(self.sums))
             entries = self._aborted.setdefault(base_offset, entries)
         return entries
 
@@ -176,7 +158,7 @@ class Transactions:
         doubtful = INT64_MAX
         if rebuild_from is not None and (not self.is_idle or note.sums is not None or note.is_lost or found):
             doubtful = self._segments.from_offset(rebuild_from)[0].base_offset
-        self._sums = None if note.sums is None else dict(note.sums)
+        self.sums = None if note.sums is None else dict(note.sums)
         for segment in self._segments.all:
             base = segment.base_offset
             is_named = base in found or (note.sums is not None and base in note.sums)
@@ -192,13 +174,11 @@ class Transactions:
                     # Refusing to open would leave no way to delete segments from a full disk.
                     self._unsaved.add(base)
             elif entries:
-                self._sums = {**(self._sums or {}), base: NOTHING.plus(data)}
-        if self._sums is not None and (self._sums != note.sums or self._is_outdated()):
+                self.sums = {**(self.sums or {}), base: NOTHING.plus(data)}
+        there = {segment.base_offset for segment in self._segments.all}
+        # The note may also name a removed segment.
+        if self.sums is not None and (self.sums != note.sums or not there.issuperset(self.sums)):
             self._save_note()
-
-    def _is_outdated(self) -> bool:
-        """Return whether the note names a removed segment."""
-        return bool(set(self._sums or ()) - {segment.base_offset for segment in self._segments.all})
 
     def _put(self, base_offset: int, entries: list[AbortedTransaction]) -> None:
         """Replace the index of a segment durably; an empty or missing file means that nothing was aborted."""
@@ -215,10 +195,10 @@ class Transactions:
         self._unsaved.discard(base_offset)
 
     def _note_sum(self, base_offset: int, known: Sum) -> None:
-        if self._sums is not None:
-            self._sums.pop(base_offset, None)
+        if self.sums is not None:
+            self.sums.pop(base_offset, None)
         if known.entries:
-            self._sums = {**(self._sums or {}), base_offset: known}
+            self.sums = {**(self.sums or {}), base_offset: known}
 
     def _save_note(self) -> None:
         """Write the note: the sums of all indexes, the active segment's first.
@@ -227,15 +207,15 @@ class Transactions:
         them takes time.
         """
         self._close_note()
-        if self._sums is None:
+        if self.sums is None:
             return
         there = {segment.base_offset for segment in self._segments.all}
-        self._sums = {base: known for base, known in self._sums.items() if base in there and known.entries}
+        self.sums = {base: known for base, known in self.sums.items() if base in there and known.entries}
         base = self._segments.active.base_offset
         self._note_behind = True
         with contextlib.suppress(StorageError):
             self._directory.replace(
-                transaction_index.NOTE, transaction_index.encode_note(base, self._sums), durable=False, whole=True
+                transaction_index.NOTE, transaction_index.encode_note(base, self.sums), durable=False, whole=True
             )
             self._index_name_dirty = True
             self._note_file = self._directory.open(transaction_index.NOTE, writable=True)
@@ -244,7 +224,7 @@ class Transactions:
 
     def listed(self, base_offset: int) -> list[AbortedTransaction]:
         """Return the aborted transactions whose markers are in a segment."""
-        return list(self._entries(base_offset)) if self._sums is not None else []
+        return list(self._entries(base_offset)) if self.sums is not None else []
 
     def rolled(
         self, base_offset: int, generation: int, producers_then: Callable[[], Producers] | None = None
@@ -261,7 +241,7 @@ class Transactions:
         self._close_index()
         # No transaction ends in it yet and it has no file: without an entry, `note_aborted` would look for one.
         self._aborted.setdefault(base_offset, [])
-        if self._sums is not None and self._sums.get(self._note_base, NOTHING).entries:
+        if self.sums is not None and self.sums.get(self._note_base, NOTHING).entries:
             # Before the next entry, which overwrites only the head.
             self._save_note()
         # Without a snapshot here, deleting the segments below would lose the state.
@@ -335,9 +315,9 @@ class Transactions:
         # A reader with the old tuple of segments asks for these, too.
         self._superseded = set(base_offsets[1:])
         self._unsaved.difference_update(base_offsets)
-        if self._sums is not None:
+        if self.sums is not None:
             for base in base_offsets:
-                self._sums.pop(base, None)
+                self.sums.pop(base, None)
             self._note_sum(base_offsets[0], NOTHING.plus(transaction_index.encode(listed)))
             self._save_note()
 
@@ -347,7 +327,7 @@ class Transactions:
             self._aborted.pop(base, None)
             self._listed.pop(base, None)
             self._unsaved.discard(base)
-            if self._sums is not None and self._sums.pop(base, None) is not None:
+            if self.sums is not None and self.sums.pop(base, None) is not None:
                 # Before the next entry: the new head would count fewer lines than the note has.
                 self._close_note()
 

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from logstore import errors
 from logstore.errors import BrokerError, LogstoreError
 
-__all__ = ["CODES", "MAYBE_WRITTEN", "STALE_METADATA", "error_of", "is_retriable", "name_of"]
-
 NONE = 0
 OFFSET_OUT_OF_RANGE = 1
 CORRUPT_MESSAGE = 2

@@ -23,8 +23,6 @@ from logstore.records import INT32_MAX, TopicPartition
 from logstore.remote.cluster import Cluster, ClusterMetadata
 from logstore.remote.connection import Connection
 
-__all__ = ["Administrator", "NewTopic"]
-
 _TOPIC = 2  #: a resource of DescribeConfigs
 
 #: Name, error code and message of one topic of an answer.

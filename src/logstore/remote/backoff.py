@@ -11,8 +11,6 @@ import time
 
 from logstore.errors import BrokerTimeoutError, LogstoreError
 
-__all__ = ["Attempts", "pause_s"]
-
 
 def pause_s(count: int, backoff_ms: int, backoff_max_ms: int) -> float:
     """Return how long to wait after so many pauses: twice as long each time, up to a maximum."""

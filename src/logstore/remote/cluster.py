@@ -32,8 +32,6 @@ from logstore.records import TopicPartition
 from logstore.remote.backoff import Attempts
 from logstore.remote.connection import Connection
 
-__all__ = ["Cluster", "ClusterMetadata", "PartitionMetadata", "TopicMetadata"]
-
 _T = TypeVar("_T")
 
 #: The creation of an unknown topic may not have reached the asked broker yet.

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from logstore.errors import LogstoreError
 from logstore.records import TopicPartition
 
-__all__ = ["Delivery", "PendingBatch", "PendingPartition"]
-
 
 @dataclass(slots=True, eq=False)
 class Delivery:

@@ -18,8 +18,6 @@ from logstore.remote.cluster import TopicMetadata
 from logstore.remote.connection import Connection
 from logstore.remote.in_flight import PendingBatch, PendingPartition
 
-__all__ = ["PRODUCE_BY_ID", "Answer", "ProduceConnection"]
-
 #: The first version of Produce that names topics by their ids.
 PRODUCE_BY_ID = 13
 

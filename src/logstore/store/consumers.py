@@ -44,6 +44,3 @@ class Consumers:
 
     def _alive(self) -> list[Consumer]:
         return [consumer for each in self._consumers.keyrefs() if (consumer := each()) is not None]
-
-
-__all__ = ["Consumers"]

@@ -60,6 +60,3 @@ def describe(name: str, entry: TopicEntry, config: LogConfig, logs: Iterable[Ope
         entry.created_ms,
         not is_retention_unrecorded(name, entry, config),
     )
-
-
-__all__ = ["PartitionDescription", "TopicDescription", "describe"]

@@ -488,6 +488,3 @@ def briefly(
         ),
         StoreHost.close,
     )
-
-
-__all__ = ["StoreHost", "briefly"]

@@ -129,6 +129,3 @@ class StoreLifecycle:
         if self._hold is not None:
             message = f"store {self.path} was left open: it has been flushed and closed; use `with` or close()"
             warnings.warn(message, ResourceWarning, stacklevel=1)
-
-
-__all__ = ["Closeable", "StoreLifecycle"]

@@ -86,11 +86,8 @@ class SimDisk(SimFiles):
             except StorageError as error:
                 if errno_of(error) != errno.ENOTDIR:
                     raise
-                file = self.open(below)
-                try:
+                with self.open(below) as file:
                     found[below] = file.read(0, file.size())
-                finally:
-                    file.close()
         return found
 
 

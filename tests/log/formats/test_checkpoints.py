@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from logstore.batch._crc32c import crc32c
 from logstore.errors import CorruptRecordError
-from logstore.log.formats import checkpoints
+from logstore.log.formats import _published, checkpoints
 from logstore.log.formats.checkpoints import LogKind, Published, RecoveryPoint
 from logstore.records import TopicPartition
 from tests.log.fakes import MemoryDirectory, cuts, flips
@@ -204,13 +204,13 @@ def test_a_slot_of_before_kinds_were_recorded_says_that_of_none():
 def test_published_comes_back_as_written(generation, offsets):
     start, stable, high, end = offsets
     published = Published(generation, start, high, stable, end)
-    data = checkpoints.encode_published(published)
+    data = _published.pack(*published)
     assert len(data) == 64
     assert checkpoints.decode_published(data) == published
 
 
 def test_published_that_is_cut_or_flipped_anywhere_is_read_again():
-    data = checkpoints.encode_published(PUBLISHED)
+    data = _published.pack(*PUBLISHED)
     assert all(checkpoints.decode_published(cut) is None for cut in cuts(data))
     assert all(checkpoints.decode_published(damaged) is None for damaged in flips(data))
     assert checkpoints.decode_published(data + b"\0") is None
@@ -218,8 +218,8 @@ def test_published_that_is_cut_or_flipped_anywhere_is_read_again():
 
 
 def test_published_that_mixes_two_writes_is_read_again():
-    before = checkpoints.encode_published(PUBLISHED)
-    after = checkpoints.encode_published(Published(3, 12, 2040, 2030, 2042))
+    before = _published.pack(*PUBLISHED)
+    after = _published.pack(3, 12, 2040, 2030, 2042)
     for at in range(1, 64):
         mixed = after[:at] + before[at:]
         assert mixed in (before, after) or checkpoints.decode_published(mixed) is None
@@ -236,7 +236,7 @@ def test_published_that_mixes_two_writes_is_read_again():
 )
 def test_published_marks_that_no_log_has_are_not_believed(fields):
     """Found by fuzzing: a whole block was believed whatever its numbers said."""
-    data = bytearray(checkpoints.encode_published(PUBLISHED))
+    data = bytearray(_published.pack(*PUBLISHED))
     struct.pack_into(">qqqq", data, 16, *PUBLISHED._replace(**fields)[1:])
     struct.pack_into(">I", data, 60, crc32c(data[:60]))
     assert checkpoints.decode_published(bytes(data)) is None

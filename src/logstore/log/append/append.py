@@ -30,7 +30,7 @@ from logstore.errors import (
 )
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append.flush import Flusher
-from logstore.log.append.validation import Admitted
+from logstore.log.append.validation import Admitted, too_large
 from logstore.log.cleanup.truncation import cut_locked, settle_locked
 from logstore.log.moments import Time
 from logstore.log.producers import ProducedBatch
@@ -152,10 +152,12 @@ class LogWriter:
         expect: int | None = None,
     ) -> AppendResult:
         """Write the finished batches of an encoder and acknowledge them; see `Log.append_encoded`."""
-        settled = self._default_ack if ack is None else self.ack_of(ack)
+        settled = self._default_ack if ack is None else Ack(ack)  # before the write: it refuses an unknown word
         count = encoder.record_count
         if count == 0:
-            return self._nothing_appended()
+            with held(self.state.lock):
+                end = self.state.next_offset_locked()
+            return AppendResult(end, end - 1, -1)
         if self._compacts:
             check_keys(encoder.null_keys, self.config)
         newest = encoder.max_timestamp_ms
@@ -185,7 +187,7 @@ class LogWriter:
         self, admitted: Admitted, origin: Origin, now: int, ack: Ack | str | None = None
     ) -> AppendResult:
         """Write one validated batch and acknowledge it; see `LogReplica.append_batch`."""
-        settled = self._default_ack if ack is None else self.ack_of(ack)
+        settled = self._default_ack if ack is None else Ack(ack)
         state = self.state
 
         def write() -> AppendResult:
@@ -210,16 +212,6 @@ class LogWriter:
         if self.append_time and not result.duplicate:
             return result._replace(timestamp_ms=now)
         return result
-
-    def _nothing_appended(self) -> AppendResult:
-        with held(self.state.lock):
-            end = self.state.next_offset_locked()
-        return AppendResult(end, end - 1, -1)
-
-    @staticmethod
-    def ack_of(ack: Ack | str) -> Ack:
-        """Convert to `Ack`; called before the write, so that an unknown word is refused first."""
-        return Ack(ack)
 
     def acknowledge(self, result: AppendResult, ack: Ack = _WRITTEN) -> None:
         """Wait until an append is as durable as ``ack`` and the settings require."""
@@ -367,7 +359,7 @@ def _change_locked(
     size = len(data)
     stamp = -1 if origin is _REPLICATION else leader_epoch
     if size > state.config.segment_bytes and batch_count == 1:
-        raise RecordTooLargeError.over("a batch", size, state.config.batch_limits, ("send smaller batches",))
+        raise too_large(size, state.config)
     end = first + span
     if state.tail is None:
         end = (put or _put_locked)(state, data, first, span, max_timestamp, stamp, batch_count)

@@ -217,6 +217,3 @@ def _replace_empty_locked(state: State, begin: Callable[[int], Segment]) -> None
         if state.failed is None:
             state.publish_locked()
     state.names_changed()
-
-
-__all__ = ["LEAST_BATCH_BYTES", "LEAST_BYTES", "Whole", "ingest"]

@@ -110,16 +110,10 @@ def _doomed(state: State, segments: tuple[Segment, ...], high_watermark: int, no
             return
         # Kafka deletes by size first, and then by age among the remaining segments.
         is_excess = 0 <= segment.size <= excess
-        if not is_excess and not _is_too_old(segment, config.retention_ms, now_ms):
+        if not is_excess and not 0 <= config.retention_ms < now_ms - _timestamp_of(segment):
             return
         excess -= segment.size
         yield segment
-
-
-def _is_too_old(segment: Segment, retention_ms: int, now_ms: int) -> bool:
-    if retention_ms < 0:
-        return False
-    return now_ms - _timestamp_of(segment) > retention_ms
 
 
 def _timestamp_of(segment: Segment) -> int:

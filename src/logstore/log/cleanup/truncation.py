@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import closing, suppress
 
 from logstore.errors import NO_ROOM, OffsetOutOfRangeError, StorageError, TooManyFilesError
 from logstore.io._interrupts import held
@@ -91,7 +92,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         end = last + 1
     producers = None
     stable = None
-    if not state.transactions.is_idle or state.transactions.lists_aborted:
+    if not state.transactions.is_idle or state.transactions.sums is not None:
         # Replayed before any byte is removed: a transaction whose marker is truncated is open again, and hidden.
         known = state.recovery.point._replace(replay_from=-1)
         producers = recovery.replay_producers(
@@ -242,11 +243,7 @@ def remove_partition(directory: Directory) -> None:
     if not directory.exists():
         return
     if checkpoints.PUBLISHED in directory.names():
-        try:
-            published = PublishedFile(directory)
+        # A full disk may refuse the write. A reader then finds the segments missing.
+        with suppress(StorageError), closing(PublishedFile(directory)) as published:
             published.write(checkpoints.GONE_GENERATION, 0, 0, 0, 0)
-            published.close()
-        except StorageError:
-            # A full disk may refuse the write. A reader then finds the segments missing.
-            pass
     directory.remove_tree()

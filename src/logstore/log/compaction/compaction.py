@@ -46,6 +46,9 @@ _logger = logging.getLogger(__name__)
 MAP_BYTES = 128 << 20  #: Kafka's log.cleaner.dedupe.buffer.size
 READ_BYTES = 1 << 20
 
+#: Counts of a filter that a run adds up.
+_COUNTS = ("bytes_read", "bytes_kept", "records_read", "records_kept", "keyless_records")
+
 Throttle = Callable[[int], None]
 
 
@@ -114,7 +117,7 @@ class _Run:
         self._rounds = 0
         self._passed = 0  # bytes of the last chunk that were whole batches
         # Counts of all filters. The filters are not kept: each holds the map of its round.
-        self._bytes_read = self._bytes_kept = self._records_read = self._records_kept = self._keyless_records = 0
+        self._counts = dict.fromkeys(_COUNTS, 0)
 
     def work(self, sync_to: Callable[[int], None]) -> Compacted:
         state = self._state
@@ -144,12 +147,8 @@ class _Run:
             rounds=self._rounds,
             segments_before=before,
             segments_after=len(state.segments),
-            bytes_read=self._bytes_read,
-            bytes_kept=self._bytes_kept,
-            records_read=self._records_read,
-            records_kept=self._records_kept,
-            keyless_records=self._keyless_records,
             is_complete=is_complete,
+            **self._counts,
         )
         _logger.info("compacted: log=%s %s", state.path, " ".join(f"{k}={v}" for k, v in done._asdict().items()))
         return done
@@ -190,20 +189,14 @@ class _Run:
             for group in plan.groups(segments, known + 1, state.config):
                 self._clean(group, filtered, decided)
         finally:
-            self._count(filtered)
+            for name in _COUNTS:
+                self._counts[name] += getattr(filtered, name)
         with held(state.lock):
             if self._generation != state.generation:
                 raise Superseded
             state.next_horizon_ms = filtered.next_horizon_ms
             shielded(state.note_clean_locked, min(known + 1, end_offset))
         return known
-
-    def _count(self, filtered: Filter) -> None:
-        self._bytes_read += filtered.bytes_read
-        self._bytes_kept += filtered.bytes_kept
-        self._records_read += filtered.records_read
-        self._records_kept += filtered.records_kept
-        self._keyless_records += filtered.keyless_records
 
     def _check_joined(self, end_offset: int) -> None:
         """Raise if offsets are missing between segments: a merged segment would hide the loss for good."""
@@ -223,21 +216,17 @@ class _Run:
 
     def _map(self, first: int, end_offset: int) -> KeyMap:
         """Map each key from ``first`` on to its newest offset, until the map is full."""
-        size = self._map_bytes
+        size, rng = self._map_bytes, self._state.rng
         # Slots for the possible records only: most maps need far less than the allowed memory.
         needed = ((end_offset - first) * 10 // 9 + 2) * SLOT_BYTES
         while True:
-            keys = KeyMap(min(size, needed), self._secret())
+            keys = KeyMap(min(size, needed), os.urandom(16) if rng is None else rng.randbytes(16))
             self._fill(keys, first, end_offset)
             if keys.latest_offset >= first or first >= end_offset:
                 return keys
             # Not even one batch fitted. Its keys fit into memory as it does decompressed; two maps may not.
             del keys
             size *= 2
-
-    def _secret(self) -> bytes:
-        rng = self._state.rng
-        return os.urandom(16) if rng is None else rng.randbytes(16)
 
     def _fill(self, keys: KeyMap, first: int, end_offset: int) -> None:
         state = self._state

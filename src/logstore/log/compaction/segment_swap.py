@@ -15,7 +15,7 @@ import logging
 from collections.abc import Sequence
 
 from logstore._segment import Segment
-from logstore.errors import DiskFullError, StorageError, TooManyFilesError
+from logstore.errors import StorageError, TooManyFilesError
 from logstore.io._files import File
 from logstore.io._interrupts import held
 from logstore.log.directory import files
@@ -107,13 +107,10 @@ def _finish_aside(state: State, new: Segment, listed: list[AbortedTransaction]) 
         contents[files.ABORTED_INDEX] = transaction_index.encode(listed)
     for suffix, data in contents.items():
         name = files.segment_file(base, suffix) + files.CLEANED
-        file = directory.open(name, create=True, writable=True, truncate=True)
-        try:
+        with directory.open(name, create=True, writable=True, truncate=True) as file:
             file.write(data, 0)
             if suffix == files.ABORTED_INDEX:
                 _sync(file)
-        finally:
-            file.close()
     _sync(new.file)
     new.close()
 
@@ -197,19 +194,10 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
 
 def _take_away(state: State, old: Sequence[Segment]) -> list[str]:
     """Rename the files of the old segments; return the new names, which are still to be unlinked."""
-    directory = state.directory
-    names = set(directory.names())
-    renamed = []
-    for place, segment in enumerate(old):
-        suffixes = files.SEGMENT_SUFFIXES if place else (files.LOG, *_NEW_SUFFIXES)
-        for suffix in suffixes:
-            name = files.segment_file(segment.base_offset, suffix)
-            if name not in names:
-                continue
-            try:
-                directory.rename(name, name + files.DELETED)
-                renamed.append(name + files.DELETED)
-            except DiskFullError:
-                # A longer name may need a new block of the directory, which a full disk lacks.
-                directory.remove(name)
-    return renamed
+    doomed = [
+        files.segment_file(segment.base_offset, suffix)
+        for place, segment in enumerate(old)
+        # The snapshot at the first base offset is that of the new segment, too.
+        for suffix in (files.SEGMENT_SUFFIXES if place else (files.LOG, *_NEW_SUFFIXES))
+    ]
+    return files.put_aside(state.directory, doomed, state.directory.names())

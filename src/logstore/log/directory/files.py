@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from logstore.errors import CorruptRecordError, NotALogError, StorageError
+from logstore.errors import CorruptRecordError, DiskFullError, NotALogError, StorageError
 from logstore.io._files import LIBC, File, Files, errno_of
 from logstore.paths import local_path
 from logstore.records import INT32_MAX, INT64_MAX, TopicPartition
@@ -94,14 +94,34 @@ def parse_partition(path: str) -> TopicPartition:
     TopicPartition(topic='flights', partition=0)
     """
     name = os.path.basename(local_path(path))
-    match = _PARTITION.fullmatch(name)
-    if match is None or match[1] in (".", "..") or int(match[2]) > INT32_MAX:
+    found = _partition_of(name)
+    if found is None:
         raise NotALogError(
             f"{name!r} is no partition: a log's directory is named topic-N, with letters, digits, "
             "dots, dashes and underscores in the topic",
             path=path,
         )
+    return found
+
+
+def _partition_of(name: str) -> TopicPartition | None:
+    match = _PARTITION.fullmatch(name)
+    if match is None or match[1] in (".", "..") or int(match[2]) > INT32_MAX:
+        return None
     return TopicPartition(match[1], int(match[2]))
+
+
+class passing:
+    """Suppress `StorageError` of these error codes, such as that of a file that was deleted meanwhile."""
+
+    def __init__(self, *codes: int) -> None:
+        self._codes = codes
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        return isinstance(error, StorageError) and errno_of(error) in self._codes
 
 
 class Directory:
@@ -133,12 +153,9 @@ class Directory:
 
         Raises StorageError if that cannot be determined.
         """
-        try:
+        with passing(errno.ENOENT, errno.ENOTDIR):
             return self.names()
-        except StorageError as error:
-            if errno_of(error) in (errno.ENOENT, errno.ENOTDIR):
-                return None
-            raise
+        return None
 
     def create(self) -> None:
         """Create the directory and its parents; their names are not yet durable."""
@@ -158,20 +175,17 @@ class Directory:
         last name unsynced, and that directory empty: then its name is synced now.
         """
         above = Directory(os.path.dirname(self.path), self.files)
-        try:
-            if self.names() or above.path == self.path:
-                return
-        except StorageError as error:
-            if errno_of(error) != errno.ENOENT:
-                raise
+        names = None
+        with passing(errno.ENOENT):
+            names = self.names()
+        if names is None:
             above.create_durably()
             self.create()
-        try:
+        elif names or above.path == self.path:
+            return
+        # A parent that may be entered but not read cannot be synced.
+        with passing(errno.EACCES, errno.EPERM):
             above.sync()
-        except StorageError as error:
-            # A parent that may be entered but not read cannot be synced.
-            if errno_of(error) not in (errno.EACCES, errno.EPERM):
-                raise
 
     def names(self) -> list[str]:
         """Return the names in the directory, sorted."""
@@ -196,16 +210,9 @@ class Directory:
         """
         if names is not None and name not in names:
             return None
-        try:
-            file = self.open(name)
-        except StorageError as error:
-            if errno_of(error) == errno.ENOENT:
-                return None
-            raise
-        try:
+        with passing(errno.ENOENT), self.open(name) as file:
             return bytes(file.read(0, file.size()))
-        finally:
-            file.close()
+        return None
 
     def replace(self, name: str, data: bytes, *, durable: bool, whole: bool = False) -> None:
         """Replace a file by ``data``: a reader that opens it sees the old bytes or the new ones.
@@ -214,13 +221,10 @@ class Directory:
         new ones do. With neither, both may be lost: the name can reach the disk before the bytes.
         """
         temporary = name + TEMPORARY
-        file = self.open(temporary, create=True, writable=True, truncate=True)
-        try:
+        with self.open(temporary, create=True, writable=True, truncate=True) as file:
             file.write(data, 0)
             if durable or whole:
                 file.sync()
-        finally:
-            file.close()
         self.files.rename(self.join(temporary), self.join(name))
         if durable:
             self.sync()
@@ -231,40 +235,28 @@ class Directory:
 
     def remove(self, name: str) -> bool:
         """Remove a file; False if there is none of that name."""
-        try:
+        with passing(errno.ENOENT):
             self.files.unlink(self.join(name))
-        except StorageError as error:
-            if errno_of(error) != errno.ENOENT:
-                raise
-            return False
-        return True
+            return True
+        return False
 
     def remove_tree(self) -> None:
         """Remove the directory and everything in it; durable once the parent is synced.
 
         May be called again after a failure half way.
         """
-        try:
-            names = self.names()
-        except StorageError as error:
-            if errno_of(error) == errno.ENOENT:
-                return
-            raise
-        for name in names:
+        for name in self.names_if_there() or ():
             if not self.remove_if_file(name):
                 Directory(self.join(name), self.files).remove_tree()
-        self.files.rmdir(self.path)
+        with passing(errno.ENOENT):
+            self.files.rmdir(self.path)
 
     def remove_if_file(self, name: str) -> bool:
         """Remove a file, if there is one of that name; False if it is a directory."""
-        try:
+        with passing(errno.EISDIR, errno.EPERM):  # of a directory, by Linux and by POSIX
             self.remove(name)
-        except StorageError as error:
-            # Linux and POSIX report a directory by these two codes.
-            if errno_of(error) not in (errno.EISDIR, errno.EPERM):
-                raise
-            return False
-        return True
+            return True
+        return False
 
     def sync(self) -> None:
         """Make the names in the directory durable."""
@@ -280,8 +272,7 @@ def copy_bytes(source: File, target: Directory, name: str, start: int, end: int)
     Raises:
         CorruptRecordError: the file is shorter.
     """
-    copy = target.open(name, create=True, writable=True, truncate=True)
-    try:
+    with target.open(name, create=True, writable=True, truncate=True) as copy:
         position = start
         while position < end:
             data = source.read(position, min(_COPY_BYTES, end - position))
@@ -294,8 +285,6 @@ def copy_bytes(source: File, target: Directory, name: str, start: int, end: int)
             copy.write(data, position - start)
             position += len(data)
         copy.sync()
-    finally:
-        copy.close()
     return end - start
 
 
@@ -373,17 +362,9 @@ def foreign_among(root: Directory, names: list[str]) -> list[str]:
 
 def partitions_below(root: Directory) -> list[TopicPartition]:
     """Return every directory below a root that is named as a partition, sorted."""
-    found = []
-    for name in root.names():
-        match = _PARTITION.fullmatch(name)
-        if (
-            match is not None
-            and match[1] not in (".", "..")
-            and int(match[2]) <= INT32_MAX
-            and _is_directory(root, name)
-        ):
-            found.append(TopicPartition(match[1], int(match[2])))
-    return sorted(found)
+    return sorted(
+        found for name in root.names() if (found := _partition_of(name)) is not None and _is_directory(root, name)
+    )
 
 
 def logs_below(root: Directory) -> list[TopicPartition]:
@@ -439,6 +420,23 @@ def refuse_swaps(directory: Directory, names: Iterable[str]) -> None:
                 "open it once with logstore.open() (or let Kafka open it), which finishes the swap",
                 path=directory.join(name),
             )
+
+
+def put_aside(directory: Directory, doomed: Iterable[str], names: Collection[str]) -> list[str]:
+    """Give those of the ``doomed`` files that are in the directory their ``.deleted`` names; return these.
+
+    All files are renamed before the first is removed, so that a crash leaves no segment with a part of its files.
+    """
+    renamed = []
+    for name in doomed:
+        if name in names:
+            try:
+                directory.rename(name, name + DELETED)
+                renamed.append(name + DELETED)
+            except DiskFullError:
+                # A longer name may need a new block of the directory, and a full disk would prevent deletion.
+                directory.remove(name)
+    return renamed
 
 
 def remove_leftovers(directory: Directory, names: list[str]) -> list[str]:

@@ -50,17 +50,17 @@ _FLOCK = struct.Struct("@hhqqi4x")
 class _HeldError(Exception):
     """Another process holds the lock, and may release it within ``patience_s``."""
 
-    def __init__(self, owner: int, told: str) -> None:
-        super().__init__(owner, told)
-        self.owner = owner
-        self.told = told
+    def __init__(self, holder: Holder) -> None:
+        super().__init__(holder)
+        self.holder = holder
 
     @property
     def patience_s(self) -> float:
-        if self.told.endswith(_BRIEF):
+        pid, told = self.holder
+        if self.holder.is_brief:
             return BRIEFLY_S
-        said = _PID.match(self.told)
-        return _UNSAID_S if said is not None and self.owner > 0 and int(said[1]) != self.owner else 0.0
+        said = _PID.match(told)
+        return _UNSAID_S if said is not None and pid > 0 and int(said[1]) != pid else 0.0
 
 
 def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
@@ -140,7 +140,7 @@ class RootLock:
                 return cls._acquire(root, partition, clock, brief)
             except _HeldError as found:
                 if not patient or clock.monotonic_s() >= began_s + found.patience_s:
-                    who = _shown(f"pid {found.owner}" if found.owner > 0 else "another process", found)
+                    who = found.holder.shown("another process")
                     raise DirectoryLockedError(
                         f"the root is locked by {who}; only one process writes a root: stop it, or open "
                         "the log with read_only=True",
@@ -176,9 +176,8 @@ class RootLock:
             ) from error
         owner = file.lock()
         if owner:
-            told = _told_in(file)
-            file.close()
-            raise _HeldError(owner, told)
+            with file:
+                raise _HeldError(Holder(max(owner, 0), _told_in(file)))
         with contextlib.suppress(StorageError):
             # A full disk would keep the lock's owner from opening the store and deleting records to free space.
             text = f"pid={os.getpid()} host={os.uname().nodename} started_ms={clock.now_ms()}{_BRIEF * brief}\n"
@@ -282,13 +281,6 @@ def _told_in(file: File) -> str:
     return file.read(0, _TOLD_BYTES).decode(errors="replace").strip()
 
 
-def _shown(who: str, found: _HeldError) -> str:
-    """Format a process and its text in the lock's file; a pid there is shown only if it is another namespace's."""
-    said = _PID.match(found.told)
-    told = found.told[said.end() :] if said is not None and int(said[1]) == found.owner else found.told
-    return f"{who} ({told})" if told else who
-
-
 class Holder(NamedTuple):
     """Process that holds the lock of a root."""
 
@@ -300,8 +292,15 @@ class Holder(NamedTuple):
         """Whether it will release the lock soon."""
         return self.told.endswith(_BRIEF)
 
+    def shown(self, unknown: str) -> str:
+        """Format the process and its text; a pid in the text is shown only if it is another namespace's."""
+        said = _PID.match(self.told)
+        told = self.told[said.end() :] if said is not None and int(said[1]) == self.pid else self.told
+        who = f"pid {self.pid}" if self.pid else unknown
+        return f"{who} ({told})" if told else who
+
     def __str__(self) -> str:
-        return _shown(f"pid {self.pid or 'unknown'}", _HeldError(self.pid, self.told))
+        return self.shown("pid unknown")
 
 
 def holder_of(root: Directory) -> Holder | None:
@@ -325,6 +324,3 @@ def holder_of(root: Directory) -> Holder | None:
             os.close(descriptor)
     kind, _whence, _start, _length, pid = _FLOCK.unpack(asked)
     return None if kind == fcntl.F_UNLCK else Holder(max(pid, 0), told)
-
-
-__all__ = ["BRIEFLY_S", "Holder", "Patience", "RootLock", "check_place", "holder_of"]

@@ -15,12 +15,14 @@ from itertools import pairwise, zip_longest
 from operator import attrgetter
 
 from logstore._segment import Segment
+from logstore._segment_scan import Extent
 from logstore.config.log import LogConfig
-from logstore.errors import DamagedLogError, DiskFullError, LogstoreError, StorageError
+from logstore.errors import DamagedLogError, LogstoreError, StorageError
 from logstore.io._files import File, errno_of
 from logstore.io._preallocation import Chunked, Growth, Preallocate
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
+from logstore.records import INT64_MAX
 
 _logger = logging.getLogger(__name__)
 
@@ -181,26 +183,15 @@ class Segments:
     def drop(self, doomed: Iterable[Segment]) -> None:
         """Remove segments from the log and delete their files; readers that hold them may finish.
 
-        All files are renamed first, so that a crash leaves no segment with part of its files. The tuple
-        changes before the first byte is deleted.
+        The tuple changes before the first byte is deleted.
         """
         doomed = list(doomed)
         # Listed first: without a free descriptor this fails, and must do so before anything has changed.
         names = set(self.directory.names())
         gone = {segment.base_offset for segment in doomed}
         self.all = tuple(segment for segment in self.all if segment.base_offset not in gone)
-        renamed = []
-        for segment in doomed:
-            for suffix in files.SEGMENT_SUFFIXES:
-                name = files.segment_file(segment.base_offset, suffix)
-                if name not in names:
-                    continue
-                try:
-                    self.directory.rename(name, name + files.DELETED)
-                    renamed.append(name + files.DELETED)
-                except DiskFullError:
-                    # A longer name may need a new block of the directory, and a full disk would prevent deletion.
-                    self.directory.remove(name)
+        theirs = [files.segment_file(s.base_offset, suffix) for s in doomed for suffix in files.SEGMENT_SUFFIXES]
+        renamed = files.put_aside(self.directory, theirs, names)
         for segment in doomed:
             segment.close()
         for name in renamed:
@@ -269,20 +260,14 @@ class Segments:
                     if complete or segment.index_stale or entries.saved < len(entries):
                         self.directory.replace(name, entries.to_bytes(), durable=False)
                 elif complete or entries.saved < len(entries):
-                    self._write_behind(name, entries)
+                    with self.directory.open(name, create=True, writable=True) as file:
+                        position = entries.saved * entries.entry_bytes
+                        file.truncate(position)
+                        file.write(entries.unsaved(), position)
                 entries.mark_saved()
             segment.index_stale = False
         except StorageError as error:
             _logger.warning("indexes not saved: segment=%s error=%s", segment.path, error)
-
-    def _write_behind(self, name: str, entries: object) -> None:
-        file = self.directory.open(name, create=True, writable=True)
-        try:
-            position = entries.saved * entries.entry_bytes  # type: ignore[attr-defined]
-            file.truncate(position)
-            file.write(entries.unsaved(), position)  # type: ignore[attr-defined]
-        finally:
-            file.close()
 
     def trim_index_files(self, segment: Segment) -> None:
         """Write the active segment's index files from memory after a truncation, with no other entries."""
@@ -295,6 +280,42 @@ class Segments:
         """Close every file."""
         for segment in self.all:
             segment.close()
+
+
+class Positions:
+    """Offsets that are positions: ``logstore.offset.mode=bytes``, the message ids of the paper of 2011.
+
+    The base offset of a batch is the number of bytes that were written to the log before it, so ids rise but
+    are not consecutive. An id gives the position of its bytes without an index: in the file of its segment a batch
+    is stored at its offset less the offset of the segment's first batch. An uncompressed batch has more bytes than
+    records, so offsets never overlap; the records of one batch follow its base offset one by one. Readers and
+    Kafka's clients see gaps between batches, as a compaction leaves them. Called under the log's lock.
+
+    Invariant: the result is at least the log end offset. It is the previous result plus the bytes
+    written since, even if the log was rolled or opened in between.
+    """
+
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
+        self._known: tuple[str, int, int] | None = None  # path, generation, offset of the first batch
+
+    def next(self, end: int, generation: int) -> int:
+        """Return the base offset of the next batch in this generation of a log that ends at ``end``."""
+        for segment in reversed(self._segments.all):
+            # An empty segment has no first batch to count from: the bytes before it are the previous segment's.
+            if segment.size:
+                return max(end, self._start(segment, generation) + segment.size)
+        return end
+
+    def _start(self, segment: Segment, generation: int) -> int:
+        """Return the offset of a segment's first batch, which may be above the segment's base offset."""
+        if self._known is not None and self._known[:2] == (segment.path, generation):
+            return self._known[2]
+        found = segment.read(segment.base_offset, 1, INT64_MAX)
+        assert found is not None
+        start = int.from_bytes(found[0][:8], "big")
+        self._known = segment.path, generation, start
+        return start
 
 
 def _opened(directory: Directory, config: LogConfig, bases: list[int], *, writable: bool) -> list[Segment]:
@@ -348,9 +369,14 @@ def check_joint(segment: Segment, log_start: int, name: object) -> None:
     )
 
 
-def is_gone(error: StorageError) -> bool:
+def is_gone(error: Exception) -> bool:
     """Return whether an error means that a file is missing: its segment was dropped meanwhile."""
-    return errno_of(error) == errno.ENOENT
+    return isinstance(error, StorageError) and errno_of(error) == errno.ENOENT
 
 
-__all__ = ["NotTaken", "Segments", "check_joint", "floor_of", "is_gone"]
+def scan_file(directory: Directory, name: str) -> Extent:
+    """Check every batch of a segment's file that no log has open; its name begins with its base offset."""
+    base = int(name[:20])
+    with directory.open(name) as file:
+        segment = Segment(file, base, size=file.size(), next_offset=-1, sealed=False)
+        return segment.scan(next_offset=base)

@@ -94,8 +94,20 @@ _SLOT_VERSION = 1
 _CLEAN, _SUSPECT, _CONTIGUOUS, _GAPPED, _LISTS_ABORTED = 1, 2, 4, 8, 16
 
 _CRC = struct.Struct(">I")
+CRC_BYTES = _CRC.size
 _COMPACTED = struct.Struct(">2sHq")
 _COMPACTED_MAGIC, _COMPACTED_VERSION = b"lc", 1
+
+
+def with_crc(body: bytes) -> bytes:
+    """Return the bytes with their CRC-32C after them."""
+    return body + _CRC.pack(crc32c(body))
+
+
+def without_crc(data: bytes) -> bytes | None:
+    """Return the bytes before the CRC-32C at their end; None if it is not theirs."""
+    body = data[: -_CRC.size]
+    return body if data[len(body) :] == _CRC.pack(crc32c(body)) else None
 
 
 # --- Kafka's text ----------------------------------------------------------------------------
@@ -210,8 +222,7 @@ def encode_slot(point: RecoveryPoint) -> bytes:
     assert min(point.position, point.log_start_offset, point.replay_from + 1) >= 0, point
     flags = (_CLEAN if point.clean else 0) | (_SUSPECT if point.suspect else 0) | _FLAG_OF[point.kind]
     flags |= _LISTS_ABORTED if point.lists_aborted else 0
-    body = _SLOT.pack(_SLOT_MAGIC, _SLOT_VERSION, flags, *point[:7])
-    return body + _CRC.pack(crc32c(body))
+    return with_crc(_SLOT.pack(_SLOT_MAGIC, _SLOT_VERSION, flags, *point[:7]))
 
 
 def decode_slots(data: bytes) -> RecoveryPoint | None:
@@ -231,7 +242,7 @@ def decode_slots(data: bytes) -> RecoveryPoint | None:
 
 
 def _decode_slot(slot: bytes) -> RecoveryPoint | None:
-    if not _is_whole(slot, SLOT_BYTES):
+    if len(slot) != SLOT_BYTES or without_crc(slot) is None:
         return None
     magic, version, flags, *numbers = _SLOT.unpack_from(slot)
     kind = _KIND_OF.get(flags & ~(_CLEAN | _SUSPECT | _LISTS_ABORTED))
@@ -253,8 +264,7 @@ def _decode_slot(slot: bytes) -> RecoveryPoint | None:
 
 def encode_compacted(offset: int) -> bytes:
     """Encode ``logstore.compacted``."""
-    body = _COMPACTED.pack(_COMPACTED_MAGIC, _COMPACTED_VERSION, offset)
-    return body + _CRC.pack(crc32c(body))
+    return with_crc(_COMPACTED.pack(_COMPACTED_MAGIC, _COMPACTED_VERSION, offset))
 
 
 def decode_compacted(data: bytes) -> int | None:
@@ -263,9 +273,10 @@ def decode_compacted(data: bytes) -> int | None:
     >>> decode_compacted(encode_compacted(42))
     42
     """
-    if not _is_whole(data, _COMPACTED.size + _CRC.size):
+    body = without_crc(data)
+    if body is None or len(body) != _COMPACTED.size:
         return None
-    magic, version, offset = _COMPACTED.unpack_from(data)
+    magic, version, offset = _COMPACTED.unpack(body)
     return offset if (magic, version) == (_COMPACTED_MAGIC, _COMPACTED_VERSION) and offset >= 0 else None
 
 
@@ -282,12 +293,6 @@ class Published(NamedTuple):
     log_end_offset: int
 
 
-def encode_published(published: Published) -> bytes:
-    """Encode ``logstore.published``, for one `pwrite` after the log bytes that it announces are written."""
-    assert published.last_stable_offset <= published.high_watermark <= published.log_end_offset, published
-    return _published.pack(*published)
-
-
 def decode_published(data: bytes) -> Published | None:
     """Decode ``logstore.published``; None if the bytes were read while they were written: read again.
 
@@ -302,10 +307,6 @@ def decode_published(data: bytes) -> Published | None:
     ):
         return None
     return published
-
-
-def _is_whole(data: bytes, size: int) -> bool:
-    return len(data) == size and _CRC.unpack_from(data, size - _CRC.size)[0] == crc32c(data[: -_CRC.size])
 
 
 # --- clean shutdown --------------------------------------------------------------------------

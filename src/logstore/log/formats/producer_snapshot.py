@@ -39,6 +39,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.batch._crc32c import crc32c
+from logstore.log.formats.checkpoints import with_crc, without_crc
 from logstore.log.producers import (
     NO_SEQUENCE,
     REMEMBERED_BATCHES,
@@ -56,9 +57,9 @@ PRODUCERS = "logstore.producers"
 
 _NAME = re.compile(r"([0-9]{20})\.snapshot", re.ASCII)
 
-_HEAD = struct.Struct(">hIi")
+_HEAD = struct.Struct(">hI")
 _VERSION = 1
-_CRC_START = 6
+_COUNT = struct.Struct(">i")
 _ENTRY = struct.Struct(">qhiqiqiq")
 
 _OWN_HEAD = struct.Struct(">4sHHQqII")
@@ -67,7 +68,9 @@ _OWN_VERSION = 1
 _OWN_STATE = struct.Struct(">qhiqqqIB")
 _OWN_BATCH = struct.Struct(">iiqqq")
 _OWN_COMPLETED = struct.Struct(">qqqB")
-_CRC = struct.Struct(">I")
+
+#: Stands for the last batch of a producer that is remembered by its markers alone.
+_NO_BATCH = WrittenBatch(NO_SEQUENCE, NO_SEQUENCE, -1, -1, -1)
 
 
 class SavedProducers(NamedTuple):
@@ -106,31 +109,21 @@ def encode_snapshot(states: Iterable[ProducerState]) -> bytes:
     entries = []
     for state in states:
         first_offset = -1 if state.transaction_first_offset is None else state.transaction_first_offset
-        sequence, offset, delta = NO_SEQUENCE, -1, 0
-        if state.batches:
-            last = state.batches[-1]
-            sequence, offset, delta = (
-                last.last_sequence,
-                last.last_offset,
-                last.last_offset - last.base_offset,
-            )
+        last = state.batches[-1] if state.batches else _NO_BATCH
         entries.append(
             _ENTRY.pack(
                 state.producer_id,
                 state.epoch,
-                sequence,
-                offset,
-                delta,
+                last.last_sequence,
+                last.last_offset,
+                last.last_offset - last.base_offset,
                 state.timestamp_ms,
                 state.coordinator_epoch,
                 first_offset,
             )
         )
-    data = bytearray(_HEAD.pack(_VERSION, 0, len(entries)))
-    for entry in entries:
-        data += entry
-    struct.pack_into(">I", data, 2, crc32c(memoryview(data)[_CRC_START:]))
-    return bytes(data)
+    body = b"".join([_COUNT.pack(len(entries)), *entries])
+    return _HEAD.pack(_VERSION, crc32c(body)) + body
 
 
 def decode_snapshot(data: bytes, offset: int) -> list[ProducerState] | None:
@@ -138,16 +131,13 @@ def decode_snapshot(data: bytes, offset: int) -> list[ProducerState] | None:
 
     Each remembers one batch at most. Expiry uses the timestamps that the producers gave.
     """
-    if len(data) < _HEAD.size:
+    start = _HEAD.size + _COUNT.size
+    if len(data) < start or _HEAD.unpack_from(data) != (_VERSION, crc32c(memoryview(data)[_HEAD.size :])):
         return None
-    version, crc, count = _HEAD.unpack_from(data)
-    if version != _VERSION or len(data) != _HEAD.size + count * _ENTRY.size:
-        return None
-    view = memoryview(data)
-    if crc32c(view[_CRC_START:]) != crc:
+    if len(data) != start + _COUNT.unpack_from(data, _HEAD.size)[0] * _ENTRY.size:
         return None
     states = []
-    for entry in _ENTRY.iter_unpack(view[_HEAD.size :]):
+    for entry in _ENTRY.iter_unpack(memoryview(data)[start:]):
         producer_id, epoch, sequence, last_offset, delta, timestamp_ms, coordinator_epoch, first_offset = entry
         state = ProducerState(producer_id, epoch, coordinator_epoch, timestamp_ms, timestamp_ms)
         if first_offset >= 0:
@@ -189,23 +179,22 @@ def encode_producers(saved: SavedProducers, generation: int) -> bytes:
             batches.append(_OWN_BATCH.pack(*batch))
     completed = [_OWN_COMPLETED.pack(*transaction) for transaction in saved.completed]
     head = _OWN_HEAD.pack(_OWN_MAGIC, _OWN_VERSION, 0, generation, saved.offset, len(heads), len(saved.completed))
-    body = b"".join([head, *heads, *batches, *completed])
-    return body + _CRC.pack(crc32c(body))
+    return with_crc(b"".join([head, *heads, *batches, *completed]))
 
 
 def decode_producers(data: bytes, generation: int) -> SavedProducers | None:
     """Decode ``logstore.producers``; None if it is damaged or of another generation."""
-    end = len(data) - _CRC.size
-    if end < _OWN_HEAD.size or crc32c(memoryview(data)[:end]) != _CRC.unpack_from(data, end)[0]:
+    body = without_crc(data)
+    if body is None or len(body) < _OWN_HEAD.size:
         return None
-    magic, version, zero, found, offset, state_count, completed_count = _OWN_HEAD.unpack_from(data)
+    magic, version, zero, found, offset, state_count, completed_count = _OWN_HEAD.unpack_from(body)
     if magic != _OWN_MAGIC or version != _OWN_VERSION or zero or found != generation or offset < 0:
         return None
     states_end = _OWN_HEAD.size + state_count * _OWN_STATE.size
-    batches_end = end - completed_count * _OWN_COMPLETED.size
+    batches_end = len(body) - completed_count * _OWN_COMPLETED.size
     if states_end > batches_end or (batches_end - states_end) % _OWN_BATCH.size:
         return None
-    view = memoryview(data)
+    view = memoryview(body)
     batches = [WrittenBatch(*fields) for fields in _OWN_BATCH.iter_unpack(view[states_end:batches_end])]
     states = []
     taken = 0
@@ -221,7 +210,7 @@ def decode_producers(data: bytes, generation: int) -> SavedProducers | None:
         states.append(state)
     completed = [
         CompletedTransaction(producer_id, first, last, bool(is_aborted))
-        for producer_id, first, last, is_aborted in _OWN_COMPLETED.iter_unpack(view[batches_end:end])
+        for producer_id, first, last, is_aborted in _OWN_COMPLETED.iter_unpack(view[batches_end:])
     ]
     if taken != len(batches) or not _holds_together(states, offset) or not _rises(completed, offset):
         return None

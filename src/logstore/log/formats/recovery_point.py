@@ -15,9 +15,9 @@ import contextlib
 import errno
 import logging
 
-from logstore.errors import NO_ROOM, StorageError
-from logstore.io._files import File, errno_of
-from logstore.log.directory.files import Directory
+from logstore.errors import NO_ROOM
+from logstore.io._files import File
+from logstore.log.directory.files import Directory, passing
 from logstore.log.formats import checkpoints
 from logstore.log.formats._published import publish
 from logstore.log.formats.checkpoints import LogKind, Published, RecoveryPoint
@@ -66,6 +66,12 @@ class RecoveryPointFile:
             self._file.close()
 
 
+def write_point(directory: Directory, point: RecoveryPoint) -> None:
+    """Write ``logstore.recovery`` of a log that is not open; durable on return."""
+    with contextlib.closing(RecoveryPointFile(directory, point)) as file:
+        file.write_durably(point)
+
+
 def note_start(directory: Directory, log_start: int, kind: LogKind, *, durable: bool = True) -> None:
     """Write log start offset and kind of the log into ``logstore.start``, if they have changed.
 
@@ -73,25 +79,21 @@ def note_start(directory: Directory, log_start: int, kind: LogKind, *, durable: 
     or without a free descriptor, it is removed: an outdated file would be worse than none.
     """
     point = RecoveryPoint(0, 0, log_start, 0, 0, log_start, -1, kind=kind)
-    file: RecoveryPointFile | None = None
     try:
         noted = checkpoints.decode_slots(directory.read(checkpoints.START) or b"")
         if noted is not None and (noted.log_start_offset, noted.kind) == (log_start, kind):
             return
-        file = RecoveryPointFile(directory, noted or point, checkpoints.START)
-        file.write(point)
-        if durable:
-            file.sync()
-            if noted is None:
-                directory.sync()
+        with contextlib.closing(RecoveryPointFile(directory, noted or point, checkpoints.START)) as file:
+            file.write(point)
+            if durable:
+                file.sync()
+                if noted is None:
+                    directory.sync()
     except NO_ROOM as error:
         _logger.warning("log start not written a second time: log=%s error=%s", directory.path, error)
         # A disk that refuses this, too, leaves the outdated file. Raising here would fail a change already made.
         with contextlib.suppress(*NO_ROOM):
             directory.remove(checkpoints.START)
-    finally:
-        if file is not None:
-            file.close()
 
 
 class PublishedFile:
@@ -123,12 +125,10 @@ class PublishedReader:
         it never becomes whole, as after a power cut: the log then ends after its last valid batch.
         """
         if self._file is None:
-            try:
+            with passing(errno.ENOENT):
                 self._file = self._directory.open(checkpoints.PUBLISHED)
-            except StorageError as error:
-                if errno_of(error) == errno.ENOENT:
-                    return None
-                raise
+            if self._file is None:
+                return None
         for _ in range(attempts):
             published = checkpoints.decode_published(self._file.read(0, checkpoints.PUBLISHED_BYTES))
             if published is not None:

@@ -37,6 +37,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from logstore.batch._crc32c import crc32c
+from logstore.log.formats.checkpoints import CRC_BYTES, with_crc, without_crc
 from logstore.records import INT64_MAX, AbortedTransaction
 
 ENTRY_BYTES = 34
@@ -48,7 +49,6 @@ _VERSION = 0
 _HEAD = struct.Struct(">2sHqIII")
 _HEAD_MAGIC, _HEAD_VERSION = b"la", 1
 _LINE = struct.Struct(">qII")
-_CRC = struct.Struct(">I")
 
 
 class Collected(NamedTuple):
@@ -145,8 +145,7 @@ class Note(NamedTuple):
 
 def encode_head(base_offset: int, sum_: Sum, others: int) -> bytes:
     """Encode the first bytes of ``logstore.aborted``."""
-    head = _HEAD.pack(_HEAD_MAGIC, _HEAD_VERSION, base_offset, *sum_, others)
-    return head + _CRC.pack(crc32c(head))
+    return with_crc(_HEAD.pack(_HEAD_MAGIC, _HEAD_VERSION, base_offset, *sum_, others))
 
 
 def encode_note(base_offset: int, sums: Mapping[int, Sum]) -> bytes:
@@ -157,19 +156,16 @@ def encode_note(base_offset: int, sums: Mapping[int, Sum]) -> bytes:
     """
     others = sorted((base, sum_) for base, sum_ in sums.items() if base != base_offset and sum_.entries)
     lines = b"".join([_LINE.pack(base, *sum_) for base, sum_ in others])
-    head = encode_head(base_offset, sums.get(base_offset, NOTHING), len(others))
-    return head + lines + _CRC.pack(crc32c(lines))
+    return encode_head(base_offset, sums.get(base_offset, NOTHING), len(others)) + with_crc(lines)
 
 
 def decode_note(data: bytes) -> dict[int, Sum] | None:
     """Return the sum of each segment that ``logstore.aborted`` names; None if the file is not whole."""
-    start = _HEAD.size + _CRC.size
-    if len(data) < start + _CRC.size or _CRC.unpack_from(data, _HEAD.size)[0] != crc32c(data[: _HEAD.size]):
+    start = _HEAD.size + CRC_BYTES
+    head, lines = without_crc(data[:start]), without_crc(data[start:])
+    if head is None or lines is None or len(head) != _HEAD.size:
         return None
-    magic, version, base_offset, entries, crc, others = _HEAD.unpack_from(data)
-    lines = data[start : -_CRC.size]
+    magic, version, base_offset, entries, crc, others = _HEAD.unpack(head)
     if (magic, version) != (_HEAD_MAGIC, _HEAD_VERSION) or len(lines) != others * _LINE.size:
-        return None
-    if _CRC.unpack_from(data, len(data) - _CRC.size)[0] != crc32c(lines):
         return None
     return {base_offset: Sum(entries, crc)} | {base: Sum(*sum_) for base, *sum_ in _LINE.iter_unpack(lines)}

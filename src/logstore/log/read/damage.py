@@ -14,8 +14,6 @@ from logstore.batch._batch import Batches
 from logstore.errors import CorruptRecordError, RecordError, UnsupportedFormatError
 from logstore.records import TopicPartition
 
-__all__ = ["DAMAGE", "LeftOut", "WholeBatch", "behind", "left_out", "readable"]
-
 #: Errors for wrong stored bytes; a codec that is not installed is not among them.
 DAMAGE = (CorruptRecordError, UnsupportedFormatError)
 
@@ -68,16 +66,6 @@ def behind(
             return WholeBatch(segment, *found)
         position = -1
     return None
-
-
-def holding(whole: WholeBatch, offset: int) -> WholeBatch | None:
-    """Return the batch that holds or follows an offset, from a whole one of the same segment on, or None.
-
-    Raises:
-        RecordError: there is more damage on the way; it names the position.
-    """
-    found = whole.segment.holding(offset, whole.position)
-    return None if found is None else WholeBatch(whole.segment, *found)
 
 
 def readable(batches: Batches) -> Iterator[Batches | RecordError]:

@@ -120,9 +120,9 @@ class LogReader(Readable):
         before = self._published
         published = self._published_file.read()
         if before is None or published is None:
-            return isinstance(error, StorageError) and is_gone(error)
+            return is_gone(error)
         self._published = published = self._when_at_rest(published)
-        return published.generation != before.generation or (isinstance(error, StorageError) and is_gone(error))
+        return published.generation != before.generation or is_gone(error)
 
     def _refuse_gone(self, published: Published) -> None:
         if published.generation == checkpoints.GONE_GENERATION:
@@ -179,17 +179,13 @@ class LogReader(Readable):
             known = self._segments.active
             if known.next_offset < published.log_end_offset or known.next_offset < 0:
                 known.extend(published.log_end_offset)
-            if known.next_offset < published.log_end_offset:
-                self._take_new_segments(published)
+            # Still behind: the writer has rolled since.
+            if known.next_offset < published.log_end_offset and self._segments.follow(published.log_start_offset):
+                self._segments.active.extend(published.log_end_offset)
         elif published.log_end_offset > 0:
             self._segments = Segments.open(self._directory, self.config, writable=False)
             if len(self._segments):
                 self._segments.active.extend(published.log_end_offset)
-
-    def _take_new_segments(self, published: Published) -> None:
-        """Add the segments that the writer has rolled since."""
-        if self._segments.follow(published.log_start_offset):
-            self._segments.active.extend(published.log_end_offset)
 
     def refresh(self) -> None:
         """Read the marks that the writer has published since."""

@@ -289,7 +289,7 @@ class Readable(ABC):
                 error.bound(offset, end if since is None else min(since.base_offset, end))
                 raise error
             try:
-                found = damage.holding(since, offset)
+                found = since.segment.holding(offset, since.position)
                 if found is None:
                     # Nothing is left in this segment. The next one is found without a search.
                     first = offset
@@ -304,9 +304,10 @@ class Readable(ABC):
                             next_offset=offset,
                         )
                     return self._read_once(offset, max_bytes, isolation, None, bounds)
-                read = found.segment.read(found.base_offset, max_bytes, end, found.position)
+                position, base_offset = found
+                read = since.segment.read(base_offset, max_bytes, end, position)
                 assert read is not None
-                batches = self._run_of((*read, found.segment.path), offset, end, isolation, bounds)
+                batches = self._run_of((*read, since.segment.path), offset, end, isolation, bounds)
                 return batches, (batches.path, batches.position + batches.size)
             except RecordError as another:
                 if another.next_offset is not None:

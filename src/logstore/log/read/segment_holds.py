@@ -107,6 +107,3 @@ class Holds:
 
     def _living(self) -> list[Hold]:
         return [hold for each in self._all.keyrefs() if (hold := each()) is not None]
-
-
-__all__ = ["MAX_KEPT", "Hold", "Holds"]

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import logging
 
-from logstore._segment import Segment
 from logstore.config.log import LogConfig
 from logstore.errors import DamagedLogError
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
+from logstore.log.directory.segments import scan_file
 
 _logger = logging.getLogger(__name__)
 
@@ -63,32 +63,18 @@ def _base(name: str) -> int:
 
 def _end(directory: Directory, name: str, config: LogConfig) -> int:
     """Check every byte of a new segment; return the offset after its last batch."""
-    base = _base(name)
-    file = directory.open(name)
-    try:
-        size = file.size()
-        segment = Segment(
-            file,
-            base,
-            index_interval_bytes=config.index_interval_bytes,
-            size=size,
-            next_offset=-1,
-            sealed=False,
+    extent = scan_file(directory, name)
+    problem = extent.problem
+    if problem is None and extent.file_bytes == 0 and not config.compacts:
+        problem = "it is empty, and the log is not compacted"
+    if problem is not None:
+        raise DamagedLogError(
+            f"a compaction was interrupted, and the segment that it has left is damaged: {problem}; nothing "
+            "was changed. Restore it from a copy or, if the segments that it replaces all exist, remove it",
+            path=directory.join(name),
+            position=extent.valid_bytes,
         )
-        extent = segment.scan(next_offset=base)
-        problem = extent.problem
-        if problem is None and size == 0 and not config.compacts:
-            problem = "it is empty, and the log is not compacted"
-        if problem is not None:
-            raise DamagedLogError(
-                f"a compaction was interrupted, and the segment that it has left is damaged: {problem}; nothing "
-                "was changed. Restore it from a copy or, if the segments that it replaces all exist, remove it",
-                path=directory.join(name),
-                position=extent.valid_bytes,
-            )
-        return max(extent.next_offset, base)
-    finally:
-        file.close()
+    return max(extent.next_offset, _base(name))
 
 
 def _remove_replaced(directory: Directory, start: int, end: int, swapped: set[int]) -> None:

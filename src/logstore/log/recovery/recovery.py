@@ -541,29 +541,10 @@ def rebuild_aborted(segments: Segments, segment: Segment, config: LogConfig) -> 
     produced = [ProducedBatch(*fields) for fields in segment.scan(end=segment.size, check=False).produced]
     data = segments.directory.read(producer_snapshot.snapshot_name(segment.base_offset))
     states = None if data is None else producer_snapshot.decode_snapshot(data, segment.base_offset)
-    if states is None and _aborts(produced):
-        # Without that snapshot, the first offsets of the markers' transactions would be unknown.
+    if states is None and any(batch.marker is Marker.ABORT for batch in produced):
+        # Without that snapshot, the first offsets of the markers' transactions would be unknown: one may have
+        # begun before the segment, even if batches of it are in there.
         producers = replay_producers(segments.directory, segments, config, None, segment.base_offset, -1)
     else:
         producers = Producers(states or (), expiration_ms=config.producer_id_expiration_ms)
-    entries = []
-    for batch in produced:
-        completed = producers.apply(batch)
-        if completed is not None and completed.is_aborted:
-            entries.append(
-                AbortedTransaction(
-                    completed.producer_id,
-                    completed.first_offset,
-                    completed.last_offset,
-                    producers.last_stable_offset_after(completed),
-                )
-            )
-    return entries
-
-
-def _aborts(produced: list[ProducedBatch]) -> bool:
-    """Return whether a marker among the batches of a segment aborts a transaction.
-
-    The transaction may have begun before the segment, even if batches of it are in there: headers do not tell.
-    """
-    return any(batch.marker is Marker.ABORT for batch in produced)
+    return [entry for batch in produced if (entry := producers.abort_entry(producers.apply(batch))) is not None]

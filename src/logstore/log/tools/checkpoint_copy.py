@@ -19,9 +19,10 @@ from logstore.io._files import errno_of
 from logstore.io._interrupts import held
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory, copy_bytes
+from logstore.log.directory.segments import is_gone, scan_file
 from logstore.log.formats import transaction_index
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
-from logstore.log.formats.recovery_point import RecoveryPointFile, note_start
+from logstore.log.formats.recovery_point import note_start, write_point
 from logstore.log.formats.transaction_index import NOTHING, Sum
 from logstore.log.state import State
 from logstore.records import AbortedTransaction, TopicPartition
@@ -93,21 +94,16 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
     """
     source = state.directory
     linked = copied = 0
-    # Created first: without it a segment looks like Kafka's.
-    point = max(image.active.base_offset, image.log_start_offset)
-    recovery = RecoveryPointFile(
-        target,
-        RecoveryPoint(
-            0,
-            image.generation,
-            point,
-            image.active.base_offset,
-            0,
-            image.log_start_offset,
-            -1,
-            lists_aborted=image.sums is not None,
-            kind=image.kind,
-        ),
+    point = RecoveryPoint(
+        0,
+        image.generation,
+        max(image.active.base_offset, image.log_start_offset),
+        image.active.base_offset,
+        0,
+        image.log_start_offset,
+        -1,
+        lists_aborted=image.sums is not None,
+        kind=image.kind,
     )
     try:
         names = set(source.names())
@@ -138,16 +134,13 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
             target.replace(transaction_index.NOTE, note, durable=False, whole=True)
         name = files.segment_file(image.active.base_offset, files.LOG)
         copied += copy_bytes(image.active.file, target, name, 0, image.active_bytes)
-        recovery.write_durably(recovery.point)
+        write_point(target, point)
         note_start(target, image.log_start_offset, image.kind)
     except (StorageError, RecordError) as error:
         # Bytes of a file that is truncated or replaced meanwhile may look like damage.
-        is_gone = isinstance(error, StorageError) and errno_of(error) == errno.ENOENT
-        if is_gone or _has_moved(state, image) or any(s.file.closed for s in (*image.sealed, image.active)):
+        if is_gone(error) or _has_moved(state, image) or any(s.file.closed for s in (*image.sealed, image.active)):
             raise _moved(image) from error
         raise
-    finally:
-        recovery.close()
     if _has_moved(state, image):
         raise _moved(image)
     target.sync()
@@ -165,27 +158,21 @@ def verify(image: Image, target: Directory) -> int:
     _verify_aborted(image, target)
     for base in bases:
         name = files.segment_file(base, files.LOG)
-        file = target.open(name)
-        try:
-            size = file.size()
-            segment = Segment(file, base, index_interval_bytes=4096, size=size, next_offset=-1, sealed=False)
-            extent = segment.scan(next_offset=base)
-            problem = extent.problem
-            if problem is None and base == bases[-1] and extent.next_offset != image.end_offset:
-                problem = f"it ends at offset {extent.next_offset}, the log ended at {image.end_offset}"
-            following = min((other for other in bases if other > base), default=extent.next_offset)
-            is_hole = following > max(extent.next_offset, image.log_start_offset)
-            if problem is None and is_hole and image.kind is LogKind.CONTIGUOUS:
-                problem = f"offsets {extent.next_offset} to {following - 1} are missing before the next segment"
-            if problem is not None:
-                raise CorruptRecordError(
-                    f"{image.name}: the copy is damaged: {problem}",
-                    path=target.join(name),
-                    position=extent.valid_bytes,
-                )
-            total += size
-        finally:
-            file.close()
+        extent = scan_file(target, name)
+        problem = extent.problem
+        if problem is None and base == bases[-1] and extent.next_offset != image.end_offset:
+            problem = f"it ends at offset {extent.next_offset}, the log ended at {image.end_offset}"
+        following = min((other for other in bases if other > base), default=extent.next_offset)
+        is_hole = following > max(extent.next_offset, image.log_start_offset)
+        if problem is None and is_hole and image.kind is LogKind.CONTIGUOUS:
+            problem = f"offsets {extent.next_offset} to {following - 1} are missing before the next segment"
+        if problem is not None:
+            raise CorruptRecordError(
+                f"{image.name}: the copy is damaged: {problem}",
+                path=target.join(name),
+                position=extent.valid_bytes,
+            )
+        total += extent.file_bytes
     if bases != [segment.base_offset for segment in (*image.sealed, image.active)]:
         raise CorruptRecordError(f"{image.name}: the copy has not all segments", path=target.path)
     return total
@@ -220,19 +207,10 @@ def _take(source: Directory, target: Directory, name: str, *, link: bool, sync: 
             if errno_of(error) not in _NO_LINK:
                 raise
         else:
-            file = target.open(name, writable=sync)
-            try:
+            with target.open(name, writable=sync) as file:
                 if sync:
                     file.mark_dirty()
                     file.sync()
                 return file.size(), True
-            finally:
-                file.close()
-    file = source.open(name)
-    try:
+    with source.open(name) as file:
         return copy_bytes(file, target, name, 0, file.size()), False
-    finally:
-        file.close()
-
-
-__all__ = ["Copied", "Image", "capture", "copy", "verify"]

@@ -9,11 +9,11 @@ old log or the truncated one, and the kept bytes with either.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -24,9 +24,9 @@ from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import RootLock
 from logstore.log.directory.segments import Segments
 from logstore.log.formats import checkpoints, producer_snapshot
-from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
+from logstore.log.formats.checkpoints import LogKind
 from logstore.log.formats.leader_epochs import Epochs
-from logstore.log.formats.recovery_point import RecoveryPointFile, note_start
+from logstore.log.formats.recovery_point import note_start, write_point
 from logstore.log.recovery import recovery
 from logstore.log.tools.verify import Place
 
@@ -46,7 +46,7 @@ class Cut(NamedTuple):
     kept: str  #: the directory with the removed bytes
 
 
-@contextlib.contextmanager
+@contextmanager
 def _locked(directory: Directory, clock: Clock) -> Iterator[Directory]:
     """Lock the root above a partition."""
     root = Directory(os.path.dirname(directory.path), directory.files)
@@ -70,8 +70,7 @@ def rebuild_indexes(place: Place, config: LogConfig | None = None, *, clock: Clo
     directory = place.directory
     made = []
     with _locked(directory, clock):
-        segments = Segments.open(directory, config or LogConfig(), writable=True)
-        try:
+        with closing(Segments.open(directory, config or LogConfig(), writable=True)) as segments:
             for segment in segments.all:
                 if segment.base_offset not in place.bases:
                     continue
@@ -82,13 +81,10 @@ def rebuild_indexes(place: Place, config: LogConfig | None = None, *, clock: Clo
                 segments.save_indexes(segment, complete=True)
                 for suffix in (files.OFFSET_INDEX, files.TIME_INDEX):
                     made.append(directory.join(files.segment_file(segment.base_offset, suffix)))
-        finally:
-            segments.close()
         for path in made:
-            file = directory.files.open(path, writable=True)
-            file.mark_dirty()
-            file.sync()
-            file.close()
+            with directory.files.open(path, writable=True) as file:
+                file.mark_dirty()
+                file.sync()
         directory.sync()
     return made
 
@@ -106,24 +102,18 @@ def lower_epochs(directory: Directory, most: int, *, clock: Clock = SYSTEM_CLOCK
     """
     count = 0
     with _locked(directory, clock):
-        segments = Segments.open(directory, LogConfig(), writable=True)
-        try:
+        with closing(Segments.open(directory, LogConfig(), writable=True)) as segments:
             for segment in segments.all:
                 places = [at for _, _, at, _, _, epoch in segment.headers() if epoch > most]
                 if not places:
                     continue
                 name = segments.copy_prefix(segment, segment.size)
-                file = directory.open(name, writable=True)
-                try:
+                with directory.open(name, writable=True) as file:
                     for at in places:
                         file.write(_EPOCH.pack(most), at + _EPOCH_AT)
                     file.sync()
-                finally:
-                    file.close()
                 directory.rename(name, files.segment_file(segment.base_offset, files.LOG))
                 count += len(places)
-        finally:
-            segments.close()
         directory.sync()
         lowered = Epochs()
         for entry in (Epochs.load(directory) or Epochs()).entries:
@@ -146,7 +136,7 @@ def accept_gaps(directory: Directory, *, clock: Clock = SYSTEM_CLOCK) -> None:
     with _locked(directory, clock):
         point = recovery.read_point(directory)
         if point is not None:
-            _write_durably(directory, point._replace(kind=LogKind.GAPPED))
+            write_point(directory, point._replace(kind=LogKind.GAPPED))
         known = point or recovery.read_start(directory)
         note_start(directory, 0 if known is None else known.log_start_offset, LogKind.GAPPED)
     _logger.warning("accepted gaps: log=%s", directory.path)
@@ -168,16 +158,13 @@ def cut_damage(directory: Directory, config: LogConfig | None = None, *, clock: 
     if not files.base_offsets(directory.names()):
         raise NotALogError("the directory holds no segments; name that of a partition", path=directory.path)
     with _locked(directory, clock) as root:
-        segments = Segments.open(directory, config, writable=True)
-        try:
+        with closing(Segments.open(directory, config, writable=True)) as segments:
             kind = recovery.read_kind(directory)
             if kind is not LogKind.UNRECORDED:
                 gaps_are_meant = kind is LogKind.GAPPED
             else:
                 gaps_are_meant = config.compacts
             return _cut_locked(root, directory, segments, gaps_are_meant=gaps_are_meant)
-        finally:
-            segments.close()
 
 
 def _cut_locked(root: Directory, directory: Directory, segments: Segments, *, gaps_are_meant: bool) -> Cut | None:
@@ -257,7 +244,7 @@ def _lower_promises(root: Directory, directory: Directory, base: int, end: int) 
             replay_from=-1,
             clean=False,
         )
-        _write_durably(directory, lowered)
+        write_point(directory, lowered)
     noted = recovery.read_start(directory)
     if noted is not None:
         note_start(directory, min(noted.log_start_offset, end), noted.kind)
@@ -268,14 +255,6 @@ def _lower_promises(root: Directory, directory: Directory, base: int, end: int) 
     # A reader would use the old end, and find it missing; without the file it finds the end itself.
     directory.remove(checkpoints.PUBLISHED)
     _lower_in_root(root, directory, end)
-
-
-def _write_durably(directory: Directory, point: RecoveryPoint) -> None:
-    file = RecoveryPointFile(directory, point)
-    try:
-        file.write_durably(point)
-    finally:
-        file.close()
 
 
 def _lower_in_root(root: Directory, directory: Directory, end: int) -> None:
@@ -301,6 +280,3 @@ def _lower_in_root(root: Directory, directory: Directory, end: int) -> None:
             continue  # no reader of the file trusts it
         if offsets.get(name, 0) > end:
             root.replace(file, checkpoints.write_offsets({**offsets, name: end}), durable=True)
-
-
-__all__ = ["KEPT", "Cut", "accept_gaps", "cut_damage", "lower_epochs", "rebuild_indexes"]

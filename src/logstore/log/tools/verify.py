@@ -12,9 +12,11 @@ last segment of a log that has none, bad bytes are a torn tail, which the next o
 from __future__ import annotations
 
 import enum
+import errno
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -24,8 +26,7 @@ from logstore.batch._batch import BatchView, Record
 from logstore.errors import CorruptRecordError, NotALogError, RecordError, StorageError
 from logstore.io._files import LIBC, File, Files
 from logstore.log.directory import files
-from logstore.log.directory.files import Directory
-from logstore.log.directory.segments import is_gone
+from logstore.log.directory.files import Directory, passing
 from logstore.log.formats import checkpoints, leader_epochs, producer_snapshot, transaction_index
 from logstore.log.formats.checkpoints import LogKind
 from logstore.log.recovery import recovery
@@ -150,9 +151,8 @@ def batches(path: str, table: Files = LIBC, *, position: int = 0, end: int | Non
             offset are named. The batches before it were yielded.
         UnsupportedFormatError: a batch of a format before Kafka 0.11.
     """
-    file = table.open(path)
     offset: int | None = None
-    try:
+    with table.open(path) as file:
         size = file.size() if end is None else end
         while position < size:
             head = file.read(position, _SIZE_BYTES)
@@ -173,8 +173,6 @@ def batches(path: str, table: Files = LIBC, *, position: int = 0, end: int | Non
             yield Found(position, view)
             position += view.size
             offset = view.next_offset
-    finally:
-        file.close()
 
 
 def records(found: Found, path: str) -> Iterator[Record]:
@@ -279,22 +277,10 @@ def gaps(directory: Directory) -> list[Gap]:
     for base, following in pairwise(_all_bases(directory)):
         if following <= start:
             continue
-        try:
-            segment = _open(directory, base, following)
-        except StorageError as error:
-            if is_gone(error):
-                continue
-            raise
-        try:
+        # The owner may delete the segment meanwhile; damage is reported by verification.
+        with passing(errno.ENOENT), suppress(RecordError), closing(_open(directory, base, following)) as segment:
             if not segment.is_joined():
                 found.append(Gap(segment.path, max(segment.batches_end(), start), following))
-        except RecordError:
-            pass  # verification reports the damage
-        except StorageError as error:
-            if not is_gone(error):  # deleted by its owner meanwhile
-                raise
-        finally:
-            segment.close()
     return found
 
 
@@ -356,13 +342,7 @@ def _of_segment(
 ) -> _Checked:
     """Check one segment; no problems if its owner has deleted it meanwhile."""
     problems: list[Problem] = []
-    try:
-        segment = _open(directory, base)
-    except StorageError as error:
-        if is_live and is_gone(error):
-            return _Checked([], None)
-        raise
-    try:
+    with passing(*([errno.ENOENT] if is_live else [])), closing(_open(directory, base)) as segment:
         extent = segment.scan()
         problem = _judged(segment, extent, known, is_last=following is None, is_live=is_live)
         if problem is not None:
@@ -373,12 +353,7 @@ def _of_segment(
             problems += _records_of(segment.path, extent.valid_bytes, directory.files)
         problems += _indexes_of(directory, segment, extent.valid_bytes, is_live=is_live and following is None)
         return _Checked(problems, extent.next_offset if problem is None else None)
-    except StorageError as error:
-        if is_live and is_gone(error):
-            return _Checked([], None)
-        raise
-    finally:
-        segment.close()
+    return _Checked([], None)
 
 
 def _open(directory: Directory, base: int, next_offset: int = -1) -> Segment:

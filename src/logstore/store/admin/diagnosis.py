@@ -370,6 +370,3 @@ def _settings(seen: _Seen) -> Iterator[Finding]:
             f"{len(seen.partitions)} partitions share {limit} descriptors",
             "raise the limit of open files (ulimit -n) if all of them are busy",
         )
-
-
-__all__ = ["Finding", "Level", "diagnose"]

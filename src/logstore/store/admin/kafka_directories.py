@@ -425,11 +425,8 @@ def _check_partition(partition: Directory) -> None:
         )
     for base in log_files.base_offsets(names):
         name = log_files.segment_file(base, log_files.LOG)
-        file = partition.open(name)
-        try:
+        with partition.open(name) as file:
             head = file.read(0, _MAGIC_AT + 1)
-        finally:
-            file.close()
         # A preallocated segment without a batch is zeros, and has no size in its header.
         if len(head) > _MAGIC_AT and any(head[8:12]) and head[_MAGIC_AT] != _MAGIC:
             raise UnsupportedFormatError(

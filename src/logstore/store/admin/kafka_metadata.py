@@ -23,12 +23,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from logstore._segment import Segment
 from logstore.batch._batch import Batches
 from logstore.errors import CorruptRecordError
 from logstore.log import Log
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
+from logstore.log.directory.segments import scan_file
 
 _TOPIC, _PARTITION, _CONFIG, _CHANGE, _REMOVE_TOPIC = 2, 3, 4, 5, 9
 _LEADER_TAG, _LEADER_STAYS = 1, -2
@@ -78,12 +78,7 @@ def _check_whole(directory: Directory) -> None:
     """Raise for a bad batch: a reader would take it for the end of the log and miss the settings after it."""
     for base in files.base_offsets(directory.names()):
         name = files.segment_file(base, files.LOG)
-        file = directory.open(name)
-        try:
-            segment = Segment(file, base, index_interval_bytes=4096, size=file.size(), next_offset=-1, sealed=False)
-            extent = segment.scan(next_offset=base)
-        finally:
-            file.close()
+        extent = scan_file(directory, name)
         if extent.problem is not None:
             raise CorruptRecordError(
                 f"Kafka's log of metadata is damaged, or torn by a crash: {extent.problem}; start and stop "
@@ -197,6 +192,3 @@ class _Fields:
             return self._take(length - 1).decode()
         except UnicodeDecodeError as error:
             raise CorruptRecordError(f"a metadata record holds text that is no UTF-8: {error}") from error
-
-
-__all__ = ["Cluster", "apply", "read"]

@@ -243,8 +243,7 @@ def _heads(partition: Directory, name: str) -> Iterator[_Head]:
     Raises:
         ValueError: the bytes from a position on are no batch, and not preallocated space.
     """
-    file = partition.open(name)
-    try:
+    with partition.open(name) as file:
         size = file.size()
         position = data_at = read_to = 0
         data = b""
@@ -264,8 +263,3 @@ def _heads(partition: Directory, name: str) -> Iterator[_Head]:
                 raise ValueError(f"position {position} begins no batch")
             yield _Head(base_offset, end - position, last_delta, producer_id)
             position = end
-    finally:
-        file.close()
-
-
-__all__ = ["DAMAGED", "Rebuilt", "rebuild"]

@@ -249,6 +249,3 @@ def _finish(catalogue: Catalogue, root: Directory, partial: Directory, images: d
     )
     copy.save(partial)
     partial.sync()
-
-
-__all__ = ["PARTIAL", "Snapshot", "take"]

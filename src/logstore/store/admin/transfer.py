@@ -168,6 +168,3 @@ def copy_log(
     if keep_offsets and target.log_start_offset < first <= target.high_watermark:
         target.delete_before(first)
     return copied
-
-
-__all__ = ["Line", "copy_log", "record_of_json", "record_to_json"]

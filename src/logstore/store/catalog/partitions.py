@@ -18,7 +18,6 @@ from logstore.io._interrupts import held, shielded
 from logstore.log import Log, LogReader
 from logstore.log.directory.files import Directory
 from logstore.log.formats.checkpoints import LogKind
-from logstore.log.read.reader import Readable
 from logstore.log.space_quota import SpaceQuota
 from logstore.metrics import Taken
 from logstore.records import TopicPartition
@@ -220,6 +219,3 @@ def close_all(logs: list[Opened], reason: str) -> None:
             failure = failure or error
     if failure is not None:
         raise failure
-
-
-__all__ = ["LentLog", "LentReader", "Partitions", "Readable", "close_all", "lent"]

@@ -101,6 +101,3 @@ class ReserveGate(SpaceQuota):
 
     def reclaim(self, needed: int) -> bool:
         return self._reserve.release(needed + APPEND_BYTES) or self._quota.reclaim(needed)
-
-
-__all__ = ["RESERVE", "RESERVE_BYTES", "Reserve", "ReserveGate"]

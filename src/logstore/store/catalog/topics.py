@@ -598,6 +598,3 @@ class FollowedTopics(TopicTable):
             )
         cluster_id = layout.read_meta_properties(self._root).get("cluster.id", "")
         return Catalogue(cluster_id=cluster_id, topics=topics)
-
-
-__all__ = ["FollowedTopics", "TopicTable", "Topics"]

@@ -262,16 +262,3 @@ def read_states(log: LogReader | Log) -> dict[str, SinkState]:
         except (CorruptRecordError, UnicodeDecodeError) as error:
             raise CorruptRecordError(str(error), path=log.path, offset=record.offset) from error
     return states
-
-
-__all__ = [
-    "ABORTED",
-    "COMMITTING",
-    "DONE",
-    "INTENT",
-    "Share",
-    "SinkState",
-    "Sinks",
-    "producer_id_of",
-    "read_states",
-]

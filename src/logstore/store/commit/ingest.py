@@ -385,6 +385,3 @@ def _runs(checked: Checked) -> Iterator[tuple[bytearray, int]]:
         yield bytearray(run), record_count
     if count != checked.staged.record_count:
         raise StagedFileError("a staged file has changed while it was ingested", path=checked.file.path)
-
-
-__all__ = ["Ingest", "Ingested"]

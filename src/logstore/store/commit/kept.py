@@ -78,6 +78,3 @@ def newest(*known: Mapping[str, SinkState]) -> dict[str, SinkState]:
             if query not in found or state.done > found[query].done:
                 found[query] = state
     return found
-
-
-__all__ = ["KEPT", "Kept", "newest"]

@@ -167,6 +167,3 @@ def _rest(view: BatchView, start: int) -> Iterator[tuple[int, bytearray]]:
 def _encoded(view: BatchView, run: list[Record]) -> bytearray:
     append_time = view.timestamp_type is TimestampType.LOG_APPEND_TIME
     return bytearray(encode(run, timestamp_ms=view.max_timestamp_ms, codec=view.codec, append_time=append_time))
-
-
-__all__ = ["Replay"]

@@ -56,6 +56,3 @@ def side_by_side(work: Callable[[T], object], pieces: Iterable[T], files: Files)
                 waiting.clear()
     if failures:
         raise failures[0]
-
-
-__all__ = ["side_by_side"]

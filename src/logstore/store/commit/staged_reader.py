@@ -195,6 +195,3 @@ def _length(data: bytes | memoryview, start: int) -> int:
     if len(data) - start < BATCH_HEADER_BYTES:
         return INT64_MAX
     return int.from_bytes(data[start + 8 : start + 12], "big", signed=True) + 12
-
-
-__all__ = ["CHUNK_BYTES", "Checked", "check", "newest_ms", "runs"]

@@ -388,11 +388,8 @@ def sweep(
 
 
 def _is_stale(staging: Directory, name: str, now_ms: int) -> bool:
-    file = staging.open(name)
-    try:
+    with staging.open(name) as file:
         return now_ms - file.modified_ms() > STALE_MS
-    finally:
-        file.close()
 
 
 __all__ = [

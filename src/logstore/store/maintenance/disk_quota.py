@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from logstore.config.log import LogConfig
 from logstore.errors import (
     DiskBudgetError,
-    DiskFullError,
     InvalidSettingError,
     LogClosedError,
     OffsetOutOfRangeError,
@@ -379,11 +378,6 @@ def _size_on_disk(directory: Directory, name: str) -> int:
     except StorageError:
         # Deleted meanwhile.
         return 0
-    try:
+    with file:
         # Written bytes may have no blocks yet; preallocated ones are beyond the size.
         return max(file.size(), file.allocated_bytes())
-    finally:
-        file.close()
-
-
-__all__ = ["DiskFullError", "DiskQuota", "Holdings", "Limits", "may_go"]

@@ -195,6 +195,3 @@ class Scheduler:
         with held(self._turn):
             # Waits for a task that another thread is running.
             pass
-
-
-__all__ = ["Interrupted", "Run", "Scheduler", "Task"]

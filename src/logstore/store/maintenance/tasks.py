@@ -282,6 +282,3 @@ class Throttle:
         counted_s = min(self._carried_s, passed_s)
         self._carried_s = min(self._carried_s - counted_s, _MOST_CARRIED_S)
         return counted_s / passed_s
-
-
-__all__ = ["MaintenanceTasks", "Throttle", "lets_go"]

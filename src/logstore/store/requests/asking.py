@@ -223,6 +223,3 @@ class _Sender(Generic[R]):
         return OwnerTimeoutError(
             f"the store {self._root.path} is open for writing in {which} process ({owner}), which {text}"
         )
-
-
-__all__ = ["PATIENCE_S", "Opener", "ask", "check"]

@@ -213,17 +213,3 @@ def _share(root: Directory) -> None:
     with contextlib.suppress(PermissionError):
         os.chown(path, -1 if os.geteuid() else above.st_uid, above.st_gid)
     os.chmod(path, stat.S_IMODE(above.st_mode) & 0o666)
-
-
-__all__ = [
-    "MOST_BYTES",
-    "SOCKET",
-    "accept",
-    "connect",
-    "is_abandoned",
-    "listen",
-    "message_of_error",
-    "receive",
-    "result_of",
-    "send",
-]

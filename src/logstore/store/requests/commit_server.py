@@ -256,5 +256,3 @@ def _forget_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
-
-__all__ = ["SENDER_S", "SETTLE_MS", "SWEEP_MS", "LeftFiles", "RequestServer"]

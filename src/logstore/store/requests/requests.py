@@ -250,18 +250,3 @@ def request_of(message: dict[str, Any]) -> Request[Any]:
         if isinstance(error, LogstoreError):
             raise
         raise InvalidManifestError(f"the request cannot be parsed: {error!r:.200}") from None
-
-
-__all__ = [
-    "KINDS",
-    "VERSION",
-    "ClosableWriter",
-    "Commit",
-    "Copy",
-    "Intake",
-    "Request",
-    "StoreWriter",
-    "accepted",
-    "message_of",
-    "request_of",
-]
