@@ -1,4 +1,4 @@
-"""The read of one log: by offset, by time, in ranges. No locks, no visibility policy.
+"""Reader of one log: by offset, by time, in ranges. It takes no lock and has no visibility policy.
 
 `Readable` is the common base of the writing log and a reader in another process: they give the
 log's start, end and segments, and it reads. A read takes the tuple of segments once. A segment

@@ -1,4 +1,4 @@
-"""A directory of Kafka's: adopted (`logstore.adopt_kafka_directory`) and released (`release_to_kafka`).
+"""Kafka directory: adopted by `logstore.adopt_kafka_directory` and given back by `release_to_kafka`.
 
 `adopt_kafka_directory` changes nothing of Kafka's. It writes the catalogue, in one step and only after
 everything has been checked, and then a mark for logs that are opened alone. Kafka's files stay as
