@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     import random
 
     from logstore.batch.record_types import Records
-    from logstore.config.generated_keywords import LogSettings
+    from logstore.config.generated.keywords import LogSettings
     from logstore.log.append.appender import Appender
 
     class OpenOptions(LogSettings, total=False):

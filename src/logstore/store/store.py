@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from logstore.client.partitioners import Choice, Partitioner
     from logstore.client.producer import Producer
     from logstore.config.client import ConsumerConfig, ProducerConfig
-    from logstore.config.generated_keywords import (
+    from logstore.config.generated.keywords import (
         ConsumerSettings,
         LogSettings,
         ProducerSettings,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import os
 
     from logstore.clock import Clock
-    from logstore.config.generated_keywords import StoreSettings
+    from logstore.config.generated.keywords import StoreSettings
     from logstore.config.log import Setting
     from logstore.config.store import StoreConfig
     from logstore.io._files import Files
