@@ -563,6 +563,17 @@ def _folders(folder: Path) -> int:
     return sum((path / "__init__.py").exists() for path in folder.iterdir())
 
 
+#: Folders without one for their tests: generated code, and what only whole pipelines show.
+WITHOUT_TESTS = {"config/generated", "protocol/generated", "spark/pipelines/input"}
+
+
+def test_tests_stand_in_the_folders_of_what_they_test() -> None:
+    package = SRC / "logstore"
+    folders = {path.parent.relative_to(package).as_posix() for path in package.rglob("__init__.py")}
+    missing = {name for name in folders if not any((ROOT / "tests" / name).rglob("test_*.py"))}
+    assert missing == WITHOUT_TESTS
+
+
 def test_arrows_run_only_downward() -> None:
     found = violations()
     assert not found, "\n" + "\n".join(found)
