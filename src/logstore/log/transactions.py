@@ -1,8 +1,8 @@
 """Producers and transactions of one log: producer state with its snapshots, and the aborted index.
 
-Keeps four things consistent with the log's batches: `Producers`, the ``.txnindex`` of each segment, the note
-of their contents (``logstore.aborted``), and the snapshots at segment boundaries. Changes are made under the
-log's lock; readers may call `aborted_between` at any time.
+Keeps four things consistent with the log's batches: `Producers`, the ``.txnindex`` of each segment, their
+checksums (``logstore.aborted``), and the snapshots at segment boundaries. Changes are made under the log's lock;
+readers may call `aborted_between` at any time.
 """
 
 from __future__ import annotations

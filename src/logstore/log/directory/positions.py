@@ -1,10 +1,10 @@
 """Offsets that are positions: ``logstore.offset.mode=bytes``, the message ids of the paper of 2011.
 
-The base offset of a batch is the number of bytes that were written to the log before it, so ids rise but
-are not consecutive. An id gives the position of its bytes without an index: in the file of its segment a batch
-is stored at its offset less the offset of the segment's first batch. An uncompressed batch has more bytes than
-records, so offsets never overlap; the records of one batch follow its base offset one by one. Readers and Kafka's
-clients see gaps between batches, as a compaction leaves them.
+The base offset of a batch is the number of bytes written to the log before it. So ids rise but are not
+consecutive. An id gives the position of its bytes without an index: it is the batch's offset less that of the
+segment's first batch. An uncompressed batch has more bytes than records, so offsets never overlap; the records of
+one batch follow its base offset one by one. Readers and Kafka's clients see gaps between batches, as a compaction
+leaves them.
 
 This module is responsible for the base offset of the next batch. Called under the log's lock.
 """
