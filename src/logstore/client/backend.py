@@ -1,7 +1,7 @@
 """The back end of topics, producers and consumers: what they need of the store that they belong to.
 
-`Store` is one back end. Producers and consumers are written against this interface, so they do not depend on how a
-store opens, locks or closes, and a test may pass something smaller.
+`Store` is one back end. Producers and consumers use only this interface. So they do not depend on how a store
+opens, locks or closes, and a test may pass a smaller object.
 """
 
 from __future__ import annotations
