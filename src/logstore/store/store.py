@@ -395,8 +395,8 @@ class Store:
         file system has them and ``link`` is true, so that the copy takes hardly any space. Choose ``link=False``
         where another program shall change the files in place, as Kafka does. With ``verify`` every checksum in the
         copy is compared. ``progress`` is called with the number of steps done and of all steps. A step is a
-        partition that was copied or compared. ``progress`` may not use the store. To restore, open the copy as a store, or
-        move it to where the store was.
+        partition that was copied or compared. ``progress`` may not use the store. To restore, open the copy as a
+        store, or move it to where the store was.
 
         If the store is open read-only, the process that writes it takes the snapshot, with its own rights and
         without ``progress``. If there is none, this process opens the store for that time. Creating and deleting

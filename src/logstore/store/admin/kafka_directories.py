@@ -14,7 +14,7 @@ batches of the sinks, and the producer ids given out, are stored in a file that 
 (`store.commit.kept`). The next adoption reads it.
 
 Kafka continues with the leader epochs of its own metadata. With an epoch of ours above them, its consumers would
-wait for a leader that never comes, and ours be told of a truncated log. So no log raises an epoch in a directory
+wait for a leader that never comes, and ours would see a truncated log. So no log raises an epoch in a directory
 that was adopted. Earlier versions did. `release_to_kafka` lowers those epochs to the newest that Kafka has given
 out, in the headers of batches, the epoch files, and the commits of groups.
 """
@@ -136,7 +136,7 @@ def adopt_kafka_directory(
         try:
             catalogue.save(directory)
         except StorageError:
-            # The file may have its name already, and the caller is told that nothing was changed.
+            # The file may have its name already, and the caller must know that nothing was changed.
             directory.remove(CATALOGUE)
             raise
         # After the catalogue: a mark without one would look like a lost catalogue. An open store makes up for it.

@@ -1,6 +1,6 @@
 """The list of a store's topics: `logstore.topics`, one small text file in the root.
 
-This module alone knows the file's bytes and replaces it. A change of the catalogue is one replacement: write
+Only this module knows the file's bytes and replaces it. A change of the catalogue is one replacement: write
 beside, sync, rename, sync the directory. So after a crash either the old one or the new one is there, whole.
 Before a change creates or removes directories, the state of the topic announces them. The next open for writing
 finishes or undoes an interrupted change (`store.catalog.topics`)::
