@@ -179,7 +179,7 @@ cdef class Record:
 
     @property
     def timestamp_type(self):
-        """Whether the timestamp was set by the producer or the log."""
+        """Return the timestamp type: set by the producer or by the log."""
         return _APPEND_TIME if self._timestamp_type else _CREATE_TIME
 
     def copy(self) -> Record:

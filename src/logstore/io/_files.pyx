@@ -614,7 +614,7 @@ cdef class File:
 
     @property
     def sync_failed(self):
-        """Whether a sync of this file has failed, at an eviction too."""
+        """Return whether a sync of this file has failed, at an eviction too."""
         return self._sync_errno != 0
 
     def __del__(self):

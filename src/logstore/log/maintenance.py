@@ -42,7 +42,7 @@ class LogMaintenance(ReaderMaintenance):
 
     @property
     def was_clean(self) -> bool:
-        """Whether the log had been closed cleanly before this open; if not, it may have lost its tail."""
+        """Return whether the log had been closed cleanly before this open; if not, it may have lost its tail."""
         return self._state.was_clean
 
     def facts(self) -> PartitionFacts:

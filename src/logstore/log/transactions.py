@@ -57,17 +57,17 @@ class Transactions:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no producer has any state, so that a replay may begin at the end."""
+        """Return whether no producer has any state, so that a replay may begin at the end."""
         return len(self.producers) == 0 and not self.producers.completed
 
     @property
     def is_saved(self) -> bool:
-        """Whether the aborted indexes are complete; until then no recovery point may rise."""
+        """Return whether the aborted indexes are complete; until then no recovery point may rise."""
         return not self._unsaved
 
     @property
     def lists_aborted(self) -> bool:
-        """Whether any transaction was aborted here, as far as is known."""
+        """Return whether any transaction was aborted here, as far as is known."""
         return self._sums is not None
 
     @property

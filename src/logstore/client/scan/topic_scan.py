@@ -176,7 +176,7 @@ class TopicScan(Tabular):
 
     @property
     def left_out(self) -> list[LeftOut]:
-        """What the latest use of this scan has skipped so far, with ``on_damage="skip"``."""
+        """Return the ranges that the latest use of this scan has skipped so far, with ``on_damage="skip"``."""
         return [each for scan in self._scans.values() for each in scan.left_out]
 
     def chunks(self) -> Iterator[Batches]:

@@ -297,7 +297,7 @@ class Holder(NamedTuple):
 
     @property
     def is_brief(self) -> bool:
-        """Whether it will release the lock soon."""
+        """Return whether it will release the lock soon."""
         return self.told.endswith(_BRIEF)
 
     def __str__(self) -> str:

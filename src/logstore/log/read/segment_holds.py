@@ -43,7 +43,7 @@ class Hold:
 
     @property
     def keeps(self) -> bool:
-        """Whether segments of the range have been removed from the log."""
+        """Return whether segments of the range have been removed from the log."""
         return bool(self._kept)
 
     def aborted_between(self, start: int, end: int, now: AbortedBetween) -> list[AbortedTransaction]:

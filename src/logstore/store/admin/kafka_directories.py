@@ -86,7 +86,7 @@ class Adopted:
 
 @dataclass(frozen=True)
 class HandBack:
-    """What Kafka will find when it starts on the released directory."""
+    """State of a released directory, as Kafka finds it when it starts there."""
 
     path: str
     known: tuple[str, ...]  #: topics that Kafka knows, and will serve
