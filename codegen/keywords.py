@@ -16,7 +16,7 @@ from logstore.config.remote import WireConfig
 from logstore.config.schema import Rule, fields_of
 from logstore.config.store import StoreConfig
 
-FILE = Path(__file__).resolve().parent.parent / "src" / "logstore" / "config" / "generated_keywords.py"
+FILE = Path(__file__).resolve().parent.parent / "src" / "logstore" / "config" / "generated" / "keywords.py"
 
 _HEAD = '''"""Settings as keyword arguments: type checkers refuse a misspelt key and a value of a wrong type.
 

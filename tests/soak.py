@@ -81,7 +81,7 @@ def steps(options: argparse.Namespace) -> list[Step]:
         ),
         Step(
             "Spark's pipelines: everything that is done to them",
-            ("tests/spark/pipelines/test_abuse.py", "tests/spark/pipelines/test_outputs.py"),
+            ("tests/spark/pipelines/test_abuse.py", "tests/spark/pipelines/output/test_outputs.py"),
             {"LOGSTORE_ABUSE": "all"},
             SPARK,
         ),

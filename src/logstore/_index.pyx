@@ -6,11 +6,10 @@ Bytes, big-endian, no header (Kafka's `OffsetIndex` and `TimeIndex`)::
     .index      8 bytes an entry:  last offset of a batch - base offset  i32 | start of that batch  i32
     .timeindex 12 bytes an entry:  largest timestamp so far  i64 | last offset of its batch - base offset  i32
 
-Offsets and positions rise from entry to entry, timestamps do not fall. Kafka preallocates the
-indexes of its active segment, so a tail of zeros holds no entries. The entries of an active segment
-are in memory and are written after the log's bytes; those of a sealed one are a read-only map of
-the file. Either way an index is a hint: `is_sound` checks its shape, and a search that uses an
-entry compares it with the batch at its position.
+Offsets and positions rise from entry to entry, timestamps do not fall. Kafka preallocates the indexes of its
+active segment, so a tail of zeros holds no entries. The entries of an active segment are in memory and are written
+after the log's bytes. Those of a sealed one are a read-only map of the file. Either way an index is a hint.
+`is_sound` checks its shape, and a search that uses an entry compares it with the batch at its position.
 """
 
 from libc.stdlib cimport free, realloc

@@ -3,8 +3,8 @@
 
 This module appends, reads and truncates the bytes of one segment, and locates `FileRegion`s of it for sockets.
 `_segment_index` finds batches, `_segment_scan` checks them. `log/` decides when to roll, sync or remove a segment.
-The log's lock serialises every method that changes a segment; any thread may read at any time, up to
-`size`, which is published after the bytes below it.
+The log's lock serialises every method that changes a segment. Any thread may read at any time, up to `size`, which
+is published after the bytes below it.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Segment file with its two indexes: search for a batch by offset or time.
 
-This module loads, checks, builds and uses the entries. An entry is only a hint: the batch at its
-position must have the last offset that the entry names, else the index is rebuilt from the batch
-headers. `_segment_scan` and `_segment`, which build on this module, read the contents of batches.
+This module loads, checks, builds and uses the entries. An entry is only a hint. The batch at its position must
+have the entry's last offset; otherwise the index is rebuilt from the batch headers. `_segment_scan` and
+`_segment`, which build on this module, read the contents of batches.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -34,10 +34,10 @@ cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t expe
                    int64_t bound) noexcept nogil:
     """Return BAD_OFFSET if a batch after a gap overlaps the batch that follows it, else OK.
 
-    The CRC does not cover base offsets. In a log without gaps a changed one makes a gap before its
-    batch and an overlap after it, so a reader that finds a gap looks one batch further. If that batch is
-    damaged itself, its base offset still counts if it is between ``expected``, the offset before the gap,
-    and the end of the batch after the gap: any other damage gives such a number by chance only.
+    The CRC does not cover base offsets. In a log without gaps a changed one makes a gap before its batch and an
+    overlap after it. So a reader that finds a gap checks one more batch. If that batch is damaged itself, its base
+    offset still counts if it is between ``expected``, the offset before the gap, and the end of the batch after
+    the gap. Other damage gives such a number by chance only.
     """
     cdef uint8_t window[HEADER_BYTES]
     cdef BatchHeader following
@@ -56,8 +56,8 @@ cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t expe
 cdef int check_sum(FileOps *ops, int fd, int64_t position, int64_t bound) noexcept nogil:
     """Return OK if the batch at position is whole; the caller meets a read error when it reads on.
 
-    The CRC does not cover the length, but does not match the bytes of a wrong length: a batch that
-    has grown over the next one makes a gap after it.
+    The CRC does not cover the length, but does not match the bytes of a wrong length. A batch that has grown over
+    the next one makes a gap after it.
     """
     cdef uint8_t chunk[4096]
     cdef BatchHeader header
@@ -120,8 +120,8 @@ cdef class Indexed:
     def _measure_times(self):
         """Find the largest timestamp and the bytes since the last index entry, from the tail of the log.
 
-        The last entry of the time index holds the largest timestamp up to the batch that it names, not
-        later ones: the file may have lost entries, or hold a wrong one. Several threads may run this
+        The last entry of the time index holds the largest timestamp up to the batch that it names. It does not
+        cover later batches: the file may have lost entries, or hold a wrong one. Several threads may run this
         concurrently: the results are set together, at the end.
         """
         cdef uint8_t window[HEADER_BYTES]
@@ -225,8 +225,8 @@ cdef class Indexed:
     cdef int _rebuild(self) except -1:
         """Rebuild the indexes from the batch headers; `index_stale` marks them for saving.
 
-        They are built aside and set at the end: another thread could otherwise take partial entries or
-        times for complete ones, or an append could add to a half built index.
+        They are built aside and set at the end. Otherwise another thread could take partial entries or times for
+        complete ones, or an append could add to a half built index.
         """
         cdef int64_t position = 0, got, seen = self.base_offset - 1
         cdef int64_t bound = self.size, limit = self.next_offset
@@ -335,8 +335,8 @@ cdef class Indexed:
                 found = -3
             if found != -3:
                 break
-            # The entry does not match the batch at its position. The index or the log is wrong: a walk from the
-            # entry before decides, or from the beginning of the log if that entry is wrong too.
+            # The entry does not match the batch at its position. The index or the log is wrong. A walk from the
+            # previous entry decides, or from the beginning of the log if that entry is wrong too.
             wrong += 1
             entry = entry - 1 if wrong == 1 else -1
         if entry < 0:

@@ -357,8 +357,8 @@ cdef class Scanned(Indexed):
         self._load_indexes()
         index = self.index
         if position > 0:
-            # A search steps by lengths, which no checksum covers: the damage may begin before the position where
-            # it was met, with a batch whose length led there.
+            # A search steps by lengths, which no checksum covers. The damage may begin before the position where
+            # it was found, with a batch whose length led there.
             entry = index.count - 1
             start = max(since, <int64_t>0)
             fd = self.file.acquire()

@@ -22,8 +22,8 @@ _LARGEST_BATCH = 2**31 - 1
 class LogstoreError(Exception):
     """Root of every error that logstore raises on purpose.
 
-    ``path`` and ``position`` name the file and the byte in it where the error was found,
-    ``offset`` the record; each is None where it does not apply.
+    ``path`` and ``position`` name the file and the byte in it where the error was found, ``offset`` the record.
+    Each is None if it does not apply.
     """
 
     code: ClassVar[int] = -1  #: Kafka's error code; the broker answers with it
@@ -87,8 +87,8 @@ def refused(problems: Mapping[str, str], kind: str) -> str:
 class RecordError(LogstoreError):
     """The bytes of a record or batch are not accepted.
 
-    If stored records cannot be read, ``offset`` is the first of them and ``next_offset`` is the offset of the
-    next readable batch: the log end offset if none follows, None if it is not known.
+    If stored records cannot be read, ``offset`` is the first of them and ``next_offset`` that of the next readable
+    batch. The latter is the log end offset if none follows, None if it is not known.
     """
 
     def __init__(

@@ -15,6 +15,7 @@ from types import ModuleType
 #: Old name -> new name, for the modules that the documentation named. `logstore.wire` was a folder.
 NAMES = {
     "logstore.client_config": "logstore.config.client",
+    "logstore.config.generated_keywords": "logstore.config.generated.keywords",
     "logstore.log.appender": "logstore.log.append.appender",
     "logstore.log.reader": "logstore.log.read.reader",
     "logstore.settings": "logstore.config.schema",

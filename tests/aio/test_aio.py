@@ -373,6 +373,7 @@ async def test_calls_of_several_tasks_take_turns(tmp_path):
 
 
 # The main thread has its changes made in another one: there the watch would see none of them.
+@pytest.mark.row("O9", part="file operations in other threads")
 @off_the_main_thread
 @looped
 async def test_the_loops_own_thread_makes_no_file_operation(tmp_path, files):
@@ -408,6 +409,7 @@ async def test_the_loops_own_thread_makes_no_file_operation(tmp_path, files):
     assert files.watched_calls() > 0
 
 
+@pytest.mark.row("O9", part="a loop that goes on during syncs")
 @looped
 async def test_the_loop_goes_on_while_syncs_stand_still(tmp_path, files):
     """Were the loop to wait for one of them, no task could release them: the test would not end."""

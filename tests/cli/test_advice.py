@@ -12,8 +12,8 @@ import pytest
 import logstore
 from logstore.cli import output
 from logstore.cli.advice import PHRASES, of_a_command
+from tests.cli.commands.test_administration import KAFKAS
 from tests.cli.conftest import SRC, Line
-from tests.cli.test_administration import KAFKAS
 from tests.log.tools.test_verify import flip
 
 #: Calls, keyword arguments, and what only a program can do.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from codegen import keywords
-from logstore.config import generated_keywords as types
 from logstore.config.client import ConsumerConfig, ProducerConfig
+from logstore.config.generated import keywords as types
 from logstore.config.schema import Rule, fields_of
 
 

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Work of a producer for every record: choose a partition, add the record to a batch, return its future.
+"""Batcher of a producer: it chooses the partition of a record, adds it to a batch and returns its future.
 
 A `FastSend` has for each topic one `FastBatcher` for each partition, a `FastAppend` has one. A record of plain
 bytes whose batcher has an open batch with room is added under the GIL alone; everything else is passed to

@@ -134,7 +134,7 @@ class _Batch:
 
 
 class WriteTurn:
-    """What one call of `PartitionBatcher.write` has done."""
+    """Result of one call of `PartitionBatcher.write`."""
 
     __slots__ = ("ack", "answered", "appended", "error", "is_done", "waits")
 

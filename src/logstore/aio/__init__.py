@@ -6,12 +6,12 @@ at once: most calls of `send`. A task that waits for records occupies no thread:
 of new records. This module adds no rule of its own; meaning, errors and defaults are those of the
 synchronous object, which is `sync` of every object here.
 
-Operations without an await run at once: ``name in store`` uses what is in memory, but reads a small file if the
+Operations without an await run at once. ``name in store`` uses the topics in memory, but reads a small file if the
 store is open read-only.
 
-A cancelled call ends at once for its caller, but a system call cannot be withdrawn: an append
-may still be written, and a flush continues. Nothing is lost by it: records that a cancelled `poll` would have
-returned come again, and a store that a cancelled `open` has opened is closed.
+A cancelled call ends at once for its caller. A system call cannot be withdrawn: an append may still be written,
+and a flush continues. Nothing is lost. Records that a cancelled `poll` would have returned are returned again, and
+a store that a cancelled `open` has opened is closed.
 
 >>> import asyncio, logstore.aio
 >>> async def main():

@@ -33,7 +33,7 @@ class Record:
     def timestamp_ms(self) -> int: ...
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whether the timestamp was set by the producer or the log."""
+        """Return the timestamp type: set by the producer or by the log."""
 
     @property
     def key(self) -> bytes | None:
@@ -242,11 +242,11 @@ class RecordIterator:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the end of the run was reached."""
+        """Return whether the end of the run was reached."""
 
     @property
     def failed(self) -> bool:
-        """Whether a step is running or did not finish, by damage or a stop; no record follows then."""
+        """Return whether a step is running or did not finish, by damage or a stop; no record follows then."""
 
     def allow(self, count: int) -> Self:
         """Hand out ``count`` more records at most, then stop until the next call of this."""

@@ -135,12 +135,12 @@ cdef tuple _headers_of(const uint8_t *p, const uint8_t *end):
 cdef class Record:
     """One record. Key, value and headers become objects at their first use.
 
-    Owns: a reference to the bytes that it was read from. So a record that is kept keeps the chunk
-    of its read alive (``max_bytes`` at most, or its decompressed batch), until all of key, value and headers have
-    been used; `copy()` returns a record without that reference.
+    Owns: a reference to the bytes that it was read from. So a kept record keeps the chunk of its read alive
+    (``max_bytes`` at most, or its decompressed batch), until key, value and headers have all been used. `copy()`
+    returns a record without that reference.
 
-    The garbage collector does not track it: it holds bytes, text and tuples of these, none of which leads
-    back to it, and tracking each record would cost a tenth of reading it.
+    The garbage collector does not track it: it holds bytes, text and tuples of these, so it is in no cycle.
+    Tracking each record would cost a tenth of reading it.
     """
 
     def __init__(self, topic, partition, offset, timestamp_ms, timestamp_type, key, value, headers=()):
@@ -179,7 +179,7 @@ cdef class Record:
 
     @property
     def timestamp_type(self):
-        """Whether the timestamp was set by the producer or the log."""
+        """Return the timestamp type: set by the producer or by the log."""
         return _APPEND_TIME if self._timestamp_type else _CREATE_TIME
 
     def copy(self) -> Record:
@@ -461,12 +461,12 @@ cdef class BatchView:
             int64_t limit: int = DECOMPRESSED_LIMIT) -> tuple[int, int, int]:
         """Walk every record; return (least timestamp, greatest timestamp, records without key).
 
-        ``contiguous`` requires offset deltas 0, 1, 2 … as producers write them; without it they
-        only have to rise, as after compaction, and the keys of headers may be any bytes.
+        ``contiguous`` requires offset deltas 0, 1, 2 … as producers write them. Without it they only have to rise,
+        as after compaction, and the keys of headers may be any bytes.
 
         Raises:
-            InvalidRecordError: a record's length, varint, offset delta or header is wrong, a header's key
-                is not UTF-8, or the count is wrong; nothing may be appended.
+            InvalidRecordError: a record's length, varint, offset delta or header, or the count, is wrong, or a
+                header's key is not UTF-8. Nothing may be appended.
             RecordTooLargeError, UnsupportedCodecError, CorruptRecordError: from the codec.
         """
         cdef const uint8_t *p = <const uint8_t *>self._buffer.buf + HEADER_BYTES
@@ -898,8 +898,8 @@ cdef class RecordIterator:
     def allow(self, int64_t count):
         """Hand out ``count`` more records at most, then stop until the next call of this. Returns the iterator.
 
-        A call by another thread while a batch is decompressed ends the iterator there: no further record is handed
-        out, and the rest is read again.
+        A call by another thread while a batch is decompressed ends the iterator there. It returns no further
+        record, and the rest is read again.
         """
         # A damaged batch is not skipped: the next read finds it again, and raises again.
         self._held_up = self.failed

@@ -1,10 +1,10 @@
 """Compression of a batch's records: the one seam over zlib, lz4, zstandard and cramjam.
 
-This module is responsible for Kafka's framing of each codec (KIP-57, KIP-110, KIP-390), and for the
-memory that a compressed batch may take. Sizes in the input are claims: before a byte is allocated, a leaf
-walks the frame's headers and finds its end and the most content that it can hold. So a truncated frame,
-one with bytes after its end and a bomb are detected without calling the library. Normally
-the library is called once, with a destination of the right size.
+This module is responsible for Kafka's framing of each codec (KIP-57, KIP-110, KIP-390), and for the memory that a
+compressed batch may take. Sizes in the input are claims. Before a byte is allocated, a leaf reads the frame's
+headers and finds its end and the most content that it can hold. So a truncated frame, one with bytes after its end
+and a bomb are detected without calling the library. Normally the library is called once, with a destination of the
+right size.
 
 Any thread may call; the libraries release the GIL for the work itself. Their contexts are reused
 but are not safe for two threads, so each call takes one off a free list. The packages are imported

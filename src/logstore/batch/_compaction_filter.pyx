@@ -1,17 +1,15 @@
 # cython: language_level=3
 """Compaction of one batch: all of it as it is stored, some of its records, or nothing.
 
-Offsets, sequences and the deltas inside records stay. A batch that loses records is rewritten from
-*slices* of its bytes: record count, greatest timestamp, length and CRC change, the last offset
-delta does not. Compressed batches are decompressed and compressed again with their own codec. This
-module decides by key, offset and horizon. The caller says whether a transaction was aborted, and whether a
-marker may be removed (`Filter.decide`).
+Offsets, sequences and the deltas inside records stay. A batch that loses records is rewritten from *slices* of its
+bytes. Record count, greatest timestamp, length and CRC change, the last offset delta does not. Compressed batches
+are decompressed and compressed again with their own codec. This module decides by key, offset and horizon. The
+caller says whether a transaction was aborted, and whether a marker may be removed (`Filter.decide`).
 
-The first time that a tombstone, or a marker of whose transaction nothing is left, is found, its batch
-gets a *delete horizon* (KIP-534): attribute bit 6 is set, and the base timestamp becomes the time from
-which on they may be removed, so all timestamp deltas are rewritten. A batch without remaining records is
-kept as a header only (count 0, codec none, base timestamp -1) where its offsets or its sequence are
-still needed.
+The first pass that finds a tombstone, or a marker whose transaction has no batch left, gives its batch a *delete
+horizon* (KIP-534). Attribute bit 6 is set, and the base timestamp becomes the time at which they may be removed.
+So all timestamp deltas are rewritten. A batch without remaining records is kept as a header only (count 0, codec
+none, base timestamp -1) if its offsets or sequence are still needed.
 """
 
 cimport cython

@@ -1,11 +1,11 @@
 # cython: language_level=3
 """Encoder of record batches v2, with a buffer that is kept from one append to the next.
 
-An `Encoder` takes lists of values, lists of (key, value, timestamp, headers), single records, and
-through `columns._import` whole Arrow arrays. It writes every record once, directly to its position, and starts
-another batch when the open one would pass the limit. The log then sets base offset and leader
-epoch in the same bytes and writes them, so a record is copied once on its way to the page cache.
-The format is drawn in `_batch.pyx`. One thread uses an encoder at a time.
+An `Encoder` takes lists of values, lists of (key, value, timestamp, headers), single records, and through
+`columns._import` whole Arrow arrays. It writes every record once, directly to its position, and starts another
+batch when the open one would pass the limit. The log then sets base offset and leader epoch in the same bytes and
+writes them. So a record is copied once before the page cache. The format is drawn in `_batch.pyx`. One thread uses
+an encoder at a time.
 """
 
 cimport cython
@@ -211,11 +211,10 @@ cdef class Encoder:
             bint keep_offsets: bool = False) -> Self:
         """Discard the contents of the buffer and start from scratch.
 
-        Records without a time get ``timestamp_ms``. A batch is closed before it would pass
-        ``max_batch_bytes`` before compression, or the least of ``limits``: settings with their bytes, named by the
-        error for a record that is too large. With ``keep_offsets`` records have their own offsets, as
-        only Arrow data with a column ``offset`` can: they rise, may have gaps, and set the base
-        offsets of the batches.
+        Records without a time get ``timestamp_ms``. A batch is closed before it would pass ``max_batch_bytes``
+        before compression, or the least of ``limits``. These are settings with their bytes; the error for a record
+        that is too large names them. With ``keep_offsets`` records have their own offsets, as only Arrow data with
+        a column ``offset`` can. They rise, may have gaps, and set the base offsets of the batches.
         """
         if codec < 0 or codec > 4:
             raise UnsupportedCodecError(

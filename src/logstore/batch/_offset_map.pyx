@@ -127,8 +127,8 @@ cdef class KeyMap:
                            int32_t count, int64_t start_offset, int64_t *refused) noexcept nogil:
         """Store the keys of records from start_offset on; refused is the first offset without room, or -1.
 
-        At the top of the loop every record before p is whole and, but for those without a key, in the
-        map or among the pending ones, whose slots are being fetched.
+        At the top of the loop every record before p is whole. Those with a key are in the map or among the pending
+        ones, whose slots are being fetched.
         """
         cdef RecordView record
         cdef Digest digests[AHEAD]
@@ -163,10 +163,10 @@ cdef class KeyMap:
                 int64_t limit=DECOMPRESSED_LIMIT, str path=None, int64_t file_position=0):
         """Add the keys of whole batches from ``position`` on; return (where it stopped, why).
 
-        Records below ``start_offset`` are skipped. ``limit`` bounds a decompressed batch. It stops
-        at the end, before a batch that is a marker or part of a transaction (DECIDE), and in a batch
-        whose keys do not all fit (FILLED). The batches before that one count in `latest_offset`. The keys already
-        added of it do no harm, since records after that offset are kept whatever the map has.
+        Records below ``start_offset`` are skipped. ``limit`` bounds a decompressed batch. It stops at the end,
+        before a marker or a batch of a transaction (DECIDE), and in a batch whose keys do not all fit (FILLED).
+        The batches before that one count in `latest_offset`. The keys already added of it do no harm, since
+        records after that offset are kept whatever the map has.
 
         Raises:
             CorruptRecordError: a batch is damaged; its position is ``file_position`` and the bytes passed.

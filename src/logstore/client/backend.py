@@ -1,7 +1,7 @@
 """The back end of topics, producers and consumers: what they need of the store that they belong to.
 
-`Store` is one back end. Producers and consumers are written against this interface, so they do not depend on how a
-store opens, locks or closes, and a test may pass something smaller.
+`Store` is one back end. Producers and consumers use only this interface. So they do not depend on how a store
+opens, locks or closes, and a test may pass a smaller object.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Source(Protocol):
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be appended."""
+        """Return whether nothing can be appended."""
 
     def topics(self) -> list[str]:
         """Return the names of all topics, as they are now."""
@@ -50,7 +50,7 @@ class Source(Protocol):
         """Return a log as `partition` does, without keeping the store open: the caller has it in hand."""
 
     def _topics_known(self) -> object:
-        """What is known of all topics: another object after each change."""
+        """Return the known state of all topics: another object after each change."""
 
     def topic_id(self, topic: str) -> str:
         """Return the id that tells a topic from others of its name, in Kafka's text form; "" if it has none."""

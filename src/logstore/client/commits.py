@@ -1,8 +1,7 @@
 """Commits of one consumer: which records count as processed, and when their offsets are stored.
 
-With ``enable.auto.commit`` an offset is stored once the records below it have been handed out and the next ones
-are asked for, at the earliest every ``auto.commit.interval.ms``. Used by one thread at a time, which the consumer
-enforces.
+With ``enable.auto.commit`` an offset is stored once the records below it were returned and the next ones are
+requested, at most once in ``auto.commit.interval.ms``. Used by one thread at a time, which the consumer enforces.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """An embedded consumer: it reads assigned partitions in turn and keeps its position in each of them.
 
-Responsible for the order of partitions, for waiting on several of them, and for one thread at a time; positions
-belong to `subscription`, what is committed and when to `commits`. Records are read through the store's logs, so a
+Responsible for the order of partitions, for waiting on several of them, and for one thread at a time.
+`subscription` is responsible for positions, `commits` for commits. Records are read through the store's logs, so a
 consumer without a group stores nothing.
 
-Delivery is at least once. With a group and ``enable.auto.commit`` an offset is committed once the
-records below it have been handed out *and* the next ones are asked for, at the earliest every
-``auto.commit.interval.ms``, and by `close`. A `with` block that ends with an error does not commit the record
-being processed. Records that were not committed are read again.
+Delivery is at least once. With a group and ``enable.auto.commit`` an offset is committed once the records below it
+were returned *and* the next ones are requested, and by `close`. That happens at most once in
+``auto.commit.interval.ms``. A `with` block that ends with an error does not commit the record being processed.
+Records that were not committed are read again.
 
 One thread at a time: concurrent use is detected. `wakeup` may be called by another thread.
 """
@@ -190,9 +190,9 @@ class Consumer:
         """Seek to the record at ``offset``, or the next one after it if there is none.
 
         An offset outside the log is only noticed by the next read, which then does as ``auto.offset.reset`` says.
-        An `OffsetAndMetadata` with the epoch of the record before it, as `committed` returns them and programs
-        store them elsewhere, is held against the log: the position is below it if the records before it are lost,
-        since a power cut removed records acknowledged as written only, and others have their offsets now.
+        An `OffsetAndMetadata` has the epoch of the record before it; `committed` returns such offsets, and
+        programs store them. It is compared with the log. A power cut may have removed records acknowledged as
+        written only, and others may have their offsets now: the position is then below it.
 
         Raises:
             NotAssignedError: the partition is not assigned.

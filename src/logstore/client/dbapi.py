@@ -1,11 +1,10 @@
 """Offsets in the user's own database, in the transaction that holds the effects of the records.
 
-A consumer that stores its position in the transaction of its results processes each record
-exactly once, as far as the database is concerned: after a crash both are there or neither is. This module
-is responsible for the table; it needs a DB-API 2.0 connection of any driver. Only `transaction` commits or rolls
-back; else the transaction is the caller's. A connection in autocommit mode has none: there `transaction` and
-`claim` begin and commit one of their own, and `save` is refused outside of one. One thread at a time, as for the
-connection::
+A consumer that stores its position in the transaction of its results processes each record exactly once for the
+database. After a crash both are stored or neither is. This module is responsible for the table; it needs a DB-API
+2.0 connection of any driver. Only `transaction` commits or rolls back; else the transaction is the caller's. A
+connection in autocommit mode has none: there `transaction` and `claim` begin and commit one of their own, and
+`save` is refused outside of one. One thread at a time, as for the connection::
 
     CREATE TABLE logstore_offsets (
         consumer_group, topic, partition_number,       -- primary key

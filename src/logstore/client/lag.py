@@ -1,9 +1,8 @@
 """Consumer lag: how far readers are behind, in records that they will see, and in seconds.
 
-The difference of two offsets is too large: it counts transaction markers, records of aborted
-transactions, records removed by compaction, and offsets below the log start.
-Here the records themselves are counted, batch by batch: the cost is that of reading the headers of the
-unread batches. Reads only; any thread may call.
+The difference of two offsets is too large: it counts transaction markers, aborted records, records removed by
+compaction, and offsets below the log start. Here the records themselves are counted, batch by batch: the cost is
+that of reading the headers of the unread batches. Reads only; any thread may call.
 """
 
 from __future__ import annotations

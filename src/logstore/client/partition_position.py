@@ -1,8 +1,8 @@
 """Position of a consumer in one partition: where reading begins, and the next records.
 
-This module is responsible for where reading begins: at the group's committed offset, else at the log start in a
-partition that was added to a topic since the group began to read it, else as ``auto.offset.reset`` says. That rule
-also holds for an offset out of the log's range. One thread at a time: the consumer's.
+This module decides where reading begins: at the group's committed offset; without one, at the log start in a
+partition that was added since the group began to read the topic. Otherwise ``auto.offset.reset`` decides. That
+rule also holds for an offset out of the log's range. One thread at a time: the consumer's.
 """
 
 from __future__ import annotations

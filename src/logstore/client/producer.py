@@ -1,9 +1,9 @@
 """A producer: single records, from any thread, collected into batches for many partitions.
 
 This module decides a record's partition, when its batch is written and which futures are answered. The order
-within a partition belongs to `partition_batcher`, the fast path of a record to `_batcher`. A batch is written
-by the thread whose record filled it, or, after its linger time, by the process's ticker; with a store that has a
-clock of its own, by `tick`. So no work is handed between threads while a program sends continuously.
+within a partition belongs to `partition_batcher`, the fast path of a record to `_batcher`. The thread whose record
+filled a batch writes it. After the linger time the timer thread of the process does, or `tick` for a store with
+its own clock. So no work is handed between threads while a program sends continuously.
 """
 
 from __future__ import annotations
@@ -115,11 +115,11 @@ class ProducerMetrics(NamedTuple):
 class Producer(FastSend, Gathering):
     """A producer that sends records to the topics of a store.
 
-    `send` collects records; a batch is appended when it holds ``batch.size`` bytes, has waited for
-    ``linger.ms``, or `flush` is called. Each record has a future, which may be dropped: an error that
-    no future has raised is raised by a later `send`, by `flush` or by `close`. Closing flushes; so does
-    leaving a ``with`` block, and closing the store. A producer dropped without any of these warns, and is
-    flushed by a thread of its own, at the latest when the store is closed.
+    `send` collects records; a batch is appended when it holds ``batch.size`` bytes, has waited for ``linger.ms``,
+    or `flush` is called. Each record has a future, which may be dropped. An error that no future has raised is
+    raised by a later `send`, by `flush` or by `close`. Closing flushes; so does leaving a ``with`` block, and
+    closing the store. A producer dropped without any of these warns, and is flushed by a thread of its own, at the
+    latest when the store is closed.
 
     >>> with logstore.open(tmp / "data") as store:
     ...     flights = store.create_topic("flights", partitions=4)
@@ -338,7 +338,7 @@ class Producer(FastSend, Gathering):
         return done
 
     def tick(self) -> None:
-        """Append batches that have lingered. For the owner of the store's clock; else the ticker does it."""
+        """Append batches that have lingered. Called by the owner of the store's clock, or by the timer thread."""
         if self._closed or self._is_forked():
             return
         for batcher in list(self._shared.active):

@@ -1,9 +1,9 @@
 """Message streams: several blocking iterators that share the partitions of a topic, one for each thread.
 
-The interface of the paper of 2011 ("Kafka: a Distributed Messaging System for Log Processing", section 3.1)
-and of Kafka's first clients: `create_message_streams` returns the requested number of iterators for a topic;
-each waits for records for ever and ends with `ConsumerConnector.shutdown`. A stream is one `Consumer` and
-belongs to the thread that iterates it; the connector may be used from any other.
+The interface of the paper of 2011 ("Kafka: a Distributed Messaging System for Log Processing", section 3.1) and of
+Kafka's first clients. `create_message_streams` returns the requested number of iterators for a topic. Each waits
+for records for ever and ends with `ConsumerConnector.shutdown`. A stream is one `Consumer` and belongs to the
+thread that iterates it; the connector may be used from any other.
 """
 
 from __future__ import annotations

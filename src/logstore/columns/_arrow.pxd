@@ -1,10 +1,10 @@
 # cython: language_level=3
 """The Arrow C data and C stream interfaces: their three structs and the capsules that carry them.
 
-As in "The Arrow C data interface", "The Arrow C stream interface" and "The Arrow PyCapsule
-Interface" of the Arrow specification, whose guards keep a second definition out. A struct whose
-`release` is NULL holds nothing. A consumer that takes a struct out of a capsule copies it and sets
-`release` in the capsule to NULL, so that each one is released exactly once.
+As in "The Arrow C data interface", "The Arrow C stream interface" and "The Arrow PyCapsule Interface" of the Arrow
+specification. Its guards prevent a second definition. A struct whose `release` is NULL holds nothing. A consumer
+that takes a struct out of a capsule copies it and sets `release` in the capsule to NULL. So each one is released
+exactly once.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New

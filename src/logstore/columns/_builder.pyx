@@ -1,13 +1,13 @@
 # cython: language_level=3
 """Tables of Arrow buffers, filled from the visible records of a run.
 
-The records are written directly from their batches into the buffers; none becomes a Python object. Sizes
-come from bytes that were received, so each is bounded by the bytes that it is read from before anything is
-filled. A `Decoder` makes columns of its own from the values of a table once it is filled; it reads the values
-in place, also if that column was not requested. `_export` hands tables over.
+The records are written directly from their batches into the buffers; none becomes a Python object. Sizes come from
+bytes that were received, so each is bounded by the bytes that it is read from before anything is filled. A
+`Decoder` makes its own columns from the values of a table once it is filled. It reads the values in place, also if
+that column was not requested. `_export` hands tables over.
 
-The buffers have a reference count of their own: a holder may release them from any thread, with or
-without the GIL, and after every object here is gone.
+The buffers have their own reference count. A holder may release them from any thread, with or without the GIL, and
+after every object here was freed.
 """
 
 cimport cython

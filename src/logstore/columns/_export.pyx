@@ -12,14 +12,14 @@ imported. The columns are named and ordered as in Spark's Kafka source::
     timestampType   int32: 0 given by the producer, 1 by the log
     headers         list<struct<key: utf8, value: binary, nullable>>       only when requested
 
-With ``spark`` they have exactly the types that Spark's own Arrow conversion requires: the timestamp is
-timestamp[us, UTC], and every column, the headers' parts too, is nullable. As in its Kafka source, a record
-without headers has null for them.
+With ``spark`` they have exactly the types that Spark's own Arrow conversion requires. The timestamp is
+timestamp[us, UTC], and every column, the headers' parts too, is nullable. As in its Kafka source, a record without
+headers has null for them.
 
 A `Decoder` adds columns of its own, made of the values; `_values` has its kinds.
 
-A consumer may release what it was given from any thread, with or without the GIL, in any order,
-and after every object here is gone: the buffers have a reference count of their own.
+A consumer may release its structs from any thread, with or without the GIL, in any order, and after every object
+here was freed. The buffers have their own reference count.
 """
 
 from threading import get_ident, main_thread
@@ -319,13 +319,12 @@ def columns_of(Batches batches not None, columns=None, *, bint views=False, int3
                Decoder decoder=None, bint spark=False):
     """Return the visible records of ``batches`` as one Arrow array.
 
-    ``columns`` names the columns wanted, in order: key, value, topic, partition, offset,
-    timestamp, timestampType, headers; None means all but headers. With ``views`` keys and values
-    are ``binary_view``: they point into the bytes of ``batches``, or into the decompressed bytes
-    of each batch, and keep these alive. ``array_bytes`` limits the bytes of one column, in
-    [1, 2**31-1]: Arrow's offsets are of 32 bits. `ColumnStream` splits where one array is not enough.
-    The columns of a ``decoder`` can be named too; without ``columns`` they replace the value.
-    With ``spark`` times are in microseconds and every column is nullable.
+    ``columns`` names the columns wanted, in order: key, value, topic, partition, offset, timestamp, timestampType,
+    headers; None means all but headers. With ``views`` keys and values are ``binary_view``: they point into the
+    bytes of ``batches`` or of each decompressed batch, and keep these alive. ``array_bytes`` limits the bytes of
+    one column, in [1, 2**31-1]: Arrow's offsets are of 32 bits. `ColumnStream` splits where one array is not
+    enough. The columns of a ``decoder`` can be named too; without ``columns`` they replace the value. With
+    ``spark`` times are in microseconds and every column is nullable.
 
     Raises:
         ValueError: a column is unknown, or named twice.
@@ -485,9 +484,9 @@ cdef class ColumnStream:
     ``topic`` and ``partition`` replace those that the runs name. No more than one run is
     held at a time; releasing the stream early releases the iterator, which closes a generator.
 
-    A stream can be handed over once. An exception of ``chunks`` or of the bytes reaches the consumer
-    as an errno and a text, from which every Arrow library makes an exception of its own; the original
-    is kept as ``error``. A Ctrl-C in the main thread is raised there too, directly afterwards.
+    A stream can be handed over once. An exception of ``chunks`` or of the bytes reaches the consumer as an errno
+    and a text. Every Arrow library makes its own exception of these; the original is kept as ``error``. A Ctrl-C
+    in the main thread is raised there too, directly afterwards.
 
     Owns: the iterable, until the stream is handed over. Threads: one at a time; the consumer may read
     from a thread of its own.

@@ -161,8 +161,8 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
     At the top of the loop the records of the rows before ``at`` are in the open batch, which ends
     at p and holds ``count``. On FULL fields and scratch hold the record that found no room.
 
-    This is `Encoder.try_add` for many records: the state of the open batch stays in registers, and
-    nearly no size is computed before it is written (15.3 to 11.0 ns for each of 1,000 x 100 B).
+    This is `Encoder.try_add` for many records. The state of the open batch stays in registers, and nearly no size
+    is computed before it is written (15.3 to 11.0 ns for each of 1,000 x 100 B).
     """
     cdef int64_t at = row[0], delta, body, content
     cdef int status = OK
@@ -641,14 +641,13 @@ cdef class _Intake:
 def add_arrow(Encoder encoder not None, data):
     """Add a record for each row of Arrow data; return how many.
 
-    ``data`` has ``__arrow_c_array__`` or ``__arrow_c_stream__``: an array, a record batch, a table, a
-    series or a data frame of any Arrow library. An array of binary, large_binary, binary_view,
-    fixed_size_binary, utf8, large_utf8 or utf8_view gives values without keys. A struct gives the
-    columns ``value`` and, if present, ``key`` (types as above), ``timestamp`` (of any unit, cut to
-    ms; without a zone it is UTC; or int64 ms; null means the encoder's time) and ``headers`` (a
-    list of struct<key, value>, or a map). The other columns of a read, topic, partition,
-    offset and timestampType, are ignored; but an encoder that keeps offsets takes them from the
-    column ``offset`` (int64). Nulls stay null.
+    ``data`` has ``__arrow_c_array__`` or ``__arrow_c_stream__``: an array, a record batch, a table, a series or a
+    data frame of any Arrow library. An array of binary, large_binary, binary_view, fixed_size_binary, utf8,
+    large_utf8 or utf8_view gives values without keys. A struct gives the columns ``value`` and, if present,
+    ``key`` (types as above), ``timestamp`` (of any unit, cut to ms; without a zone it is UTC; or int64 ms; null
+    means the encoder's time) and ``headers`` (a list of struct<key, value>, or a map). The other columns of a read
+    (topic, partition, offset, timestampType) are ignored. An encoder that keeps offsets takes them from the column
+    ``offset`` (int64). Nulls stay null.
 
     After an error the records before the one at fault are in the encoder: begin it again.
 
@@ -679,9 +678,9 @@ _ACCEPTED_ARRAYS = (
 def add_numpy(Encoder encoder not None, array):
     """Add a value for each item of a fixed-width array; return how many.
 
-    ``array`` is a 1-D numpy array of dtype 'S' or 'V', or a 2-D one of uint8 with one record in each
-    row, or another object with the same buffer. Every value has the full width: numpy hides
-    the NULs at the end of an 'S' item and cannot tell them from data, so they are kept.
+    ``array`` is a 1-D numpy array of dtype 'S' or 'V', or a 2-D one of uint8 with one record in each row. Another
+    object with the same buffer works too. Every value has the full width. numpy hides the NULs at the end of an
+    'S' item and cannot tell them from data, so they are kept.
 
     Raises:
         RecordTypeError: any other array; an array of objects, for one, holds no bytes itself.

@@ -1,13 +1,13 @@
 # cython: language_level=3
 """JSON as in RFC 8259: one text, scanned once for the values of wanted keys.
 
-Leaves only. Every text is checked to its end, unwanted parts too: UTF-8, grammar, and a depth of
-at most `MOST_DEPTH`. No value is made during the scan; a `Token` gives the position and kind of a wanted
-value, and `_json_values` makes numbers, texts and times of tokens. Of a key that comes twice in an
-object the last one counts.
+Leaves only. Every text is checked to its end, unwanted parts too: UTF-8, grammar, and a depth of at most
+`MOST_DEPTH`. No value is made during the scan. A `Token` gives the position and kind of a wanted value;
+`_json_values` makes numbers, texts and times of tokens. Of a key that comes twice in an object the last one
+counts.
 
-Wanted keys form a tree of `Node`s: node 0 is the text's own object, the children of a node are
-adjacent, and the tokens of all nodes below one form a range, so that a repeated key can clear them.
+Wanted keys form a tree of `Node`s. Node 0 is the text's own object, and the children of a node are adjacent. The
+tokens of all nodes below one form a range, so that a repeated key can clear them.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t

@@ -1,10 +1,10 @@
 # cython: language_level=3
 """Records of one append, divided among partitions by their keys: one encoder for each partition.
 
-Lists are iterated once, without a new object for a record. Of Arrow data the partition of every row is
-computed without the GIL, then each encoder takes its own rows in order (`_import`), so no
-column is copied except into the batches themselves. Order is kept within each partition. Nothing is
-written: the caller finishes the encoders and appends them. One thread uses a spread at a time.
+Lists are iterated once, without a new object for a record. The partition of every row of Arrow data is computed
+without the GIL. Then each encoder takes its own rows in order (`_import`). So no column is copied except into the
+batches themselves. Order is kept within each partition. Nothing is written: the caller finishes the encoders and
+appends them. One thread uses a spread at a time.
 """
 
 cimport cython

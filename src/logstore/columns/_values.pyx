@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Decoders of values to Arrow columns: JSON objects by the names of their fields, and structs of fixed size.
 
-A decoder is given its fields once and then makes their columns for one table of `_builder` after the
-other, without an object for any record. Type words of a field, and their Arrow types::
+A decoder gets its fields once. It then makes their columns for each table of `_builder`, without an object for any
+record. Type words of a field, and their Arrow types::
 
     bool b    int8 c   int16 s  int32 i  int64 l   uint8 C  uint16 S  uint32 I  uint64 L
     float16 e  float32 f  float64 g    string u   binary z   json u    bytes of a fixed size w:N

@@ -1,8 +1,8 @@
 """Dangerous combinations of settings: each setting is valid, together they lose data or have no effect.
 
-`check` is responsible for all of them. Its caller passes the settings, the lag of groups and the size of
-the disk: no I/O but one read of ``findings.toml``, which holds the texts. Each finding names the row of
-docs/rows.md whose tests show the effect.
+`check` is responsible for all of them. Its caller passes the settings, the lag of groups and the size of the disk.
+The only I/O is one read of ``findings.toml``, which holds the texts. Each finding names the row of docs/rows.md
+whose tests show the effect.
 """
 
 from __future__ import annotations

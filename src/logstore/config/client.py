@@ -1,9 +1,9 @@
 """Settings of an embedded producer and an embedded consumer, by Kafka's names.
 
 Fields are the keys that apply without a network. Kafka's other client keys that only tune (connections, buffers,
-timeouts of a group) are accepted without effect and logged once. Keys for unsupported features (transactions,
-encryption, serialisers and interceptors named by class, partitions assigned by a group) are refused, unless
-their value asks for the behaviour here. No I/O.
+timeouts of a group) are accepted without effect and logged once. Keys for unsupported features are refused, unless
+their value is the behaviour here. The features are transactions, encryption, serializers and interceptors named by
+class, and partitions assigned by a group. No I/O.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Settings of a store: defaults of all its logs, and settings of the store itself.
 
-A `StoreConfig` is a `LogConfig`, the default of every topic, and the keys of Kafka's broker that a
-directory of many logs can honour; our own begin with ``logstore.``. Values come from arguments, the
-environment, a file, and the defaults, in that order; `StoreConfig.source` returns the origin of a value. A
-key is honoured, Kafka's without effect here (accepted and logged once), or refused by name. A file is
-read only by `StoreConfig.load`; there is no other I/O.
+A `StoreConfig` is a `LogConfig`, the default of every topic, with those keys of Kafka's broker that a directory of
+many logs can honour. Our own keys begin with ``logstore.``. Values come from arguments, the environment, a file,
+and the defaults, in that order; `StoreConfig.source` returns the origin of a value. A key is honoured, Kafka's
+without effect here (accepted and logged once), or refused by name. A file is read only by `StoreConfig.load`;
+there is no other I/O.
 """
 
 from __future__ import annotations

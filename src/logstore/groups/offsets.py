@@ -45,9 +45,9 @@ _NO_ID = bytes(_ID_BYTES)
 class OffsetAndMetadata(NamedTuple):
     """A committed offset: the next record that the group has to read, with metadata of the application.
 
-    ``leader_epoch`` is that of the last record read, or -1. ``commit_ms`` is when it was committed, or -1 in
-    a commit not made yet; ``expire_ms`` is when it may be deleted if it has an expiry time of its own.
-    ``topic_id`` tells a topic from a later one of the same name: 128 bits in Kafka's text form, "" if unknown.
+    ``leader_epoch`` is that of the last record read, or -1. ``commit_ms`` is the time of the commit, or -1 before
+    it. ``expire_ms`` is the time from which it may be deleted, if it has its own expiry time. ``topic_id`` tells a
+    topic from a later one of the same name: 128 bits in Kafka's text form, "" if unknown.
     """
 
     offset: int

@@ -60,7 +60,7 @@ class File:
     def closed(self) -> bool: ...
     @property
     def sync_failed(self) -> bool:
-        """Whether a sync of this file has failed, at an eviction too."""
+        """Return whether a sync of this file has failed, at an eviction too."""
 
     def sync(self) -> int:
         """Make every write so far durable. Blocks on the disk."""

@@ -1,11 +1,11 @@
 # cython: language_level=3
 """C table of file operations: the only interface between logstore and the operating system.
 
-`Files` holds a table (libc by default; tests pass another), counts its calls and keeps at
-most `descriptor_limit` descriptors open. A `File` whose descriptor was evicted opens it again at its
-next use. A file with unsynced writes is synced before its descriptor is closed, because a failed
-write-back is reported to open descriptors only; the `File` then stores the failure and raises it
-at its next sync. This module never decides what to create, rename or remove: `log.directory.files` does.
+`Files` holds a table (libc by default; tests pass another), counts its calls and keeps at most `descriptor_limit`
+descriptors open. A `File` whose descriptor was evicted opens it again at its next use. A file with unsynced writes
+is synced before its descriptor is closed, because a failed write-back is reported to open descriptors only. The
+`File` then stores the failure and raises it at its next sync. This module never decides what to create, rename or
+remove: `log.directory.files` does.
 
 Every method may be called from any thread; system calls that may block run without the GIL.
 """
@@ -453,8 +453,8 @@ cdef class File:
             StorageError: this or an earlier sync of the file failed. It is never retried, since
                 the kernel has marked the lost pages clean.
         """
-        # One at a time: a caller that finds the file clean would return while the sync that cleared the mark
-        # is in progress, and may fail.
+        # One at a time: a caller that finds the file clean would return while the sync that cleared the mark may
+        # still fail.
         with self._sync_lock:
             if self._sync_errno == 0 and self.dirty:
                 self.acquire()
@@ -620,7 +620,7 @@ cdef class File:
 
     @property
     def sync_failed(self):
-        """Whether a sync of this file has failed, at an eviction too."""
+        """Return whether a sync of this file has failed, at an eviction too."""
         return self._sync_errno != 0
 
     def __del__(self):

@@ -54,9 +54,9 @@ cdef class Growth:
 cdef class Preallocate(Growth):
     """Reserve blocks ahead of the end, without changing the size that the file shows.
 
-    It reserves as much as the segment holds, in steps of 256 KiB to 16 MiB and not past limit_bytes, at
-    which the segment is rolled: an idle or small partition reserves none. A file system without support
-    or free space is no error: the file then grows as under `Growth`.
+    It reserves as much as the segment holds, in steps of 256 KiB to 16 MiB. It never reserves past limit_bytes, at
+    which the segment is rolled; an idle or small partition reserves none. A file system without support or free
+    space is no error: the file then grows as under `Growth`.
     """
 
     def __cinit__(self, int64_t limit_bytes=INT64_MAX):

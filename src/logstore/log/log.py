@@ -1,9 +1,8 @@
 """One partition's log for its one writer: open, close, append, read.
 
 `read.reader` is responsible for reading, `append` for appending, `replica` and `maintenance` for the calls that
-are not a user's. Owns the lock, the active segment and the order of updates: bytes, then indexes, then producer
-state, then the log end offset, then the high watermark, then the published end. One process writes a log; its
-methods may be called from any thread.
+are not a user's. Owns the lock, the active segment and the order of updates: bytes, indexes, producer state, log
+end offset, high watermark, published end. One process writes a log; its methods may be called from any thread.
 `docs/durability.md` argues what survives which crash.
 
 Invariants, under the lock: log start <= last stable offset <= high watermark <= log end offset;
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     import random
 
     from logstore.batch.record_types import Records
-    from logstore.config.generated_keywords import LogSettings
+    from logstore.config.generated.keywords import LogSettings
     from logstore.log.append.appender import Appender
 
     class OpenOptions(LogSettings, total=False):
@@ -305,12 +304,12 @@ class Log(Readable):
     ) -> AppendResult:
         """Write records at the log end offset, in one batch unless they are too large for one.
 
-        ``records`` is a list of values, of (key, value), (key, value, timestamp) or (key, value,
-        timestamp, headers), or of `Record`s; an Arrow array of values or an Arrow table with columns
-        key, value, timestamp, headers; or a numpy array of fixed-size values. Keys and values are
-        buffers or None. Records without a timestamp (ms or an aware datetime) get ``timestamp``, or
-        the time of the append. ``producer`` makes the append idempotent; it must fit one batch. With
-        ``expect`` the records are written only if the first one gets this offset.
+        ``records`` is a list of values, of (key, value), (key, value, timestamp) or (key, value, timestamp,
+        headers), or of `Record`s. It can also be an Arrow array of values, an Arrow table with columns key, value,
+        timestamp, headers, or a numpy array of fixed-size values. Keys and values are buffers or None. Records
+        without a timestamp (ms or an aware datetime) get ``timestamp``, or the time of the append. ``producer``
+        makes the append idempotent; it must fit one batch. With ``expect`` the records are written only if the
+        first one gets this offset.
 
         With ``ack="written"`` the records are in the page cache on return and survive the process;
         with ``"synced"`` they are on disk and survive power loss. The default is ``logstore.ack``.

@@ -42,7 +42,7 @@ class LogMaintenance(ReaderMaintenance):
 
     @property
     def was_clean(self) -> bool:
-        """Whether the log had been closed cleanly before this open; if not, it may have lost its tail."""
+        """Return whether the log had been closed cleanly before this open; if not, it may have lost its tail."""
         return self._state.was_clean
 
     def facts(self) -> PartitionFacts:
@@ -119,11 +119,10 @@ class LogMaintenance(ReaderMaintenance):
     ) -> Compacted:
         """Keep only the newest record of each key in all sealed segments below the last stable offset.
 
-        Runs whether or not it is due (`cleanable`). Offsets and order stay; appends and reads run
-        concurrently. Records without a key are deleted, as in Kafka. Memory is that of a map of keys, at
-        most ``map_bytes`` (24 bytes a key; a map that is too small takes several rounds), plus a few
-        MiB. ``throttle`` is called with each count of bytes read or written, and may block. Durable on
-        return.
+        Runs whether or not it is due (`cleanable`). Offsets and order stay; appends and reads run concurrently.
+        Records without a key are deleted, as in Kafka. Memory is a few MiB and a map of keys, at most
+        ``map_bytes`` (24 bytes a key). A map that is too small takes several rounds. ``throttle`` is called with
+        each count of bytes read or written, and may block. Durable on return.
 
         Raises:
             CorruptRecordError: a batch is damaged; its position is named, `cleanable` reports it from now

@@ -5,9 +5,9 @@ decides whether a batch may be written and changes nothing; `Producers.apply` re
 one. The caller holds the log's lock, calls in offset order, and leaves out batches without a
 producer id. No I/O and no clock; `formats.producer_snapshot` encodes the state.
 
-Invariants: a producer's remembered batches are of its current epoch, oldest first, at most five;
-open transactions are in the order of their first offsets; completed ones that still hold the last
-stable offset back rise in first *and* last offset, so that the first one decides.
+Invariants: a producer's remembered batches are of its current epoch, oldest first, at most five. Open transactions
+are in the order of their first offsets. Completed ones that still hold the last stable offset back rise in first
+*and* last offset, so that the first one decides.
 """
 
 from __future__ import annotations

@@ -68,9 +68,9 @@ class LogReplica(ReaderReplica):
     ) -> AppendResult:
         """Write one record batch at the log end offset.
 
-        ``batch`` is a whole v2 record batch. Base offset and leader epoch are set in a copy of
-        its header; its compressed records are kept as they are, unless the log imposes a codec. With
-        ``origin=Origin.REPLICATION`` its own offsets and epoch are kept.
+        ``batch`` is a whole v2 record batch. Base offset and leader epoch are set in a copy of its header. Its
+        compressed records are kept as they are, unless the log imposes a codec. With ``origin=Origin.REPLICATION``
+        its own offsets and epoch are kept.
 
         With ``ack="written"`` the batch is in the page cache on return, with ``"synced"`` on disk.
         It is visible to consumers only below the high watermark.
@@ -136,8 +136,8 @@ class LogReplica(ReaderReplica):
         newest = now_ms if append_time else max_timestamp_ms
         rest = memoryview(run)
         first, last = -1, -2
-        # One write never spans a roll: the snapshot that a roll writes must cover every batch below it, and
-        # producer state is changed once for each write.
+        # One write never spans a roll. The snapshot that a roll writes must cover every batch below it, and
+        # producer state changes once for each write.
         while rest:
 
             def write(piece: memoryview = rest, stamp: ProducerStamp = stamp) -> tuple[int, int, AppendResult]:

@@ -1,15 +1,15 @@
 """The root directory above the partitions: its lock and Kafka's checkpoints of all of them.
 
-Kafka keeps recovery points, log start offsets and high watermarks of all partitions in three text
-files in the root, and marks a clean shutdown there. While this process holds the root, these facts
-are in memory. The mark and the recovery points are removed when the first log is open for writing,
-and written again when the last log is closed. In between, the root's holder may write checkpoints
-that are behind the truth but never ahead of it: a truncation removes them first.
+Kafka stores recovery points, log start offsets and high watermarks of all partitions in three text files in the
+root. It also marks a clean shutdown there. While this process holds the root, these facts are in memory. The mark
+and the recovery points are removed when the first log is open for writing, and written again when the last log is
+closed. In between, the root's holder may write checkpoints that are behind the truth but never ahead of it: a
+truncation removes them first.
 
-Kafka's recovery points may lower ours, since Kafka may have written after us. Our own from before a
-crash must not: they are old, and recovery would scan below the recovery point and truncate there
-instead of reporting damage. ``logstore.checkpoints`` tells the two apart: it holds the CRC-32C of the
-file that we wrote last, and of the one that we are about to write::
+Kafka's recovery points may lower ours, since Kafka may have written after us. Our own from before a crash must
+not. They are old, and recovery would truncate below the recovery point instead of reporting damage.
+``logstore.checkpoints`` tells the two apart. It holds the CRC-32C of the file that we wrote last, and of the next
+one before it is written::
 
     logstore checkpoints 1
     1f9a2b44 0c81b7d2
@@ -328,8 +328,8 @@ def _marked(directory: Directory) -> tuple[int, ...]:
 def _all_clean(directory: Directory, closed: set[TopicPartition]) -> bool:
     """Return whether every partition is clean, including those that this process has not opened.
 
-    After an unclean stop, opening and closing one log proves nothing about the others; and with the mark of a
-    clean shutdown Kafka would check none.
+    After an unclean stop, opening and closing one log proves nothing about the others. With the mark of a clean
+    shutdown Kafka would check none.
     """
     for name in files.partitions_below(directory):
         if name not in closed:

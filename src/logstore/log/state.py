@@ -1,8 +1,7 @@
 """State of one open log: its parts, and the steps that change several of them together.
 
-`Log`, `Flusher` and `truncation` share one `State`: the segments, the producers, the epochs, the marks,
-the recovery file and the published file, with the lock that guards them. Names that end in ``_locked`` need
-that lock.
+`Log`, `Flusher` and `truncation` share one `State`. It has the segments, producers, epochs, marks, the recovery
+file and the published file, with the lock that guards them. Names that end in ``_locked`` need that lock.
 
 Invariants, under the lock: log start <= last stable offset <= high watermark <= log end offset;
 recovery point <= synced end <= log end offset; the active segment ends at the log end offset

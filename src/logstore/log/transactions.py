@@ -1,8 +1,8 @@
 """Producers and transactions of one log: producer state with its snapshots, and the aborted index.
 
-Keeps four things consistent with the log's batches: `Producers`, the ``.txnindex`` of each segment, the note
-of their contents (``logstore.aborted``), and the snapshots at segment boundaries. Changes are made under the
-log's lock; readers may call `aborted_between` at any time.
+Keeps four things consistent with the log's batches: `Producers`, the ``.txnindex`` of each segment, their
+checksums (``logstore.aborted``), and the snapshots at segment boundaries. Changes are made under the log's lock;
+readers may call `aborted_between` at any time.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class Transactions:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no producer has any state, so that a replay may begin at the end."""
+        """Return whether no producer has any state, so that a replay may begin at the end."""
         return len(self.producers) == 0 and not self.producers.completed
 
     @property
     def is_saved(self) -> bool:
-        """Whether the aborted indexes are complete; until then no recovery point may rise."""
+        """Return whether the aborted indexes are complete; until then no recovery point may rise."""
         return not self._unsaved
 
     # -- appending

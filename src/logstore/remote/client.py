@@ -30,7 +30,7 @@ from logstore.remote.cluster import Cluster, ClusterMetadata, TopicMetadata
 from logstore.remote.connection import Connection
 
 if TYPE_CHECKING:
-    from logstore.config.generated_keywords import ClientSettings
+    from logstore.config.generated.keywords import ClientSettings
 
 __all__ = ["EARLIEST", "LATEST", "Client", "EpochEnd", "Fetched", "ListedOffset", "NewTopic"]
 

@@ -30,7 +30,7 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
 
     Use ``pushdown`` only in sessions in which **every query makes its own data frame by load()**. Spark 4.2 and
     4.3 keep the plan of a Python source with its data frame. So one query's filter also applies to the next query
-    of the same data frame, and to the other side of a join or union with itself; their rows are then missing.
+    of the same data frame, and to the other side of a self-join. Their rows are then missing.
 
     Raises:
         SparkNotReadyError: PySpark is too old, or the workers' Python is another version or has no logstore.

@@ -79,8 +79,8 @@ class PushdownReader(BatchReader):
 class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reader that follows topics, micro-batch by micro-batch, in a process that lives as long as the query.
 
-    `StreamPlanner` decides. Spark takes one limit from a source, so one of those set is reported to it, and all are
-    applied; if Spark asks for everything available, none is.
+    `StreamPlanner` decides. Spark takes one limit from a source, so one of the given limits is reported to it, and
+    all are applied. If Spark asks for everything available, none is.
     """
 
     def __init__(self, options: ReadOptions) -> None:

@@ -1,7 +1,7 @@
 """The parts of an open store, and the store as its topics, producers, consumers and requests see it.
 
-Holds the root's lock for as long as it is open (one process writes a directory, any number read it), the
-catalogue, the open logs and the recurring work. Everything that a store hands out refers to its host and keeps it
+Holds the root's lock while it is open: one process writes a directory, any number read it. Also holds the
+catalogue, the open logs and the recurring tasks. Everything that a store hands out refers to its host and keeps it
 open; `Store` is the user's face of it. Any thread may call.
 """
 

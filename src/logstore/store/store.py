@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from logstore.client.partitioners import Choice, Partitioner
     from logstore.client.producer import Producer
     from logstore.config.client import ConsumerConfig, ProducerConfig
-    from logstore.config.generated_keywords import (
+    from logstore.config.generated.keywords import (
         ConsumerSettings,
         LogSettings,
         ProducerSettings,
@@ -162,11 +162,10 @@ class Store:
     ) -> Topic:
         """Create a topic. Durable on return; on an error nothing of it is left.
 
-        ``partitions`` is 1 to 10,000, by default ``num.partitions``. ``settings`` are Kafka's topic settings
-        by their dotted keys, ``more_settings`` the same with underscores; what is not set follows the store. Unless
-        either says otherwise, records are kept for ever; by a store that was opened with a ``server.properties``
-        a topic is made with the retention that Kafka would give it.
-        With ``if_not_exists`` a topic that exists is returned as it is.
+        ``partitions`` is 1 to 10,000, by default ``num.partitions``. ``settings`` are Kafka's topic settings by
+        their dotted keys, ``more_settings`` the same with underscores; what is not set follows the store. Without
+        such settings records are kept for ever. If the store was opened with a ``server.properties``, a topic gets
+        the retention that Kafka would give it. With ``if_not_exists`` a topic that exists is returned as it is.
 
         Raises:
             TopicExistsError: there is one of that name.
@@ -313,9 +312,9 @@ class Store:
         """Open a consumer: `assign` it partitions, then iterate it or `poll`. A group keeps its offsets here.
 
         ``settings`` are Kafka's consumer settings by their dotted keys, ``more_settings`` the same with
-        underscores. Where the store is open read-only, offsets are committed by the process that writes it; if
-        there is none, by this one, which opens it for that moment. If the store is closed first, the consumer
-        commits the records that it is known to have processed.
+        underscores. If the store is open read-only, the process that writes it commits the offsets. If there is
+        none, this process opens the store for that moment. If the store is closed first, the consumer commits the
+        records that it is known to have processed.
 
         Raises:
             InvalidGroupError: the name cannot be used.
@@ -391,16 +390,16 @@ class Store:
     ) -> Snapshot:
         """Copy the whole store to a path that does not exist yet, while it is in use. Durable on return.
 
-        Each partition is copied as of one moment during the call, committed offsets as of an earlier one than
-        any record; everything acknowledged before the call is in it. Sealed segments are hard links where the
+        Each partition is copied as of one moment during the call, committed offsets as of an earlier one than any
+        record. Everything acknowledged before the call is in the copy. Sealed segments are hard links where the
         file system has them and ``link`` is true, so that the copy takes hardly any space. Choose ``link=False``
-        where another program shall change the files in place, as Kafka does. With ``verify`` every checksum in
-        the copy is compared. ``progress`` is called with the number of steps done and of all steps, each a
-        partition that was copied or compared; it may not use the store. To restore, open the copy as a store, or
-        move it to where the store was.
+        where another program shall change the files in place, as Kafka does. With ``verify`` every checksum in the
+        copy is compared. ``progress`` is called with the number of steps done and of all steps. A step is a
+        partition that was copied or compared. ``progress`` may not use the store. To restore, open the copy as a
+        store, or move it to where the store was.
 
-        Where the store is open read-only, the process that writes it takes the snapshot, with its own rights and
-        without ``progress``; if there is none, this process opens the store for that time. Creating and deleting
+        If the store is open read-only, the process that writes it takes the snapshot, with its own rights and
+        without ``progress``. If there is none, this process opens the store for that time. Creating and deleting
         topics waits for a snapshot, and so does the first commit of a store, which creates ``__consumer_offsets``.
 
         Raises:
@@ -494,13 +493,12 @@ def open_store(
 ) -> Store:
     """Open the store in a directory, which is made if there is none.
 
-    ``path`` may begin with ``~``, or be a ``file:`` URL; an empty one, and any other URL, is refused.
-    ``settings`` are Kafka's broker and topic settings by their dotted keys, the path of a TOML file or of
-    a ``server.properties`` with them, or a `StoreConfig`; ``more_settings`` the same keys with underscores. Their
-    log settings hold for every topic that does not set its own. The retention of a ``server.properties`` holds
-    only for topics made with it. By default, a store keeps records for ever. Arguments
-    win over variables ``LOGSTORE_…`` of ``environ`` (the process's, if it is None), those over a file. Without a
-    ``path``, ``log.dirs`` names it.
+    ``path`` may begin with ``~``, or be a ``file:`` URL; an empty one, and any other URL, is refused. ``settings``
+    are Kafka's broker and topic settings by their dotted keys, the path of a TOML file or ``server.properties``,
+    or a `StoreConfig`. ``more_settings`` are the same keys with underscores. Their log settings hold for every
+    topic that does not set its own. The retention of a ``server.properties`` holds only for topics made with it.
+    By default, a store keeps records for ever. Arguments win over variables ``LOGSTORE_…`` of ``environ`` (the
+    process's, if it is None), those over a file. Without a ``path``, ``log.dirs`` names it.
 
     One process at a time writes a store; with ``read_only`` any number of others read it concurrently, and see
     what is written. A writer waits ``wait_s`` seconds (None: for ever) for another process to close it.

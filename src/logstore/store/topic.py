@@ -143,10 +143,10 @@ class Topic:
     ) -> dict[int, AppendResult]:
         """Append many records at once, in as few batches as they need; return the offsets by partition.
 
-        ``records`` are those of `Log.append`: a list of values, of (key, value), of (key, value,
-        timestamp, headers) or of `Record`s, an Arrow array or table, a numpy array. Without
-        ``partition``, keys decide by Kafka's hash; those without a key go together to one partition,
-        with each call the next one. Order is kept within each partition.
+        ``records`` are those of `Log.append`: a list of values, of (key, value), of (key, value, timestamp,
+        headers) or of `Record`s. An Arrow array or table and a numpy array are accepted too. Without
+        ``partition``, keys decide by Kafka's hash; those without a key go together to one partition, with each
+        call the next one. Order is kept within each partition.
 
         Everything is encoded and checked before the first byte is written: bad records change nothing.
         Without records (an empty list, frame or array) nothing is written, and the answer is empty.

@@ -2,8 +2,8 @@
 
 Start with `temporary_store`, a store in memory on a clock that stands still. `SimDisk` and `FaultyFiles` replace
 the machine's files, `ManualClock` its clock. `logstore.testing.strategies` (needs hypothesis) generates records,
-batches, names and settings; `logstore.testing.conformance` (needs pytest) has the suites that every
-implementation of one of our interfaces passes; `logstore.testing.plugin` provides fixtures for pytest.
+batches, names and settings. `logstore.testing.conformance` (needs pytest) has the suites that every implementation
+of one of our interfaces passes. `logstore.testing.plugin` provides fixtures for pytest.
 
 Outermost: nothing in logstore imports it.
 """

@@ -6,9 +6,9 @@ size, not its name; a sync of a directory covers its names. A power cut keeps th
 changes, chosen by a policy. A failed sync drops the file's changes: they stay in `now`, and no later sync writes
 them, as in kernels.
 
-Assumptions about real disks: a change of names, including a rename, is kept whole or not at all, and the changes
-of one directory in their order, as in a journal. Nothing else is assumed: a write may be kept in part, a later one
-without an earlier one, and names without the bytes of their files.
+Assumptions about real disks: a change of names, including a rename, is kept whole or not at all. The changes of
+one directory are kept in their order, as in a journal. Nothing else is assumed. A write may be kept in part, a
+later one without an earlier one, and names without the bytes of their files.
 
 All in C without the GIL, and without a lock: the caller has one. A status is 0, an inode's number, or a
 negative errno. Invariant: `links` counts the names of an inode in all `names`; `order` only rises.

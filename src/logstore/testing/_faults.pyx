@@ -66,7 +66,7 @@ cdef inline bint _matches(Plan *plan, int op, bint changes, const char *path, co
 
 
 cdef Verdict _decide(Faults *faults, int op, int flags, const char *path, const char *other) noexcept nogil:
-    """Count one call and return what becomes of it."""
+    """Count one call and return its planned result."""
     cdef bint changes = _changes(op, flags), is_decided = False
     cdef Verdict verdict = Verdict(True, 0, INT64_MAX)
     cdef int i

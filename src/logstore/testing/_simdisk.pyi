@@ -38,7 +38,7 @@ class SimFiles(FaultyFiles):
     def capacity(self, value: int | None) -> None: ...
     @property
     def rereads(self) -> bool:
-        """Whether a file that is not open is read from the disk again after a sync of it has failed."""
+        """Return whether a file that is not open is read from the disk again after a sync of it has failed."""
     @rereads.setter
     def rereads(self, value: bool) -> None: ...
     def state_hash(self) -> int:

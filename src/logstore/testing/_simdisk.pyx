@@ -703,7 +703,7 @@ cdef class SimFiles(FaultyFiles):
 
     @property
     def rereads(self):
-        """Whether a file that is not open is read from the disk again after a sync of it has failed."""
+        """Return whether a file that is not open is read from the disk again after a sync of it has failed."""
         return self._machine.rereads
 
     @rereads.setter

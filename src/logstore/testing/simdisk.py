@@ -1,9 +1,9 @@
 """Simulated disk in memory, `SimDisk`, for tests of power cuts.
 
 It replaces the machine's files under a log, needs no root, and is fast enough for thousands of crashes a second.
-Readers see all writes, but only synced ones are sure to survive `SimDisk.crash`: a sync of a file covers its
-bytes and its size, a sync of a directory its names. Compiled in `_disk` (the synced state, and what a power cut
-leaves of it) and `_simdisk` (the table of file operations over it).
+Readers see all writes, but only synced ones are sure to survive `SimDisk.crash`. A sync of a file covers its bytes
+and its size, a sync of a directory its names. Compiled in `_disk` (the synced state, and what a power cut leaves
+of it) and `_simdisk` (the table of file operations over it).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from logstore.testing._simdisk import POLICIES, SimFiles
 class SimDisk(SimFiles):
     """A disk in memory, passed to `Log.open(path, files=...)`; any absolute path works.
 
-    ``seed`` determines all random choices. With ``capacity`` (bytes) it can run full: a write is then short,
-    the next one fails with ENOSPC, and writes succeed again once there is space. The calls of `FaultyFiles`
-    make operations fail. A sync that fails here loses the file's unsynced bytes for good: readers still see
-    them, no later sync writes them. With ``rereads = True`` readers no longer see them after the file was
-    closed and opened again.
+    ``seed`` determines all random choices. With ``capacity`` (bytes) it can run full. A write is then short, the
+    next one fails with ENOSPC, and writes succeed again once there is space. The calls of `FaultyFiles` make
+    operations fail. A sync that fails here loses the file's unsynced bytes for good: readers still see them, no
+    later sync writes them. With ``rereads = True`` readers no longer see them after the file was closed and opened
+    again.
 
     Two disks are independent: the same path may be open on both.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import os
 
     from logstore.clock import Clock
-    from logstore.config.generated_keywords import StoreSettings
+    from logstore.config.generated.keywords import StoreSettings
     from logstore.config.log import Setting
     from logstore.config.store import StoreConfig
     from logstore.io._files import Files
@@ -41,10 +41,10 @@ def temporary_store(
 ) -> Iterator[Store]:
     """Open a store for one test and close it at the end; ``LOGSTORE_…`` environment variables are ignored.
 
-    It is stored in memory on a `SimDisk` of ``seed``, available as ``store.files``, unless ``path`` names a
+    It is in memory, on a `SimDisk` of ``seed`` that is available as ``store.files``. With ``path`` it is in that
     directory (such as pytest's ``tmp_path``), which is not deleted. ``files`` is any other table of file
     operations, such as a `FaultyFiles` or the disk that `SimDisk.crash` returned. The clock is a `ManualClock`
-    unless one is given: time passes only when the test moves it, and maintenance runs only when the test calls
+    unless one is given. Time passes only when the test moves it, and maintenance runs only when the test calls
     ``store.housekeep()``. Settings are those of `logstore.open`.
 
     Raises:

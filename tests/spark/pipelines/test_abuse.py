@@ -1,7 +1,7 @@
 """What users and machines do to pipelines: each of it to each pipeline, and the page's table is what comes of it.
 
 `make test` does a part, `LOGSTORE_ABUSE=all` and `make soak` all. Kills, Ctrl-C and two at once start processes;
-lost and old checkpoints are in test_outputs.py, which fills two rows of the same table.
+lost and old checkpoints are in output/test_outputs.py, which fills two rows of the same table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Bulk append to several partitions: split by key, validated as a whole, then written.
 
-Every invalid record is found before the first byte is written: the records are
-encoded for each partition and compared with the rules of its log. Only the disk can fail after that.
-If it fails after other partitions were written, the error says which records are in the log.
+Every invalid record is found before the first byte is written. The records are encoded for each partition and
+compared with the rules of its log. Only the disk can fail after that. If it fails after other partitions were
+written, the error says which records are in the log.
 """
 
 from __future__ import annotations

@@ -103,10 +103,9 @@ class TopicScan(Tabular):
     ) -> None:
         """Fix the range; nothing is read yet but, with ``since``, an index.
 
-        ``start`` is inclusive and by default "earliest", ``end`` exclusive and by default "latest": what a
-        reader of ``isolation`` may see now. A partition that a mapping leaves out has the default. A start
-        below 0 counts offsets from the visible end of each partition: -10 is the last ten of each, or
-        all where there are fewer.
+        ``start`` is inclusive and by default "earliest", ``end`` exclusive and by default "latest": what a reader
+        of ``isolation`` may see now. A partition that a mapping leaves out has the default. A start below 0 counts
+        offsets from the visible end of each partition: -10 is the last ten of each, or all.
 
         ``since`` (inclusive) and ``until`` (exclusive) select by the timestamps of the
         records: milliseconds, aware datetimes, or relative to this call, a timedelta of either sign or a text
@@ -114,12 +113,11 @@ class TopicScan(Tabular):
         together, in their order. ``columns`` names the Arrow columns, in their order; None means all but
         headers. With ``views`` keys and values are ``binary_view``, not copied out of the bytes read.
 
-        ``value_schema`` is the schema of the values (`logstore.columns.value_schema` has its forms): its
-        fields become columns of their own names, in place of the value unless ``columns`` names that
-        too. Fields that are not requested are not decoded. A value that does not fit the schema
-        raises, or with ``on_error="null"`` gives null. A read takes ``max_bytes``, or one batch where that
-        is larger. Damaged bytes raise after the records before them; with
-        ``on_damage="skip"`` they are skipped, and `left_out` says what is missing.
+        ``value_schema`` is the schema of the values (`logstore.columns.value_schema` has its forms): its fields
+        become columns of the same names. They replace the value unless ``columns`` names it. Fields that are not
+        requested are not decoded. A value that does not fit the schema raises, or with ``on_error="null"`` gives
+        null. A read takes ``max_bytes``, or one batch where that is larger. Damaged bytes raise after the records
+        before them; with ``on_damage="skip"`` they are skipped, and `left_out` says what is missing.
 
         Raises:
             UnknownPartitionError: the topic has no such partition.
@@ -178,15 +176,15 @@ class TopicScan(Tabular):
 
     @property
     def left_out(self) -> list[LeftOut]:
-        """What the latest use of this scan has skipped so far, with ``on_damage="skip"``."""
+        """Return the ranges that the latest use of this scan has skipped so far, with ``on_damage="skip"``."""
         return [each for scan in self._scans.values() for each in scan.left_out]
 
     def chunks(self) -> Iterator[Batches]:
         """Return the range as runs of whole batches, one read each.
 
         Raises:
-            OffsetOutOfRangeError: records still to be read were deleted, and are not held: the store is open
-                read-only or the scan was pickled, or more than 256 segments of a partition were taken.
+            OffsetOutOfRangeError: records that the scan has not read were deleted, and are not held. The store is
+                open read-only, the scan was pickled, or more than 256 segments of a partition were removed.
             CorruptRecordError: a stored batch is damaged; names file and position, and as ``next_offset`` where
                 its partition continues. The records before it were returned.
             LogClosedError: the store was closed.
@@ -209,9 +207,9 @@ class TopicScan(Tabular):
     def to_numpy(self) -> dict[str, Any]:
         """Return the columns as numpy arrays, with all of the range in memory at once.
 
-        Numbers are arrays of their type and times of ``datetime64``, in UTC; keys, values, texts and headers
-        are arrays of objects, with None for null. Fields of ``value_schema`` that are numbers, times or booleans
-        are masked arrays, masked where they are null; bytes of a fixed size are of a void type.
+        Numbers are arrays of their type and times of ``datetime64``, in UTC; keys, values, texts and headers are
+        arrays of objects, with None for null. Numbers, times and booleans of ``value_schema`` are masked arrays,
+        masked where they are null. Bytes of a fixed size are of a void type.
         """
         from logstore.columns._export import columns_of
         from logstore.columns.arrays import arrays_of
@@ -224,8 +222,8 @@ class TopicScan(Tabular):
     def count(self) -> int:
         """Count the records of the range: as many as iterating it gives.
 
-        Uses the headers of the batches, which are neither checked nor decompressed for it, unless
-        times bound the range or a transaction in it was aborted.
+        Uses the headers of the batches, without a check or decompression. Only if times bound the range, or a
+        transaction in it was aborted, are batches read.
         """
         total = sum(scan.count() for scan in self._scans.values())
         return total if self._limit is None else min(total, self._limit)

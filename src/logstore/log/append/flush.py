@@ -169,7 +169,7 @@ class Flusher:
 
     @property
     def may_become_due(self) -> bool:
-        """Whether the settings ever ask for a flush."""
+        """Return whether the settings ever ask for a flush."""
         config = self._state.config
         return config.flush_messages < INT64_MAX or config.flush_ms < INT64_MAX or self._state.tail is not None
 

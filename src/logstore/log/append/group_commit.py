@@ -1,13 +1,13 @@
 """Group commit: many threads share one sync.
 
-The first thread becomes the leader and syncs for all whose bytes were written before it began. The
-others wait, each on a lock of its own, and are woken when their bytes are on disk. Later writers are
-served by the next round. The same leader runs it at once, since waking another would leave the disk
-idle for longer than a sync takes; after a few rounds it hands over. No thread of its own.
+The first thread becomes the leader and syncs for all whose bytes were written before it began. The others wait,
+each on a lock of its own, and are woken when their bytes are on disk. Later writers are served by the next round.
+The same leader runs it at once, since waking another would leave the disk idle for longer than a sync takes. After
+a few rounds another thread leads. No thread of its own.
 
-Threads that append in a loop come back right after a round has woken them. A leader that synced at
-once would leave half of them for the next round. So it waits until as many are there as were at the
-end of the last round, but at most an eighth of the last sync's time.
+Threads that append in a loop come back right after a round has woken them. A leader that synced at once would
+leave half of them for the next round. So it waits until as many threads wait as at the end of the last round, but
+at most an eighth of the last sync's time.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class _Waiter:
 class GroupCommit:
     """Runs a sync so that at most one runs at a time and no thread syncs bytes that another has synced.
 
-    An interrupt may stop its thread anywhere. Every step is such that `_leave` can follow it: leader and waiters
-    are recorded in `_leader` and `_waiting` only, and a thread is woken before it is taken off the list.
+    An interrupt may stop its thread anywhere. `_leave` can follow any step: only `_leader` and `_waiting` record
+    leader and waiters, and a thread is woken before it is removed from the list.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:

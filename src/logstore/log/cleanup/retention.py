@@ -1,9 +1,8 @@
 """Retention: deletes whole segments from the start of a log by age and size, for `LogMaintenance.retain`.
 
-Rules of Kafka's `UnifiedLog.deleteOldSegments`: a segment is as old as its newest record, by the
-record's own timestamp; offsets at or above the high watermark are never deleted; with only
-``cleanup.policy=compact`` nothing is deleted. Records are deleted even if no reader has read them.
-Called by maintenance tasks, from any thread.
+Rules of Kafka's `UnifiedLog.deleteOldSegments`: a segment is as old as its newest record, by the record's own
+timestamp. Offsets at or above the high watermark are never deleted; with only ``cleanup.policy=compact`` nothing
+is deleted. Records are deleted even if no reader has read them. Called by maintenance tasks, from any thread.
 """
 
 from __future__ import annotations
@@ -125,9 +124,9 @@ def _timestamp_of(segment: Segment) -> int:
 def _roll_if_idle_locked(state: State, now_ms: int) -> bool:
     """Seal an active segment that began longer than segment.ms ago, without an append.
 
-    Kafka rolls at the next append only, so that the last segment of an idle topic is never compacted.
-    Its age counts from its first record, or from its creation here if that is later: otherwise imported
-    old records would make a segment of every few.
+    Kafka rolls at the next append only, so that the last segment of an idle topic is never compacted. Its age
+    counts from its first record, or from its creation here if that is later. Otherwise a roll would follow every
+    few imported old records.
     """
     active = state.segments.active
     if active.size == 0 or state.tail is not None:

@@ -101,7 +101,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         # Where readers see only flushed records, a marker above the high watermark must not show any.
         stable = producers.first_unstable_offset(min(state.high_watermark.value, end))
     # The log never ends below its start: offsets of deleted records would be used again. If the batch that holds
-    # the log start is removed, all that is left of its segment is deleted, and a new segment begins at the start.
+    # the log start is removed, the rest of its segment is deleted, and a new segment begins at the start.
     begins_anew = end < state.log_start
     end = max(end, state.log_start)
     if end < state.first_dirty_offset:
@@ -233,9 +233,9 @@ def _delete_locked(state: State, offset: int) -> int:
 def remove_partition(directory: Directory) -> None:
     """Remove a partition's directory. Not durable before the root is synced; may be called again.
 
-    The caller has recorded durably that the partition is deleted, and has closed the log. Readers in other
-    processes are told first, by the published generation: they would wait for ever for a writer, or mistake a
-    later log of the same name for this one.
+    The caller has recorded durably that the partition is deleted, and has closed the log. The published generation
+    informs readers in other processes first. Otherwise they would wait for ever for a writer, or mistake a later
+    log of the same name for this one.
 
     Raises:
         StorageError: some of its files remain.

@@ -1,10 +1,10 @@
 """Compaction: only the newest record of each key is kept, as by Kafka's log cleaner.
 
-One run works in rounds. A round reads the dirty records and keeps the offset of each key in a map of
-bounded memory (`_offset_map`). Then it passes every segment, from the first to the end of the mapped offsets,
-through a filter (`_compaction_filter`) and replaces the old segments by the new ones (`segment_swap`).
-Offsets, sequences and the order of records stay. Tombstones, and markers of transactions without remaining
-records, are deleted once ``delete.retention.ms`` has passed since a compaction first met them.
+One run works in rounds. A round reads the dirty records and keeps the offset of each key in a map of bounded
+memory (`_offset_map`). Then it passes every segment, up to the end of the mapped offsets, through a filter
+(`_compaction_filter`). It replaces the old segments by the new ones (`segment_swap`). Offsets, sequences and the
+order of records stay. Tombstones, and markers of transactions without remaining records, are deleted once
+``delete.retention.ms`` has passed since a compaction first met them.
 
 Invariants: only synced, sealed segments below the last stable offset are touched. The last batch of each
 new segment stays, if only its header, so that segments stay contiguous. Every batch is checked before its

@@ -1,9 +1,9 @@
 """Plan of a compaction: the part of a log that may be cleaned, its dirty ratio, and the segments to merge.
 
-Rules of Kafka's `LogCleanerManager` and `Cleaner`: whole sealed segments only, below the last stable
-offset, older than ``min.compaction.lag.ms``; neighbours are merged while the result stays within
-``segment.bytes``, ``segment.index.bytes`` and 31 bits of relative offsets. Functions over a tuple of
-segments and a few numbers: only headers, indexes and times are read, and nothing is changed.
+Rules of Kafka's `LogCleanerManager` and `Cleaner`: whole sealed segments only, below the last stable offset, older
+than ``min.compaction.lag.ms``. Neighbours are merged while the result stays within ``segment.bytes``,
+``segment.index.bytes`` and 31 bits of relative offsets. Functions over a tuple of segments and a few numbers: only
+headers, indexes and times are read, and nothing is changed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _GROWTH_BYTES = 1 << 26
 class Cleanable(NamedTuple):
     """Part of a log that a compaction would clean, as of one moment.
 
-    ``dirty_ratio`` is the share of ``dirty_bytes`` in all bytes below ``end_offset``. ``is_due`` means that
-    the log should be compacted now: it is dirtier than ``min.cleanable.dirty.ratio``, or a dirty segment is
-    older than ``max.compaction.lag.ms``, or tombstones have expired, which no later append would make due.
+    ``dirty_ratio`` is the share of ``dirty_bytes`` in all bytes below ``end_offset``. ``is_due`` means that the
+    log should be compacted now. It is dirtier than ``min.cleanable.dirty.ratio``, or a dirty segment is older than
+    ``max.compaction.lag.ms``, or tombstones have expired: no later append would make these due.
     """
 
     first_dirty_offset: int  #: every key below it has one record

@@ -1,12 +1,14 @@
 """Segment swap: replacing a run of old segments by a new one while the log is in use.
 
 The only module that replaces sealed segments while the log is open. Its steps, which `interrupted_swap` finishes
-after a crash: the files of the complete new segment get the suffix ``.swap``; the old files get ``.deleted``; the
-suffix ``.swap`` is removed; the ``.deleted`` files are deleted. Appends continue: the log's lock is held to change
-the tuple of segments and the marks, not for renames. Truncation, deletion and close wait (`State.segments_mutex`).
+after a crash: the files of the complete new segment get the suffix ``.swap``; the old files get ``.deleted``. Then
+the suffix ``.swap`` is removed, and the ``.deleted`` files are deleted. Appends continue: the log's lock is held
+to change the tuple of segments and the marks, not for renames. Truncation, deletion and close wait
+(`State.segments_mutex`).
 
-Readers in this process always hold a tuple of segments whose files exist: first the old files, then the ``.swap``
-file, which stays open during its last rename. Readers in other processes see an odd generation meanwhile and retry.
+Readers in this process always hold a tuple of segments whose files exist. These are first the old files, then the
+``.swap`` file, which stays open during its last rename. Readers in other processes see an odd generation meanwhile
+and retry.
 """
 
 from __future__ import annotations

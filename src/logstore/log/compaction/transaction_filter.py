@@ -1,9 +1,9 @@
 """Transaction filter of a compaction: which transactional batches and markers may be discarded.
 
-A compaction passes the batches of a log in order, and asks this filter about each transactional batch
-and each marker: the rules of Kafka's `CleanedTransactionMetadata`. Batches of an aborted transaction
-are discarded at once. A marker stays until a pass has met no batch of its transaction; an abort with
-batches is listed in the new aborted index. No I/O.
+A compaction reads the batches of a log in order, and asks this filter about each transactional batch and each
+marker. The rules are those of Kafka's `CleanedTransactionMetadata`. Batches of an aborted transaction are
+discarded at once. A marker stays until a pass has met no batch of its transaction; an abort with batches is listed
+in the new aborted index. No I/O.
 
 The aborted index has no checksum, and batches discarded by it are lost for good. So the markers are
 checked too: an index that contradicts them ends the pass.

@@ -289,7 +289,7 @@ class Holder(NamedTuple):
 
     @property
     def is_brief(self) -> bool:
-        """Whether it will release the lock soon."""
+        """Return whether it will release the lock soon."""
         return self.told.endswith(_BRIEF)
 
     def shown(self, unknown: str) -> str:

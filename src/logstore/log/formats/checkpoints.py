@@ -4,9 +4,9 @@ Pure functions over whole files; `files.Directory` reads and replaces them, when
 calls it. Safe from any thread. Damage is detected here and reported, never repaired: a damaged text
 checkpoint raises `CorruptRecordError`, a damaged binary one is None (unknown, or read again).
 
-**Kafka's text checkpoints** (`OffsetCheckpointFile`): in the root of the logs, one entry for each
-partition. The format has no checksum, so a flipped digit cannot be detected; a truncated file, a missing
-line and anything that Kafka does not write can. So such a file only lowers the offsets in logstore's own::
+**Kafka's text checkpoints** (`OffsetCheckpointFile`): in the root of the logs, one entry for each partition. The
+format has no checksum, so a flipped digit cannot be detected. A truncated file, a missing line and any text that
+Kafka does not write can. So such a file only lowers the offsets in logstore's own::
 
     0                      version
     2                      number of entries
@@ -39,9 +39,9 @@ only if `logstore.recovery` is lost: the other fields have no meaning.
 
 **`logstore.published`** of a partition: laid out in `_published`.
 
-**`logstore.compacted`** of a partition: the end of its compacted part, big-endian. Kafka keeps that in the
-root's ``cleaner-offset-checkpoint``, which has no checksum: an offset that reads higher than it was
-would let a tombstone be deleted while a value before it still exists::
+**`logstore.compacted`** of a partition: the end of its compacted part, big-endian. Kafka keeps that in the root's
+``cleaner-offset-checkpoint``, which has no checksum. A flipped digit could make the offset higher, and a tombstone
+would be deleted while a value before it still exists::
 
      0  2  magic "lc"        4  8  below this offset every key has one record
      2  2  version 1        12  4  CRC-32C of bytes [0, 12)

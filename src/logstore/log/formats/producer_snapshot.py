@@ -1,8 +1,8 @@
 """Producer state as bytes: Kafka's snapshots, and logstore's own with all remembered batches.
 
-Functions over whole files. A snapshot is a hint that saves replay: damaged ones are None, and the
-state is then rebuilt from an older snapshot or from batch headers. On a roll logstore's is written
-before Kafka's, so that after a crash it is never the older one (`load_newest`).
+Functions over whole files. A snapshot is a hint that saves replay. A damaged one is None, and the state is rebuilt
+from an older snapshot or from batch headers. On a roll logstore's is written before Kafka's, so that after a crash
+it is never the older one (`load_newest`).
 
 **Kafka's** ``%020d.snapshot``: the state before the offset in the name. It holds only the last
 batch of a producer. Big-endian (Kafka's `ProducerSnapshot`, version 1)::
@@ -16,9 +16,8 @@ batch of a producer. Big-endian (Kafka's `ProducerSnapshot`, version 1)::
     10  4  last sequence, or -1    34  4  coordinator epoch, or -1
     14  8  last offset, or -1      38  8  first offset of the open transaction, or -1
 
-**logstore's own** ``logstore.producers``: one file, replaced at each snapshot, with all remembered batches,
-so that a duplicate among the last five is known after a restart even if a segment has just been
-rolled. Big-endian::
+**logstore's own** ``logstore.producers``: one file, replaced at each snapshot, with all remembered batches. So a
+duplicate among the last five is detected after a restart even if a segment has just been rolled. Big-endian::
 
      0  4  magic "lpro"       24  4  number of producers
      4  2  version 1          28  4  number of completed transactions

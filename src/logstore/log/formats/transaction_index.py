@@ -26,8 +26,8 @@ after each entry, the rest is replaced as a whole on a roll. Big-endian::
     16  4  CRC-32C of its entries                   4  CRC-32C of the entries
     20  4  number of other segments         then CRC-32C of all from 28 on
 
-A segment that is not named has none. The file is never the authority: if it disagrees with an index, as after
-a crash between the two, or is lost itself, the markers in the log decide.
+A segment that is not named has none. The file is never the authority. If it is lost, or disagrees with an index,
+as after a crash between the two writes, the markers in the log decide.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def decode(data: bytes, base_offset: int = 0, end_offset: int = INT64_MAX) -> li
 def collect(entries: Iterable[AbortedTransaction], fetch_offset: int, upper_bound_offset: int) -> Collected:
     """Collect the transactions that overlap ``[fetch_offset, upper_bound_offset)``, as Kafka does.
 
-    A transaction that is still open when the last stable offset has reached the upper bound can
-    only have begun at or after that bound: from the first such entry on, nothing more overlaps.
+    A transaction that is still open when the last stable offset has reached the upper bound can only have begun at
+    or after it. From the first such entry on, nothing more overlaps.
     """
     found = []
     for entry in entries:

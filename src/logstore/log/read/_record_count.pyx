@@ -54,8 +54,8 @@ cdef int64_t tally(FileOps *ops, int fd, int64_t position, int64_t bound, int64_
 def count_whole(Segment segment not None, int64_t offset, int64_t end_offset):
     """Count the records of whole batches in [offset, end_offset): (records, offset reached), or None if none.
 
-    None: no batch of the segment reaches ``offset``. The offset reached is that of the first batch that is not
-    whole in the range, or is not sound: a read there raises its error.
+    None: no batch of the segment reaches ``offset``. The offset reached is that of the first batch that is
+    incomplete in the range, or damaged: a read there raises its error.
     """
     cdef uint8_t *window
     cdef int64_t start = 0, got = 0, bound = segment.size, next_offset = offset, records = 0, position

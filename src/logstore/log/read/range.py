@@ -94,10 +94,10 @@ class Scan(Tabular):
     machine: the log's directory is opened there read-only at the first read, and the range is the one that was
     fixed here. A use that has begun is not pickled.
 
-    Records that retention deletes or compaction replaces after the scan was made stay readable by it, and stay on
-    the disk, until the scan and its iterators are dropped or the log is closed: up to 256 segments, a descriptor
+    Records that retention deletes or compaction replaces later stay readable by the scan, and on the disk, until
+    the scan and its iterators are dropped or the log is closed. A scan holds up to 256 segments, with a descriptor
     each. Nothing is held against `truncate_to`, nor by a scan that was pickled or is of a log that is open
-    read-only: for these, deleted records are out of range, and compacted ones are read as they are now.
+    read-only. For these, deleted records are out of range, and compacted ones are read in their new form.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""The read of one log: by offset, by time, in ranges. No locks, no visibility policy.
+"""Reader of one log: by offset, by time, in ranges. It takes no lock and has no visibility policy.
 
-`Readable` is the common base of the writing log and a reader in another process: they give the
-log's start, end and segments, and it reads. A read takes the tuple of segments once. A segment
-that is dropped meanwhile is noticed and raised as an offset out of range, never read as garbage.
+`Readable` is the common base of the writing log and of a reader in another process. They supply the log's start,
+end and segments; it reads. A read takes the tuple of segments once. A segment that is dropped meanwhile is noticed
+and raised as an offset out of range, never read as garbage.
 
 `Readable` shows a consumer's calls. Those of brokers and replicas are on `ReaderReplica`, those of maintenance on
 `ReaderMaintenance`: a face is made at each use and owns nothing.
@@ -179,10 +179,9 @@ class Readable(ABC):
     ) -> Batches:
         """Read the record batches from the one that holds ``offset`` on, checked by their CRC.
 
-        At most ``max_bytes`` of them, but always the first one whole. At the end of the visible records
-        the result is empty; with ``timeout_s`` the call then waits that long for a record, or for a
-        truncation below ``offset``.
-        Iterating the result gives the records from ``offset`` on; its ``next_offset`` is where the
+        At most ``max_bytes`` of them, but always the first one whole. At the end of the visible records the result
+        is empty. With ``timeout_s`` the call first waits that long for a record, or for a truncation below
+        ``offset``. Iterating the result gives the records from ``offset`` on; its ``next_offset`` is where the
         next read continues.
 
         Raises:
@@ -566,12 +565,12 @@ class Readable(ABC):
     ) -> Scan:
         """Scan a range of records lazily: by offset, by timestamp or both.
 
-        ``start`` and ``since`` are inclusive, ``end`` and ``until`` exclusive; left out, they are the log start
-        and the end of the visible records when the scan begins. A ``start`` below 0 counts offsets from that
-        end: -10 is the last ten, or all if there are fewer. ``since`` and ``until`` are milliseconds, an aware
-        datetime, or a duration before this call: a timedelta of either sign, or a text such as ``"-2h"``
-        (ms, s, m, h, d, w). ``limit`` is the maximum count of records. ``columns`` names the Arrow columns to
-        make. Memory is that of one chunk of ``max_bytes``, however large the range.
+        ``start`` and ``since`` are inclusive, ``end`` and ``until`` exclusive. Their defaults are the log start
+        and the end of the visible records when the scan begins. A ``start`` below 0 counts offsets from that end:
+        -10 is the last ten, or all if there are fewer. ``since`` and ``until`` are milliseconds, an aware
+        datetime, or a duration before this call. A duration is a timedelta of either sign, or a text such as
+        ``"-2h"`` (ms, s, m, h, d, w). ``limit`` is the maximum count of records. ``columns`` names the Arrow
+        columns to make. Memory is that of one chunk of ``max_bytes``, however large the range.
 
         Damaged stored bytes raise an error, after the records before them. With ``on_damage="skip"`` they are
         skipped, and `Scan.left_out` names the missing offsets; every record is then checked before it is

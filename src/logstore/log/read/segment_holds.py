@@ -1,9 +1,9 @@
 """Segment holds: segments that a scan can still read after they are deleted or compacted.
 
 A `Hold` is made with its scan and lives as long. The log keeps no hold alive. A task that removes segments calls
-`Holds.keep` before it changes anything: the files of held segments get a descriptor that stays open, their indexes
-are loaded, and the aborted transactions are noted. It calls `Holds.lose` once the change is visible, for holds that
-were made in between. Disk space is freed when the last hold is dropped.
+`Holds.keep` before it changes anything. The files of held segments get a descriptor that stays open, their indexes
+are loaded, and the aborted transactions are noted. It calls `Holds.lose` once the change is visible, for holds
+that were made in between. Disk space is freed when the last hold is dropped.
 
 Making, reading by and dropping a hold take no lock; `Holds.keep` and `Holds.lose` are called under the log's.
 """
@@ -43,7 +43,7 @@ class Hold:
 
     @property
     def keeps(self) -> bool:
-        """Whether segments of the range have been removed from the log."""
+        """Return whether segments of the range have been removed from the log."""
         return bool(self._kept)
 
     def aborted_between(self, start: int, end: int, now: AbortedBetween) -> list[AbortedTransaction]:

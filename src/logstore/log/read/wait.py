@@ -1,7 +1,7 @@
 """Waiting until any of several logs has moved, by a thread (`wait_for_any`) or an event loop (`OffsetListener`).
 
 Marks of this process notify the waiter. Logs that another process writes are polled every 10 ms, or sooner when
-inotify reports a change of the first of them; `must_look` tells an event loop to poll.
+inotify reports a change of the first of them. `must_look` tells an event loop to poll.
 """
 
 from __future__ import annotations

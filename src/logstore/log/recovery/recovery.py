@@ -470,8 +470,8 @@ def _load_epochs(
 ) -> tuple[Epochs, int]:
     """Load the leader epochs: those of the file within the log's offsets, and those of the scanned batches.
 
-    A damaged file is rebuilt from the batch headers. A file that ends before the epoch of the last synced batch
-    is an earlier copy of itself: the headers supply the epochs that it lacks, which would be assigned again.
+    A damaged file is rebuilt from the batch headers. A file that ends before the epoch of the last synced batch is
+    an earlier copy of itself. The headers supply the missing epochs; without them these would be assigned again.
 
     Return also the highest epoch known before the truncation. Its records may be lost, but a consumer may have
     read them, so it is never assigned again.

@@ -1,6 +1,6 @@
 """Website activity: one topic for each kind of activity, and three readers that compute the same totals.
 
-``page-views``, ``searches`` and ``log-ins`` hold one record for each action of a visitor: the key is the visitor,
+``page-views``, ``searches`` and ``log-ins`` hold one record for each action of a visitor. The key is the visitor,
 the timestamp is the time of the action, the value may be anything. Four queries read them, each with its own
 checkpoint:
 

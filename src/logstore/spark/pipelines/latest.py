@@ -1,6 +1,6 @@
 """``latest``: a changelog topic as a table of the latest value for each key, in Parquet.
 
-The topic may be compacted or not: only the last record of each key counts, and a record without a value (a
+The topic may be compacted or not. Only the last record of each key counts, and a record without a value (a
 tombstone) deletes its key. "Last" means the highest offset within a partition. If a key has records in several
 partitions, as after partitions were added, it has the value of the partition with its newest timestamp. Records
 without a key are left out and counted as ``keyless``. Those whose key or value is not text (UTF-8), or not JSON of

@@ -10,16 +10,15 @@ default 10 s, one minute and one hour. It reads the rows of the level before. A 
             "min": 1.0, "max": 2.0, "late": false}
 
 Event time. A window is closed when its end is more than ``delay_s`` before the newest time seen in earlier
-micro-batches (the watermark), and one row with ``"late": false`` is written. Later values are not lost: they make
+micro-batches (the watermark). One row with ``"late": false`` is then written. Later values are not lost: they make
 rows with ``"late": true`` for the same window. The next level adds them, in time there if its longer window is
-still open. So at every level, counts and sums of the rows written, late or not, and of the windows still open are
-exactly those of the input. A reader gets the final value of a window by adding up its rows. Sums are exact, too:
-values are kept with ``digits`` digits after the point as integers of 64 bits. With 6 digits the sum of a window has
-to stay below 9 * 10^12.
+still open. So at every level, counts and sums of all written rows and of the windows still open are exactly those
+of the input. A reader gets the final value of a window by adding up its rows. Sums are exact, too: values are kept
+with ``digits`` digits after the point as integers of 64 bits. With 6 digits the sum of a window has to stay below
+9 * 10^12.
 
-Some records are left out and counted as ``refused``: those without a key, or whose value is not such JSON, or whose
-time is before 1970 or more than ``ahead_s`` after the record's timestamp. One wrong clock would make all others
-late.
+Some records are left out and counted as ``refused``. They have no key, a value that is not such JSON, or a time
+before 1970 or more than ``ahead_s`` after the record's timestamp. One wrong clock would make all others late.
 
 Exactly once from topic to topic and from topic to Parquet, through restarts and kills, by the checkpoint.
 

@@ -2,13 +2,13 @@
 
 1. *enrich*: the raw records' JSON values are joined with a table (CSV with a header line, or Parquet) on one
    field. They are written with the table's columns among their fields, under their own key; a value without a
-   match is written without them. Values that are not such JSON, or whose time is before 1970 or more than
-   ``ahead_s`` after the record's timestamp, are left out and counted as ``refused``.
+   match is written without them. Values are left out and counted as ``refused`` if they are not such JSON, or
+   their time is before 1970 or more than ``ahead_s`` after the record's timestamp.
 2. *sum up*: the enriched values are counted, and one field of them added up, by group and by window of time.
 
 Each stage is a separate streaming query with its own checkpoint and topic. So other readers can use the topic
 between them, and a stage can be stopped, changed and started again while the topic before it fills. A micro-batch
-and its offsets take effect together: a stage killed at any point continues where it was, and neither loses a
+and its offsets take effect together. A stage killed at any point continues where it was, and neither loses a
 record nor writes one twice.
 
 The sums' topic has one record for each closed window: key is the group's values, joined by commas, value
@@ -83,8 +83,8 @@ def read_table(spark: SparkSession, parameters: StagesParameters) -> DataFrame:
     """Read the table that the values are joined with.
 
     Raises:
-        InvalidSettingError: the table does not exist, it lacks a requested field, or has two rows for one value of
-            the field that it is joined on: each would be joined, and counted.
+        InvalidSettingError: the table does not exist, it lacks a requested field, or two rows have the same value
+            of the join field: both would be joined and counted.
     """
     from pyspark.errors import AnalysisException
 

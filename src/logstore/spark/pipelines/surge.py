@@ -6,7 +6,7 @@ seconds. For each cell and window, *demand* is the number of requests, *supply* 
 *Ratio* is demand / max(supply, 1), and the price min(max(ratio, 1), cap), to the hundredth. Prices are written to a
 compacted topic, whose newest record of a cell is its current price.
 
-Event time is the record's timestamp. The query runs in update mode: it does not wait until a window is over, and a
+Event time is the record's timestamp. The query runs in update mode. It does not wait until a window is over: a
 micro-batch writes every window that its records have changed. Of the windows that hold a moment, only the one that
 ends first after it covers the last minute (the others have hardly begun). So a window is priced when it has an
 event in its last five seconds, and later windows are priced later. One micro-batch writes the prices of a cell in
@@ -17,7 +17,7 @@ is closed as soon as an earlier micro-batch has read a record at or after its en
 returns to an older window; a record a minute late or more is in no price, and counted. With a longer ``lateness``
 prices of past windows are corrected, and a correction may be the newest record of its cell. Use that for replays
 that need only the windows that a batch computes. Records more than ten seconds ahead of the clock when they are
-read are left out: one of them would close the windows of all cells.
+read are left out. One of them would close the windows of all cells.
 
 A micro-batch that was killed is run again before any later one. If the store is a directory, its prices are in the
 topic once. Through a broker a price may be there twice in a row, and the newest record of a cell is the same.

@@ -10,8 +10,8 @@ batch begins. When it repeats the first batch it asks again, and ``earliest`` ma
 query begins is marked with ``"@first"``.
 
 The topic's id tells it from one that was re-created under its name. A partition's leader epoch is at least that of
-the last record below the offset, so the end of this epoch shows whether the log was truncated. Both may be missing:
-a checkpoint of Spark's Kafka source can be read. Pure values, no I/O.
+the last record below the offset. So the end of this epoch shows whether the log was truncated. Both may be
+missing: a checkpoint of Spark's Kafka source can be read. Pure values, no I/O.
 """
 
 from __future__ import annotations

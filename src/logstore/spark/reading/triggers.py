@@ -1,7 +1,7 @@
 """Decisions of a stream: where it begins, how far each trigger goes, and the ranges between two offsets.
 
 Knows no Spark: `source.StreamReader` puts a `StreamPlanner` behind Spark's interface. Only this module compares a
-checkpoint with the log, to detect a topic that was re-created, a log that was truncated, and records that were
+checkpoint with the log. It detects a topic that was re-created, a log that was truncated, and records that were
 deleted. Used by one thread at a time.
 """
 

@@ -1,10 +1,10 @@
 """Sink of ``format("logstore")`` for the files of a store: tasks stage files, the commit ingests them.
 
-A task encodes its rows into staged files beside their partitions and sends their names to the driver; it touches no
-log. The commit passes one manifest of all these files to the store (`logstore.store.commit_client`). The store
+A task encodes its rows into staged files beside their partitions and sends their names to the driver; it touches
+no log. The commit passes one manifest of all these files to the store (`logstore.store.commit_client`). The store
 ingests them as one transaction under the query's id and the batch's number, and drops a batch that it has ingested
-before. So every row is in the topic exactly once: after a task that ran twice, a batch that Spark repeated, or a
-process that was killed at any point. ``exactlyOnce=false`` appends instead and remembers nothing.
+before. So every row is in the topic exactly once, even after a task that ran twice, a repeated batch, or a process
+that was killed at any point. ``exactlyOnce=false`` appends instead and remembers nothing.
 
 For each batch of a stream Spark makes the writer twice: once to pickle to the tasks, once to commit. One informs
 the other through the messages of the tasks. For a batch job the same writer, pickled, does both.

@@ -1,9 +1,8 @@
 """Diagnosis of a directory: present and coming problems, found without changing anything in it.
 
-`diagnose` looks at a root from outside: its lock holder, its owner, the remains of a crash, whether files
-and catalogue agree, the free space. It opens no log and takes no lock, so it works beside a
-live owner, on Kafka's directories, and on those that cannot be opened any more. Each finding says what
-to do.
+`diagnose` looks at a root from outside: its lock holder, its owner, the remains of a crash, whether files and
+catalogue agree, the free space. It opens no log and takes no lock. So it works beside a live owner, on Kafka's
+directories, and on those that cannot be opened any more. Each finding says what to do.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
-"""A directory of Kafka's: adopted (`logstore.adopt_kafka_directory`) and released (`release_to_kafka`).
+"""Kafka directory: adopted by `logstore.adopt_kafka_directory` and given back by `release_to_kafka`.
 
-`adopt_kafka_directory` changes nothing of Kafka's. It writes the catalogue, in one step and only after
-everything has been checked, and then a mark for logs that are opened alone. Kafka's files stay as
-they are until the store is opened for writing. The setting of each key comes from the topic in Kafka's metadata
-log, else from the whole cluster there, else from the caller. Retention that none of them sets is *for
-ever*, since Kafka may have had it in a file that is not here; the store's own topics are compacted. The settings
-are written into each topic, so that no later default deletes anything.
+`adopt_kafka_directory` changes nothing of Kafka's. It writes the catalogue, in one step and only after everything
+has been checked, and then a mark for logs that are opened alone. Kafka's files stay as they are until the store is
+opened for writing. The setting of each key comes from the topic in Kafka's metadata log, else from the whole
+cluster there, else from the caller. Retention that none of them sets is *for ever*, since Kafka may have had it in
+a file outside of the directory. The store's own topics are compacted. The settings are written into each topic, so
+that no later default deletes anything.
 
 `release_to_kafka`, on a closed store, removes every file of ours, the catalogue last: Kafka does not maintain
 them, so they would no longer be true. What is left is a directory that Kafka wrote, and may be adopted again.
 Kafka knows only the topics in its own metadata and moves others aside as ``-stray``, for good. So the ingested
-batches of the sinks, and the producer ids given out, are stored in a file that Kafka ignores (`store.commit.kept`);
-the next adoption reads it.
+batches of the sinks, and the producer ids given out, are stored in a file that Kafka ignores
+(`store.commit.kept`). The next adoption reads it.
 
 Kafka continues with the leader epochs of its own metadata. With an epoch of ours above them, its consumers would
-wait for a leader that never comes, and ours be told of a truncated log. So no log raises an epoch in a directory
-that was adopted. Earlier versions did: `release_to_kafka` lowers those to the newest that Kafka has given out,
-in the headers of batches, in the epoch files, and in the commits of groups.
+wait for a leader that never comes, and ours would see a truncated log. So no log raises an epoch in a directory
+that was adopted. Earlier versions did. `release_to_kafka` lowers those epochs to the newest that Kafka has given
+out, in the headers of batches, the epoch files, and the commits of groups.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Adopted:
 
 @dataclass(frozen=True)
 class HandBack:
-    """What Kafka will find when it starts on the released directory."""
+    """State of a released directory, as Kafka finds it when it starts there."""
 
     path: str
     known: tuple[str, ...]  #: topics that Kafka knows, and will serve
@@ -136,7 +136,7 @@ def adopt_kafka_directory(
         try:
             catalogue.save(directory)
         except StorageError:
-            # The file may have its name already, and the caller is told that nothing was changed.
+            # The file may have its name already, and the caller must know that nothing was changed.
             directory.remove(CATALOGUE)
             raise
         # After the catalogue: a mark without one would look like a lost catalogue. An open store makes up for it.
@@ -165,9 +165,9 @@ def release_to_kafka(
 
     Raises:
         DirectoryLockedError: a store, or Kafka, has the directory open.
-        NotALogError: there is no store here, or it has topics that Kafka does not know: with ``leave_stray`` they
-            are left for Kafka to move aside, with the offsets that groups have committed if ``__consumer_offsets``
-            is one of them; or a batch of a Spark query is undecided. Nothing was changed.
+        NotALogError: there is no store here, a batch of a Spark query is undecided, or the store has topics that
+            Kafka does not know. With ``leave_stray`` these are left for Kafka to move aside; if
+            ``__consumer_offsets`` is one of them, so are the committed offsets of groups. Nothing was changed.
         CorruptRecordError: Kafka's log of metadata is damaged. Nothing was changed.
         DamagedLogError: a log whose leader epochs have to be lowered is damaged.
     """

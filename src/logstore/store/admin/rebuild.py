@@ -1,9 +1,9 @@
 """The catalogue of a store, rebuilt from its directories: `logstore.rebuild`, if it was lost or damaged.
 
-The directories tell the topics and partitions, ``partition.metadata`` a topic's id, ``meta.properties``
-the cluster's. The topics' own settings are lost. So nothing of a rebuilt topic is deleted or
-compacted until its user sets that, except for the store's own topics, which are compacted as ever. Only the
-catalogue is written, last and in one step; a damaged one is kept beside it.
+The directories tell the topics and partitions, ``partition.metadata`` a topic's id, ``meta.properties`` the
+cluster's. The topics' own settings are lost. So nothing of a rebuilt topic is deleted or compacted until its user
+sets that. Only the store's own topics are compacted as before. Only the catalogue is written, last and in one
+step; a damaged one is kept beside it.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def rebuild(
         NotALogError: it has a catalogue that is whole, or was never a store, or the partitions of a topic belong to
             different ones. Nothing was changed.
         LaterCatalogueError: the catalogue is whole, and of a later program. Nothing was changed.
-        TooManyFilesError, StorageError: the directory, or a log, could not be opened or read, for a reason that
-            does not depend on its contents; or the catalogue could not be written. Nothing was changed.
+        TooManyFilesError, StorageError: the directory or a log could not be opened or read, for a reason other
+            than its contents, or the catalogue could not be written. Nothing was changed.
     """
     directory = Directory(path, files)
     _check(directory)

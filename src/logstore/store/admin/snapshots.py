@@ -1,6 +1,6 @@
 """Copy of a whole store while it is in use: `Store.snapshot`.
 
-The copy is made of hard links where the file system has them, so it takes no space until the store deletes files
+The copy consists of hard links if the file system has them. So it takes no space until the store deletes files
 that the copy still holds. It contains:
 
 - each partition as of one moment during the call, every record before it and none after it;

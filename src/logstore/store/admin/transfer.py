@@ -5,10 +5,10 @@ A line is one record::
     {"topic": "flights", "partition": 0, "offset": 7, "timestamp": 1700000000000,
      "key": "AA", "value": "AA 1141", "headers": [["source", "gate"]]}
 
-``key``, ``value`` and the values of headers are text where the bytes are UTF-8, else an object
-``{"base64": "..."}``, or null. Reading a line requires only ``value``; a record that was written with
-`record_to_json` reads back the same. This module alone knows the form. Copies of logs (`copy_log`) keep
-batches as they are, byte for byte.
+``key``, ``value`` and the values of headers are text where the bytes are UTF-8, else an object ``{"base64":
+"..."}``, or null. Reading a line requires only ``value``; a record that was written with `record_to_json` reads
+back the same. Only this module knows the form. Copies of logs (`copy_log`) keep batches as they are, byte for
+byte.
 """
 
 from __future__ import annotations

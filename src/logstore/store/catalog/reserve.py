@@ -1,10 +1,10 @@
 """Disk space that a store reserves for its own small files: a file of random bytes, truncated on a full disk.
 
-A disk is filled by records, and is emptied with the help of small writes: an offset that a group commits,
-the catalogue without a topic. The first commit makes a topic, and a producer's ids a new version of the catalogue,
-so both need space at a time when there may be none. The file takes it when the store opens. Its end is truncated
-where one of these finds the disk, or a quota, full, and it is filled again once there is space. It stays when the
-store is closed, for the next open may come on a full disk.
+Records fill a disk; small writes help to empty it: an offset that a group commits, the catalogue without a topic.
+The first commit creates a topic, and a producer's ids need a new version of the catalogue. Both need space at a
+time when there may be none. The file takes it when the store opens. Its end is truncated where one of these finds
+the disk, or a quota, full, and it is filled again once there is space. It stays when the store is closed, for the
+next open may come on a full disk.
 
 Released space is free for all until it is written: another writer that finds it first has it.
 """

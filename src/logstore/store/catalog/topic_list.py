@@ -1,9 +1,9 @@
 """The list of a store's topics: `logstore.topics`, one small text file in the root.
 
-This module alone knows the file's bytes and replaces it. A change of the catalogue is one replacement:
-write beside, sync, rename, sync the directory. So after a crash either the old one or the new one is
-there, whole. Directories that a change makes or removes are announced by the state of
-the topic before it begins, and the next open for writing finishes or undoes it (`store.catalog.topics`)::
+Only this module knows the file's bytes and replaces it. A change of the catalogue is one replacement: write
+beside, sync, rename, sync the directory. So after a crash either the old one or the new one is there, whole.
+Before a change creates or removes directories, the state of the topic announces them. The next open for writing
+finishes or undoes an interrupted change (`store.catalog.topics`)::
 
     logstore topics 2
     {"cluster_id": "…", "next_producer_id": 0, "topics": {"flights": {"id": "…", …}}}

@@ -1,9 +1,9 @@
 """The topics of a store: creating, changing, growing and deleting them, each completely or not at all.
 
-The catalogue is authoritative; directories follow it. A change that needs both is announced in the
-catalogue first, durably, then made, then declared done. The next process that opens the root for writing settles
-what a crash has left. It removes a topic that was only announced (no caller was told of it) and partitions
-that a topic was growing by; it finishes a deletion.
+The catalogue is authoritative; directories follow it. A change that needs both is announced in the catalogue
+first, durably, then made, then declared done. The next process that opens the root for writing settles what a
+crash has left. It removes a topic that was only announced, since no call has returned it, and partitions that were
+being added. It finishes a deletion.
 
 `Topics` belongs to the writer, which holds the root; `FollowedTopics` reads the same file concurrently. The
 catalogue is an immutable value: reading it takes no lock.
@@ -201,8 +201,8 @@ class TopicTable(ABC):
     def config_of(self, name: str) -> LogConfig:
         """Return the settings of a topic's logs: see `effective_config`.
 
-        The store's own topics are compacted, also where their settings are not known, as after the
-        catalogue was lost: by the defaults, the newest record of a group or of a sink would be deleted by age.
+        The store's own topics are compacted even if their settings are lost, as after a loss of the catalogue. The
+        defaults would delete the newest record of a group or of a sink by age.
         """
         entry = self.entry(name)
         if name in INTERNAL and "cleanup.policy" not in entry.settings:
@@ -281,9 +281,9 @@ class Topics(TopicTable):
     def _take_in(self, catalogue: Catalogue) -> Catalogue:
         """Make topics of the logs below the root that the catalogue does not know.
 
-        Single logs follow the store's settings. A topic that a store has made had settings of its own, which an
-        older catalogue, restored in place of the last one, does not know: it is kept for ever. A topic with the id
-        of a known one is left alone: it is a copy, or was moved.
+        Single logs follow the store's settings. A topic that a store has created had settings, which an older
+        catalogue, restored in place of the last one, does not have. So it is kept for ever. A topic with the id of
+        a known one is left alone: it is a copy, or was moved.
         """
         numbers: dict[str, set[int]] = {}
         for name in files.logs_below(self._root):

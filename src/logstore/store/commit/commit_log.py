@@ -1,7 +1,7 @@
 """The ingested batches of each query: the topic ``__logstore_sinks``, with the newest record of each query.
 
-This module alone appends to that topic and reads it. It has one partition and is compacted, so that the newest
-record of each query is kept for ever; a record is the whole state of its query. Key: the query's name, UTF-8.
+Only this module appends to that topic and reads it. It has one partition and is compacted, so that the newest
+record of each query is kept for ever. A record is the whole state of its query. Key: the query's name, UTF-8.
 Value: JSON with the fields of `SinkState`, ``{"version": 1, "phase": "done", ...}``; null once a query is
 forgotten. `store.commit.ingest` is responsible for the meaning of a state, and for when each is written.
 

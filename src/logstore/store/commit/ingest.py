@@ -1,8 +1,8 @@
 """Ingest of staged files: all of a manifest or nothing, once, and visible together.
 
-Exactly once rests on one record for each query in ``__logstore_sinks`` (`store.commit.commit_log`), which goes
-through these phases for every batch, and on transactions in the logs, by which readers with ``read_committed``
-see nothing of a batch before its end:
+Exactly once depends on transactions in the logs: readers with ``read_committed`` see nothing of a batch before its
+end. It also depends on one record for each query in ``__logstore_sinks`` (`store.commit.commit_log`), which goes
+through these phases for every batch:
 
 1. *intent*, synced: the producer (id and epoch, never used before) and the partitions;
 2. transactional batches into every partition, then every partition synced;
@@ -13,11 +13,10 @@ see nothing of a batch before its end:
 **Why no crash loses or duplicates a batch.** What follows a crash depends on the newest record of the query alone,
 and that is read after it was synced:
 
-- *intent*: no marker was ever written, since the first one follows the synced decision. Every open transaction
-  of the producer is aborted, then the state is *aborted*, and the batch may be ingested again, with another epoch.
-  No caller was told that it was ingested. This cannot come after *committing* was acted on: markers are written
-  only once the decision is on the disk, and a newer record of the query replaces it only when all markers are
-  there.
+- *intent*: no marker was ever written, since the first one follows the synced decision. Every open transaction of
+  the producer is aborted, then the state is *aborted*, and the batch may be ingested again, with another epoch. No
+  caller was told that it was ingested. This cannot follow an executed *committing*. Markers are written only once
+  the decision is on the disk, and a newer record of the query replaces it only when all markers are written.
 - *committing*: all data was synced before this record was written, so it is there after any crash. Where
   the producer's transaction is still open, its commit marker is missing and is written; where it is not, the
   marker is there. Then *done*. No abort follows: only an *intent* is aborted.
@@ -25,15 +24,15 @@ and that is read after it was synced:
   Where one is lost, the record before it tells what to do, and doing it again changes nothing.
 
 Data cannot reach the disk before its intent, which is synced before the first byte of it. So every open
-transaction has a record. Nothing here asks which batches are in a log, so retention, compaction
-and the expiry of producers may delete any: a producer that has an open transaction does not expire.
+transaction has a record. Nothing here depends on the batches in a log, so retention, compaction and the expiry of
+producers may delete any. A producer with an open transaction does not expire.
 
 An intent that is not settled holds the last stable offset back. So the process that loads the states settles those
 of all queries first, and each ingest that of its own.
 
-**Visible together** means: each partition's part of a batch becomes visible to ``read_committed`` as a whole,
-and all parts within the moment in which the markers are written, one partition after the other. A reader of
-two partitions in that moment may see the batch in one of them and not yet in the other.
+**Visible together** means: each partition's part of a batch becomes visible to ``read_committed`` as a whole. All
+parts do so while the markers are written, one partition after the other. A reader of two partitions in that moment
+may see the batch in one of them and not yet in the other.
 
 One ingest runs at a time. Any thread may call.
 """

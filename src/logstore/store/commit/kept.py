@@ -1,8 +1,8 @@
 """State of a former store that its directory keeps while it is Kafka's: `logstore-kept`, a small text file.
 
 `release_to_kafka` writes it and `adopt_kafka_directory` reads it. Without it a sink's batch would be ingested
-twice, and a producer be given the id of one that the logs know. Kafka ignores plain files in its root. The
-name is none of those by which a directory is known as ours. This module alone knows the bytes::
+twice, and a producer be given the id of one that the logs know. Kafka ignores plain files in its root. The name is
+none of those by which a directory is known as ours. Only this module knows the bytes::
 
     logstore kept 1
     {"next_producer_id": 1099511628776, "sinks": {"query": {"version": 1, "done": 3, …}}}

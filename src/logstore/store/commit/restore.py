@@ -5,10 +5,10 @@ time. A log appends them as it appends those of a leader: offsets only rise, gap
 log's own. There is no transaction and no intent: records that are in the log already are skipped. So the same
 manifest may be ingested again after a crash, even split into other batches, with the same result.
 
-What makes that safe is that every skipped record is compared. A record below the log end offset must be in the
-log at that offset, with the same key, value, headers and timestamp. Otherwise the topic holds other records, and
-the manifest is refused before anything was written. Records below the log start offset cannot be compared and
-are refused too: they may never have been here, as when the parts of an archive come in the wrong order. Records
+What makes that safe is that every skipped record is compared. A record below the log end offset must be in the log
+at that offset, with the same key, value, headers and timestamp. Otherwise the topic holds other records, and the
+manifest is refused before anything was written. Records below the log start offset cannot be compared and are
+refused too. They may never have been here, for example if the parts of an archive come in the wrong order. Records
 may be missing only where a compaction has run: there the offset alone counts.
 """
 

@@ -1,8 +1,8 @@
 """Reader of staged files: each is checked whole before anything is written, then read again piece by piece.
 
-Knows bytes and the settings of a log, and neither the log nor the state of the query. The second reading
-checks the CRCs again when it stamps, so a file that changes in between is found before its
-bytes are in a log. A few MiB are held at a time, whatever the file's size.
+Knows bytes and the settings of a log, and neither the log nor the state of the query. The second pass checks the
+CRCs again when it sets the headers. So a file that changes in between is detected before its bytes are in a log. A
+few MiB are held at a time, whatever the file's size.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Staged files: whole record batches stored beside a log until they are ingested, and the manifest that lists them.
 
-A writer that does not hold the store's lock, such as a task of Spark, stages the batches of one partition in a
-file of its own::
+A writer without the store's lock, such as a task of Spark, stages the batches of one partition in its own file::
 
     <root>/<topic>-<partition>/.staging/<query>.<batch>.<attempt>.<random>
 
@@ -92,9 +91,9 @@ class Manifest(NamedTuple):
     """The staged files that one batch of a query consists of.
 
     The store remembers the ingested batches by ``query``; ``batch`` rises with each batch of the query. ``mode``
-    is "exactly_once" (all files become visible together, and an ingested batch is not ingested again),
-    "at_least_once" (the batches are only appended and synced) or "replay" (the batches keep their own offsets). A
-    query ``job:…`` has one batch; the store forgets it some days later.
+    is "exactly_once" (all files become visible together, an ingested batch is not ingested again), "at_least_once"
+    (batches are only appended and synced) or "replay" (batches keep their offsets). A query ``job:…`` has one
+    batch; the store forgets it some days later.
     """
 
     query: str

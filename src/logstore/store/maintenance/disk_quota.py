@@ -1,11 +1,11 @@
 """Disk-space quota of a store: how many bytes it may use, and which records are deleted first at the limit.
 
-The budget counts what all logs take on the disk: segments with their preallocated space, indexes,
-snapshots. It is measured now and then; between two measurements, the bytes that logs have reserved are counted
-(`log.space_quota`): each log reserves some space ahead and counts it down by itself.
+The budget counts what all logs take on the disk: segments with their preallocated space, indexes, snapshots. It is
+measured at intervals. Between two measurements, the bytes that logs have reserved are added (`log.space_quota`):
+each log reserves some space ahead and counts it down.
 
-``logstore.disk.budget`` is a number of bytes or a share of the file system, ``logstore.disk.reserve`` what has to
-stay free on it for others; the lower of the two limits counts. At the limit space is reclaimed in this order:
+``logstore.disk.budget`` is a number of bytes or a share of the file system, ``logstore.disk.reserve`` the space
+that stays free for others. The lower of the two limits counts. At the limit space is reclaimed in this order:
 
 1. records that retention deletes anyway (`LogMaintenance.retain`), in every topic;
 2. then the oldest segment by record time, of all topics that delete old records at all, again and
@@ -13,10 +13,10 @@ stay free on it for others; the lower of the two limits counts. At the limit spa
    limit: otherwise the newest records would be deleted where segments are large.
 
 Never deleted are records of topics that are kept for ever (``retention.ms`` and ``retention.bytes`` of -1), of
-topics that are only compacted and of the store's own topics, and records at or above a high watermark. If that is
-not enough, appends get `DiskBudgetError` and reads continue; the next append finds by itself whether there is space
-again. The store's own topics are counted and never refused: committed offsets are small, and consumers must be able
-to continue.
+compacted topics without deletion, and of the store's own topics. Records at or above a high watermark stay too. If
+that is not enough, appends get `DiskBudgetError` and reads continue; the next append finds by itself whether there
+is space again. The store's own topics are counted and never refused: committed offsets are small, and consumers
+must be able to continue.
 
 An append that finds no space reclaims it, without any lock of a log. Maintenance reclaims ahead of time, so
 that few appends ever wait for it. Lock order: `_making`, then a log's, then `_lock`.

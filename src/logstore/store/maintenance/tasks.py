@@ -208,8 +208,8 @@ REST: Final = 11
 #: a slower one, appends at full speed must not look like a trickle.
 APPEND_S: Final = 50e-6
 
-#: Bytes a second that a disk and a core take at least, whatever the compaction measured: for a small log that is
-#: little but its syncs.
+#: Least bytes a second of a disk and a core, whatever the compaction measured: for a small log the measured time
+#: is mostly that of its syncs.
 LEAST_SPEED: Final = 16 << 20
 
 #: Appends are measured after so much work, and so many times as long as measuring takes: it asks every open log.
@@ -224,9 +224,9 @@ class Throttle:
     """Rate limit of a compaction in bytes a second; raises once the store is being closed.
 
     Records that are being appended come first, by the share of the time that they take. Beside appends at full
-    speed a compaction rests `REST` times as long as it works, beside a tenth of that a tenth as long, beside a
-    trickle hardly at all. ``taken`` returns what all appends have taken. The time for their bytes is estimated from
-    the compaction's own speed, on the same disk and core.
+    speed a compaction pauses `REST` times as long as it works, beside a tenth of that a tenth as long, beside few
+    appends hardly at all. ``taken`` returns what all appends have taken. The time for their bytes is estimated
+    from the compaction's own speed, on the same disk and core.
     """
 
     def __init__(

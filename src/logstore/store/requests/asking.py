@@ -1,7 +1,7 @@
 """Requests to the writer of a store: this process opens it briefly, or asks the process that has it open.
 
-`ask` opens a store that no process writes, without housekeeping and with the partitions of the request alone,
-carries the request out and closes the store again; other openers wait for that moment, but not for a snapshot. If a
+`ask` opens a store that no process writes, without maintenance tasks and with only the partitions of the request.
+It executes the request and closes the store again. Other openers wait for that, but not for a snapshot. If a
 process has the store open, its *owner*, `ask` sends it the request (`channel`), and waits for the answer. An owner
 may end without one: then the lock of the root is free or another's, and `ask` begins again.
 

@@ -4,8 +4,9 @@ A thread waits for connections, and carries out one request after the other; lon
 their own. It runs beside the maintenance of the logs: a sender waits for its answer, and a compaction may
 take long. A store without threads answers in `Store.housekeep`; until then its connections wait in the backlog.
 
-The thread does not refer to the `Store`, which would keep it alive. The socket stays in the root until the last log
-is closed, just before the lock is released: senders wait that long, and then do their work themselves.
+The thread does not refer to the `Store`, which would keep it alive. The socket stays in the root until the last
+log is closed, just before the lock is released. Senders wait that long, and then execute their requests
+themselves.
 """
 
 from __future__ import annotations

@@ -28,12 +28,12 @@ class ClockConformance:
         clock = self.make_clock()
         seen = [clock.monotonic_s() for _ in range(1_000)]
         assert all(isinstance(moment, float) for moment in seen)
-        assert seen == sorted(seen)
+        assert seen == sorted(seen), "monotonic time went back"
 
     def test_a_wait_of_no_time_is_over_and_holds_the_lock_again(self) -> None:
         clock, condition = self.make_clock(), threading.Condition()
         with condition:
-            assert clock.wait(condition, 0) is False
+            assert clock.wait(condition, 0) is False, "a wait of no time said that it was notified"
             assert not _can_be_taken(condition)
         assert _can_be_taken(condition)
 

@@ -60,7 +60,7 @@ class OwnerConformance:
             log.append([b"a", b"b"])
             log.append([b"c"])
             self.settle(log)
-            assert log.high_watermark == log.log_end_offset == 3
+            assert log.high_watermark == log.log_end_offset == 3, "a settled log does not show all its records"
             assert log.read(0).values() == [b"a", b"b", b"c"]
 
     def test_what_was_shown_is_shown_again_after_the_log_was_reopened(self) -> None:

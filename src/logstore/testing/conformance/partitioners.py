@@ -41,7 +41,7 @@ class PartitionerConformance:
                 for key, future in sent:
                     places[key].add(future.result().partition)
         if self.keys_decide:
-            assert all(len(found) == 1 for found in places.values()), places
+            assert all(len(found) == 1 for found in places.values()), f"a key has changed its partition: {places}"
             assert len(set.union(*places.values())) > 1, "all keys go to one partition"
 
     def test_several_threads_may_send_at_once(self) -> None:

@@ -1,6 +1,6 @@
 """Lines of files: CSV read by the names in its headers, and lines that do not fit their columns.
 
-Spark takes the columns of a stream of CSV files by position, and skips their headers: a file with its columns in
+Spark takes the columns of a stream of CSV files by position, and skips their headers. A file with its columns in
 another order gives values under wrong names, without an error. So Spark's stream is used only to list the files of
 a micro-batch. They are read as a batch, those with the same header together.
 

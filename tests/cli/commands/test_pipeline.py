@@ -95,7 +95,8 @@ def test_missing_topics_are_made_and_those_there_are_stay(tmp_path):
 
 def test_two_that_begin_at_once_both_find_their_topics(tmp_path):
     code = (
-        "import sys; from tests.cli.test_pipeline import told; from logstore.spark.pipelines import topics\n"
+        "import sys; from tests.cli.commands.test_pipeline import told\n"
+        "from logstore.spark.pipelines import topics\n"
         "sys.stdin.readline()\n"
         "for n in range(20): topics.ensure_topics(told(sys.argv[1]), *(f'{name}{n}' for name in sys.argv[2:]))"
     )

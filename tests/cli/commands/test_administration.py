@@ -347,7 +347,7 @@ def test_bench_measures_and_leaves_nothing(run, tmp_path):
 
 # --- the directory as a whole ------------------------------------------------------------------
 
-KAFKAS = Path(__file__).resolve().parent.parent / "fixtures" / "kafka-4.3.1"
+KAFKAS = Path(__file__).resolve().parents[2] / "fixtures" / "kafka-4.3.1"
 
 
 @pytest.fixture

@@ -223,28 +223,48 @@ class SilentOwner(HighWatermarkPolicy):
 
 
 @pytest.mark.parametrize(
-    ("suite", "expected"),
+    ("suite", "expected", "broken"),
     [
-        (suite_of(ClockConformance, "make_clock", BackwardsClock), "test_monotonic_time_never_goes_back"),
-        (suite_of(ClockConformance, "make_clock", HeldLockClock), "test_a_wait_of_no_time_is_over"),
-        (suite_of(OwnerConformance, "make_owner", lambda config: WildOwner()), "test_an_answer_depends"),
-        (suite_of(OwnerConformance, "make_owner", lambda config: SilentOwner()), "test_everything_is_shown"),
+        (
+            suite_of(ClockConformance, "make_clock", BackwardsClock),
+            "test_monotonic_time_never_goes_back",
+            "AssertionError: monotonic time went back",
+        ),
+        (
+            suite_of(ClockConformance, "make_clock", HeldLockClock),
+            "test_a_wait_of_no_time_is_over",
+            "AssertionError: a wait of no time said that it was notified",
+        ),
+        (
+            suite_of(OwnerConformance, "make_owner", lambda config: WildOwner()),
+            "test_an_answer_depends",
+            "AssertionError: asked the same three times, it gave different answers",
+        ),
+        (
+            suite_of(OwnerConformance, "make_owner", lambda config: SilentOwner()),
+            "test_everything_is_shown",
+            "AssertionError: a settled log does not show all its records",
+        ),
         (
             suite_of(PartitionerConformance, "make_partitioner", lambda: lambda *given: given[3]),
             "test_every_record_goes_to",
+            "InvalidPartitionsError: topic 't' has partitions 0 to 0; CallablePartitioner chose 1",
         ),
         (
             suite_of(PartitionerConformance, "make_partitioner", lambda: RandomPartitioner(random.Random(1))),
             "test_a_key_keeps",
+            "AssertionError: a key has changed its partition",
         ),
         (
             suite_of(DatabaseConformance, "connect", lambda: sqlite3.connect(":memory:")),
             "test_what_was_committed_is_found",
+            "OperationalError: no such table: logstore_conformance",
         ),
     ],
     ids=["backwards", "held", "wild", "silent", "outside", "keyless", "private"],
 )
-def test_what_breaks_the_contract_fails_the_suite(suite: Any, expected: str) -> None:
+def test_what_breaks_the_contract_fails_the_suite(suite: Any, expected: str, broken: str) -> None:
     (name,) = (name for name in dir(suite) if name.startswith(expected))
-    with pytest.raises((AssertionError, LogstoreError, sqlite3.Error)):
+    with pytest.raises((AssertionError, LogstoreError, sqlite3.Error)) as failure:
         getattr(suite, name)()
+    assert f"{failure.type.__name__}: {failure.value}".startswith(broken)

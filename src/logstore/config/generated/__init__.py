@@ -1,0 +1,1 @@
+"""Written by ``python -m codegen.keywords`` from the classes of settings: change those, and nothing here."""
