@@ -13,8 +13,8 @@ from codegen.table import INTEGERS, Field, Message, Struct, Versions, all_struct
 _HEAD = '''\
 """Kafka's messages as bytes and back: one function for each struct that reads it and one that writes it.
 
-Written by codegen/generate.py from codegen/messages.txt; change those. `message` and `frames` are what
-calls this. `bind` must have given it the classes of `messages` before.
+Written by codegen/generate.py from codegen/{table}; change those. `message` and `frames` are what
+calls this. `bind` must have given it the classes of `{module}` before.
 
 A field is read and set where it lies in the object: `bind` has looked up the places of the slots of each class, and
 an object's class is compared before. By way of attributes the same work takes two to three times as long.
@@ -51,6 +51,8 @@ from logstore.protocol._reading cimport (
     read_uuid,
     skip_tags,
     tag_count,
+    unsigned_varint,
+    uuid_of,
 )
 from logstore.protocol._writing cimport (
     WriteStruct,
@@ -63,6 +65,7 @@ from logstore.protocol._writing cimport (
     plain_number,
     plain_old_text,
     refuse,
+    uuid_out,
     write_bool,
     write_bytes,
     write_float64,
@@ -168,18 +171,39 @@ cdef Known *known(int message, int version) except NULL:
     return found
 
 
-cdef object message_of(Known *one, Reader r):
-    value = one.read(r)
-    if r.p != r.end:
-        malformed(r, "message", f"{r.end - r.p} bytes more than it has")
-    return value
-
-
 def encode(int message, object value, int version):
     cdef Known *one = known(message, version)
     cdef Writer w = Writer(version, version >= one.flexible)
     one.write(w, value)
     return w.taken()
+'''
+
+_RECORDS_TAIL = '''\
+
+
+def decode(int message, object buffer, int version, Py_ssize_t position=0):
+    """Bytes behind the fields are skipped: a later version may have more of them."""
+    cdef Known *one = known(message, version)
+    return one.read(Reader(buffer, position, version, version >= one.flexible))
+
+
+def frame_of(object buffer):
+    """The version of a metadata record's frame, the record's type and version, and where its fields begin."""
+    cdef Reader r = Reader(buffer, 0, 0, True)
+    cdef int64_t frame = unsigned_varint(r, "frame version")
+    cdef int64_t kind = unsigned_varint(r, "record type")
+    cdef int64_t version = unsigned_varint(r, "record version")
+    return frame, kind, version, r.p - r.start
+'''
+
+_FRAMES_TAIL = '''\
+
+
+cdef object message_of(Known *one, Reader r):
+    value = one.read(r)
+    if r.p != r.end:
+        malformed(r, "message", f"{r.end - r.p} bytes more than it has")
+    return value
 
 
 def decode(int message, object buffer, int version, Py_ssize_t position=0):
@@ -303,6 +327,9 @@ class _Code:
         elif field.is_array and field.type == "string":
             function = f"{verb}_strings"
             arguments.append(null)
+        elif field.is_array and field.type == "uuid":
+            function = f"{verb}_structs"
+            arguments += [null, "uuid_of" if verb == "read" else "uuid_out"]
         elif field.is_array:
             size, signed = INTEGERS[field.type]
             if size not in (1, 4, 8) or not signed:
@@ -443,7 +470,7 @@ def _wrapped(line: str) -> list[str]:
 
 
 def cython(messages: list[Message]) -> str:
-    """The source of `_messages.pyx`."""
+    """The source of `_messages.pyx`, or of `_records.pyx`."""
     structs = list(all_structs(messages))
     every = [struct.name for _, struct in structs]
     names = {
@@ -455,14 +482,17 @@ def cython(messages: list[Message]) -> str:
     numbers = {name: n for n, name in enumerate(names.values())}
     fields = [field for _, struct in structs for field in struct.fields]
     places = {id(field): n for n, field in enumerate(fields)}
+    are_records = messages[0].is_record
+    module = "records" if are_records else "messages"
     head = _HEAD.replace("{classes}", str(len(names))).replace("{fields}", str(len(fields)))
-    out = [head.replace("{messages}", str(len(messages)))]
+    head = head.replace("{messages}", str(len(messages)))
+    out = [head.replace("{table}", f"{module}.txt").replace("{module}", module)]
     for message in messages:
         out += _Code(message, names, numbers, places).functions()
-    out += ["", "cdef enum:", "    API_VERSIONS = 18", "", ""]
+    out += ["", *(() if are_records else ("cdef enum:", "    API_VERSIONS = 18", "")), ""]
     for n, message in enumerate(messages):
         flexible = message.flexible.first if message.flexible else 32767
         facts = f"{message.key}, {message.versions.first}, {message.versions.last}, {flexible}"
         out.append(f"know({n}, read_{message.name}, write_{message.name}, {facts})")
     lines = (short for line in "\n".join(out).split("\n") for short in _wrapped(line))
-    return "\n".join(lines) + "\n" + _TAIL
+    return "\n".join(lines) + "\n" + _TAIL + (_RECORDS_TAIL if are_records else _FRAMES_TAIL)

@@ -24,6 +24,7 @@ ctypedef object (*ReadStruct)(Reader)
 
 cdef int put(PyObject **slot, object value) except -1
 cdef object malformed(Reader r, str name, str problem)
+cdef int64_t unsigned_varint(Reader r, str name) except -1
 cdef int read_int8(Reader r, PyObject **slot, str name) except -1
 cdef int read_int16(Reader r, PyObject **slot, str name) except -1
 cdef int read_uint16(Reader r, PyObject **slot, str name) except -1
@@ -31,6 +32,7 @@ cdef int read_int32(Reader r, PyObject **slot, str name) except -1
 cdef int read_int64(Reader r, PyObject **slot, str name) except -1
 cdef int read_bool(Reader r, PyObject **slot, str name) except -1
 cdef int read_float64(Reader r, PyObject **slot, str name) except -1
+cdef object uuid_of(Reader r)
 cdef int read_uuid(Reader r, PyObject **slot, str name) except -1
 cdef int read_string(Reader r, PyObject **slot, str name, bint nullable) except -1
 cdef int read_bytes(Reader r, PyObject **slot, str name, bint nullable) except -1

@@ -92,7 +92,7 @@ cdef int64_t unsigned_varint(Reader r, str name) except -1:
         p += 1
         shift += 7
         if shift > 28:
-            malformed(r, name, "a varint of more than five bytes")
+            malformed(r, name, "a varint of more than five bytes, so of more than 32 bits")
     malformed(r, name, "a varint ends before its last byte")
 
 
@@ -162,13 +162,17 @@ cdef int read_float64(Reader r, PyObject **slot, str name) except -1:
     return 0
 
 
-cdef int read_uuid(Reader r, PyObject **slot, str name) except -1:
+cdef object uuid_of(Reader r):
     """Read a uuid as the 22 letters of Kafka's Uuid.toString; the zero uuid is an empty string."""
-    need(r, name, UUID_BYTES)
+    need(r, "uuid", UUID_BYTES)
     letters = urlsafe_b64encode(PyBytes_FromStringAndSize(<const char *>r.p, UUID_BYTES))
-    put(slot, "" if load64(r.p) == 0 and load64(r.p + 8) == 0 else letters[:UUID_LETTERS].decode())
     r.p += UUID_BYTES
-    return 0
+    return "" if load64(r.p - UUID_BYTES) == 0 and load64(r.p - 8) == 0 else letters[:UUID_LETTERS].decode()
+
+
+cdef int read_uuid(Reader r, PyObject **slot, str name) except -1:
+    need(r, name, UUID_BYTES)
+    return put(slot, uuid_of(r))
 
 
 cdef object text_of(Reader r, str name, int64_t length):

@@ -27,6 +27,7 @@ cdef int write_int32(Writer w, PyObject **slot, str name) except -1
 cdef int write_int64(Writer w, PyObject **slot, str name) except -1
 cdef int write_bool(Writer w, PyObject **slot, str name) except -1
 cdef int write_float64(Writer w, PyObject **slot, str name) except -1
+cdef int uuid_out(Writer w, object value) except -1
 cdef int write_uuid(Writer w, PyObject **slot, str name) except -1
 cdef int write_string(Writer w, PyObject **slot, str name, bint nullable) except -1
 cdef int write_bytes(Writer w, PyObject **slot, str name, bint nullable) except -1

@@ -156,10 +156,17 @@ cdef int write_float64(Writer w, PyObject **slot, str name) except -1:
 
 
 cdef int write_uuid(Writer w, PyObject **slot, str name) except -1:
+    return named_uuid_out(w, got(slot, name), name)
+
+
+cdef int uuid_out(Writer w, object value) except -1:
+    return named_uuid_out(w, value, "uuid")
+
+
+cdef int named_uuid_out(Writer w, object value, str name) except -1:
     """Write a uuid from the 22 letters of Kafka's Uuid.toString; an empty string is the zero uuid."""
     cdef Py_ssize_t size = 0
     cdef bytes raw = bytes(UUID_BYTES)
-    value = got(slot, name)
     if value != "":
         utf8(value, name, &size)
         try:

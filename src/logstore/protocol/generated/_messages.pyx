@@ -38,6 +38,8 @@ from logstore.protocol._reading cimport (
     read_uuid,
     skip_tags,
     tag_count,
+    unsigned_varint,
+    uuid_of,
 )
 from logstore.protocol._writing cimport (
     WriteStruct,
@@ -50,6 +52,7 @@ from logstore.protocol._writing cimport (
     plain_number,
     plain_old_text,
     refuse,
+    uuid_out,
     write_bool,
     write_bytes,
     write_float64,
@@ -7592,18 +7595,18 @@ cdef Known *known(int message, int version) except NULL:
     return found
 
 
-cdef object message_of(Known *one, Reader r):
-    value = one.read(r)
-    if r.p != r.end:
-        malformed(r, "message", f"{r.end - r.p} bytes more than it has")
-    return value
-
-
 def encode(int message, object value, int version):
     cdef Known *one = known(message, version)
     cdef Writer w = Writer(version, version >= one.flexible)
     one.write(w, value)
     return w.taken()
+
+
+cdef object message_of(Known *one, Reader r):
+    value = one.read(r)
+    if r.p != r.end:
+        malformed(r, "message", f"{r.end - r.p} bytes more than it has")
+    return value
 
 
 def decode(int message, object buffer, int version, Py_ssize_t position=0):
