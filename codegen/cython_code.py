@@ -6,6 +6,7 @@ stays small enough to be compiled in seconds (docs/decisions/0009-protocol-table
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from codegen.table import INTEGERS, Field, Message, Struct, Versions, all_structs, default_of
@@ -28,26 +29,21 @@ from logstore.protocol._reading cimport (
     ReadStruct,
     Reader,
     enter_tag,
+    integer,
     leave_tag,
     malformed,
-    plain_int16,
-    plain_int32,
     plain_old_string,
     put,
     read_bool,
     read_bytes,
     read_float64,
-    read_int16,
-    read_int32,
-    read_int64,
-    read_int8,
+    read_number,
     read_numbers,
     read_records,
     read_string,
     read_strings,
     read_struct,
     read_structs,
-    read_uint16,
     read_uuid,
     skip_tags,
     tag_count,
@@ -69,17 +65,12 @@ from logstore.protocol._writing cimport (
     write_bool,
     write_bytes,
     write_float64,
-    write_int16,
-    write_int32,
-    write_int64,
-    write_int8,
+    write_number,
     write_numbers,
-    write_records,
     write_string,
     write_strings,
     write_struct,
     write_structs,
-    write_uint16,
     write_uuid,
 )
 
@@ -252,7 +243,7 @@ def decode_response(int message, object buffer, int version, Py_ssize_t position
     """The correlation id and the message of a frame without its size."""
     cdef Known *one = known(message, version)
     cdef Reader r = Reader(buffer, position, version, version >= one.flexible)
-    cdef int correlation_id = <int>plain_int32(r, "correlation_id")
+    cdef int correlation_id = <int>integer(r, "correlation_id", 4)
     if r.flexible and one.key != API_VERSIONS:
         skip_tags(r)
     return correlation_id, message_of(one, r)
@@ -261,9 +252,9 @@ def decode_response(int message, object buffer, int version, Py_ssize_t position
 def request_header(object buffer, Py_ssize_t position=0):
     """API key, version and correlation id: what every request begins with, known or not."""
     cdef Reader r = Reader(buffer, position, 0, False)
-    cdef int key = <int>plain_int16(r, "request_api_key")
-    cdef int version = <int>plain_int16(r, "request_api_version")
-    return key, version, <int>plain_int32(r, "correlation_id")
+    cdef int key = <int>integer(r, "request_api_key", 2)
+    cdef int version = <int>integer(r, "request_api_version", 2)
+    return key, version, <int>integer(r, "correlation_id", 4)
 
 
 def decode_request(int message, object buffer, int version, Py_ssize_t position=0):
@@ -337,8 +328,14 @@ class _Code:
                 raise ValueError(f"{self.message.name}.{field.name}: array of {field.type}")
             function = f"{verb}_numbers"
             arguments += [null, str(size)]
+        elif field.type in INTEGERS:
+            size, signed = INTEGERS[field.type]
+            function = f"{verb}_number"
+            arguments += [str(size), str(signed)]
         elif field.type in ("string", "bytes", "records"):
             arguments.append(null)
+            if verb == "write" and field.type == "records":
+                function = "write_bytes"
         return f"{function}({', '.join(arguments)})"
 
     def _at(self, field: Field) -> str:
@@ -489,10 +486,22 @@ def cython(messages: list[Message]) -> str:
     out = [head.replace("{table}", f"{module}.txt").replace("{module}", module)]
     for message in messages:
         out += _Code(message, names, numbers, places).functions()
-    out += ["", *(() if are_records else ("cdef enum:", "    API_VERSIONS = 18", "")), ""]
+    out += [""] if are_records else ["", "cdef enum:", "    API_VERSIONS = 18", "", ""]
     for n, message in enumerate(messages):
         flexible = message.flexible.first if message.flexible else 32767
         facts = f"{message.key}, {message.versions.first}, {message.versions.last}, {flexible}"
         out.append(f"know({n}, read_{message.name}, write_{message.name}, {facts})")
     lines = (short for line in "\n".join(out).split("\n") for short in _wrapped(line))
-    return "\n".join(lines) + "\n" + _TAIL + (_RECORDS_TAIL if are_records else _FRAMES_TAIL)
+    source = "\n".join(lines) + "\n" + _TAIL + (_RECORDS_TAIL if are_records else _FRAMES_TAIL)
+    return _without_unused(source)
+
+
+def _without_unused(source: str) -> str:
+    """The source without those names of the blocks of `cimport` that it does not use."""
+    start = source.index("from logstore.protocol._reading")
+    end = source.index("from logstore.errors")
+    code = source[end:]
+    used = set(re.findall(r"\w+", code))
+    lines = source[start:end].splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith("    ") or line.strip(" ,\n") in used]
+    return source[:start] + "".join(kept) + code

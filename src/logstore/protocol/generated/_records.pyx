@@ -16,25 +16,11 @@ from logstore.protocol._reading cimport (
     Reader,
     enter_tag,
     leave_tag,
-    malformed,
-    plain_int16,
-    plain_int32,
-    plain_old_string,
     put,
-    read_bool,
-    read_bytes,
-    read_float64,
-    read_int16,
-    read_int32,
-    read_int64,
-    read_int8,
+    read_number,
     read_numbers,
-    read_records,
     read_string,
-    read_strings,
-    read_struct,
     read_structs,
-    read_uint16,
     read_uuid,
     skip_tags,
     tag_count,
@@ -47,26 +33,14 @@ from logstore.protocol._writing cimport (
     begin_tag,
     differs,
     end_tag,
-    got,
     misplaced,
     plain_number,
-    plain_old_text,
     refuse,
     uuid_out,
-    write_bool,
-    write_bytes,
-    write_float64,
-    write_int16,
-    write_int32,
-    write_int64,
-    write_int8,
+    write_number,
     write_numbers,
-    write_records,
     write_string,
-    write_strings,
-    write_struct,
     write_structs,
-    write_uint16,
     write_uuid,
 )
 
@@ -117,7 +91,7 @@ cdef object read_OffsetCommitKey(Reader r):
     v = PyType_GenericAlloc(CLASS[0], 0)
     read_string(r, at(v, 0), "group", False)
     read_string(r, at(v, 1), "topic", False)
-    read_int32(r, at(v, 2), "partition")
+    read_number(r, at(v, 2), "partition", 4, True)
     return v
 
 
@@ -126,21 +100,21 @@ cdef int write_OffsetCommitKey(Writer w, object v) except -1:
         misplaced(v, <type>CLASS[0])
     write_string(w, at(v, 0), "group", False)
     write_string(w, at(v, 1), "topic", False)
-    write_int32(w, at(v, 2), "partition")
+    write_number(w, at(v, 2), "partition", 4, True)
     return 0
 
 
 cdef object read_OffsetCommitValue(Reader r):
     v = PyType_GenericAlloc(CLASS[1], 0)
-    read_int64(r, at(v, 3), "offset")
+    read_number(r, at(v, 3), "offset", 8, True)
     if r.version >= 3:
-        read_int32(r, at(v, 4), "leader_epoch")
+        read_number(r, at(v, 4), "leader_epoch", 4, True)
     else:
         put(at(v, 4), -1)
     read_string(r, at(v, 5), "metadata", False)
-    read_int64(r, at(v, 6), "commit_timestamp")
+    read_number(r, at(v, 6), "commit_timestamp", 8, True)
     if r.version >= 1 and r.version <= 1:
-        read_int64(r, at(v, 7), "expire_timestamp")
+        read_number(r, at(v, 7), "expire_timestamp", 8, True)
     else:
         put(at(v, 7), -1)
     put(at(v, 8), "")
@@ -162,13 +136,13 @@ cdef object read_OffsetCommitValue(Reader r):
 cdef int write_OffsetCommitValue(Writer w, object v) except -1:
     if not is_a(v, 1):
         misplaced(v, <type>CLASS[1])
-    write_int64(w, at(v, 3), "offset")
+    write_number(w, at(v, 3), "offset", 8, True)
     if w.version >= 3:
-        write_int32(w, at(v, 4), "leader_epoch")
+        write_number(w, at(v, 4), "leader_epoch", 4, True)
     write_string(w, at(v, 5), "metadata", False)
-    write_int64(w, at(v, 6), "commit_timestamp")
+    write_number(w, at(v, 6), "commit_timestamp", 8, True)
     if w.version >= 1 and w.version <= 1:
-        write_int64(w, at(v, 7), "expire_timestamp")
+        write_number(w, at(v, 7), "expire_timestamp", 8, True)
     cdef Py_ssize_t place, count_place
     cdef int count = 0
     if w.flexible:
@@ -204,16 +178,16 @@ cdef int write_TopicRecord(Writer w, object v) except -1:
 
 cdef object read_PartitionRecord(Reader r):
     v = PyType_GenericAlloc(CLASS[3], 0)
-    read_int32(r, at(v, 11), "partition_id")
+    read_number(r, at(v, 11), "partition_id", 4, True)
     read_uuid(r, at(v, 12), "topic_id")
     read_numbers(r, at(v, 13), "replicas", False, 4)
     read_numbers(r, at(v, 14), "isr", False, 4)
     read_numbers(r, at(v, 15), "removing_replicas", False, 4)
     read_numbers(r, at(v, 16), "adding_replicas", False, 4)
-    read_int32(r, at(v, 17), "leader")
+    read_number(r, at(v, 17), "leader", 4, True)
     put(at(v, 18), 0)
-    read_int32(r, at(v, 19), "leader_epoch")
-    read_int32(r, at(v, 20), "partition_epoch")
+    read_number(r, at(v, 19), "leader_epoch", 4, True)
+    read_number(r, at(v, 20), "partition_epoch", 4, True)
     if r.version >= 1:
         read_structs(r, at(v, 21), "directories", False, uuid_of)
     else:
@@ -227,7 +201,7 @@ cdef object read_PartitionRecord(Reader r):
         while count > 0:
             tag = enter_tag(r, &outer)
             if tag == 0:
-                read_int8(r, at(v, 18), "leader_recovery_state")
+                read_number(r, at(v, 18), "leader_recovery_state", 1, True)
             elif tag == 1 and r.version >= 2:
                 read_numbers(r, at(v, 22), "eligible_leader_replicas", r.version >= 2, 4)
             elif tag == 2 and r.version >= 2:
@@ -242,15 +216,15 @@ cdef object read_PartitionRecord(Reader r):
 cdef int write_PartitionRecord(Writer w, object v) except -1:
     if not is_a(v, 3):
         misplaced(v, <type>CLASS[3])
-    write_int32(w, at(v, 11), "partition_id")
+    write_number(w, at(v, 11), "partition_id", 4, True)
     write_uuid(w, at(v, 12), "topic_id")
     write_numbers(w, at(v, 13), "replicas", False, 4)
     write_numbers(w, at(v, 14), "isr", False, 4)
     write_numbers(w, at(v, 15), "removing_replicas", False, 4)
     write_numbers(w, at(v, 16), "adding_replicas", False, 4)
-    write_int32(w, at(v, 17), "leader")
-    write_int32(w, at(v, 19), "leader_epoch")
-    write_int32(w, at(v, 20), "partition_epoch")
+    write_number(w, at(v, 17), "leader", 4, True)
+    write_number(w, at(v, 19), "leader_epoch", 4, True)
+    write_number(w, at(v, 20), "partition_epoch", 4, True)
     if w.version >= 1:
         write_structs(w, at(v, 21), "directories", False, uuid_out)
     elif differs(at(v, 21), "directories", ()):
@@ -268,7 +242,7 @@ cdef int write_PartitionRecord(Writer w, object v) except -1:
         plain_number(w, 0, 1)
         if differs(at(v, 18), "leader_recovery_state", 0):
             place = begin_tag(w, 0)
-            write_int8(w, at(v, 18), "leader_recovery_state")
+            write_number(w, at(v, 18), "leader_recovery_state", 1, True)
             end_tag(w, place)
             count += 1
         if w.version >= 2 and differs(at(v, 22), "eligible_leader_replicas", None):
@@ -287,7 +261,7 @@ cdef int write_PartitionRecord(Writer w, object v) except -1:
 
 cdef object read_ConfigRecord(Reader r):
     v = PyType_GenericAlloc(CLASS[4], 0)
-    read_int8(r, at(v, 24), "resource_type")
+    read_number(r, at(v, 24), "resource_type", 1, True)
     read_string(r, at(v, 25), "resource_name", False)
     read_string(r, at(v, 26), "name", False)
     read_string(r, at(v, 27), "value", True)
@@ -299,7 +273,7 @@ cdef object read_ConfigRecord(Reader r):
 cdef int write_ConfigRecord(Writer w, object v) except -1:
     if not is_a(v, 4):
         misplaced(v, <type>CLASS[4])
-    write_int8(w, at(v, 24), "resource_type")
+    write_number(w, at(v, 24), "resource_type", 1, True)
     write_string(w, at(v, 25), "resource_name", False)
     write_string(w, at(v, 26), "name", False)
     write_string(w, at(v, 27), "value", True)
@@ -310,7 +284,7 @@ cdef int write_ConfigRecord(Writer w, object v) except -1:
 
 cdef object read_PartitionChangeRecord(Reader r):
     v = PyType_GenericAlloc(CLASS[5], 0)
-    read_int32(r, at(v, 28), "partition_id")
+    read_number(r, at(v, 28), "partition_id", 4, True)
     read_uuid(r, at(v, 29), "topic_id")
     put(at(v, 30), None)
     put(at(v, 31), -2)
@@ -330,7 +304,7 @@ cdef object read_PartitionChangeRecord(Reader r):
             if tag == 0:
                 read_numbers(r, at(v, 30), "isr", True, 4)
             elif tag == 1:
-                read_int32(r, at(v, 31), "leader")
+                read_number(r, at(v, 31), "leader", 4, True)
             elif tag == 2:
                 read_numbers(r, at(v, 32), "replicas", True, 4)
             elif tag == 3:
@@ -338,7 +312,7 @@ cdef object read_PartitionChangeRecord(Reader r):
             elif tag == 4:
                 read_numbers(r, at(v, 34), "adding_replicas", True, 4)
             elif tag == 5:
-                read_int8(r, at(v, 35), "leader_recovery_state")
+                read_number(r, at(v, 35), "leader_recovery_state", 1, True)
             elif tag == 8 and r.version >= 1:
                 read_structs(r, at(v, 36), "directories", r.version >= 1, uuid_of)
             elif tag == 6 and r.version >= 2:
@@ -355,7 +329,7 @@ cdef object read_PartitionChangeRecord(Reader r):
 cdef int write_PartitionChangeRecord(Writer w, object v) except -1:
     if not is_a(v, 5):
         misplaced(v, <type>CLASS[5])
-    write_int32(w, at(v, 28), "partition_id")
+    write_number(w, at(v, 28), "partition_id", 4, True)
     write_uuid(w, at(v, 29), "topic_id")
     if not (w.version >= 1):
         if differs(at(v, 36), "directories", None):
@@ -378,7 +352,7 @@ cdef int write_PartitionChangeRecord(Writer w, object v) except -1:
             count += 1
         if differs(at(v, 31), "leader", -2):
             place = begin_tag(w, 1)
-            write_int32(w, at(v, 31), "leader")
+            write_number(w, at(v, 31), "leader", 4, True)
             end_tag(w, place)
             count += 1
         if differs(at(v, 32), "replicas", None):
@@ -398,7 +372,7 @@ cdef int write_PartitionChangeRecord(Writer w, object v) except -1:
             count += 1
         if differs(at(v, 35), "leader_recovery_state", -1):
             place = begin_tag(w, 5)
-            write_int8(w, at(v, 35), "leader_recovery_state")
+            write_number(w, at(v, 35), "leader_recovery_state", 1, True)
             end_tag(w, place)
             count += 1
         if w.version >= 1 and differs(at(v, 36), "directories", None):
@@ -435,7 +409,6 @@ cdef int write_RemoveTopicRecord(Writer w, object v) except -1:
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
-
 
 
 know(0, read_OffsetCommitKey, write_OffsetCommitKey, 1, 0, 0, 32767)
