@@ -6,6 +6,7 @@ stays small enough to be compiled in seconds (docs/decisions/0009-protocol-table
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from codegen.table import INTEGERS, Field, Message, Struct, Versions, all_structs, default_of
@@ -13,8 +14,8 @@ from codegen.table import INTEGERS, Field, Message, Struct, Versions, all_struct
 _HEAD = '''\
 """Kafka's messages as bytes and back: one function for each struct that reads it and one that writes it.
 
-Written by codegen/generate.py from codegen/messages.txt; change those. `message` and `frames` are what
-calls this. `bind` must have given it the classes of `messages` before.
+Written by codegen/generate.py from codegen/{table}; change those. `message` and `frames` are what
+calls this. `bind` must have given it the classes of `{module}` before.
 
 A field is read and set where it lies in the object: `bind` has looked up the places of the slots of each class, and
 an object's class is compared before. By way of attributes the same work takes two to three times as long.
@@ -28,29 +29,26 @@ from logstore.protocol._reading cimport (
     ReadStruct,
     Reader,
     enter_tag,
+    integer,
     leave_tag,
     malformed,
-    plain_int16,
-    plain_int32,
     plain_old_string,
     put,
     read_bool,
     read_bytes,
     read_float64,
-    read_int16,
-    read_int32,
-    read_int64,
-    read_int8,
+    read_number,
     read_numbers,
     read_records,
     read_string,
     read_strings,
     read_struct,
     read_structs,
-    read_uint16,
     read_uuid,
     skip_tags,
     tag_count,
+    unsigned_varint,
+    uuid_of,
 )
 from logstore.protocol._writing cimport (
     WriteStruct,
@@ -63,20 +61,16 @@ from logstore.protocol._writing cimport (
     plain_number,
     plain_old_text,
     refuse,
+    uuid_out,
     write_bool,
     write_bytes,
     write_float64,
-    write_int16,
-    write_int32,
-    write_int64,
-    write_int8,
+    write_number,
     write_numbers,
-    write_records,
     write_string,
     write_strings,
     write_struct,
     write_structs,
-    write_uint16,
     write_uuid,
 )
 
@@ -168,18 +162,39 @@ cdef Known *known(int message, int version) except NULL:
     return found
 
 
-cdef object message_of(Known *one, Reader r):
-    value = one.read(r)
-    if r.p != r.end:
-        malformed(r, "message", f"{r.end - r.p} bytes more than it has")
-    return value
-
-
 def encode(int message, object value, int version):
     cdef Known *one = known(message, version)
     cdef Writer w = Writer(version, version >= one.flexible)
     one.write(w, value)
     return w.taken()
+'''
+
+_RECORDS_TAIL = '''\
+
+
+def decode(int message, object buffer, int version, Py_ssize_t position=0):
+    """Bytes behind the fields are skipped: a later version may have more of them."""
+    cdef Known *one = known(message, version)
+    return one.read(Reader(buffer, position, version, version >= one.flexible))
+
+
+def frame_of(object buffer):
+    """The version of a metadata record's frame, the record's type and version, and where its fields begin."""
+    cdef Reader r = Reader(buffer, 0, 0, True)
+    cdef int64_t frame = unsigned_varint(r, "frame version")
+    cdef int64_t kind = unsigned_varint(r, "record type")
+    cdef int64_t version = unsigned_varint(r, "record version")
+    return frame, kind, version, r.p - r.start
+'''
+
+_FRAMES_TAIL = '''\
+
+
+cdef object message_of(Known *one, Reader r):
+    value = one.read(r)
+    if r.p != r.end:
+        malformed(r, "message", f"{r.end - r.p} bytes more than it has")
+    return value
 
 
 def decode(int message, object buffer, int version, Py_ssize_t position=0):
@@ -228,7 +243,7 @@ def decode_response(int message, object buffer, int version, Py_ssize_t position
     """The correlation id and the message of a frame without its size."""
     cdef Known *one = known(message, version)
     cdef Reader r = Reader(buffer, position, version, version >= one.flexible)
-    cdef int correlation_id = <int>plain_int32(r, "correlation_id")
+    cdef int correlation_id = <int>integer(r, "correlation_id", 4)
     if r.flexible and one.key != API_VERSIONS:
         skip_tags(r)
     return correlation_id, message_of(one, r)
@@ -237,9 +252,9 @@ def decode_response(int message, object buffer, int version, Py_ssize_t position
 def request_header(object buffer, Py_ssize_t position=0):
     """API key, version and correlation id: what every request begins with, known or not."""
     cdef Reader r = Reader(buffer, position, 0, False)
-    cdef int key = <int>plain_int16(r, "request_api_key")
-    cdef int version = <int>plain_int16(r, "request_api_version")
-    return key, version, <int>plain_int32(r, "correlation_id")
+    cdef int key = <int>integer(r, "request_api_key", 2)
+    cdef int version = <int>integer(r, "request_api_version", 2)
+    return key, version, <int>integer(r, "correlation_id", 4)
 
 
 def decode_request(int message, object buffer, int version, Py_ssize_t position=0):
@@ -303,6 +318,9 @@ class _Code:
         elif field.is_array and field.type == "string":
             function = f"{verb}_strings"
             arguments.append(null)
+        elif field.is_array and field.type == "uuid":
+            function = f"{verb}_structs"
+            arguments += [null, "uuid_of" if verb == "read" else "uuid_out"]
         elif field.is_array:
             size, signed = INTEGERS[field.type]
             if size not in (1, 4, 8) or not signed:
@@ -310,8 +328,14 @@ class _Code:
                 raise ValueError(f"{self.message.name}.{field.name}: array of {field.type}")
             function = f"{verb}_numbers"
             arguments += [null, str(size)]
+        elif field.type in INTEGERS:
+            size, signed = INTEGERS[field.type]
+            function = f"{verb}_number"
+            arguments += [str(size), str(signed)]
         elif field.type in ("string", "bytes", "records"):
             arguments.append(null)
+            if verb == "write" and field.type == "records":
+                function = "write_bytes"
         return f"{function}({', '.join(arguments)})"
 
     def _at(self, field: Field) -> str:
@@ -443,7 +467,7 @@ def _wrapped(line: str) -> list[str]:
 
 
 def cython(messages: list[Message]) -> str:
-    """The source of `_messages.pyx`."""
+    """The source of `_messages.pyx`, or of `_records.pyx`."""
     structs = list(all_structs(messages))
     every = [struct.name for _, struct in structs]
     names = {
@@ -455,14 +479,29 @@ def cython(messages: list[Message]) -> str:
     numbers = {name: n for n, name in enumerate(names.values())}
     fields = [field for _, struct in structs for field in struct.fields]
     places = {id(field): n for n, field in enumerate(fields)}
+    are_records = messages[0].is_record
+    module = "records" if are_records else "messages"
     head = _HEAD.replace("{classes}", str(len(names))).replace("{fields}", str(len(fields)))
-    out = [head.replace("{messages}", str(len(messages)))]
+    head = head.replace("{messages}", str(len(messages)))
+    out = [head.replace("{table}", f"{module}.txt").replace("{module}", module)]
     for message in messages:
         out += _Code(message, names, numbers, places).functions()
-    out += ["", "cdef enum:", "    API_VERSIONS = 18", "", ""]
+    out += [""] if are_records else ["", "cdef enum:", "    API_VERSIONS = 18", "", ""]
     for n, message in enumerate(messages):
         flexible = message.flexible.first if message.flexible else 32767
         facts = f"{message.key}, {message.versions.first}, {message.versions.last}, {flexible}"
         out.append(f"know({n}, read_{message.name}, write_{message.name}, {facts})")
     lines = (short for line in "\n".join(out).split("\n") for short in _wrapped(line))
-    return "\n".join(lines) + "\n" + _TAIL
+    source = "\n".join(lines) + "\n" + _TAIL + (_RECORDS_TAIL if are_records else _FRAMES_TAIL)
+    return _without_unused(source)
+
+
+def _without_unused(source: str) -> str:
+    """The source without those names of the blocks of `cimport` that it does not use."""
+    start = source.index("from logstore.protocol._reading")
+    end = source.index("from logstore.errors")
+    code = source[end:]
+    used = set(re.findall(r"\w+", code))
+    lines = source[start:end].splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith("    ") or line.strip(" ,\n") in used]
+    return source[:start] + "".join(kept) + code

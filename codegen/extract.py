@@ -1,9 +1,12 @@
-"""Makes `messages.txt` from the message definitions inside a kafka-clients jar.
+"""Makes `messages.txt` and `records.txt` from the definitions inside Kafka's jars.
 
-Run once for each new version of Kafka that logstore is to speak:
+Run once for each new version of Kafka that logstore is to speak; each artifact is first fetched with
+``mvn dependency:get -Dartifact=org.apache.kafka:kafka-clients:4.3.1`` and so on:
 
-    mvn dependency:get -Dartifact=org.apache.kafka:kafka-clients:4.3.1
-    python -m codegen.extract ~/.m2/repository/org/apache/kafka/kafka-clients/4.3.1/kafka-clients-4.3.1.jar
+    cd ~/.m2/repository/org/apache/kafka
+    python -m codegen.extract kafka-clients/4.3.1/kafka-clients-4.3.1.jar \\
+        kafka-group-coordinator/4.3.1/kafka-group-coordinator-4.3.1.jar \\
+        kafka-metadata/4.3.1/kafka-metadata-4.3.1.jar
 
 Only facts are taken over: names, types, versions, nulls, defaults, tags. `table.py` says what a line means.
 """
@@ -14,10 +17,11 @@ import json
 import re
 import sys
 import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from codegen.table import TABLE
+from codegen.table import RECORDS_TABLE, TABLE
 
 #: What clients send, admin tools and user interfaces included. Not here: what only brokers and controllers
 #: say to one another, share groups (76-79, 83-92), delegation tokens (38-41), client telemetry (71, 72).
@@ -27,9 +31,15 @@ KEYS = {
     *(60, 61, 65, 66, 68, 69, 74, 75),
 }
 
+#: Records of Kafka's internal topics that logstore reads or writes.
+RECORDS = {
+    *("OffsetCommitKey", "OffsetCommitValue"),
+    *("TopicRecord", "PartitionRecord", "ConfigRecord", "PartitionChangeRecord", "RemoveTopicRecord"),
+}
+
 _HEAD = """\
-# Kafka's messages that clients send and get: facts of Kafka {version}. Written by codegen/extract.py.
-# <key> request|response <Name> <versions> [flexible <versions>] [unstable <version>]
+# Kafka's {what}: facts of Kafka {version}. Written by codegen/extract.py.
+# <key> {kinds} <Name> <versions> [flexible <versions>] [unstable <version>]
 #   <Field> <type> <versions> [null <versions>] [tag <number> <versions>] [default <value>] [ignorable]
 #   struct <Name>                  fields that several others share; a field's own struct stands below it
 kafka {version}
@@ -38,15 +48,29 @@ kafka {version}
 
 def definitions(jar: Path) -> list[dict[str, Any]]:
     """The definitions of every message with one of our keys; requests before responses."""
-    found = []
-    with zipfile.ZipFile(jar) as archive:
-        for name in archive.namelist():
-            if re.fullmatch(r"common/message/\w+(Request|Response)\.json", name):
-                text = re.sub(r"^\s*//.*$", "", archive.read(name).decode(), flags=re.MULTILINE)
-                message = json.loads(text)
-                if message["apiKey"] in KEYS and message["validVersions"] != "none":
-                    found.append(message)
+    found = [
+        message
+        for name, message in _all_of(jar)
+        if name.endswith(("Request", "Response"))
+        and message["apiKey"] in KEYS
+        and message["validVersions"] != "none"
+    ]
     return sorted(found, key=lambda message: (message["apiKey"], message["type"]))
+
+
+def records(jars: Sequence[Path]) -> list[dict[str, Any]]:
+    """The definitions of our records; keys before values."""
+    found = [record for jar in jars for name, record in _all_of(jar) if name in RECORDS]
+    return sorted(found, key=lambda record: (record["type"], record["apiKey"]))
+
+
+def _all_of(jar: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    with zipfile.ZipFile(jar) as archive:
+        for path in archive.namelist():
+            name = re.fullmatch(r"common/(?:message|metadata)/(\w+)\.json", path)
+            if name is not None:
+                text = re.sub(r"^\s*//.*$", "", archive.read(path).decode(), flags=re.MULTILINE)
+                yield name[1], json.loads(text)
 
 
 def lines_of(message: dict[str, Any]) -> list[str]:
@@ -79,13 +103,22 @@ def _fields(fields: list[dict[str, Any]], indent: int) -> list[str]:
     return lines
 
 
-def main(jar: Path) -> None:
+def main(jar: Path, *others: Path) -> None:
+    """Write the table of messages from the jar of clients, and that of records from other jars that are given."""
     version = re.fullmatch(r"kafka-clients-(.+)\.jar", jar.name)
     if version is None:
         raise SystemExit(f"{jar} is not named kafka-clients-<version>.jar")
-    head = _HEAD.format(version=version[1])
-    TABLE.write_text(head + "\n".join(line for message in definitions(jar) for line in lines_of(message)) + "\n")
+    head = _HEAD.format(version=version[1], what="messages that clients send and get", kinds="request|response")
+    _write(TABLE, head, definitions(jar))
+    if others:
+        kinds = "metadata|coordinator-key|coordinator-value"
+        head = _HEAD.format(version=version[1], what="records in its internal topics", kinds=kinds)
+        _write(RECORDS_TABLE, head, records(others))
+
+
+def _write(path: Path, head: str, messages: list[dict[str, Any]]) -> None:
+    path.write_text(head + "\n".join(line for message in messages for line in lines_of(message)) + "\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

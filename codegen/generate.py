@@ -1,4 +1,4 @@
-"""Turns `messages.txt` into the codec: `_messages.pyx` and `messages.py` of `src/logstore/protocol/generated`.
+"""Turns the tables into the codec of `src/logstore/protocol/generated`: a Cython and a Python module of each.
 
     python -m codegen.generate
 
@@ -11,17 +11,19 @@ from pathlib import Path
 
 from codegen.cython_code import cython
 from codegen.python_code import python
-from codegen.table import kafka_version, read
+from codegen.table import RECORDS_TABLE, kafka_version, read
 
 FOLDER = Path(__file__).resolve().parent.parent / "src" / "logstore" / "protocol" / "generated"
 
 
 def generated() -> dict[Path, str]:
-    """Every file that the table gives, and what stands in it."""
-    messages = read()
+    """Every file that the tables give, and what stands in it."""
+    messages, records = read(), read(RECORDS_TABLE)
     return {
         FOLDER / "_messages.pyx": cython(messages),
         FOLDER / "messages.py": python(messages, kafka_version()),
+        FOLDER / "_records.pyx": cython(records),
+        FOLDER / "records.py": python(records, kafka_version(RECORDS_TABLE)),
     }
 
 

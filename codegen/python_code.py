@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from codegen.table import Field, Message, Struct, all_structs, default_of
 
 _HEAD = '''\
-"""Kafka {version}'s messages as classes, one for each request and response, with what they nest inside them.
+"""Kafka {version}'s {what}.
 
-Written by codegen/generate.py from codegen/messages.txt; change those.
+Written by codegen/generate.py from codegen/{table}; change those.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from logstore.protocol.generated import _messages
-from logstore.protocol.message import Message, Struct
+from logstore.protocol.generated import _{module}
+from logstore.protocol.message import {bases}
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -42,7 +42,7 @@ def _python_type(field: Field, message: Message) -> str:
 
 
 def _class(message: Message, struct: Struct, indent: str) -> Iterator[str]:
-    base = "Message" if struct is message else "Struct"
+    base = "Struct" if struct is not message else "Record" if message.is_record else "Message"
     yield f"{indent}class {struct.name}({base}):"
     inside = indent + "    "
     if not struct.fields:
@@ -52,8 +52,11 @@ def _class(message: Message, struct: Struct, indent: str) -> Iterator[str]:
         yield from (f'{inside}    "{field.python_name}",' for field in struct.fields)
         yield f"{inside})"
     if struct is message:
-        yield f"{inside}API_KEY = {message.key}"
-        yield f"{inside}IS_REQUEST = {message.is_request}"
+        if message.is_record:
+            yield f"{inside}TYPE = {message.key}"
+        else:
+            yield f"{inside}API_KEY = {message.key}"
+            yield f"{inside}IS_REQUEST = {message.is_request}"
         yield f"{inside}MIN_VERSION = {message.versions.first}"
         yield f"{inside}MAX_VERSION = {message.stable_last}"
         flexible = message.flexible.first if message.flexible else None
@@ -82,19 +85,42 @@ def _class(message: Message, struct: Struct, indent: str) -> Iterator[str]:
 
 
 def python(messages: list[Message], version: str) -> str:
-    """The source of `messages.py`."""
-    out = [_HEAD.replace("{version}", version)]
+    """The source of `messages.py`, or of `records.py`."""
+    are_records = messages[0].is_record
+    module, base = ("records", "Record") if are_records else ("messages", "Message")
+    what = "messages as classes, one for each request and response, with what they nest inside them"
+    facts = {
+        "version": version,
+        "what": "records in its internal topics as classes" if are_records else what,
+        "table": f"{module}.txt",
+        "module": module,
+        "bases": "Record" if are_records else "Message, Struct",
+    }
+    head = _HEAD
+    for name, fact in facts.items():
+        head = head.replace(f"{{{name}}}", fact)
+    out = [head]
     for n, message in enumerate(messages):
         out += ["", *(line.replace("%NUMBER%", str(n)) for line in _class(message, message, "")), ""]
-    out += ["", "Message.CODEC = _messages", "_messages.bind(", "    ("]
+    out += ["", f"{base}.CODEC = _{module}", f"_{module}.bind(", "    ("]
     for message, struct in all_structs(messages):
         name = message.name if struct is message else f"{message.name}.{struct.name}"
         out.append(f"        {name},")
     out += ["    ),", "    ("]
     out += [f'        "{message.name}",' for message in messages]
-    out += ["    ),", ")", ""]
-    out += ["#: API key -> the class of its request.", "REQUESTS: dict[int, type[Message]] = {"]
-    out += [f"    {message.key}: {message.name}," for message in messages if message.is_request]
-    out += ["}", "", "#: API key -> the class of its response.", "RESPONSES: dict[int, type[Message]] = {"]
-    out += [f"    {message.key}: {message.name}," for message in messages if not message.is_request]
-    return "\n".join([*out, "}", ""])
+    out += ["    ),", ")"]
+    if are_records:
+        metadata = [message for message in messages if message.kind == "metadata"]
+        out += _classes_by_key("METADATA", "record type -> its class, of the log of metadata", base, metadata)
+    else:
+        requests = [message for message in messages if message.is_request]
+        responses = [message for message in messages if not message.is_request]
+        out += _classes_by_key("REQUESTS", "API key -> the class of its request", base, requests)
+        out += _classes_by_key("RESPONSES", "API key -> the class of its response", base, responses)
+    return "\n".join([*out, ""])
+
+
+def _classes_by_key(name: str, meaning: str, base: str, messages: list[Message]) -> Iterator[str]:
+    yield from ("", f"#: {meaning}.", f"{name}: dict[int, type[{base}]] = {{")
+    yield from (f"    {message.key}: {message.name}," for message in messages)
+    yield "}"

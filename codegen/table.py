@@ -1,4 +1,4 @@
-"""Reads `messages.txt`: Kafka's messages as data, for the generator and for tests."""
+"""Reads `messages.txt` and `records.txt`: Kafka's messages and records as data, for the generator and for tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TABLE = Path(__file__).with_name("messages.txt")
+RECORDS_TABLE = TABLE.with_name("records.txt")
 
 INTEGERS = {"int8": (1, True), "int16": (2, True), "uint16": (2, False), "int32": (4, True), "int64": (8, True)}
 SCALARS = {*INTEGERS, "bool", "float64", "string", "uuid", "bytes", "records"}
@@ -78,11 +79,19 @@ class Struct:
 @dataclass
 class Message(Struct):
     key: int = 0
-    is_request: bool = True
+    kind: str = "request"
     versions: Versions = NEVER
     flexible: Versions = NEVER
     stable_last: int = 0  #: the newest version that Kafka announces
     structs: list[Struct] = field(default_factory=list)  #: those inside, each once, inner ones first
+
+    @property
+    def is_request(self) -> bool:
+        return self.kind == "request"
+
+    @property
+    def is_record(self) -> bool:
+        return self.kind not in ("request", "response")
 
     def struct(self, name: str) -> Struct:
         return next(struct for struct in self.structs if struct.name == name)
@@ -123,7 +132,7 @@ def _message(words: list[str]) -> Message:
     valid = Versions.of(versions)
     flexible = Versions.of(options["flexible"]).within(valid) if "flexible" in options else NEVER
     stable = valid.last - 1 if "unstable" in options else valid.last
-    return Message(name, [], int(key), kind == "request", valid, flexible, stable)
+    return Message(name, [], int(key), kind, valid, flexible, stable)
 
 
 def _field(words: list[str], valid: Versions) -> Field | None:

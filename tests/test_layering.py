@@ -157,8 +157,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_batches codes message _reading _writing",
     ),
     "logstore.protocol.generated": (
-        "messages",
-        "_messages",
+        "messages records",
+        "_messages _records",
     ),
     "logstore.remote": (
         "producer",
@@ -266,9 +266,9 @@ REACH: dict[str, set[str]] = {
     "columns": _VOCABULARY | {"batch"},
     "log": _LOG,
     "accumulator": _VOCABULARY | {"batch", "io"},
-    "groups": _VOCABULARY | {"log"},
+    "groups": _VOCABULARY | {"log", "protocol"},
     "client": _CLIENT,
-    "store": _CLIENT,
+    "store": _CLIENT | {"protocol"},
     "protocol": _VOCABULARY | {"batch"},
     "remote": _VOCABULARY | {"accumulator", "batch", "protocol"},
     "spark": _VOCABULARY | {"batch", "client", "columns", "remote", "store"},

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codegen import extract, generate, table
-from logstore.protocol.generated import messages
+from logstore.protocol.generated import messages, records
 from tests.protocol import made
 
 
@@ -68,6 +68,7 @@ def test_the_table_is_made_from_a_jar(tmp_path: Path, monkeypatch: pytest.Monkey
 
     assert table.kafka_version(made_table) == "9.9.9"
     (message,) = table.read(made_table)
+    assert not message.is_record
     assert [field.name for field in message.fields] == ["Name", "Many"]
     name, many = message.fields
     assert (name.versions, name.nullable, name.ignorable) == ((3, 13), (4, 13), True)
@@ -78,3 +79,34 @@ def test_the_table_is_made_from_a_jar(tmp_path: Path, monkeypatch: pytest.Monkey
         "A",
     )
     assert "prose" not in made_table.read_text()
+
+
+def test_the_table_of_records_is_made_from_the_other_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    definition = {
+        "apiKey": 2, "type": "metadata", "name": "TopicRecord", "validVersions": "0", "flexibleVersions": "0+",
+        "fields": [{"name": "Name", "type": "string", "versions": "0+"}],
+    }  # fmt: skip
+    clients, metadata = tmp_path / "kafka-clients-9.9.9.jar", tmp_path / "kafka-metadata-9.9.9.jar"
+    with zipfile.ZipFile(clients, "w"), zipfile.ZipFile(metadata, "w") as archive:
+        archive.writestr("common/metadata/TopicRecord.json", json.dumps(definition))
+        archive.writestr("common/metadata/NoOpRecord.json", json.dumps({**definition, "name": "NoOpRecord"}))
+    monkeypatch.setattr(extract, "TABLE", tmp_path / "messages.txt")
+    monkeypatch.setattr(extract, "RECORDS_TABLE", tmp_path / "records.txt")
+    extract.main(clients, metadata)
+
+    (record,) = table.read(tmp_path / "records.txt")
+    assert (record.name, record.kind, record.is_record, record.key) == ("TopicRecord", "metadata", True, 2)
+
+
+@pytest.mark.parametrize("record", table.read(table.RECORDS_TABLE), ids=lambda record: record.name)
+def test_every_version_of_a_record_comes_back(record: table.Message) -> None:
+    ids = ["AAECAwQFBgcICQoLDA0ODw", ""]
+    given = {"string": "größe", "int8": -3, "int32": 7, "int64": 2**40, "uuid": ids[0]}
+    lists = {"int32": [1, 2, 3], "uuid": ids}
+    kind = getattr(records, record.name)
+    for version in range(record.versions.first, record.versions.last + 1):
+        fields = [field for field in record.fields if version in field.versions]
+        value = kind(**{field.python_name: (lists if field.is_array else given)[field.type] for field in fields})
+        data = value.encode(version)
+        assert kind.decode(data, version) == value
+        assert kind.decode(b"ab" + data + b"fields of a later version", version, 2) == value

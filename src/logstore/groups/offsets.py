@@ -1,20 +1,8 @@
-"""Records of ``__consumer_offsets``, byte for byte as Kafka 4.3 writes them, and their partition.
+"""Commits of consumer groups as Kafka 4.3 writes them into ``__consumer_offsets``, and their partition.
 
-This module is responsible for their layout (Kafka, ``group-coordinator/src/main/resources/common/message``).
-Integers are big-endian; ``string`` is an int16 length with UTF-8; ``compact`` is an unsigned varint of
-length + 1 with UTF-8.
-
-Key, of a commit (type 1, or 0 as old versions wrote it)::
-
-    int16 type | string group | string topic | int32 partition
-
-Value, by its version; Kafka 4.3 writes 4, or 1 for a commit with an expiry time of its own::
-
-    0, 2   int16 version | int64 offset | string metadata | int64 commit ms
-    1      int16 version | int64 offset | string metadata | int64 commit ms | int64 expire ms
-    3      int16 version | int64 offset | int32 leader epoch | string metadata | int64 commit ms
-    4      int16 version | int64 offset | int32 leader epoch | compact metadata | int64 commit ms | tags
-    tags   varint count, then for each: varint tag | varint size | bytes; tag 0 is the topic's id, 16 bytes
+Their fields are Kafka's OffsetCommitKey and OffsetCommitValue (`logstore.protocol.generated.records`). The fields
+of a key follow its type in an int16: 1, or 0 as old versions wrote it. Those of a value follow its version in
+an int16: Kafka 4.3 writes 4, or 1 for a commit with an expiry time of its own; 0 to 4 are read.
 
 Keys of other types (2 and above: members, assignments, share groups) belong to the group coordinator and
 are skipped here. A value that is null deletes the commit of its key.
@@ -22,24 +10,26 @@ are skipped here. A value that is null deletes the commit of its key.
 
 from __future__ import annotations
 
-import base64
 import struct
 from typing import NamedTuple
 
-from logstore.errors import CorruptRecordError, InvalidGroupError, InvalidOffsetError, OffsetMetadataTooLargeError
+from logstore.errors import (
+    CorruptRecordError,
+    InvalidGroupError,
+    InvalidOffsetError,
+    MalformedMessageError,
+    OffsetMetadataTooLargeError,
+)
 from logstore.records import INT16_MAX, INT64_MAX, TopicPartition
 from logstore.topic_names import CONSUMER_OFFSETS
 
 #: Kafka's offset.metadata.max.bytes; counted, as Kafka does, in UTF-16 units.
 METADATA_MAX = 4096
 
+_PREFIX = 2  #: bytes of the type or version before the fields
 _COMMIT_TYPES = (0, 1)
-_KEY_TYPE = 1
 _WITH_EXPIRY = 1
 _CURRENT = 4
-_TAG_TOPIC_ID = 0
-_ID_BYTES = 16
-_NO_ID = bytes(_ID_BYTES)
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -103,7 +93,7 @@ def check_group(group: object) -> str:
     """
     if not isinstance(group, str) or not group:
         raise InvalidGroupError(f"a group's name must be a str that is not empty, found {group!r}")
-    _encoded(group, "a group's name", InvalidGroupError)
+    _check_fits(group, "a group's name", InvalidGroupError)
     return group
 
 
@@ -129,20 +119,21 @@ def check_commit(partition: TopicPartition, found: OffsetAndMetadata, metadata_m
         raise OffsetMetadataTooLargeError(
             f"{partition}: the metadata has {size} characters, offset.metadata.max.bytes allows {metadata_max}"
         )
-    _encoded(metadata, f"{partition}: the metadata", OffsetMetadataTooLargeError)
+    _check_fits(metadata, f"{partition}: the metadata", OffsetMetadataTooLargeError)
 
 
-def _encoded(text: str, what: str, refused: type[InvalidGroupError | OffsetMetadataTooLargeError]) -> bytes:
+def _check_fits(text: str, what: str, refused: type[InvalidGroupError | OffsetMetadataTooLargeError]) -> None:
     try:
-        data = text.encode()
+        size = len(text.encode())
     except UnicodeEncodeError as error:
         raise refused(f"{what} must be text that UTF-8 can hold: {error}") from error
-    if len(data) > INT16_MAX:
-        raise refused(f"{what} must be at most {INT16_MAX} bytes of UTF-8, found {len(data)}")
-    return data
+    if size > INT16_MAX:
+        raise refused(f"{what} must be at most {INT16_MAX} bytes of UTF-8, found {size}")
 
 
-# --- writing -----------------------------------------------------------------------------------------
+# --- records -----------------------------------------------------------------------------------------
+
+# The classes of records are imported when the first commit is read or written, not with every store.
 
 
 def encode_key(key: OffsetKey) -> bytes:
@@ -151,97 +142,27 @@ def encode_key(key: OffsetKey) -> bytes:
     >>> encode_key(OffsetKey("g", TopicPartition("t", 0))).hex(" ", 2)
     '0001 0001 6700 0174 0000 0000'
     """
+    from logstore.protocol.generated.records import OffsetCommitKey
+
     topic, partition = key.partition
-    return b"".join(
-        (_int16(_KEY_TYPE), _string(key.group.encode()), _string(topic.encode()), partition.to_bytes(4, "big"))
-    )
+    record = OffsetCommitKey(group=key.group, topic=topic, partition=partition)
+    return OffsetCommitKey.TYPE.to_bytes(_PREFIX, "big") + record.encode(0)
 
 
 def encode_value(found: OffsetAndMetadata) -> bytes:
     """Encode the value of a commit's record; the offset and the metadata have passed `check_commit`."""
-    metadata = found.metadata.encode()
-    if found.expire_ms >= 0:
-        return b"".join(
-            (
-                struct.pack(">hq", _WITH_EXPIRY, found.offset),
-                _string(metadata),
-                struct.pack(">qq", found.commit_ms, found.expire_ms),
-            )
-        )
-    topic_id = base64.urlsafe_b64decode(found.topic_id + "==") if found.topic_id else _NO_ID
-    tags = b"\0" if topic_id == _NO_ID else bytes((1, _TAG_TOPIC_ID, _ID_BYTES)) + topic_id
-    return b"".join(
-        (
-            struct.pack(">hqi", _CURRENT, found.offset, found.leader_epoch),
-            _varint(len(metadata) + 1),
-            metadata,
-            struct.pack(">q", found.commit_ms),
-            tags,
-        )
+    from logstore.protocol.generated.records import OffsetCommitValue
+
+    version = _WITH_EXPIRY if found.expire_ms >= 0 else _CURRENT
+    record = OffsetCommitValue(
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+        commit_timestamp=found.commit_ms,
+        expire_timestamp=found.expire_ms,
+        topic_id=found.topic_id,
     )
-
-
-def _int16(number: int) -> bytes:
-    return number.to_bytes(2, "big")
-
-
-def _string(data: bytes) -> bytes:
-    return _int16(len(data)) + data
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-# --- reading -----------------------------------------------------------------------------------------
-
-
-class _Cursor:
-    """A reader of fields from unchecked bytes; every length in them is a claim."""
-
-    __slots__ = ("_at", "_data", "_what")
-
-    def __init__(self, data: bytes, what: str) -> None:
-        self._data, self._what, self._at = data, what, 0
-
-    def take(self, size: int) -> bytes:
-        if size < 0 or size > len(self._data) - self._at:
-            raise CorruptRecordError(
-                f"{self._what} of {CONSUMER_OFFSETS}: {size} bytes expected at byte {self._at}, the field ends at "
-                f"{len(self._data)}"
-            )
-        self._at += size
-        return self._data[self._at - size : self._at]
-
-    def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "big", signed=True)
-
-    def varint(self) -> int:
-        found = shift = 0
-        while True:
-            byte = self.take(1)[0]
-            found |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return found
-            shift += 7
-            if shift > 28:
-                raise CorruptRecordError(
-                    f"{self._what} of {CONSUMER_OFFSETS}: a varint at byte {self._at} is too long"
-                )
-
-    def text(self, size: int) -> str:
-        try:
-            return self.take(size).decode()
-        except UnicodeDecodeError as error:
-            raise CorruptRecordError(f"{self._what} of {CONSUMER_OFFSETS}: no UTF-8 at byte {self._at}") from error
-
-    def string(self) -> str:
-        return self.text(self.number(2))
+    return version.to_bytes(_PREFIX, "big") + record.encode(version)
 
 
 def decode_key(key: bytes | None) -> OffsetKey | None:
@@ -250,14 +171,19 @@ def decode_key(key: bytes | None) -> OffsetKey | None:
     Raises:
         CorruptRecordError: the key has a commit's type and is malformed.
     """
-    if key is None or len(key) < 2 or int.from_bytes(key[:2], "big", signed=True) not in _COMMIT_TYPES:
+    from logstore.protocol.generated.records import OffsetCommitKey
+
+    if key is None or len(key) < _PREFIX or _prefix_of(key) not in _COMMIT_TYPES:
         return None
-    cursor = _Cursor(key, "a key")
-    cursor.take(2)
-    group, topic, partition = cursor.string(), cursor.string(), cursor.number(4)
-    if partition < 0:
-        raise CorruptRecordError(f"a key of {CONSUMER_OFFSETS}: partition {partition} of topic {topic!r}")
-    return OffsetKey(group, TopicPartition(topic, partition))
+    try:
+        found = OffsetCommitKey.decode(key, 0, _PREFIX)
+    except MalformedMessageError as error:
+        raise CorruptRecordError(f"a key of {CONSUMER_OFFSETS}: {error}") from error
+    if found.partition < 0:
+        raise CorruptRecordError(
+            f"a key of {CONSUMER_OFFSETS}: partition {found.partition} of topic {found.topic!r}"
+        )
+    return OffsetKey(found.group, TopicPartition(found.topic, found.partition))
 
 
 def decode_value(value: bytes) -> OffsetAndMetadata:
@@ -266,22 +192,26 @@ def decode_value(value: bytes) -> OffsetAndMetadata:
     Raises:
         CorruptRecordError: the bytes are no commit, or one of a version above 4.
     """
-    cursor = _Cursor(value, "a value")
-    version = cursor.number(2)
+    from logstore.protocol.generated.records import OffsetCommitValue
+
+    version = _prefix_of(value) if len(value) >= _PREFIX else -1
     if not 0 <= version <= _CURRENT:
         raise CorruptRecordError(
             f"a value of {CONSUMER_OFFSETS}: version {version} is unknown, 0 to {_CURRENT} can be read"
         )
-    offset = cursor.number(8)
-    leader_epoch = cursor.number(4) if version >= 3 else -1
-    metadata = cursor.text(cursor.varint() - 1) if version >= 4 else cursor.string()
-    commit_ms = cursor.number(8)
-    expire_ms = cursor.number(8) if version == _WITH_EXPIRY else -1
-    topic_id = ""
-    for _ in range(cursor.varint() if version >= 4 else 0):
-        tag, data = cursor.varint(), cursor.take(cursor.varint())
-        if tag == _TAG_TOPIC_ID:
-            if len(data) != _ID_BYTES:
-                raise CorruptRecordError(f"a value of {CONSUMER_OFFSETS}: a topic id of {len(data)} bytes")
-            topic_id = "" if data == _NO_ID else base64.urlsafe_b64encode(data).decode().rstrip("=")
-    return OffsetAndMetadata(offset, metadata, leader_epoch, commit_ms, expire_ms, topic_id)
+    try:
+        found = OffsetCommitValue.decode(value, version, _PREFIX)
+    except MalformedMessageError as error:
+        raise CorruptRecordError(f"a value of {CONSUMER_OFFSETS}: {error}") from error
+    return OffsetAndMetadata(
+        found.offset,
+        found.metadata,
+        found.leader_epoch,
+        found.commit_timestamp,
+        found.expire_timestamp,
+        found.topic_id,
+    )
+
+
+def _prefix_of(data: bytes) -> int:
+    return int.from_bytes(data[:_PREFIX], "big", signed=True)

@@ -24,13 +24,11 @@ ctypedef object (*ReadStruct)(Reader)
 
 cdef int put(PyObject **slot, object value) except -1
 cdef object malformed(Reader r, str name, str problem)
-cdef int read_int8(Reader r, PyObject **slot, str name) except -1
-cdef int read_int16(Reader r, PyObject **slot, str name) except -1
-cdef int read_uint16(Reader r, PyObject **slot, str name) except -1
-cdef int read_int32(Reader r, PyObject **slot, str name) except -1
-cdef int read_int64(Reader r, PyObject **slot, str name) except -1
+cdef int64_t unsigned_varint(Reader r, str name) except -1
+cdef int read_number(Reader r, PyObject **slot, str name, int size, bint is_signed) except -1
 cdef int read_bool(Reader r, PyObject **slot, str name) except -1
 cdef int read_float64(Reader r, PyObject **slot, str name) except -1
+cdef object uuid_of(Reader r)
 cdef int read_uuid(Reader r, PyObject **slot, str name) except -1
 cdef int read_string(Reader r, PyObject **slot, str name, bint nullable) except -1
 cdef int read_bytes(Reader r, PyObject **slot, str name, bint nullable) except -1
@@ -39,8 +37,7 @@ cdef int read_strings(Reader r, PyObject **slot, str name, bint nullable) except
 cdef int read_numbers(Reader r, PyObject **slot, str name, bint nullable, int size) except -1
 cdef int read_structs(Reader r, PyObject **slot, str name, bint nullable, ReadStruct item) except -1
 cdef int read_struct(Reader r, PyObject **slot, str name, bint nullable, ReadStruct item) except -1
-cdef int64_t plain_int16(Reader r, str name) except? -1
-cdef int64_t plain_int32(Reader r, str name) except? -1
+cdef int64_t integer(Reader r, str name, int size) except? -1
 cdef object plain_old_string(Reader r, str name)
 cdef int64_t tag_count(Reader r) except -1
 cdef int64_t enter_tag(Reader r, const uint8_t **outer) except -1

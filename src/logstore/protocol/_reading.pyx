@@ -15,7 +15,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport INT16_MAX, int8_t, int64_t, uint8_t, uint16_t, uint64_t
+from libc.stdint cimport INT16_MAX, UINT16_MAX, int8_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from logstore.batch._bytes cimport load16, load32, load64
@@ -92,7 +92,7 @@ cdef int64_t unsigned_varint(Reader r, str name) except -1:
         p += 1
         shift += 7
         if shift > 28:
-            malformed(r, name, "a varint of more than five bytes")
+            malformed(r, name, "a varint of more than five bytes, so of more than 32 bits")
     malformed(r, name, "a varint ends before its last byte")
 
 
@@ -118,30 +118,19 @@ cdef int64_t length_of(Reader r, str name, bint nullable, bint is_short) except 
     return length
 
 
-cdef int read_int8(Reader r, PyObject **slot, str name) except -1:
-    need(r, name, 1)
-    put(slot, <int>(<int8_t>r.p[0]))
-    r.p += 1
-    return 0
+cdef inline int64_t loaded(const uint8_t *p, int size) noexcept:
+    return <int8_t>p[0] if size == 1 else load16(p) if size == 2 else load32(p) if size == 4 else load64(p)
 
 
-cdef int read_int16(Reader r, PyObject **slot, str name) except -1:
-    return put(slot, plain_int16(r, name))
+cdef int64_t integer(Reader r, str name, int size) except? -1:
+    need(r, name, size)
+    r.p += size
+    return loaded(r.p - size, size)
 
 
-cdef int read_uint16(Reader r, PyObject **slot, str name) except -1:
-    return put(slot, <uint16_t>plain_int16(r, name))
-
-
-cdef int read_int32(Reader r, PyObject **slot, str name) except -1:
-    return put(slot, plain_int32(r, name))
-
-
-cdef int read_int64(Reader r, PyObject **slot, str name) except -1:
-    need(r, name, 8)
-    put(slot, load64(r.p))
-    r.p += 8
-    return 0
+cdef int read_number(Reader r, PyObject **slot, str name, int size, bint is_signed) except -1:
+    cdef int64_t found = integer(r, name, size)
+    return put(slot, found if is_signed else found & UINT16_MAX)
 
 
 cdef int read_bool(Reader r, PyObject **slot, str name) except -1:
@@ -162,13 +151,17 @@ cdef int read_float64(Reader r, PyObject **slot, str name) except -1:
     return 0
 
 
-cdef int read_uuid(Reader r, PyObject **slot, str name) except -1:
+cdef object uuid_of(Reader r):
     """Read a uuid as the 22 letters of Kafka's Uuid.toString; the zero uuid is an empty string."""
-    need(r, name, UUID_BYTES)
+    need(r, "uuid", UUID_BYTES)
     letters = urlsafe_b64encode(PyBytes_FromStringAndSize(<const char *>r.p, UUID_BYTES))
-    put(slot, "" if load64(r.p) == 0 and load64(r.p + 8) == 0 else letters[:UUID_LETTERS].decode())
     r.p += UUID_BYTES
-    return 0
+    return "" if load64(r.p - UUID_BYTES) == 0 and load64(r.p - 8) == 0 else letters[:UUID_LETTERS].decode()
+
+
+cdef int read_uuid(Reader r, PyObject **slot, str name) except -1:
+    need(r, name, UUID_BYTES)
+    return put(slot, uuid_of(r))
 
 
 cdef object text_of(Reader r, str name, int64_t length):
@@ -238,7 +231,7 @@ cdef int read_numbers(Reader r, PyObject **slot, str name, bint nullable, int si
     need(r, name, count * size)
     items = []
     while count > 0:
-        items.append(<int>(<int8_t>r.p[0]) if size == 1 else load32(r.p) if size == 4 else load64(r.p))
+        items.append(loaded(r.p, size))
         r.p += size
         count -= 1
     put(slot, items)
@@ -272,21 +265,9 @@ cdef int read_struct(Reader r, PyObject **slot, str name, bint nullable, ReadStr
     return 0
 
 
-cdef int64_t plain_int16(Reader r, str name) except? -1:
-    need(r, name, 2)
-    r.p += 2
-    return load16(r.p - 2)
-
-
-cdef int64_t plain_int32(Reader r, str name) except? -1:
-    need(r, name, 4)
-    r.p += 4
-    return load32(r.p - 4)
-
-
 cdef object plain_old_string(Reader r, str name):
     """Read a nullable string with an int16 length, even if the version is flexible."""
-    cdef int64_t length = plain_int16(r, name)
+    cdef int64_t length = integer(r, name, 2)
     if length < 0:
         if length != -1:
             malformed(r, name, f"length {length}")

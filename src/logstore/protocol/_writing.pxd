@@ -20,17 +20,13 @@ cdef class Writer:
 ctypedef int (*WriteStruct)(Writer, object) except -1
 
 cdef object got(PyObject **slot, str name)
-cdef int write_int8(Writer w, PyObject **slot, str name) except -1
-cdef int write_int16(Writer w, PyObject **slot, str name) except -1
-cdef int write_uint16(Writer w, PyObject **slot, str name) except -1
-cdef int write_int32(Writer w, PyObject **slot, str name) except -1
-cdef int write_int64(Writer w, PyObject **slot, str name) except -1
+cdef int write_number(Writer w, PyObject **slot, str name, int size, bint is_signed) except -1
 cdef int write_bool(Writer w, PyObject **slot, str name) except -1
 cdef int write_float64(Writer w, PyObject **slot, str name) except -1
+cdef int uuid_out(Writer w, object value) except -1
 cdef int write_uuid(Writer w, PyObject **slot, str name) except -1
 cdef int write_string(Writer w, PyObject **slot, str name, bint nullable) except -1
 cdef int write_bytes(Writer w, PyObject **slot, str name, bint nullable) except -1
-cdef int write_records(Writer w, PyObject **slot, str name, bint nullable) except -1
 cdef int write_strings(Writer w, PyObject **slot, str name, bint nullable) except -1
 cdef int write_numbers(Writer w, PyObject **slot, str name, bint nullable, int size) except -1
 cdef int write_structs(Writer w, PyObject **slot, str name, bint nullable, WriteStruct item) except -1

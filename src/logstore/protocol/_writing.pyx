@@ -12,8 +12,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.number cimport PyNumber_Index
 from cpython.object cimport PyObject
 from libc.stdint cimport (
-    INT8_MAX, INT8_MIN, INT16_MAX, INT16_MIN, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, UINT16_MAX, int64_t,
-    uint8_t, uint16_t, uint32_t, uint64_t,
+    INT16_MAX, INT32_MAX, INT64_MAX, UINT16_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
 from libc.string cimport memcpy, memmove
 
@@ -83,7 +82,10 @@ cdef int refuse_none(Writer w, str name) except -1:
     raise UnsupportedVersionError(f"{name} cannot be None in version {w.version}")
 
 
-cdef int number(Writer w, object value, str name, int size, int64_t low, int64_t high) except -1:
+cdef int number(Writer w, object value, str name, int size, bint is_signed) except -1:
+    """Write an integer; the only unsigned type has 16 bits."""
+    cdef int64_t high = INT64_MAX >> (64 - 8 * size) if is_signed else UINT16_MAX
+    cdef int64_t low = -high - 1 if is_signed else 0
     cdef int overflow = 0
     cdef int64_t found
     if not isinstance(value, int):
@@ -119,24 +121,8 @@ cdef int plain_number(Writer w, int64_t value, int size) except -1:
     return 0
 
 
-cdef int write_int8(Writer w, PyObject **slot, str name) except -1:
-    return number(w, got(slot, name), name, 1, INT8_MIN, INT8_MAX)
-
-
-cdef int write_int16(Writer w, PyObject **slot, str name) except -1:
-    return number(w, got(slot, name), name, 2, INT16_MIN, INT16_MAX)
-
-
-cdef int write_uint16(Writer w, PyObject **slot, str name) except -1:
-    return number(w, got(slot, name), name, 2, 0, UINT16_MAX)
-
-
-cdef int write_int32(Writer w, PyObject **slot, str name) except -1:
-    return number(w, got(slot, name), name, 4, INT32_MIN, INT32_MAX)
-
-
-cdef int write_int64(Writer w, PyObject **slot, str name) except -1:
-    return number(w, got(slot, name), name, 8, INT64_MIN, INT64_MAX)
+cdef int write_number(Writer w, PyObject **slot, str name, int size, bint is_signed) except -1:
+    return number(w, got(slot, name), name, size, is_signed)
 
 
 cdef int write_bool(Writer w, PyObject **slot, str name) except -1:
@@ -156,10 +142,17 @@ cdef int write_float64(Writer w, PyObject **slot, str name) except -1:
 
 
 cdef int write_uuid(Writer w, PyObject **slot, str name) except -1:
+    return named_uuid_out(w, got(slot, name), name)
+
+
+cdef int uuid_out(Writer w, object value) except -1:
+    return named_uuid_out(w, value, "uuid")
+
+
+cdef int named_uuid_out(Writer w, object value, str name) except -1:
     """Write a uuid from the 22 letters of Kafka's Uuid.toString; an empty string is the zero uuid."""
     cdef Py_ssize_t size = 0
     cdef bytes raw = bytes(UUID_BYTES)
-    value = got(slot, name)
     if value != "":
         utf8(value, name, &size)
         try:
@@ -260,10 +253,6 @@ cdef int write_bytes(Writer w, PyObject **slot, str name, bint nullable) except 
         PyBuffer_Release(&view)
 
 
-cdef int write_records(Writer w, PyObject **slot, str name, bint nullable) except -1:
-    return write_bytes(w, slot, name, nullable)
-
-
 cdef list listed(object value, str name):
     """Return the items of an array; a string or bytes is refused, although it could be iterated."""
     if type(value) is list:
@@ -288,14 +277,13 @@ cdef int write_strings(Writer w, PyObject **slot, str name, bint nullable) excep
 
 
 cdef int write_numbers(Writer w, PyObject **slot, str name, bint nullable, int size) except -1:
-    cdef int64_t high = INT8_MAX if size == 1 else INT32_MAX if size == 4 else INT64_MAX
     value = got(slot, name)
     if value is None:
         return null_out(w, name, nullable, False)
     cdef list items = listed(value, name)
     length_out(w, len(items), name, False)
     for item in items:
-        number(w, item, name, size, -high - 1, high)
+        number(w, item, name, size, True)
     return 0
 
 

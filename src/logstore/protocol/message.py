@@ -1,4 +1,7 @@
-"""Base of all messages: comparison, representation, encoding and decoding. `messages` defines the messages."""
+"""Bases of messages and records: comparison, representation, encoding and decoding.
+
+`generated.messages` and `generated.records` define the messages and the records.
+"""
 
 from __future__ import annotations
 
@@ -38,17 +41,15 @@ def _equal(one: object, other: object) -> bool:
     return one == other
 
 
-class Message(Struct):
-    """A whole request or response, without its header."""
+class _Whole(Struct):
+    """A message or a record: what can be encoded by itself."""
 
     __slots__ = ()
-    API_KEY: ClassVar[int]
-    IS_REQUEST: ClassVar[bool]
     MIN_VERSION: ClassVar[int]
     MAX_VERSION: ClassVar[int]  #: the newest that Kafka announces; one more may be supported if unstable in Kafka
     FLEXIBLE_SINCE: ClassVar[int | None]  #: the first version with compact lengths and tagged fields
     NUMBER: ClassVar[int]  #: its number in the codec
-    CODEC: ClassVar[Codec]  #: set by `messages`, which `message` does not import
+    CODEC: ClassVar[Codec]  #: set by the generated module, which `message` does not import
 
     def encode(self, version: int) -> bytes:
         """Encode the message as bytes of that version, without size and header.
@@ -75,3 +76,21 @@ class Message(Struct):
         """
         found: Self = cls.CODEC.decode(cls.NUMBER, buffer, version, position)
         return found
+
+
+class Message(_Whole):
+    """A whole request or response, without its header."""
+
+    __slots__ = ()
+    API_KEY: ClassVar[int]
+    IS_REQUEST: ClassVar[bool]
+
+
+class Record(_Whole):
+    """The key or value of a record in one of Kafka's internal topics, without its type and version.
+
+    `decode` skips bytes behind the fields: a later version of Kafka may write more of them.
+    """
+
+    __slots__ = ()
+    TYPE: ClassVar[int]

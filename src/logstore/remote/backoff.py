@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from logstore.errors import BrokerTimeoutError, LogstoreError
+
+T = TypeVar("T")
 
 
 def pause_s(count: int, backoff_ms: int, backoff_max_ms: int) -> float:
@@ -40,6 +44,20 @@ class Attempts:
     def left_ms(self) -> int:
         """Return the time left for the call, at least 1, so that it can be used as a timeout."""
         return max(1, int((self._deadline - time.monotonic()) * 1000))
+
+    def run(self, call: Callable[[], T]) -> T:
+        """Return the result of a call, which is made again after a retriable error."""
+        while True:
+            try:
+                return call()
+            except LogstoreError as error:
+                self.retry(error)
+
+    def retry(self, error: LogstoreError) -> None:
+        """Call `pause` if an error is retriable, else raise it."""
+        if not error.retriable:
+            raise error
+        self.pause(error)
 
     def pause(self, error: LogstoreError) -> None:
         """Wait before the next try; ``error`` is the reason for it.

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from logstore.config.remote import Address, WireConfig
@@ -230,13 +231,7 @@ class Cluster:
         tries = attempts or self.attempts("metadata")
         unknown = 0
         while True:
-            try:
-                found, faults = self._ask_metadata(names)
-            except LogstoreError as error:
-                if not error.retriable:
-                    raise
-                tries.pause(error)
-                continue
+            found, faults = tries.run(partial(self._ask_metadata, names))
             self._keep(found, faults, all_topics=names is None)
             if not faults or names is None:
                 # With all topics, a topic with an error is one that is not ready yet: it must not fail the others.
@@ -328,7 +323,7 @@ class Cluster:
             )
         if found.leader < 0 or found.leader not in self._known.brokers:
             raise BrokerError(
-                f"partition {tp} has no leader now", code=5, name="LEADER_NOT_AVAILABLE", retriable=True
+                f"partition {tp} has no leader now", code=codes.LEADER_NOT_AVAILABLE, name="LEADER_NOT_AVAILABLE", retriable=True
             )
         return found.leader, found
 
@@ -336,15 +331,12 @@ class Cluster:
 
     def at_any(self, what: str, ask: Callable[[Connection], _T], timeout_ms: int | None = None) -> _T:
         """Ask any broker, and retry after a retriable error."""
-        attempts = self.attempts(what, timeout_ms)
-        while True:
-            try:
-                with self.any_connection() as connection:
-                    return ask(connection)
-            except LogstoreError as error:
-                if not error.retriable:
-                    raise
-                attempts.pause(error)
+
+        def once() -> _T:
+            with self.any_connection() as connection:
+                return ask(connection)
+
+        return self.attempts(what, timeout_ms).run(once)
 
     def at_controller(self, what: str, ask: Callable[[Connection], _T]) -> _T:
         """Ask the broker that is the controller, or acts for it, and retry after a retriable error."""
@@ -358,9 +350,7 @@ class Cluster:
                 with self.connection(self._known.controller) as connection:
                     return ask(connection)
             except LogstoreError as error:
-                if not error.retriable:
-                    raise
-                attempts.pause(error)
+                attempts.retry(error)
                 self.refresh([], attempts)
 
     def at_leaders(

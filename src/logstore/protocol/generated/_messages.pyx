@@ -15,26 +15,21 @@ from logstore.protocol._reading cimport (
     ReadStruct,
     Reader,
     enter_tag,
+    integer,
     leave_tag,
     malformed,
-    plain_int16,
-    plain_int32,
     plain_old_string,
     put,
     read_bool,
     read_bytes,
     read_float64,
-    read_int16,
-    read_int32,
-    read_int64,
-    read_int8,
+    read_number,
     read_numbers,
     read_records,
     read_string,
     read_strings,
     read_struct,
     read_structs,
-    read_uint16,
     read_uuid,
     skip_tags,
     tag_count,
@@ -53,17 +48,12 @@ from logstore.protocol._writing cimport (
     write_bool,
     write_bytes,
     write_float64,
-    write_int16,
-    write_int32,
-    write_int64,
-    write_int8,
+    write_number,
     write_numbers,
-    write_records,
     write_string,
     write_strings,
     write_struct,
     write_structs,
-    write_uint16,
     write_uuid,
 )
 
@@ -112,7 +102,7 @@ cdef void know(int n, ReadStruct read, WriteStruct write, int key, int first, in
 
 cdef object read_PartitionProduceData(Reader r):
     v = PyType_GenericAlloc(CLASS[0], 0)
-    read_int32(r, at(v, 0), "index")
+    read_number(r, at(v, 0), "index", 4, True)
     read_records(r, at(v, 1), "records", True)
     if r.flexible:
         skip_tags(r)
@@ -122,8 +112,8 @@ cdef object read_PartitionProduceData(Reader r):
 cdef int write_PartitionProduceData(Writer w, object v) except -1:
     if not is_a(v, 0):
         misplaced(v, <type>CLASS[0])
-    write_int32(w, at(v, 0), "index")
-    write_records(w, at(v, 1), "records", True)
+    write_number(w, at(v, 0), "index", 4, True)
+    write_bytes(w, at(v, 1), "records", True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -161,8 +151,8 @@ cdef int write_TopicProduceData(Writer w, object v) except -1:
 cdef object read_ProduceRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[2], 0)
     read_string(r, at(v, 5), "transactional_id", True)
-    read_int16(r, at(v, 6), "acks")
-    read_int32(r, at(v, 7), "timeout_ms")
+    read_number(r, at(v, 6), "acks", 2, True)
+    read_number(r, at(v, 7), "timeout_ms", 4, True)
     read_structs(r, at(v, 8), "topic_data", False, read_TopicProduceData)
     if r.flexible:
         skip_tags(r)
@@ -173,8 +163,8 @@ cdef int write_ProduceRequest(Writer w, object v) except -1:
     if not is_a(v, 2):
         misplaced(v, <type>CLASS[2])
     write_string(w, at(v, 5), "transactional_id", True)
-    write_int16(w, at(v, 6), "acks")
-    write_int32(w, at(v, 7), "timeout_ms")
+    write_number(w, at(v, 6), "acks", 2, True)
+    write_number(w, at(v, 7), "timeout_ms", 4, True)
     write_structs(w, at(v, 8), "topic_data", False, write_TopicProduceData)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -184,7 +174,7 @@ cdef int write_ProduceRequest(Writer w, object v) except -1:
 cdef object read_BatchIndexAndErrorMessage(Reader r):
     v = PyType_GenericAlloc(CLASS[3], 0)
     if r.version >= 8:
-        read_int32(r, at(v, 9), "batch_index")
+        read_number(r, at(v, 9), "batch_index", 4, True)
     else:
         put(at(v, 9), 0)
     if r.version >= 8:
@@ -200,7 +190,7 @@ cdef int write_BatchIndexAndErrorMessage(Writer w, object v) except -1:
     if not is_a(v, 3):
         misplaced(v, <type>CLASS[3])
     if w.version >= 8:
-        write_int32(w, at(v, 9), "batch_index")
+        write_number(w, at(v, 9), "batch_index", 4, True)
     elif differs(at(v, 9), "batch_index", 0):
         refuse(w, v, "batch_index")
     if w.version >= 8:
@@ -228,11 +218,11 @@ cdef bint differ_ProduceResponse_LeaderIdAndEpoch(object v) except -1:
 cdef object read_ProduceResponse_LeaderIdAndEpoch(Reader r):
     v = PyType_GenericAlloc(CLASS[4], 0)
     if r.version >= 10:
-        read_int32(r, at(v, 11), "leader_id")
+        read_number(r, at(v, 11), "leader_id", 4, True)
     else:
         put(at(v, 11), -1)
     if r.version >= 10:
-        read_int32(r, at(v, 12), "leader_epoch")
+        read_number(r, at(v, 12), "leader_epoch", 4, True)
     else:
         put(at(v, 12), -1)
     if r.flexible:
@@ -244,11 +234,11 @@ cdef int write_ProduceResponse_LeaderIdAndEpoch(Writer w, object v) except -1:
     if not is_a(v, 4):
         misplaced(v, <type>CLASS[4])
     if w.version >= 10:
-        write_int32(w, at(v, 11), "leader_id")
+        write_number(w, at(v, 11), "leader_id", 4, True)
     elif differs(at(v, 11), "leader_id", -1):
         refuse(w, v, "leader_id")
     if w.version >= 10:
-        write_int32(w, at(v, 12), "leader_epoch")
+        write_number(w, at(v, 12), "leader_epoch", 4, True)
     elif differs(at(v, 12), "leader_epoch", -1):
         refuse(w, v, "leader_epoch")
     if w.flexible:
@@ -258,12 +248,12 @@ cdef int write_ProduceResponse_LeaderIdAndEpoch(Writer w, object v) except -1:
 
 cdef object read_PartitionProduceResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[5], 0)
-    read_int32(r, at(v, 13), "index")
-    read_int16(r, at(v, 14), "error_code")
-    read_int64(r, at(v, 15), "base_offset")
-    read_int64(r, at(v, 16), "log_append_time_ms")
+    read_number(r, at(v, 13), "index", 4, True)
+    read_number(r, at(v, 14), "error_code", 2, True)
+    read_number(r, at(v, 15), "base_offset", 8, True)
+    read_number(r, at(v, 16), "log_append_time_ms", 8, True)
     if r.version >= 5:
-        read_int64(r, at(v, 17), "log_start_offset")
+        read_number(r, at(v, 17), "log_start_offset", 8, True)
     else:
         put(at(v, 17), -1)
     if r.version >= 8:
@@ -293,12 +283,12 @@ cdef object read_PartitionProduceResponse(Reader r):
 cdef int write_PartitionProduceResponse(Writer w, object v) except -1:
     if not is_a(v, 5):
         misplaced(v, <type>CLASS[5])
-    write_int32(w, at(v, 13), "index")
-    write_int16(w, at(v, 14), "error_code")
-    write_int64(w, at(v, 15), "base_offset")
-    write_int64(w, at(v, 16), "log_append_time_ms")
+    write_number(w, at(v, 13), "index", 4, True)
+    write_number(w, at(v, 14), "error_code", 2, True)
+    write_number(w, at(v, 15), "base_offset", 8, True)
+    write_number(w, at(v, 16), "log_append_time_ms", 8, True)
     if w.version >= 5:
-        write_int64(w, at(v, 17), "log_start_offset")
+        write_number(w, at(v, 17), "log_start_offset", 8, True)
     if w.version >= 8:
         write_structs(w, at(v, 18), "record_errors", False, write_BatchIndexAndErrorMessage)
     if w.version >= 8:
@@ -352,7 +342,7 @@ cdef int write_TopicProduceResponse(Writer w, object v) except -1:
 cdef object read_ProduceResponse_NodeEndpoint(Reader r):
     v = PyType_GenericAlloc(CLASS[7], 0)
     if r.version >= 10:
-        read_int32(r, at(v, 24), "node_id")
+        read_number(r, at(v, 24), "node_id", 4, True)
     else:
         put(at(v, 24), 0)
     if r.version >= 10:
@@ -360,7 +350,7 @@ cdef object read_ProduceResponse_NodeEndpoint(Reader r):
     else:
         put(at(v, 25), "")
     if r.version >= 10:
-        read_int32(r, at(v, 26), "port")
+        read_number(r, at(v, 26), "port", 4, True)
     else:
         put(at(v, 26), 0)
     if r.version >= 10:
@@ -376,7 +366,7 @@ cdef int write_ProduceResponse_NodeEndpoint(Writer w, object v) except -1:
     if not is_a(v, 7):
         misplaced(v, <type>CLASS[7])
     if w.version >= 10:
-        write_int32(w, at(v, 24), "node_id")
+        write_number(w, at(v, 24), "node_id", 4, True)
     elif differs(at(v, 24), "node_id", 0):
         refuse(w, v, "node_id")
     if w.version >= 10:
@@ -384,7 +374,7 @@ cdef int write_ProduceResponse_NodeEndpoint(Writer w, object v) except -1:
     elif differs(at(v, 25), "host", ""):
         refuse(w, v, "host")
     if w.version >= 10:
-        write_int32(w, at(v, 26), "port")
+        write_number(w, at(v, 26), "port", 4, True)
     elif differs(at(v, 26), "port", 0):
         refuse(w, v, "port")
     if w.version >= 10:
@@ -399,7 +389,7 @@ cdef int write_ProduceResponse_NodeEndpoint(Writer w, object v) except -1:
 cdef object read_ProduceResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[8], 0)
     read_structs(r, at(v, 28), "responses", False, read_TopicProduceResponse)
-    read_int32(r, at(v, 29), "throttle_time_ms")
+    read_number(r, at(v, 29), "throttle_time_ms", 4, True)
     put(at(v, 30), [])
     cdef int64_t count, tag
     cdef const uint8_t *outer
@@ -420,7 +410,7 @@ cdef int write_ProduceResponse(Writer w, object v) except -1:
     if not is_a(v, 8):
         misplaced(v, <type>CLASS[8])
     write_structs(w, at(v, 28), "responses", False, write_TopicProduceResponse)
-    write_int32(w, at(v, 29), "throttle_time_ms")
+    write_number(w, at(v, 29), "throttle_time_ms", 4, True)
     if not (w.version >= 10):
         if differs(at(v, 30), "node_endpoints", ()):
             refuse(w, v, "node_endpoints")
@@ -454,11 +444,11 @@ cdef bint differ_FetchRequest_ReplicaState(object v) except -1:
 cdef object read_FetchRequest_ReplicaState(Reader r):
     v = PyType_GenericAlloc(CLASS[9], 0)
     if r.version >= 15:
-        read_int32(r, at(v, 31), "replica_id")
+        read_number(r, at(v, 31), "replica_id", 4, True)
     else:
         put(at(v, 31), -1)
     if r.version >= 15:
-        read_int64(r, at(v, 32), "replica_epoch")
+        read_number(r, at(v, 32), "replica_epoch", 8, True)
     else:
         put(at(v, 32), -1)
     if r.flexible:
@@ -470,11 +460,11 @@ cdef int write_FetchRequest_ReplicaState(Writer w, object v) except -1:
     if not is_a(v, 9):
         misplaced(v, <type>CLASS[9])
     if w.version >= 15:
-        write_int32(w, at(v, 31), "replica_id")
+        write_number(w, at(v, 31), "replica_id", 4, True)
     elif differs(at(v, 31), "replica_id", -1):
         refuse(w, v, "replica_id")
     if w.version >= 15:
-        write_int64(w, at(v, 32), "replica_epoch")
+        write_number(w, at(v, 32), "replica_epoch", 8, True)
     elif differs(at(v, 32), "replica_epoch", -1):
         refuse(w, v, "replica_epoch")
     if w.flexible:
@@ -484,21 +474,21 @@ cdef int write_FetchRequest_ReplicaState(Writer w, object v) except -1:
 
 cdef object read_FetchPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[10], 0)
-    read_int32(r, at(v, 33), "partition")
+    read_number(r, at(v, 33), "partition", 4, True)
     if r.version >= 9:
-        read_int32(r, at(v, 34), "current_leader_epoch")
+        read_number(r, at(v, 34), "current_leader_epoch", 4, True)
     else:
         put(at(v, 34), -1)
-    read_int64(r, at(v, 35), "fetch_offset")
+    read_number(r, at(v, 35), "fetch_offset", 8, True)
     if r.version >= 12:
-        read_int32(r, at(v, 36), "last_fetched_epoch")
+        read_number(r, at(v, 36), "last_fetched_epoch", 4, True)
     else:
         put(at(v, 36), -1)
     if r.version >= 5:
-        read_int64(r, at(v, 37), "log_start_offset")
+        read_number(r, at(v, 37), "log_start_offset", 8, True)
     else:
         put(at(v, 37), -1)
-    read_int32(r, at(v, 38), "partition_max_bytes")
+    read_number(r, at(v, 38), "partition_max_bytes", 4, True)
     put(at(v, 39), "")
     put(at(v, 40), 9223372036854775807)
     cdef int64_t count, tag
@@ -510,7 +500,7 @@ cdef object read_FetchPartition(Reader r):
             if tag == 0 and r.version >= 17:
                 read_uuid(r, at(v, 39), "replica_directory_id")
             elif tag == 1 and r.version >= 18:
-                read_int64(r, at(v, 40), "high_watermark")
+                read_number(r, at(v, 40), "high_watermark", 8, True)
             else:
                 r.p = r.end
             leave_tag(r, outer)
@@ -521,17 +511,17 @@ cdef object read_FetchPartition(Reader r):
 cdef int write_FetchPartition(Writer w, object v) except -1:
     if not is_a(v, 10):
         misplaced(v, <type>CLASS[10])
-    write_int32(w, at(v, 33), "partition")
+    write_number(w, at(v, 33), "partition", 4, True)
     if w.version >= 9:
-        write_int32(w, at(v, 34), "current_leader_epoch")
-    write_int64(w, at(v, 35), "fetch_offset")
+        write_number(w, at(v, 34), "current_leader_epoch", 4, True)
+    write_number(w, at(v, 35), "fetch_offset", 8, True)
     if w.version >= 12:
-        write_int32(w, at(v, 36), "last_fetched_epoch")
+        write_number(w, at(v, 36), "last_fetched_epoch", 4, True)
     elif differs(at(v, 36), "last_fetched_epoch", -1):
         refuse(w, v, "last_fetched_epoch")
     if w.version >= 5:
-        write_int64(w, at(v, 37), "log_start_offset")
-    write_int32(w, at(v, 38), "partition_max_bytes")
+        write_number(w, at(v, 37), "log_start_offset", 8, True)
+    write_number(w, at(v, 38), "partition_max_bytes", 4, True)
     cdef Py_ssize_t place, count_place
     cdef int count = 0
     if w.flexible:
@@ -544,7 +534,7 @@ cdef int write_FetchPartition(Writer w, object v) except -1:
             count += 1
         if w.version >= 18 and differs(at(v, 40), "high_watermark", 9223372036854775807):
             place = begin_tag(w, 1)
-            write_int64(w, at(v, 40), "high_watermark")
+            write_number(w, at(v, 40), "high_watermark", 8, True)
             end_tag(w, place)
             count += 1
         w.data[count_place] = <uint8_t>count
@@ -619,20 +609,20 @@ cdef object read_FetchRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[13], 0)
     put(at(v, 47), None)
     if r.version <= 14:
-        read_int32(r, at(v, 48), "replica_id")
+        read_number(r, at(v, 48), "replica_id", 4, True)
     else:
         put(at(v, 48), -1)
     put(at(v, 49), fresh_FetchRequest_ReplicaState())
-    read_int32(r, at(v, 50), "max_wait_ms")
-    read_int32(r, at(v, 51), "min_bytes")
-    read_int32(r, at(v, 52), "max_bytes")
-    read_int8(r, at(v, 53), "isolation_level")
+    read_number(r, at(v, 50), "max_wait_ms", 4, True)
+    read_number(r, at(v, 51), "min_bytes", 4, True)
+    read_number(r, at(v, 52), "max_bytes", 4, True)
+    read_number(r, at(v, 53), "isolation_level", 1, True)
     if r.version >= 7:
-        read_int32(r, at(v, 54), "session_id")
+        read_number(r, at(v, 54), "session_id", 4, True)
     else:
         put(at(v, 54), 0)
     if r.version >= 7:
-        read_int32(r, at(v, 55), "session_epoch")
+        read_number(r, at(v, 55), "session_epoch", 4, True)
     else:
         put(at(v, 55), -1)
     read_structs(r, at(v, 56), "topics", False, read_FetchTopic)
@@ -665,20 +655,20 @@ cdef int write_FetchRequest(Writer w, object v) except -1:
     if not is_a(v, 13):
         misplaced(v, <type>CLASS[13])
     if w.version <= 14:
-        write_int32(w, at(v, 48), "replica_id")
+        write_number(w, at(v, 48), "replica_id", 4, True)
     elif differs(at(v, 48), "replica_id", -1):
         refuse(w, v, "replica_id")
     if not (w.version >= 15):
         if differ_FetchRequest_ReplicaState(got(at(v, 49), "replica_state")):
             refuse(w, v, "replica_state")
-    write_int32(w, at(v, 50), "max_wait_ms")
-    write_int32(w, at(v, 51), "min_bytes")
-    write_int32(w, at(v, 52), "max_bytes")
-    write_int8(w, at(v, 53), "isolation_level")
+    write_number(w, at(v, 50), "max_wait_ms", 4, True)
+    write_number(w, at(v, 51), "min_bytes", 4, True)
+    write_number(w, at(v, 52), "max_bytes", 4, True)
+    write_number(w, at(v, 53), "isolation_level", 1, True)
     if w.version >= 7:
-        write_int32(w, at(v, 54), "session_id")
+        write_number(w, at(v, 54), "session_id", 4, True)
     if w.version >= 7:
-        write_int32(w, at(v, 55), "session_epoch")
+        write_number(w, at(v, 55), "session_epoch", 4, True)
     write_structs(w, at(v, 56), "topics", False, write_FetchTopic)
     if w.version >= 7:
         write_structs(w, at(v, 57), "forgotten_topics_data", False, write_ForgottenTopic)
@@ -721,11 +711,11 @@ cdef bint differ_FetchResponse_EpochEndOffset(object v) except -1:
 cdef object read_FetchResponse_EpochEndOffset(Reader r):
     v = PyType_GenericAlloc(CLASS[14], 0)
     if r.version >= 12:
-        read_int32(r, at(v, 59), "epoch")
+        read_number(r, at(v, 59), "epoch", 4, True)
     else:
         put(at(v, 59), -1)
     if r.version >= 12:
-        read_int64(r, at(v, 60), "end_offset")
+        read_number(r, at(v, 60), "end_offset", 8, True)
     else:
         put(at(v, 60), -1)
     if r.flexible:
@@ -737,11 +727,11 @@ cdef int write_FetchResponse_EpochEndOffset(Writer w, object v) except -1:
     if not is_a(v, 14):
         misplaced(v, <type>CLASS[14])
     if w.version >= 12:
-        write_int32(w, at(v, 59), "epoch")
+        write_number(w, at(v, 59), "epoch", 4, True)
     elif differs(at(v, 59), "epoch", -1):
         refuse(w, v, "epoch")
     if w.version >= 12:
-        write_int64(w, at(v, 60), "end_offset")
+        write_number(w, at(v, 60), "end_offset", 8, True)
     elif differs(at(v, 60), "end_offset", -1):
         refuse(w, v, "end_offset")
     if w.flexible:
@@ -765,11 +755,11 @@ cdef bint differ_FetchResponse_LeaderIdAndEpoch(object v) except -1:
 cdef object read_FetchResponse_LeaderIdAndEpoch(Reader r):
     v = PyType_GenericAlloc(CLASS[15], 0)
     if r.version >= 12:
-        read_int32(r, at(v, 61), "leader_id")
+        read_number(r, at(v, 61), "leader_id", 4, True)
     else:
         put(at(v, 61), -1)
     if r.version >= 12:
-        read_int32(r, at(v, 62), "leader_epoch")
+        read_number(r, at(v, 62), "leader_epoch", 4, True)
     else:
         put(at(v, 62), -1)
     if r.flexible:
@@ -781,11 +771,11 @@ cdef int write_FetchResponse_LeaderIdAndEpoch(Writer w, object v) except -1:
     if not is_a(v, 15):
         misplaced(v, <type>CLASS[15])
     if w.version >= 12:
-        write_int32(w, at(v, 61), "leader_id")
+        write_number(w, at(v, 61), "leader_id", 4, True)
     elif differs(at(v, 61), "leader_id", -1):
         refuse(w, v, "leader_id")
     if w.version >= 12:
-        write_int32(w, at(v, 62), "leader_epoch")
+        write_number(w, at(v, 62), "leader_epoch", 4, True)
     elif differs(at(v, 62), "leader_epoch", -1):
         refuse(w, v, "leader_epoch")
     if w.flexible:
@@ -808,8 +798,8 @@ cdef bint differ_SnapshotId(object v) except -1:
 
 cdef object read_SnapshotId(Reader r):
     v = PyType_GenericAlloc(CLASS[16], 0)
-    read_int64(r, at(v, 63), "end_offset")
-    read_int32(r, at(v, 64), "epoch")
+    read_number(r, at(v, 63), "end_offset", 8, True)
+    read_number(r, at(v, 64), "epoch", 4, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -818,8 +808,8 @@ cdef object read_SnapshotId(Reader r):
 cdef int write_SnapshotId(Writer w, object v) except -1:
     if not is_a(v, 16):
         misplaced(v, <type>CLASS[16])
-    write_int64(w, at(v, 63), "end_offset")
-    write_int32(w, at(v, 64), "epoch")
+    write_number(w, at(v, 63), "end_offset", 8, True)
+    write_number(w, at(v, 64), "epoch", 4, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -827,8 +817,8 @@ cdef int write_SnapshotId(Writer w, object v) except -1:
 
 cdef object read_AbortedTransaction(Reader r):
     v = PyType_GenericAlloc(CLASS[17], 0)
-    read_int64(r, at(v, 65), "producer_id")
-    read_int64(r, at(v, 66), "first_offset")
+    read_number(r, at(v, 65), "producer_id", 8, True)
+    read_number(r, at(v, 66), "first_offset", 8, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -837,8 +827,8 @@ cdef object read_AbortedTransaction(Reader r):
 cdef int write_AbortedTransaction(Writer w, object v) except -1:
     if not is_a(v, 17):
         misplaced(v, <type>CLASS[17])
-    write_int64(w, at(v, 65), "producer_id")
-    write_int64(w, at(v, 66), "first_offset")
+    write_number(w, at(v, 65), "producer_id", 8, True)
+    write_number(w, at(v, 66), "first_offset", 8, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -846,12 +836,12 @@ cdef int write_AbortedTransaction(Writer w, object v) except -1:
 
 cdef object read_FetchResponse_PartitionData(Reader r):
     v = PyType_GenericAlloc(CLASS[18], 0)
-    read_int32(r, at(v, 67), "partition_index")
-    read_int16(r, at(v, 68), "error_code")
-    read_int64(r, at(v, 69), "high_watermark")
-    read_int64(r, at(v, 70), "last_stable_offset")
+    read_number(r, at(v, 67), "partition_index", 4, True)
+    read_number(r, at(v, 68), "error_code", 2, True)
+    read_number(r, at(v, 69), "high_watermark", 8, True)
+    read_number(r, at(v, 70), "last_stable_offset", 8, True)
     if r.version >= 5:
-        read_int64(r, at(v, 71), "log_start_offset")
+        read_number(r, at(v, 71), "log_start_offset", 8, True)
     else:
         put(at(v, 71), -1)
     put(at(v, 72), fresh_FetchResponse_EpochEndOffset())
@@ -859,7 +849,7 @@ cdef object read_FetchResponse_PartitionData(Reader r):
     put(at(v, 74), fresh_SnapshotId())
     read_structs(r, at(v, 75), "aborted_transactions", True, read_AbortedTransaction)
     if r.version >= 11:
-        read_int32(r, at(v, 76), "preferred_read_replica")
+        read_number(r, at(v, 76), "preferred_read_replica", 4, True)
     else:
         put(at(v, 76), -1)
     read_records(r, at(v, 77), "records", True)
@@ -885,12 +875,12 @@ cdef object read_FetchResponse_PartitionData(Reader r):
 cdef int write_FetchResponse_PartitionData(Writer w, object v) except -1:
     if not is_a(v, 18):
         misplaced(v, <type>CLASS[18])
-    write_int32(w, at(v, 67), "partition_index")
-    write_int16(w, at(v, 68), "error_code")
-    write_int64(w, at(v, 69), "high_watermark")
-    write_int64(w, at(v, 70), "last_stable_offset")
+    write_number(w, at(v, 67), "partition_index", 4, True)
+    write_number(w, at(v, 68), "error_code", 2, True)
+    write_number(w, at(v, 69), "high_watermark", 8, True)
+    write_number(w, at(v, 70), "last_stable_offset", 8, True)
     if w.version >= 5:
-        write_int64(w, at(v, 71), "log_start_offset")
+        write_number(w, at(v, 71), "log_start_offset", 8, True)
     if not (w.version >= 12):
         if differ_FetchResponse_EpochEndOffset(got(at(v, 72), "diverging_epoch")):
             refuse(w, v, "diverging_epoch")
@@ -902,10 +892,10 @@ cdef int write_FetchResponse_PartitionData(Writer w, object v) except -1:
             refuse(w, v, "snapshot_id")
     write_structs(w, at(v, 75), "aborted_transactions", True, write_AbortedTransaction)
     if w.version >= 11:
-        write_int32(w, at(v, 76), "preferred_read_replica")
+        write_number(w, at(v, 76), "preferred_read_replica", 4, True)
     elif differs(at(v, 76), "preferred_read_replica", -1):
         refuse(w, v, "preferred_read_replica")
-    write_records(w, at(v, 77), "records", True)
+    write_bytes(w, at(v, 77), "records", True)
     cdef Py_ssize_t place, count_place
     cdef int count = 0
     if w.flexible:
@@ -962,7 +952,7 @@ cdef int write_FetchableTopicResponse(Writer w, object v) except -1:
 cdef object read_FetchResponse_NodeEndpoint(Reader r):
     v = PyType_GenericAlloc(CLASS[20], 0)
     if r.version >= 16:
-        read_int32(r, at(v, 81), "node_id")
+        read_number(r, at(v, 81), "node_id", 4, True)
     else:
         put(at(v, 81), 0)
     if r.version >= 16:
@@ -970,7 +960,7 @@ cdef object read_FetchResponse_NodeEndpoint(Reader r):
     else:
         put(at(v, 82), "")
     if r.version >= 16:
-        read_int32(r, at(v, 83), "port")
+        read_number(r, at(v, 83), "port", 4, True)
     else:
         put(at(v, 83), 0)
     if r.version >= 16:
@@ -986,7 +976,7 @@ cdef int write_FetchResponse_NodeEndpoint(Writer w, object v) except -1:
     if not is_a(v, 20):
         misplaced(v, <type>CLASS[20])
     if w.version >= 16:
-        write_int32(w, at(v, 81), "node_id")
+        write_number(w, at(v, 81), "node_id", 4, True)
     elif differs(at(v, 81), "node_id", 0):
         refuse(w, v, "node_id")
     if w.version >= 16:
@@ -994,7 +984,7 @@ cdef int write_FetchResponse_NodeEndpoint(Writer w, object v) except -1:
     elif differs(at(v, 82), "host", ""):
         refuse(w, v, "host")
     if w.version >= 16:
-        write_int32(w, at(v, 83), "port")
+        write_number(w, at(v, 83), "port", 4, True)
     elif differs(at(v, 83), "port", 0):
         refuse(w, v, "port")
     if w.version >= 16:
@@ -1008,13 +998,13 @@ cdef int write_FetchResponse_NodeEndpoint(Writer w, object v) except -1:
 
 cdef object read_FetchResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[21], 0)
-    read_int32(r, at(v, 85), "throttle_time_ms")
+    read_number(r, at(v, 85), "throttle_time_ms", 4, True)
     if r.version >= 7:
-        read_int16(r, at(v, 86), "error_code")
+        read_number(r, at(v, 86), "error_code", 2, True)
     else:
         put(at(v, 86), 0)
     if r.version >= 7:
-        read_int32(r, at(v, 87), "session_id")
+        read_number(r, at(v, 87), "session_id", 4, True)
     else:
         put(at(v, 87), 0)
     read_structs(r, at(v, 88), "responses", False, read_FetchableTopicResponse)
@@ -1037,11 +1027,11 @@ cdef object read_FetchResponse(Reader r):
 cdef int write_FetchResponse(Writer w, object v) except -1:
     if not is_a(v, 21):
         misplaced(v, <type>CLASS[21])
-    write_int32(w, at(v, 85), "throttle_time_ms")
+    write_number(w, at(v, 85), "throttle_time_ms", 4, True)
     if w.version >= 7:
-        write_int16(w, at(v, 86), "error_code")
+        write_number(w, at(v, 86), "error_code", 2, True)
     if w.version >= 7:
-        write_int32(w, at(v, 87), "session_id")
+        write_number(w, at(v, 87), "session_id", 4, True)
     elif differs(at(v, 87), "session_id", 0):
         refuse(w, v, "session_id")
     write_structs(w, at(v, 88), "responses", False, write_FetchableTopicResponse)
@@ -1064,12 +1054,12 @@ cdef int write_FetchResponse(Writer w, object v) except -1:
 
 cdef object read_ListOffsetsPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[22], 0)
-    read_int32(r, at(v, 90), "partition_index")
+    read_number(r, at(v, 90), "partition_index", 4, True)
     if r.version >= 4:
-        read_int32(r, at(v, 91), "current_leader_epoch")
+        read_number(r, at(v, 91), "current_leader_epoch", 4, True)
     else:
         put(at(v, 91), -1)
-    read_int64(r, at(v, 92), "timestamp")
+    read_number(r, at(v, 92), "timestamp", 8, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -1078,10 +1068,10 @@ cdef object read_ListOffsetsPartition(Reader r):
 cdef int write_ListOffsetsPartition(Writer w, object v) except -1:
     if not is_a(v, 22):
         misplaced(v, <type>CLASS[22])
-    write_int32(w, at(v, 90), "partition_index")
+    write_number(w, at(v, 90), "partition_index", 4, True)
     if w.version >= 4:
-        write_int32(w, at(v, 91), "current_leader_epoch")
-    write_int64(w, at(v, 92), "timestamp")
+        write_number(w, at(v, 91), "current_leader_epoch", 4, True)
+    write_number(w, at(v, 92), "timestamp", 8, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -1108,14 +1098,14 @@ cdef int write_ListOffsetsTopic(Writer w, object v) except -1:
 
 cdef object read_ListOffsetsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[24], 0)
-    read_int32(r, at(v, 95), "replica_id")
+    read_number(r, at(v, 95), "replica_id", 4, True)
     if r.version >= 2:
-        read_int8(r, at(v, 96), "isolation_level")
+        read_number(r, at(v, 96), "isolation_level", 1, True)
     else:
         put(at(v, 96), 0)
     read_structs(r, at(v, 97), "topics", False, read_ListOffsetsTopic)
     if r.version >= 10:
-        read_int32(r, at(v, 98), "timeout_ms")
+        read_number(r, at(v, 98), "timeout_ms", 4, True)
     else:
         put(at(v, 98), 0)
     if r.flexible:
@@ -1126,14 +1116,14 @@ cdef object read_ListOffsetsRequest(Reader r):
 cdef int write_ListOffsetsRequest(Writer w, object v) except -1:
     if not is_a(v, 24):
         misplaced(v, <type>CLASS[24])
-    write_int32(w, at(v, 95), "replica_id")
+    write_number(w, at(v, 95), "replica_id", 4, True)
     if w.version >= 2:
-        write_int8(w, at(v, 96), "isolation_level")
+        write_number(w, at(v, 96), "isolation_level", 1, True)
     elif differs(at(v, 96), "isolation_level", 0):
         refuse(w, v, "isolation_level")
     write_structs(w, at(v, 97), "topics", False, write_ListOffsetsTopic)
     if w.version >= 10:
-        write_int32(w, at(v, 98), "timeout_ms")
+        write_number(w, at(v, 98), "timeout_ms", 4, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -1141,12 +1131,12 @@ cdef int write_ListOffsetsRequest(Writer w, object v) except -1:
 
 cdef object read_ListOffsetsPartitionResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[25], 0)
-    read_int32(r, at(v, 99), "partition_index")
-    read_int16(r, at(v, 100), "error_code")
-    read_int64(r, at(v, 101), "timestamp")
-    read_int64(r, at(v, 102), "offset")
+    read_number(r, at(v, 99), "partition_index", 4, True)
+    read_number(r, at(v, 100), "error_code", 2, True)
+    read_number(r, at(v, 101), "timestamp", 8, True)
+    read_number(r, at(v, 102), "offset", 8, True)
     if r.version >= 4:
-        read_int32(r, at(v, 103), "leader_epoch")
+        read_number(r, at(v, 103), "leader_epoch", 4, True)
     else:
         put(at(v, 103), -1)
     if r.flexible:
@@ -1157,12 +1147,12 @@ cdef object read_ListOffsetsPartitionResponse(Reader r):
 cdef int write_ListOffsetsPartitionResponse(Writer w, object v) except -1:
     if not is_a(v, 25):
         misplaced(v, <type>CLASS[25])
-    write_int32(w, at(v, 99), "partition_index")
-    write_int16(w, at(v, 100), "error_code")
-    write_int64(w, at(v, 101), "timestamp")
-    write_int64(w, at(v, 102), "offset")
+    write_number(w, at(v, 99), "partition_index", 4, True)
+    write_number(w, at(v, 100), "error_code", 2, True)
+    write_number(w, at(v, 101), "timestamp", 8, True)
+    write_number(w, at(v, 102), "offset", 8, True)
     if w.version >= 4:
-        write_int32(w, at(v, 103), "leader_epoch")
+        write_number(w, at(v, 103), "leader_epoch", 4, True)
     elif differs(at(v, 103), "leader_epoch", -1):
         refuse(w, v, "leader_epoch")
     if w.flexible:
@@ -1192,7 +1182,7 @@ cdef int write_ListOffsetsTopicResponse(Writer w, object v) except -1:
 cdef object read_ListOffsetsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[27], 0)
     if r.version >= 2:
-        read_int32(r, at(v, 106), "throttle_time_ms")
+        read_number(r, at(v, 106), "throttle_time_ms", 4, True)
     else:
         put(at(v, 106), 0)
     read_structs(r, at(v, 107), "topics", False, read_ListOffsetsTopicResponse)
@@ -1205,7 +1195,7 @@ cdef int write_ListOffsetsResponse(Writer w, object v) except -1:
     if not is_a(v, 27):
         misplaced(v, <type>CLASS[27])
     if w.version >= 2:
-        write_int32(w, at(v, 106), "throttle_time_ms")
+        write_number(w, at(v, 106), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 107), "topics", False, write_ListOffsetsTopicResponse)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -1278,9 +1268,9 @@ cdef int write_MetadataRequest(Writer w, object v) except -1:
 
 cdef object read_MetadataResponseBroker(Reader r):
     v = PyType_GenericAlloc(CLASS[30], 0)
-    read_int32(r, at(v, 114), "node_id")
+    read_number(r, at(v, 114), "node_id", 4, True)
     read_string(r, at(v, 115), "host", False)
-    read_int32(r, at(v, 116), "port")
+    read_number(r, at(v, 116), "port", 4, True)
     if r.version >= 1:
         read_string(r, at(v, 117), "rack", r.version >= 1)
     else:
@@ -1293,9 +1283,9 @@ cdef object read_MetadataResponseBroker(Reader r):
 cdef int write_MetadataResponseBroker(Writer w, object v) except -1:
     if not is_a(v, 30):
         misplaced(v, <type>CLASS[30])
-    write_int32(w, at(v, 114), "node_id")
+    write_number(w, at(v, 114), "node_id", 4, True)
     write_string(w, at(v, 115), "host", False)
-    write_int32(w, at(v, 116), "port")
+    write_number(w, at(v, 116), "port", 4, True)
     if w.version >= 1:
         write_string(w, at(v, 117), "rack", w.version >= 1)
     if w.flexible:
@@ -1305,11 +1295,11 @@ cdef int write_MetadataResponseBroker(Writer w, object v) except -1:
 
 cdef object read_MetadataResponsePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[31], 0)
-    read_int16(r, at(v, 118), "error_code")
-    read_int32(r, at(v, 119), "partition_index")
-    read_int32(r, at(v, 120), "leader_id")
+    read_number(r, at(v, 118), "error_code", 2, True)
+    read_number(r, at(v, 119), "partition_index", 4, True)
+    read_number(r, at(v, 120), "leader_id", 4, True)
     if r.version >= 7:
-        read_int32(r, at(v, 121), "leader_epoch")
+        read_number(r, at(v, 121), "leader_epoch", 4, True)
     else:
         put(at(v, 121), -1)
     read_numbers(r, at(v, 122), "replica_nodes", False, 4)
@@ -1326,11 +1316,11 @@ cdef object read_MetadataResponsePartition(Reader r):
 cdef int write_MetadataResponsePartition(Writer w, object v) except -1:
     if not is_a(v, 31):
         misplaced(v, <type>CLASS[31])
-    write_int16(w, at(v, 118), "error_code")
-    write_int32(w, at(v, 119), "partition_index")
-    write_int32(w, at(v, 120), "leader_id")
+    write_number(w, at(v, 118), "error_code", 2, True)
+    write_number(w, at(v, 119), "partition_index", 4, True)
+    write_number(w, at(v, 120), "leader_id", 4, True)
     if w.version >= 7:
-        write_int32(w, at(v, 121), "leader_epoch")
+        write_number(w, at(v, 121), "leader_epoch", 4, True)
     write_numbers(w, at(v, 122), "replica_nodes", False, 4)
     write_numbers(w, at(v, 123), "isr_nodes", False, 4)
     if w.version >= 5:
@@ -1342,7 +1332,7 @@ cdef int write_MetadataResponsePartition(Writer w, object v) except -1:
 
 cdef object read_MetadataResponseTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[32], 0)
-    read_int16(r, at(v, 125), "error_code")
+    read_number(r, at(v, 125), "error_code", 2, True)
     read_string(r, at(v, 126), "name", r.version >= 12)
     if r.version >= 10:
         read_uuid(r, at(v, 127), "topic_id")
@@ -1354,7 +1344,7 @@ cdef object read_MetadataResponseTopic(Reader r):
         put(at(v, 128), False)
     read_structs(r, at(v, 129), "partitions", False, read_MetadataResponsePartition)
     if r.version >= 8:
-        read_int32(r, at(v, 130), "topic_authorized_operations")
+        read_number(r, at(v, 130), "topic_authorized_operations", 4, True)
     else:
         put(at(v, 130), -2147483648)
     if r.flexible:
@@ -1365,7 +1355,7 @@ cdef object read_MetadataResponseTopic(Reader r):
 cdef int write_MetadataResponseTopic(Writer w, object v) except -1:
     if not is_a(v, 32):
         misplaced(v, <type>CLASS[32])
-    write_int16(w, at(v, 125), "error_code")
+    write_number(w, at(v, 125), "error_code", 2, True)
     write_string(w, at(v, 126), "name", w.version >= 12)
     if w.version >= 10:
         write_uuid(w, at(v, 127), "topic_id")
@@ -1373,7 +1363,7 @@ cdef int write_MetadataResponseTopic(Writer w, object v) except -1:
         write_bool(w, at(v, 128), "is_internal")
     write_structs(w, at(v, 129), "partitions", False, write_MetadataResponsePartition)
     if w.version >= 8:
-        write_int32(w, at(v, 130), "topic_authorized_operations")
+        write_number(w, at(v, 130), "topic_authorized_operations", 4, True)
     elif differs(at(v, 130), "topic_authorized_operations", -2147483648):
         refuse(w, v, "topic_authorized_operations")
     if w.flexible:
@@ -1384,7 +1374,7 @@ cdef int write_MetadataResponseTopic(Writer w, object v) except -1:
 cdef object read_MetadataResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[33], 0)
     if r.version >= 3:
-        read_int32(r, at(v, 131), "throttle_time_ms")
+        read_number(r, at(v, 131), "throttle_time_ms", 4, True)
     else:
         put(at(v, 131), 0)
     read_structs(r, at(v, 132), "brokers", False, read_MetadataResponseBroker)
@@ -1393,16 +1383,16 @@ cdef object read_MetadataResponse(Reader r):
     else:
         put(at(v, 133), None)
     if r.version >= 1:
-        read_int32(r, at(v, 134), "controller_id")
+        read_number(r, at(v, 134), "controller_id", 4, True)
     else:
         put(at(v, 134), -1)
     read_structs(r, at(v, 135), "topics", False, read_MetadataResponseTopic)
     if r.version >= 8 and r.version <= 10:
-        read_int32(r, at(v, 136), "cluster_authorized_operations")
+        read_number(r, at(v, 136), "cluster_authorized_operations", 4, True)
     else:
         put(at(v, 136), -2147483648)
     if r.version >= 13:
-        read_int16(r, at(v, 137), "error_code")
+        read_number(r, at(v, 137), "error_code", 2, True)
     else:
         put(at(v, 137), 0)
     if r.flexible:
@@ -1414,19 +1404,19 @@ cdef int write_MetadataResponse(Writer w, object v) except -1:
     if not is_a(v, 33):
         misplaced(v, <type>CLASS[33])
     if w.version >= 3:
-        write_int32(w, at(v, 131), "throttle_time_ms")
+        write_number(w, at(v, 131), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 132), "brokers", False, write_MetadataResponseBroker)
     if w.version >= 2:
         write_string(w, at(v, 133), "cluster_id", w.version >= 2)
     if w.version >= 1:
-        write_int32(w, at(v, 134), "controller_id")
+        write_number(w, at(v, 134), "controller_id", 4, True)
     write_structs(w, at(v, 135), "topics", False, write_MetadataResponseTopic)
     if w.version >= 8 and w.version <= 10:
-        write_int32(w, at(v, 136), "cluster_authorized_operations")
+        write_number(w, at(v, 136), "cluster_authorized_operations", 4, True)
     elif differs(at(v, 136), "cluster_authorized_operations", -2147483648):
         refuse(w, v, "cluster_authorized_operations")
     if w.version >= 13:
-        write_int16(w, at(v, 137), "error_code")
+        write_number(w, at(v, 137), "error_code", 2, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -1434,10 +1424,10 @@ cdef int write_MetadataResponse(Writer w, object v) except -1:
 
 cdef object read_OffsetCommitRequestPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[34], 0)
-    read_int32(r, at(v, 138), "partition_index")
-    read_int64(r, at(v, 139), "committed_offset")
+    read_number(r, at(v, 138), "partition_index", 4, True)
+    read_number(r, at(v, 139), "committed_offset", 8, True)
     if r.version >= 6:
-        read_int32(r, at(v, 140), "committed_leader_epoch")
+        read_number(r, at(v, 140), "committed_leader_epoch", 4, True)
     else:
         put(at(v, 140), -1)
     read_string(r, at(v, 141), "committed_metadata", True)
@@ -1449,10 +1439,10 @@ cdef object read_OffsetCommitRequestPartition(Reader r):
 cdef int write_OffsetCommitRequestPartition(Writer w, object v) except -1:
     if not is_a(v, 34):
         misplaced(v, <type>CLASS[34])
-    write_int32(w, at(v, 138), "partition_index")
-    write_int64(w, at(v, 139), "committed_offset")
+    write_number(w, at(v, 138), "partition_index", 4, True)
+    write_number(w, at(v, 139), "committed_offset", 8, True)
     if w.version >= 6:
-        write_int32(w, at(v, 140), "committed_leader_epoch")
+        write_number(w, at(v, 140), "committed_leader_epoch", 4, True)
     write_string(w, at(v, 141), "committed_metadata", True)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -1491,14 +1481,14 @@ cdef int write_OffsetCommitRequestTopic(Writer w, object v) except -1:
 cdef object read_OffsetCommitRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[36], 0)
     read_string(r, at(v, 145), "group_id", False)
-    read_int32(r, at(v, 146), "generation_id_or_member_epoch")
+    read_number(r, at(v, 146), "generation_id_or_member_epoch", 4, True)
     read_string(r, at(v, 147), "member_id", False)
     if r.version >= 7:
         read_string(r, at(v, 148), "group_instance_id", r.version >= 7)
     else:
         put(at(v, 148), None)
     if r.version <= 4:
-        read_int64(r, at(v, 149), "retention_time_ms")
+        read_number(r, at(v, 149), "retention_time_ms", 8, True)
     else:
         put(at(v, 149), -1)
     read_structs(r, at(v, 150), "topics", False, read_OffsetCommitRequestTopic)
@@ -1511,14 +1501,14 @@ cdef int write_OffsetCommitRequest(Writer w, object v) except -1:
     if not is_a(v, 36):
         misplaced(v, <type>CLASS[36])
     write_string(w, at(v, 145), "group_id", False)
-    write_int32(w, at(v, 146), "generation_id_or_member_epoch")
+    write_number(w, at(v, 146), "generation_id_or_member_epoch", 4, True)
     write_string(w, at(v, 147), "member_id", False)
     if w.version >= 7:
         write_string(w, at(v, 148), "group_instance_id", w.version >= 7)
     elif differs(at(v, 148), "group_instance_id", None):
         refuse(w, v, "group_instance_id")
     if w.version <= 4:
-        write_int64(w, at(v, 149), "retention_time_ms")
+        write_number(w, at(v, 149), "retention_time_ms", 8, True)
     write_structs(w, at(v, 150), "topics", False, write_OffsetCommitRequestTopic)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -1527,8 +1517,8 @@ cdef int write_OffsetCommitRequest(Writer w, object v) except -1:
 
 cdef object read_OffsetCommitResponsePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[37], 0)
-    read_int32(r, at(v, 151), "partition_index")
-    read_int16(r, at(v, 152), "error_code")
+    read_number(r, at(v, 151), "partition_index", 4, True)
+    read_number(r, at(v, 152), "error_code", 2, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -1537,8 +1527,8 @@ cdef object read_OffsetCommitResponsePartition(Reader r):
 cdef int write_OffsetCommitResponsePartition(Writer w, object v) except -1:
     if not is_a(v, 37):
         misplaced(v, <type>CLASS[37])
-    write_int32(w, at(v, 151), "partition_index")
-    write_int16(w, at(v, 152), "error_code")
+    write_number(w, at(v, 151), "partition_index", 4, True)
+    write_number(w, at(v, 152), "error_code", 2, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -1576,7 +1566,7 @@ cdef int write_OffsetCommitResponseTopic(Writer w, object v) except -1:
 cdef object read_OffsetCommitResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[39], 0)
     if r.version >= 3:
-        read_int32(r, at(v, 156), "throttle_time_ms")
+        read_number(r, at(v, 156), "throttle_time_ms", 4, True)
     else:
         put(at(v, 156), 0)
     read_structs(r, at(v, 157), "topics", False, read_OffsetCommitResponseTopic)
@@ -1589,7 +1579,7 @@ cdef int write_OffsetCommitResponse(Writer w, object v) except -1:
     if not is_a(v, 39):
         misplaced(v, <type>CLASS[39])
     if w.version >= 3:
-        write_int32(w, at(v, 156), "throttle_time_ms")
+        write_number(w, at(v, 156), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 157), "topics", False, write_OffsetCommitResponseTopic)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -1673,7 +1663,7 @@ cdef object read_OffsetFetchRequestGroup(Reader r):
     else:
         put(at(v, 164), None)
     if r.version >= 9:
-        read_int32(r, at(v, 165), "member_epoch")
+        read_number(r, at(v, 165), "member_epoch", 4, True)
     else:
         put(at(v, 165), -1)
     if r.version >= 8:
@@ -1695,7 +1685,7 @@ cdef int write_OffsetFetchRequestGroup(Writer w, object v) except -1:
     if w.version >= 9:
         write_string(w, at(v, 164), "member_id", w.version >= 9)
     if w.version >= 9:
-        write_int32(w, at(v, 165), "member_epoch")
+        write_number(w, at(v, 165), "member_epoch", 4, True)
     if w.version >= 8:
         write_structs(w, at(v, 166), "topics", w.version >= 8, write_OffsetFetchRequestTopics)
     elif differs(at(v, 166), "topics", ()):
@@ -1755,15 +1745,15 @@ cdef int write_OffsetFetchRequest(Writer w, object v) except -1:
 cdef object read_OffsetFetchResponsePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[44], 0)
     if r.version <= 7:
-        read_int32(r, at(v, 171), "partition_index")
+        read_number(r, at(v, 171), "partition_index", 4, True)
     else:
         put(at(v, 171), 0)
     if r.version <= 7:
-        read_int64(r, at(v, 172), "committed_offset")
+        read_number(r, at(v, 172), "committed_offset", 8, True)
     else:
         put(at(v, 172), 0)
     if r.version >= 5 and r.version <= 7:
-        read_int32(r, at(v, 173), "committed_leader_epoch")
+        read_number(r, at(v, 173), "committed_leader_epoch", 4, True)
     else:
         put(at(v, 173), -1)
     if r.version <= 7:
@@ -1771,7 +1761,7 @@ cdef object read_OffsetFetchResponsePartition(Reader r):
     else:
         put(at(v, 174), "")
     if r.version <= 7:
-        read_int16(r, at(v, 175), "error_code")
+        read_number(r, at(v, 175), "error_code", 2, True)
     else:
         put(at(v, 175), 0)
     if r.flexible:
@@ -1783,21 +1773,21 @@ cdef int write_OffsetFetchResponsePartition(Writer w, object v) except -1:
     if not is_a(v, 44):
         misplaced(v, <type>CLASS[44])
     if w.version <= 7:
-        write_int32(w, at(v, 171), "partition_index")
+        write_number(w, at(v, 171), "partition_index", 4, True)
     elif differs(at(v, 171), "partition_index", 0):
         refuse(w, v, "partition_index")
     if w.version <= 7:
-        write_int64(w, at(v, 172), "committed_offset")
+        write_number(w, at(v, 172), "committed_offset", 8, True)
     elif differs(at(v, 172), "committed_offset", 0):
         refuse(w, v, "committed_offset")
     if w.version >= 5 and w.version <= 7:
-        write_int32(w, at(v, 173), "committed_leader_epoch")
+        write_number(w, at(v, 173), "committed_leader_epoch", 4, True)
     if w.version <= 7:
         write_string(w, at(v, 174), "metadata", w.version <= 7)
     elif differs(at(v, 174), "metadata", ""):
         refuse(w, v, "metadata")
     if w.version <= 7:
-        write_int16(w, at(v, 175), "error_code")
+        write_number(w, at(v, 175), "error_code", 2, True)
     elif differs(at(v, 175), "error_code", 0):
         refuse(w, v, "error_code")
     if w.flexible:
@@ -1839,15 +1829,15 @@ cdef int write_OffsetFetchResponseTopic(Writer w, object v) except -1:
 cdef object read_OffsetFetchResponsePartitions(Reader r):
     v = PyType_GenericAlloc(CLASS[46], 0)
     if r.version >= 8:
-        read_int32(r, at(v, 178), "partition_index")
+        read_number(r, at(v, 178), "partition_index", 4, True)
     else:
         put(at(v, 178), 0)
     if r.version >= 8:
-        read_int64(r, at(v, 179), "committed_offset")
+        read_number(r, at(v, 179), "committed_offset", 8, True)
     else:
         put(at(v, 179), 0)
     if r.version >= 8:
-        read_int32(r, at(v, 180), "committed_leader_epoch")
+        read_number(r, at(v, 180), "committed_leader_epoch", 4, True)
     else:
         put(at(v, 180), -1)
     if r.version >= 8:
@@ -1855,7 +1845,7 @@ cdef object read_OffsetFetchResponsePartitions(Reader r):
     else:
         put(at(v, 181), "")
     if r.version >= 8:
-        read_int16(r, at(v, 182), "error_code")
+        read_number(r, at(v, 182), "error_code", 2, True)
     else:
         put(at(v, 182), 0)
     if r.flexible:
@@ -1867,21 +1857,21 @@ cdef int write_OffsetFetchResponsePartitions(Writer w, object v) except -1:
     if not is_a(v, 46):
         misplaced(v, <type>CLASS[46])
     if w.version >= 8:
-        write_int32(w, at(v, 178), "partition_index")
+        write_number(w, at(v, 178), "partition_index", 4, True)
     elif differs(at(v, 178), "partition_index", 0):
         refuse(w, v, "partition_index")
     if w.version >= 8:
-        write_int64(w, at(v, 179), "committed_offset")
+        write_number(w, at(v, 179), "committed_offset", 8, True)
     elif differs(at(v, 179), "committed_offset", 0):
         refuse(w, v, "committed_offset")
     if w.version >= 8:
-        write_int32(w, at(v, 180), "committed_leader_epoch")
+        write_number(w, at(v, 180), "committed_leader_epoch", 4, True)
     if w.version >= 8:
         write_string(w, at(v, 181), "metadata", w.version >= 8)
     elif differs(at(v, 181), "metadata", ""):
         refuse(w, v, "metadata")
     if w.version >= 8:
-        write_int16(w, at(v, 182), "error_code")
+        write_number(w, at(v, 182), "error_code", 2, True)
     elif differs(at(v, 182), "error_code", 0):
         refuse(w, v, "error_code")
     if w.flexible:
@@ -1935,7 +1925,7 @@ cdef object read_OffsetFetchResponseGroup(Reader r):
     else:
         put(at(v, 187), [])
     if r.version >= 8:
-        read_int16(r, at(v, 188), "error_code")
+        read_number(r, at(v, 188), "error_code", 2, True)
     else:
         put(at(v, 188), 0)
     if r.flexible:
@@ -1955,7 +1945,7 @@ cdef int write_OffsetFetchResponseGroup(Writer w, object v) except -1:
     elif differs(at(v, 187), "topics", ()):
         refuse(w, v, "topics")
     if w.version >= 8:
-        write_int16(w, at(v, 188), "error_code")
+        write_number(w, at(v, 188), "error_code", 2, True)
     elif differs(at(v, 188), "error_code", 0):
         refuse(w, v, "error_code")
     if w.flexible:
@@ -1966,7 +1956,7 @@ cdef int write_OffsetFetchResponseGroup(Writer w, object v) except -1:
 cdef object read_OffsetFetchResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[49], 0)
     if r.version >= 3:
-        read_int32(r, at(v, 189), "throttle_time_ms")
+        read_number(r, at(v, 189), "throttle_time_ms", 4, True)
     else:
         put(at(v, 189), 0)
     if r.version <= 7:
@@ -1974,7 +1964,7 @@ cdef object read_OffsetFetchResponse(Reader r):
     else:
         put(at(v, 190), [])
     if r.version >= 2 and r.version <= 7:
-        read_int16(r, at(v, 191), "error_code")
+        read_number(r, at(v, 191), "error_code", 2, True)
     else:
         put(at(v, 191), 0)
     if r.version >= 8:
@@ -1990,13 +1980,13 @@ cdef int write_OffsetFetchResponse(Writer w, object v) except -1:
     if not is_a(v, 49):
         misplaced(v, <type>CLASS[49])
     if w.version >= 3:
-        write_int32(w, at(v, 189), "throttle_time_ms")
+        write_number(w, at(v, 189), "throttle_time_ms", 4, True)
     if w.version <= 7:
         write_structs(w, at(v, 190), "topics", False, write_OffsetFetchResponseTopic)
     elif differs(at(v, 190), "topics", ()):
         refuse(w, v, "topics")
     if w.version >= 2 and w.version <= 7:
-        write_int16(w, at(v, 191), "error_code")
+        write_number(w, at(v, 191), "error_code", 2, True)
     if w.version >= 8:
         write_structs(w, at(v, 192), "groups", False, write_OffsetFetchResponseGroup)
     elif differs(at(v, 192), "groups", ()):
@@ -2013,7 +2003,7 @@ cdef object read_FindCoordinatorRequest(Reader r):
     else:
         put(at(v, 193), "")
     if r.version >= 1:
-        read_int8(r, at(v, 194), "key_type")
+        read_number(r, at(v, 194), "key_type", 1, True)
     else:
         put(at(v, 194), 0)
     if r.version >= 4:
@@ -2033,7 +2023,7 @@ cdef int write_FindCoordinatorRequest(Writer w, object v) except -1:
     elif differs(at(v, 193), "key", ""):
         refuse(w, v, "key")
     if w.version >= 1:
-        write_int8(w, at(v, 194), "key_type")
+        write_number(w, at(v, 194), "key_type", 1, True)
     elif differs(at(v, 194), "key_type", 0):
         refuse(w, v, "key_type")
     if w.version >= 4:
@@ -2052,7 +2042,7 @@ cdef object read_Coordinator(Reader r):
     else:
         put(at(v, 196), "")
     if r.version >= 4:
-        read_int32(r, at(v, 197), "node_id")
+        read_number(r, at(v, 197), "node_id", 4, True)
     else:
         put(at(v, 197), 0)
     if r.version >= 4:
@@ -2060,11 +2050,11 @@ cdef object read_Coordinator(Reader r):
     else:
         put(at(v, 198), "")
     if r.version >= 4:
-        read_int32(r, at(v, 199), "port")
+        read_number(r, at(v, 199), "port", 4, True)
     else:
         put(at(v, 199), 0)
     if r.version >= 4:
-        read_int16(r, at(v, 200), "error_code")
+        read_number(r, at(v, 200), "error_code", 2, True)
     else:
         put(at(v, 200), 0)
     if r.version >= 4:
@@ -2084,7 +2074,7 @@ cdef int write_Coordinator(Writer w, object v) except -1:
     elif differs(at(v, 196), "key", ""):
         refuse(w, v, "key")
     if w.version >= 4:
-        write_int32(w, at(v, 197), "node_id")
+        write_number(w, at(v, 197), "node_id", 4, True)
     elif differs(at(v, 197), "node_id", 0):
         refuse(w, v, "node_id")
     if w.version >= 4:
@@ -2092,11 +2082,11 @@ cdef int write_Coordinator(Writer w, object v) except -1:
     elif differs(at(v, 198), "host", ""):
         refuse(w, v, "host")
     if w.version >= 4:
-        write_int32(w, at(v, 199), "port")
+        write_number(w, at(v, 199), "port", 4, True)
     elif differs(at(v, 199), "port", 0):
         refuse(w, v, "port")
     if w.version >= 4:
-        write_int16(w, at(v, 200), "error_code")
+        write_number(w, at(v, 200), "error_code", 2, True)
     elif differs(at(v, 200), "error_code", 0):
         refuse(w, v, "error_code")
     if w.version >= 4:
@@ -2109,11 +2099,11 @@ cdef int write_Coordinator(Writer w, object v) except -1:
 cdef object read_FindCoordinatorResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[52], 0)
     if r.version >= 1:
-        read_int32(r, at(v, 202), "throttle_time_ms")
+        read_number(r, at(v, 202), "throttle_time_ms", 4, True)
     else:
         put(at(v, 202), 0)
     if r.version <= 3:
-        read_int16(r, at(v, 203), "error_code")
+        read_number(r, at(v, 203), "error_code", 2, True)
     else:
         put(at(v, 203), 0)
     if r.version >= 1 and r.version <= 3:
@@ -2121,7 +2111,7 @@ cdef object read_FindCoordinatorResponse(Reader r):
     else:
         put(at(v, 204), "")
     if r.version <= 3:
-        read_int32(r, at(v, 205), "node_id")
+        read_number(r, at(v, 205), "node_id", 4, True)
     else:
         put(at(v, 205), 0)
     if r.version <= 3:
@@ -2129,7 +2119,7 @@ cdef object read_FindCoordinatorResponse(Reader r):
     else:
         put(at(v, 206), "")
     if r.version <= 3:
-        read_int32(r, at(v, 207), "port")
+        read_number(r, at(v, 207), "port", 4, True)
     else:
         put(at(v, 207), 0)
     if r.version >= 4:
@@ -2145,15 +2135,15 @@ cdef int write_FindCoordinatorResponse(Writer w, object v) except -1:
     if not is_a(v, 52):
         misplaced(v, <type>CLASS[52])
     if w.version >= 1:
-        write_int32(w, at(v, 202), "throttle_time_ms")
+        write_number(w, at(v, 202), "throttle_time_ms", 4, True)
     if w.version <= 3:
-        write_int16(w, at(v, 203), "error_code")
+        write_number(w, at(v, 203), "error_code", 2, True)
     elif differs(at(v, 203), "error_code", 0):
         refuse(w, v, "error_code")
     if w.version >= 1 and w.version <= 3:
         write_string(w, at(v, 204), "error_message", w.version >= 1 and w.version <= 3)
     if w.version <= 3:
-        write_int32(w, at(v, 205), "node_id")
+        write_number(w, at(v, 205), "node_id", 4, True)
     elif differs(at(v, 205), "node_id", 0):
         refuse(w, v, "node_id")
     if w.version <= 3:
@@ -2161,7 +2151,7 @@ cdef int write_FindCoordinatorResponse(Writer w, object v) except -1:
     elif differs(at(v, 206), "host", ""):
         refuse(w, v, "host")
     if w.version <= 3:
-        write_int32(w, at(v, 207), "port")
+        write_number(w, at(v, 207), "port", 4, True)
     elif differs(at(v, 207), "port", 0):
         refuse(w, v, "port")
     if w.version >= 4:
@@ -2195,9 +2185,9 @@ cdef int write_JoinGroupRequestProtocol(Writer w, object v) except -1:
 cdef object read_JoinGroupRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[54], 0)
     read_string(r, at(v, 211), "group_id", False)
-    read_int32(r, at(v, 212), "session_timeout_ms")
+    read_number(r, at(v, 212), "session_timeout_ms", 4, True)
     if r.version >= 1:
-        read_int32(r, at(v, 213), "rebalance_timeout_ms")
+        read_number(r, at(v, 213), "rebalance_timeout_ms", 4, True)
     else:
         put(at(v, 213), -1)
     read_string(r, at(v, 214), "member_id", False)
@@ -2220,9 +2210,9 @@ cdef int write_JoinGroupRequest(Writer w, object v) except -1:
     if not is_a(v, 54):
         misplaced(v, <type>CLASS[54])
     write_string(w, at(v, 211), "group_id", False)
-    write_int32(w, at(v, 212), "session_timeout_ms")
+    write_number(w, at(v, 212), "session_timeout_ms", 4, True)
     if w.version >= 1:
-        write_int32(w, at(v, 213), "rebalance_timeout_ms")
+        write_number(w, at(v, 213), "rebalance_timeout_ms", 4, True)
     write_string(w, at(v, 214), "member_id", False)
     if w.version >= 5:
         write_string(w, at(v, 215), "group_instance_id", w.version >= 5)
@@ -2265,11 +2255,11 @@ cdef int write_JoinGroupResponseMember(Writer w, object v) except -1:
 cdef object read_JoinGroupResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[56], 0)
     if r.version >= 2:
-        read_int32(r, at(v, 222), "throttle_time_ms")
+        read_number(r, at(v, 222), "throttle_time_ms", 4, True)
     else:
         put(at(v, 222), 0)
-    read_int16(r, at(v, 223), "error_code")
-    read_int32(r, at(v, 224), "generation_id")
+    read_number(r, at(v, 223), "error_code", 2, True)
+    read_number(r, at(v, 224), "generation_id", 4, True)
     if r.version >= 7:
         read_string(r, at(v, 225), "protocol_type", r.version >= 7)
     else:
@@ -2291,9 +2281,9 @@ cdef int write_JoinGroupResponse(Writer w, object v) except -1:
     if not is_a(v, 56):
         misplaced(v, <type>CLASS[56])
     if w.version >= 2:
-        write_int32(w, at(v, 222), "throttle_time_ms")
-    write_int16(w, at(v, 223), "error_code")
-    write_int32(w, at(v, 224), "generation_id")
+        write_number(w, at(v, 222), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 223), "error_code", 2, True)
+    write_number(w, at(v, 224), "generation_id", 4, True)
     if w.version >= 7:
         write_string(w, at(v, 225), "protocol_type", w.version >= 7)
     write_string(w, at(v, 226), "protocol_name", w.version >= 7)
@@ -2312,7 +2302,7 @@ cdef int write_JoinGroupResponse(Writer w, object v) except -1:
 cdef object read_HeartbeatRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[57], 0)
     read_string(r, at(v, 231), "group_id", False)
-    read_int32(r, at(v, 232), "generation_id")
+    read_number(r, at(v, 232), "generation_id", 4, True)
     read_string(r, at(v, 233), "member_id", False)
     if r.version >= 3:
         read_string(r, at(v, 234), "group_instance_id", r.version >= 3)
@@ -2327,7 +2317,7 @@ cdef int write_HeartbeatRequest(Writer w, object v) except -1:
     if not is_a(v, 57):
         misplaced(v, <type>CLASS[57])
     write_string(w, at(v, 231), "group_id", False)
-    write_int32(w, at(v, 232), "generation_id")
+    write_number(w, at(v, 232), "generation_id", 4, True)
     write_string(w, at(v, 233), "member_id", False)
     if w.version >= 3:
         write_string(w, at(v, 234), "group_instance_id", w.version >= 3)
@@ -2341,10 +2331,10 @@ cdef int write_HeartbeatRequest(Writer w, object v) except -1:
 cdef object read_HeartbeatResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[58], 0)
     if r.version >= 1:
-        read_int32(r, at(v, 235), "throttle_time_ms")
+        read_number(r, at(v, 235), "throttle_time_ms", 4, True)
     else:
         put(at(v, 235), 0)
-    read_int16(r, at(v, 236), "error_code")
+    read_number(r, at(v, 236), "error_code", 2, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -2354,8 +2344,8 @@ cdef int write_HeartbeatResponse(Writer w, object v) except -1:
     if not is_a(v, 58):
         misplaced(v, <type>CLASS[58])
     if w.version >= 1:
-        write_int32(w, at(v, 235), "throttle_time_ms")
-    write_int16(w, at(v, 236), "error_code")
+        write_number(w, at(v, 235), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 236), "error_code", 2, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -2442,7 +2432,7 @@ cdef object read_MemberResponse(Reader r):
     else:
         put(at(v, 244), "")
     if r.version >= 3:
-        read_int16(r, at(v, 245), "error_code")
+        read_number(r, at(v, 245), "error_code", 2, True)
     else:
         put(at(v, 245), 0)
     if r.flexible:
@@ -2462,7 +2452,7 @@ cdef int write_MemberResponse(Writer w, object v) except -1:
     elif differs(at(v, 244), "group_instance_id", ""):
         refuse(w, v, "group_instance_id")
     if w.version >= 3:
-        write_int16(w, at(v, 245), "error_code")
+        write_number(w, at(v, 245), "error_code", 2, True)
     elif differs(at(v, 245), "error_code", 0):
         refuse(w, v, "error_code")
     if w.flexible:
@@ -2473,10 +2463,10 @@ cdef int write_MemberResponse(Writer w, object v) except -1:
 cdef object read_LeaveGroupResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[62], 0)
     if r.version >= 1:
-        read_int32(r, at(v, 246), "throttle_time_ms")
+        read_number(r, at(v, 246), "throttle_time_ms", 4, True)
     else:
         put(at(v, 246), 0)
-    read_int16(r, at(v, 247), "error_code")
+    read_number(r, at(v, 247), "error_code", 2, True)
     if r.version >= 3:
         read_structs(r, at(v, 248), "members", False, read_MemberResponse)
     else:
@@ -2490,8 +2480,8 @@ cdef int write_LeaveGroupResponse(Writer w, object v) except -1:
     if not is_a(v, 62):
         misplaced(v, <type>CLASS[62])
     if w.version >= 1:
-        write_int32(w, at(v, 246), "throttle_time_ms")
-    write_int16(w, at(v, 247), "error_code")
+        write_number(w, at(v, 246), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 247), "error_code", 2, True)
     if w.version >= 3:
         write_structs(w, at(v, 248), "members", False, write_MemberResponse)
     elif differs(at(v, 248), "members", ()):
@@ -2523,7 +2513,7 @@ cdef int write_SyncGroupRequestAssignment(Writer w, object v) except -1:
 cdef object read_SyncGroupRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[64], 0)
     read_string(r, at(v, 251), "group_id", False)
-    read_int32(r, at(v, 252), "generation_id")
+    read_number(r, at(v, 252), "generation_id", 4, True)
     read_string(r, at(v, 253), "member_id", False)
     if r.version >= 3:
         read_string(r, at(v, 254), "group_instance_id", r.version >= 3)
@@ -2547,7 +2537,7 @@ cdef int write_SyncGroupRequest(Writer w, object v) except -1:
     if not is_a(v, 64):
         misplaced(v, <type>CLASS[64])
     write_string(w, at(v, 251), "group_id", False)
-    write_int32(w, at(v, 252), "generation_id")
+    write_number(w, at(v, 252), "generation_id", 4, True)
     write_string(w, at(v, 253), "member_id", False)
     if w.version >= 3:
         write_string(w, at(v, 254), "group_instance_id", w.version >= 3)
@@ -2566,10 +2556,10 @@ cdef int write_SyncGroupRequest(Writer w, object v) except -1:
 cdef object read_SyncGroupResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[65], 0)
     if r.version >= 1:
-        read_int32(r, at(v, 258), "throttle_time_ms")
+        read_number(r, at(v, 258), "throttle_time_ms", 4, True)
     else:
         put(at(v, 258), 0)
-    read_int16(r, at(v, 259), "error_code")
+    read_number(r, at(v, 259), "error_code", 2, True)
     if r.version >= 5:
         read_string(r, at(v, 260), "protocol_type", r.version >= 5)
     else:
@@ -2588,8 +2578,8 @@ cdef int write_SyncGroupResponse(Writer w, object v) except -1:
     if not is_a(v, 65):
         misplaced(v, <type>CLASS[65])
     if w.version >= 1:
-        write_int32(w, at(v, 258), "throttle_time_ms")
-    write_int16(w, at(v, 259), "error_code")
+        write_number(w, at(v, 258), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 259), "error_code", 2, True)
     if w.version >= 5:
         write_string(w, at(v, 260), "protocol_type", w.version >= 5)
     if w.version >= 5:
@@ -2658,7 +2648,7 @@ cdef int write_DescribedGroupMember(Writer w, object v) except -1:
 
 cdef object read_DescribeGroupsResponse_DescribedGroup(Reader r):
     v = PyType_GenericAlloc(CLASS[68], 0)
-    read_int16(r, at(v, 271), "error_code")
+    read_number(r, at(v, 271), "error_code", 2, True)
     if r.version >= 6:
         read_string(r, at(v, 272), "error_message", r.version >= 6)
     else:
@@ -2669,7 +2659,7 @@ cdef object read_DescribeGroupsResponse_DescribedGroup(Reader r):
     read_string(r, at(v, 276), "protocol_data", False)
     read_structs(r, at(v, 277), "members", False, read_DescribedGroupMember)
     if r.version >= 3:
-        read_int32(r, at(v, 278), "authorized_operations")
+        read_number(r, at(v, 278), "authorized_operations", 4, True)
     else:
         put(at(v, 278), -2147483648)
     if r.flexible:
@@ -2680,7 +2670,7 @@ cdef object read_DescribeGroupsResponse_DescribedGroup(Reader r):
 cdef int write_DescribeGroupsResponse_DescribedGroup(Writer w, object v) except -1:
     if not is_a(v, 68):
         misplaced(v, <type>CLASS[68])
-    write_int16(w, at(v, 271), "error_code")
+    write_number(w, at(v, 271), "error_code", 2, True)
     if w.version >= 6:
         write_string(w, at(v, 272), "error_message", w.version >= 6)
     elif differs(at(v, 272), "error_message", None):
@@ -2691,7 +2681,7 @@ cdef int write_DescribeGroupsResponse_DescribedGroup(Writer w, object v) except 
     write_string(w, at(v, 276), "protocol_data", False)
     write_structs(w, at(v, 277), "members", False, write_DescribedGroupMember)
     if w.version >= 3:
-        write_int32(w, at(v, 278), "authorized_operations")
+        write_number(w, at(v, 278), "authorized_operations", 4, True)
     elif differs(at(v, 278), "authorized_operations", -2147483648):
         refuse(w, v, "authorized_operations")
     if w.flexible:
@@ -2702,7 +2692,7 @@ cdef int write_DescribeGroupsResponse_DescribedGroup(Writer w, object v) except 
 cdef object read_DescribeGroupsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[69], 0)
     if r.version >= 1:
-        read_int32(r, at(v, 279), "throttle_time_ms")
+        read_number(r, at(v, 279), "throttle_time_ms", 4, True)
     else:
         put(at(v, 279), 0)
     read_structs(r, at(v, 280), "groups", False, read_DescribeGroupsResponse_DescribedGroup)
@@ -2715,7 +2705,7 @@ cdef int write_DescribeGroupsResponse(Writer w, object v) except -1:
     if not is_a(v, 69):
         misplaced(v, <type>CLASS[69])
     if w.version >= 1:
-        write_int32(w, at(v, 279), "throttle_time_ms")
+        write_number(w, at(v, 279), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 280), "groups", False, write_DescribeGroupsResponse_DescribedGroup)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -2787,10 +2777,10 @@ cdef int write_ListedGroup(Writer w, object v) except -1:
 cdef object read_ListGroupsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[72], 0)
     if r.version >= 1:
-        read_int32(r, at(v, 287), "throttle_time_ms")
+        read_number(r, at(v, 287), "throttle_time_ms", 4, True)
     else:
         put(at(v, 287), 0)
-    read_int16(r, at(v, 288), "error_code")
+    read_number(r, at(v, 288), "error_code", 2, True)
     read_structs(r, at(v, 289), "groups", False, read_ListedGroup)
     if r.flexible:
         skip_tags(r)
@@ -2801,8 +2791,8 @@ cdef int write_ListGroupsResponse(Writer w, object v) except -1:
     if not is_a(v, 72):
         misplaced(v, <type>CLASS[72])
     if w.version >= 1:
-        write_int32(w, at(v, 287), "throttle_time_ms")
-    write_int16(w, at(v, 288), "error_code")
+        write_number(w, at(v, 287), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 288), "error_code", 2, True)
     write_structs(w, at(v, 289), "groups", False, write_ListedGroup)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -2824,7 +2814,7 @@ cdef int write_SaslHandshakeRequest(Writer w, object v) except -1:
 
 cdef object read_SaslHandshakeResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[74], 0)
-    read_int16(r, at(v, 291), "error_code")
+    read_number(r, at(v, 291), "error_code", 2, True)
     read_strings(r, at(v, 292), "mechanisms", False)
     return v
 
@@ -2832,7 +2822,7 @@ cdef object read_SaslHandshakeResponse(Reader r):
 cdef int write_SaslHandshakeResponse(Writer w, object v) except -1:
     if not is_a(v, 74):
         misplaced(v, <type>CLASS[74])
-    write_int16(w, at(v, 291), "error_code")
+    write_number(w, at(v, 291), "error_code", 2, True)
     write_strings(w, at(v, 292), "mechanisms", False)
     return 0
 
@@ -2866,9 +2856,9 @@ cdef int write_ApiVersionsRequest(Writer w, object v) except -1:
 
 cdef object read_ApiVersion(Reader r):
     v = PyType_GenericAlloc(CLASS[76], 0)
-    read_int16(r, at(v, 295), "api_key")
-    read_int16(r, at(v, 296), "min_version")
-    read_int16(r, at(v, 297), "max_version")
+    read_number(r, at(v, 295), "api_key", 2, True)
+    read_number(r, at(v, 296), "min_version", 2, True)
+    read_number(r, at(v, 297), "max_version", 2, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -2877,9 +2867,9 @@ cdef object read_ApiVersion(Reader r):
 cdef int write_ApiVersion(Writer w, object v) except -1:
     if not is_a(v, 76):
         misplaced(v, <type>CLASS[76])
-    write_int16(w, at(v, 295), "api_key")
-    write_int16(w, at(v, 296), "min_version")
-    write_int16(w, at(v, 297), "max_version")
+    write_number(w, at(v, 295), "api_key", 2, True)
+    write_number(w, at(v, 296), "min_version", 2, True)
+    write_number(w, at(v, 297), "max_version", 2, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -2892,11 +2882,11 @@ cdef object read_SupportedFeatureKey(Reader r):
     else:
         put(at(v, 298), "")
     if r.version >= 3:
-        read_int16(r, at(v, 299), "min_version")
+        read_number(r, at(v, 299), "min_version", 2, True)
     else:
         put(at(v, 299), 0)
     if r.version >= 3:
-        read_int16(r, at(v, 300), "max_version")
+        read_number(r, at(v, 300), "max_version", 2, True)
     else:
         put(at(v, 300), 0)
     if r.flexible:
@@ -2912,11 +2902,11 @@ cdef int write_SupportedFeatureKey(Writer w, object v) except -1:
     elif differs(at(v, 298), "name", ""):
         refuse(w, v, "name")
     if w.version >= 3:
-        write_int16(w, at(v, 299), "min_version")
+        write_number(w, at(v, 299), "min_version", 2, True)
     elif differs(at(v, 299), "min_version", 0):
         refuse(w, v, "min_version")
     if w.version >= 3:
-        write_int16(w, at(v, 300), "max_version")
+        write_number(w, at(v, 300), "max_version", 2, True)
     elif differs(at(v, 300), "max_version", 0):
         refuse(w, v, "max_version")
     if w.flexible:
@@ -2931,11 +2921,11 @@ cdef object read_FinalizedFeatureKey(Reader r):
     else:
         put(at(v, 301), "")
     if r.version >= 3:
-        read_int16(r, at(v, 302), "max_version_level")
+        read_number(r, at(v, 302), "max_version_level", 2, True)
     else:
         put(at(v, 302), 0)
     if r.version >= 3:
-        read_int16(r, at(v, 303), "min_version_level")
+        read_number(r, at(v, 303), "min_version_level", 2, True)
     else:
         put(at(v, 303), 0)
     if r.flexible:
@@ -2951,11 +2941,11 @@ cdef int write_FinalizedFeatureKey(Writer w, object v) except -1:
     elif differs(at(v, 301), "name", ""):
         refuse(w, v, "name")
     if w.version >= 3:
-        write_int16(w, at(v, 302), "max_version_level")
+        write_number(w, at(v, 302), "max_version_level", 2, True)
     elif differs(at(v, 302), "max_version_level", 0):
         refuse(w, v, "max_version_level")
     if w.version >= 3:
-        write_int16(w, at(v, 303), "min_version_level")
+        write_number(w, at(v, 303), "min_version_level", 2, True)
     elif differs(at(v, 303), "min_version_level", 0):
         refuse(w, v, "min_version_level")
     if w.flexible:
@@ -2965,10 +2955,10 @@ cdef int write_FinalizedFeatureKey(Writer w, object v) except -1:
 
 cdef object read_ApiVersionsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[79], 0)
-    read_int16(r, at(v, 304), "error_code")
+    read_number(r, at(v, 304), "error_code", 2, True)
     read_structs(r, at(v, 305), "api_keys", False, read_ApiVersion)
     if r.version >= 1:
-        read_int32(r, at(v, 306), "throttle_time_ms")
+        read_number(r, at(v, 306), "throttle_time_ms", 4, True)
     else:
         put(at(v, 306), 0)
     put(at(v, 307), [])
@@ -2984,7 +2974,7 @@ cdef object read_ApiVersionsResponse(Reader r):
             if tag == 0 and r.version >= 3:
                 read_structs(r, at(v, 307), "supported_features", False, read_SupportedFeatureKey)
             elif tag == 1 and r.version >= 3:
-                read_int64(r, at(v, 308), "finalized_features_epoch")
+                read_number(r, at(v, 308), "finalized_features_epoch", 8, True)
             elif tag == 2 and r.version >= 3:
                 read_structs(r, at(v, 309), "finalized_features", False, read_FinalizedFeatureKey)
             elif tag == 3 and r.version >= 3:
@@ -2999,10 +2989,10 @@ cdef object read_ApiVersionsResponse(Reader r):
 cdef int write_ApiVersionsResponse(Writer w, object v) except -1:
     if not is_a(v, 79):
         misplaced(v, <type>CLASS[79])
-    write_int16(w, at(v, 304), "error_code")
+    write_number(w, at(v, 304), "error_code", 2, True)
     write_structs(w, at(v, 305), "api_keys", False, write_ApiVersion)
     if w.version >= 1:
-        write_int32(w, at(v, 306), "throttle_time_ms")
+        write_number(w, at(v, 306), "throttle_time_ms", 4, True)
     cdef Py_ssize_t place, count_place
     cdef int count = 0
     if w.flexible:
@@ -3015,7 +3005,7 @@ cdef int write_ApiVersionsResponse(Writer w, object v) except -1:
             count += 1
         if w.version >= 3 and differs(at(v, 308), "finalized_features_epoch", -1):
             place = begin_tag(w, 1)
-            write_int64(w, at(v, 308), "finalized_features_epoch")
+            write_number(w, at(v, 308), "finalized_features_epoch", 8, True)
             end_tag(w, place)
             count += 1
         if w.version >= 3 and differs(at(v, 309), "finalized_features", ()):
@@ -3034,7 +3024,7 @@ cdef int write_ApiVersionsResponse(Writer w, object v) except -1:
 
 cdef object read_CreatableReplicaAssignment(Reader r):
     v = PyType_GenericAlloc(CLASS[80], 0)
-    read_int32(r, at(v, 311), "partition_index")
+    read_number(r, at(v, 311), "partition_index", 4, True)
     read_numbers(r, at(v, 312), "broker_ids", False, 4)
     if r.flexible:
         skip_tags(r)
@@ -3044,7 +3034,7 @@ cdef object read_CreatableReplicaAssignment(Reader r):
 cdef int write_CreatableReplicaAssignment(Writer w, object v) except -1:
     if not is_a(v, 80):
         misplaced(v, <type>CLASS[80])
-    write_int32(w, at(v, 311), "partition_index")
+    write_number(w, at(v, 311), "partition_index", 4, True)
     write_numbers(w, at(v, 312), "broker_ids", False, 4)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -3073,8 +3063,8 @@ cdef int write_CreatableTopicConfig(Writer w, object v) except -1:
 cdef object read_CreatableTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[82], 0)
     read_string(r, at(v, 315), "name", False)
-    read_int32(r, at(v, 316), "num_partitions")
-    read_int16(r, at(v, 317), "replication_factor")
+    read_number(r, at(v, 316), "num_partitions", 4, True)
+    read_number(r, at(v, 317), "replication_factor", 2, True)
     read_structs(r, at(v, 318), "assignments", False, read_CreatableReplicaAssignment)
     read_structs(r, at(v, 319), "configs", False, read_CreatableTopicConfig)
     if r.flexible:
@@ -3086,8 +3076,8 @@ cdef int write_CreatableTopic(Writer w, object v) except -1:
     if not is_a(v, 82):
         misplaced(v, <type>CLASS[82])
     write_string(w, at(v, 315), "name", False)
-    write_int32(w, at(v, 316), "num_partitions")
-    write_int16(w, at(v, 317), "replication_factor")
+    write_number(w, at(v, 316), "num_partitions", 4, True)
+    write_number(w, at(v, 317), "replication_factor", 2, True)
     write_structs(w, at(v, 318), "assignments", False, write_CreatableReplicaAssignment)
     write_structs(w, at(v, 319), "configs", False, write_CreatableTopicConfig)
     if w.flexible:
@@ -3098,7 +3088,7 @@ cdef int write_CreatableTopic(Writer w, object v) except -1:
 cdef object read_CreateTopicsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[83], 0)
     read_structs(r, at(v, 320), "topics", False, read_CreatableTopic)
-    read_int32(r, at(v, 321), "timeout_ms")
+    read_number(r, at(v, 321), "timeout_ms", 4, True)
     read_bool(r, at(v, 322), "validate_only")
     if r.flexible:
         skip_tags(r)
@@ -3109,7 +3099,7 @@ cdef int write_CreateTopicsRequest(Writer w, object v) except -1:
     if not is_a(v, 83):
         misplaced(v, <type>CLASS[83])
     write_structs(w, at(v, 320), "topics", False, write_CreatableTopic)
-    write_int32(w, at(v, 321), "timeout_ms")
+    write_number(w, at(v, 321), "timeout_ms", 4, True)
     write_bool(w, at(v, 322), "validate_only")
     if w.flexible:
         plain_number(w, 0, 1)
@@ -3131,7 +3121,7 @@ cdef object read_CreatableTopicConfigs(Reader r):
     else:
         put(at(v, 325), False)
     if r.version >= 5:
-        read_int8(r, at(v, 326), "config_source")
+        read_number(r, at(v, 326), "config_source", 1, True)
     else:
         put(at(v, 326), -1)
     if r.version >= 5:
@@ -3159,7 +3149,7 @@ cdef int write_CreatableTopicConfigs(Writer w, object v) except -1:
     elif differs(at(v, 325), "read_only", False):
         refuse(w, v, "read_only")
     if w.version >= 5:
-        write_int8(w, at(v, 326), "config_source")
+        write_number(w, at(v, 326), "config_source", 1, True)
     if w.version >= 5:
         write_bool(w, at(v, 327), "is_sensitive")
     elif differs(at(v, 327), "is_sensitive", False):
@@ -3176,15 +3166,15 @@ cdef object read_CreatableTopicResult(Reader r):
         read_uuid(r, at(v, 329), "topic_id")
     else:
         put(at(v, 329), "")
-    read_int16(r, at(v, 330), "error_code")
+    read_number(r, at(v, 330), "error_code", 2, True)
     read_string(r, at(v, 331), "error_message", True)
     put(at(v, 332), 0)
     if r.version >= 5:
-        read_int32(r, at(v, 333), "num_partitions")
+        read_number(r, at(v, 333), "num_partitions", 4, True)
     else:
         put(at(v, 333), -1)
     if r.version >= 5:
-        read_int16(r, at(v, 334), "replication_factor")
+        read_number(r, at(v, 334), "replication_factor", 2, True)
     else:
         put(at(v, 334), -1)
     if r.version >= 5:
@@ -3198,7 +3188,7 @@ cdef object read_CreatableTopicResult(Reader r):
         while count > 0:
             tag = enter_tag(r, &outer)
             if tag == 0 and r.version >= 5:
-                read_int16(r, at(v, 332), "topic_config_error_code")
+                read_number(r, at(v, 332), "topic_config_error_code", 2, True)
             else:
                 r.p = r.end
             leave_tag(r, outer)
@@ -3212,12 +3202,12 @@ cdef int write_CreatableTopicResult(Writer w, object v) except -1:
     write_string(w, at(v, 328), "name", False)
     if w.version >= 7:
         write_uuid(w, at(v, 329), "topic_id")
-    write_int16(w, at(v, 330), "error_code")
+    write_number(w, at(v, 330), "error_code", 2, True)
     write_string(w, at(v, 331), "error_message", True)
     if w.version >= 5:
-        write_int32(w, at(v, 333), "num_partitions")
+        write_number(w, at(v, 333), "num_partitions", 4, True)
     if w.version >= 5:
-        write_int16(w, at(v, 334), "replication_factor")
+        write_number(w, at(v, 334), "replication_factor", 2, True)
     if w.version >= 5:
         write_structs(w, at(v, 335), "configs", w.version >= 5, write_CreatableTopicConfigs)
     cdef Py_ssize_t place, count_place
@@ -3227,7 +3217,7 @@ cdef int write_CreatableTopicResult(Writer w, object v) except -1:
         plain_number(w, 0, 1)
         if w.version >= 5 and differs(at(v, 332), "topic_config_error_code", 0):
             place = begin_tag(w, 0)
-            write_int16(w, at(v, 332), "topic_config_error_code")
+            write_number(w, at(v, 332), "topic_config_error_code", 2, True)
             end_tag(w, place)
             count += 1
         w.data[count_place] = <uint8_t>count
@@ -3236,7 +3226,7 @@ cdef int write_CreatableTopicResult(Writer w, object v) except -1:
 
 cdef object read_CreateTopicsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[86], 0)
-    read_int32(r, at(v, 336), "throttle_time_ms")
+    read_number(r, at(v, 336), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 337), "topics", False, read_CreatableTopicResult)
     if r.flexible:
         skip_tags(r)
@@ -3246,7 +3236,7 @@ cdef object read_CreateTopicsResponse(Reader r):
 cdef int write_CreateTopicsResponse(Writer w, object v) except -1:
     if not is_a(v, 86):
         misplaced(v, <type>CLASS[86])
-    write_int32(w, at(v, 336), "throttle_time_ms")
+    write_number(w, at(v, 336), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 337), "topics", False, write_CreatableTopicResult)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -3294,7 +3284,7 @@ cdef object read_DeleteTopicsRequest(Reader r):
         read_strings(r, at(v, 341), "topic_names", False)
     else:
         put(at(v, 341), [])
-    read_int32(r, at(v, 342), "timeout_ms")
+    read_number(r, at(v, 342), "timeout_ms", 4, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3309,7 +3299,7 @@ cdef int write_DeleteTopicsRequest(Writer w, object v) except -1:
         refuse(w, v, "topics")
     if w.version <= 5:
         write_strings(w, at(v, 341), "topic_names", False)
-    write_int32(w, at(v, 342), "timeout_ms")
+    write_number(w, at(v, 342), "timeout_ms", 4, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3322,7 +3312,7 @@ cdef object read_DeletableTopicResult(Reader r):
         read_uuid(r, at(v, 344), "topic_id")
     else:
         put(at(v, 344), "")
-    read_int16(r, at(v, 345), "error_code")
+    read_number(r, at(v, 345), "error_code", 2, True)
     if r.version >= 5:
         read_string(r, at(v, 346), "error_message", r.version >= 5)
     else:
@@ -3338,7 +3328,7 @@ cdef int write_DeletableTopicResult(Writer w, object v) except -1:
     write_string(w, at(v, 343), "name", w.version >= 6)
     if w.version >= 6:
         write_uuid(w, at(v, 344), "topic_id")
-    write_int16(w, at(v, 345), "error_code")
+    write_number(w, at(v, 345), "error_code", 2, True)
     if w.version >= 5:
         write_string(w, at(v, 346), "error_message", w.version >= 5)
     if w.flexible:
@@ -3348,7 +3338,7 @@ cdef int write_DeletableTopicResult(Writer w, object v) except -1:
 
 cdef object read_DeleteTopicsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[90], 0)
-    read_int32(r, at(v, 347), "throttle_time_ms")
+    read_number(r, at(v, 347), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 348), "responses", False, read_DeletableTopicResult)
     if r.flexible:
         skip_tags(r)
@@ -3358,7 +3348,7 @@ cdef object read_DeleteTopicsResponse(Reader r):
 cdef int write_DeleteTopicsResponse(Writer w, object v) except -1:
     if not is_a(v, 90):
         misplaced(v, <type>CLASS[90])
-    write_int32(w, at(v, 347), "throttle_time_ms")
+    write_number(w, at(v, 347), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 348), "responses", False, write_DeletableTopicResult)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -3367,8 +3357,8 @@ cdef int write_DeleteTopicsResponse(Writer w, object v) except -1:
 
 cdef object read_DeleteRecordsPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[91], 0)
-    read_int32(r, at(v, 349), "partition_index")
-    read_int64(r, at(v, 350), "offset")
+    read_number(r, at(v, 349), "partition_index", 4, True)
+    read_number(r, at(v, 350), "offset", 8, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3377,8 +3367,8 @@ cdef object read_DeleteRecordsPartition(Reader r):
 cdef int write_DeleteRecordsPartition(Writer w, object v) except -1:
     if not is_a(v, 91):
         misplaced(v, <type>CLASS[91])
-    write_int32(w, at(v, 349), "partition_index")
-    write_int64(w, at(v, 350), "offset")
+    write_number(w, at(v, 349), "partition_index", 4, True)
+    write_number(w, at(v, 350), "offset", 8, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3406,7 +3396,7 @@ cdef int write_DeleteRecordsTopic(Writer w, object v) except -1:
 cdef object read_DeleteRecordsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[93], 0)
     read_structs(r, at(v, 353), "topics", False, read_DeleteRecordsTopic)
-    read_int32(r, at(v, 354), "timeout_ms")
+    read_number(r, at(v, 354), "timeout_ms", 4, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3416,7 +3406,7 @@ cdef int write_DeleteRecordsRequest(Writer w, object v) except -1:
     if not is_a(v, 93):
         misplaced(v, <type>CLASS[93])
     write_structs(w, at(v, 353), "topics", False, write_DeleteRecordsTopic)
-    write_int32(w, at(v, 354), "timeout_ms")
+    write_number(w, at(v, 354), "timeout_ms", 4, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3424,9 +3414,9 @@ cdef int write_DeleteRecordsRequest(Writer w, object v) except -1:
 
 cdef object read_DeleteRecordsPartitionResult(Reader r):
     v = PyType_GenericAlloc(CLASS[94], 0)
-    read_int32(r, at(v, 355), "partition_index")
-    read_int64(r, at(v, 356), "low_watermark")
-    read_int16(r, at(v, 357), "error_code")
+    read_number(r, at(v, 355), "partition_index", 4, True)
+    read_number(r, at(v, 356), "low_watermark", 8, True)
+    read_number(r, at(v, 357), "error_code", 2, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3435,9 +3425,9 @@ cdef object read_DeleteRecordsPartitionResult(Reader r):
 cdef int write_DeleteRecordsPartitionResult(Writer w, object v) except -1:
     if not is_a(v, 94):
         misplaced(v, <type>CLASS[94])
-    write_int32(w, at(v, 355), "partition_index")
-    write_int64(w, at(v, 356), "low_watermark")
-    write_int16(w, at(v, 357), "error_code")
+    write_number(w, at(v, 355), "partition_index", 4, True)
+    write_number(w, at(v, 356), "low_watermark", 8, True)
+    write_number(w, at(v, 357), "error_code", 2, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3464,7 +3454,7 @@ cdef int write_DeleteRecordsTopicResult(Writer w, object v) except -1:
 
 cdef object read_DeleteRecordsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[96], 0)
-    read_int32(r, at(v, 360), "throttle_time_ms")
+    read_number(r, at(v, 360), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 361), "topics", False, read_DeleteRecordsTopicResult)
     if r.flexible:
         skip_tags(r)
@@ -3474,7 +3464,7 @@ cdef object read_DeleteRecordsResponse(Reader r):
 cdef int write_DeleteRecordsResponse(Writer w, object v) except -1:
     if not is_a(v, 96):
         misplaced(v, <type>CLASS[96])
-    write_int32(w, at(v, 360), "throttle_time_ms")
+    write_number(w, at(v, 360), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 361), "topics", False, write_DeleteRecordsTopicResult)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -3484,13 +3474,13 @@ cdef int write_DeleteRecordsResponse(Writer w, object v) except -1:
 cdef object read_InitProducerIdRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[97], 0)
     read_string(r, at(v, 362), "transactional_id", True)
-    read_int32(r, at(v, 363), "transaction_timeout_ms")
+    read_number(r, at(v, 363), "transaction_timeout_ms", 4, True)
     if r.version >= 3:
-        read_int64(r, at(v, 364), "producer_id")
+        read_number(r, at(v, 364), "producer_id", 8, True)
     else:
         put(at(v, 364), -1)
     if r.version >= 3:
-        read_int16(r, at(v, 365), "producer_epoch")
+        read_number(r, at(v, 365), "producer_epoch", 2, True)
     else:
         put(at(v, 365), -1)
     if r.version >= 6:
@@ -3510,13 +3500,13 @@ cdef int write_InitProducerIdRequest(Writer w, object v) except -1:
     if not is_a(v, 97):
         misplaced(v, <type>CLASS[97])
     write_string(w, at(v, 362), "transactional_id", True)
-    write_int32(w, at(v, 363), "transaction_timeout_ms")
+    write_number(w, at(v, 363), "transaction_timeout_ms", 4, True)
     if w.version >= 3:
-        write_int64(w, at(v, 364), "producer_id")
+        write_number(w, at(v, 364), "producer_id", 8, True)
     elif differs(at(v, 364), "producer_id", -1):
         refuse(w, v, "producer_id")
     if w.version >= 3:
-        write_int16(w, at(v, 365), "producer_epoch")
+        write_number(w, at(v, 365), "producer_epoch", 2, True)
     elif differs(at(v, 365), "producer_epoch", -1):
         refuse(w, v, "producer_epoch")
     if w.version >= 6:
@@ -3534,16 +3524,16 @@ cdef int write_InitProducerIdRequest(Writer w, object v) except -1:
 
 cdef object read_InitProducerIdResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[98], 0)
-    read_int32(r, at(v, 368), "throttle_time_ms")
-    read_int16(r, at(v, 369), "error_code")
-    read_int64(r, at(v, 370), "producer_id")
-    read_int16(r, at(v, 371), "producer_epoch")
+    read_number(r, at(v, 368), "throttle_time_ms", 4, True)
+    read_number(r, at(v, 369), "error_code", 2, True)
+    read_number(r, at(v, 370), "producer_id", 8, True)
+    read_number(r, at(v, 371), "producer_epoch", 2, True)
     if r.version >= 6:
-        read_int64(r, at(v, 372), "ongoing_txn_producer_id")
+        read_number(r, at(v, 372), "ongoing_txn_producer_id", 8, True)
     else:
         put(at(v, 372), -1)
     if r.version >= 6:
-        read_int16(r, at(v, 373), "ongoing_txn_producer_epoch")
+        read_number(r, at(v, 373), "ongoing_txn_producer_epoch", 2, True)
     else:
         put(at(v, 373), -1)
     if r.flexible:
@@ -3554,16 +3544,16 @@ cdef object read_InitProducerIdResponse(Reader r):
 cdef int write_InitProducerIdResponse(Writer w, object v) except -1:
     if not is_a(v, 98):
         misplaced(v, <type>CLASS[98])
-    write_int32(w, at(v, 368), "throttle_time_ms")
-    write_int16(w, at(v, 369), "error_code")
-    write_int64(w, at(v, 370), "producer_id")
-    write_int16(w, at(v, 371), "producer_epoch")
+    write_number(w, at(v, 368), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 369), "error_code", 2, True)
+    write_number(w, at(v, 370), "producer_id", 8, True)
+    write_number(w, at(v, 371), "producer_epoch", 2, True)
     if w.version >= 6:
-        write_int64(w, at(v, 372), "ongoing_txn_producer_id")
+        write_number(w, at(v, 372), "ongoing_txn_producer_id", 8, True)
     elif differs(at(v, 372), "ongoing_txn_producer_id", -1):
         refuse(w, v, "ongoing_txn_producer_id")
     if w.version >= 6:
-        write_int16(w, at(v, 373), "ongoing_txn_producer_epoch")
+        write_number(w, at(v, 373), "ongoing_txn_producer_epoch", 2, True)
     elif differs(at(v, 373), "ongoing_txn_producer_epoch", -1):
         refuse(w, v, "ongoing_txn_producer_epoch")
     if w.flexible:
@@ -3573,9 +3563,9 @@ cdef int write_InitProducerIdResponse(Writer w, object v) except -1:
 
 cdef object read_OffsetForLeaderPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[99], 0)
-    read_int32(r, at(v, 374), "partition")
-    read_int32(r, at(v, 375), "current_leader_epoch")
-    read_int32(r, at(v, 376), "leader_epoch")
+    read_number(r, at(v, 374), "partition", 4, True)
+    read_number(r, at(v, 375), "current_leader_epoch", 4, True)
+    read_number(r, at(v, 376), "leader_epoch", 4, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3584,9 +3574,9 @@ cdef object read_OffsetForLeaderPartition(Reader r):
 cdef int write_OffsetForLeaderPartition(Writer w, object v) except -1:
     if not is_a(v, 99):
         misplaced(v, <type>CLASS[99])
-    write_int32(w, at(v, 374), "partition")
-    write_int32(w, at(v, 375), "current_leader_epoch")
-    write_int32(w, at(v, 376), "leader_epoch")
+    write_number(w, at(v, 374), "partition", 4, True)
+    write_number(w, at(v, 375), "current_leader_epoch", 4, True)
+    write_number(w, at(v, 376), "leader_epoch", 4, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3614,7 +3604,7 @@ cdef int write_OffsetForLeaderTopic(Writer w, object v) except -1:
 cdef object read_OffsetForLeaderEpochRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[101], 0)
     if r.version >= 3:
-        read_int32(r, at(v, 379), "replica_id")
+        read_number(r, at(v, 379), "replica_id", 4, True)
     else:
         put(at(v, 379), -2)
     read_structs(r, at(v, 380), "topics", False, read_OffsetForLeaderTopic)
@@ -3627,7 +3617,7 @@ cdef int write_OffsetForLeaderEpochRequest(Writer w, object v) except -1:
     if not is_a(v, 101):
         misplaced(v, <type>CLASS[101])
     if w.version >= 3:
-        write_int32(w, at(v, 379), "replica_id")
+        write_number(w, at(v, 379), "replica_id", 4, True)
     write_structs(w, at(v, 380), "topics", False, write_OffsetForLeaderTopic)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -3636,10 +3626,10 @@ cdef int write_OffsetForLeaderEpochRequest(Writer w, object v) except -1:
 
 cdef object read_OffsetForLeaderEpochResponse_EpochEndOffset(Reader r):
     v = PyType_GenericAlloc(CLASS[102], 0)
-    read_int16(r, at(v, 381), "error_code")
-    read_int32(r, at(v, 382), "partition")
-    read_int32(r, at(v, 383), "leader_epoch")
-    read_int64(r, at(v, 384), "end_offset")
+    read_number(r, at(v, 381), "error_code", 2, True)
+    read_number(r, at(v, 382), "partition", 4, True)
+    read_number(r, at(v, 383), "leader_epoch", 4, True)
+    read_number(r, at(v, 384), "end_offset", 8, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3648,10 +3638,10 @@ cdef object read_OffsetForLeaderEpochResponse_EpochEndOffset(Reader r):
 cdef int write_OffsetForLeaderEpochResponse_EpochEndOffset(Writer w, object v) except -1:
     if not is_a(v, 102):
         misplaced(v, <type>CLASS[102])
-    write_int16(w, at(v, 381), "error_code")
-    write_int32(w, at(v, 382), "partition")
-    write_int32(w, at(v, 383), "leader_epoch")
-    write_int64(w, at(v, 384), "end_offset")
+    write_number(w, at(v, 381), "error_code", 2, True)
+    write_number(w, at(v, 382), "partition", 4, True)
+    write_number(w, at(v, 383), "leader_epoch", 4, True)
+    write_number(w, at(v, 384), "end_offset", 8, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3678,7 +3668,7 @@ cdef int write_OffsetForLeaderTopicResult(Writer w, object v) except -1:
 
 cdef object read_OffsetForLeaderEpochResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[104], 0)
-    read_int32(r, at(v, 387), "throttle_time_ms")
+    read_number(r, at(v, 387), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 388), "topics", False, read_OffsetForLeaderTopicResult)
     if r.flexible:
         skip_tags(r)
@@ -3688,7 +3678,7 @@ cdef object read_OffsetForLeaderEpochResponse(Reader r):
 cdef int write_OffsetForLeaderEpochResponse(Writer w, object v) except -1:
     if not is_a(v, 104):
         misplaced(v, <type>CLASS[104])
-    write_int32(w, at(v, 387), "throttle_time_ms")
+    write_number(w, at(v, 387), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 388), "topics", False, write_OffsetForLeaderTopicResult)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -3721,11 +3711,11 @@ cdef object read_AddPartitionsToTxnTransaction(Reader r):
     else:
         put(at(v, 391), "")
     if r.version >= 4:
-        read_int64(r, at(v, 392), "producer_id")
+        read_number(r, at(v, 392), "producer_id", 8, True)
     else:
         put(at(v, 392), 0)
     if r.version >= 4:
-        read_int16(r, at(v, 393), "producer_epoch")
+        read_number(r, at(v, 393), "producer_epoch", 2, True)
     else:
         put(at(v, 393), 0)
     if r.version >= 4:
@@ -3749,11 +3739,11 @@ cdef int write_AddPartitionsToTxnTransaction(Writer w, object v) except -1:
     elif differs(at(v, 391), "transactional_id", ""):
         refuse(w, v, "transactional_id")
     if w.version >= 4:
-        write_int64(w, at(v, 392), "producer_id")
+        write_number(w, at(v, 392), "producer_id", 8, True)
     elif differs(at(v, 392), "producer_id", 0):
         refuse(w, v, "producer_id")
     if w.version >= 4:
-        write_int16(w, at(v, 393), "producer_epoch")
+        write_number(w, at(v, 393), "producer_epoch", 2, True)
     elif differs(at(v, 393), "producer_epoch", 0):
         refuse(w, v, "producer_epoch")
     if w.version >= 4:
@@ -3780,11 +3770,11 @@ cdef object read_AddPartitionsToTxnRequest(Reader r):
     else:
         put(at(v, 397), "")
     if r.version <= 3:
-        read_int64(r, at(v, 398), "v3_and_below_producer_id")
+        read_number(r, at(v, 398), "v3_and_below_producer_id", 8, True)
     else:
         put(at(v, 398), 0)
     if r.version <= 3:
-        read_int16(r, at(v, 399), "v3_and_below_producer_epoch")
+        read_number(r, at(v, 399), "v3_and_below_producer_epoch", 2, True)
     else:
         put(at(v, 399), 0)
     if r.version <= 3:
@@ -3808,11 +3798,11 @@ cdef int write_AddPartitionsToTxnRequest(Writer w, object v) except -1:
     elif differs(at(v, 397), "v3_and_below_transactional_id", ""):
         refuse(w, v, "v3_and_below_transactional_id")
     if w.version <= 3:
-        write_int64(w, at(v, 398), "v3_and_below_producer_id")
+        write_number(w, at(v, 398), "v3_and_below_producer_id", 8, True)
     elif differs(at(v, 398), "v3_and_below_producer_id", 0):
         refuse(w, v, "v3_and_below_producer_id")
     if w.version <= 3:
-        write_int16(w, at(v, 399), "v3_and_below_producer_epoch")
+        write_number(w, at(v, 399), "v3_and_below_producer_epoch", 2, True)
     elif differs(at(v, 399), "v3_and_below_producer_epoch", 0):
         refuse(w, v, "v3_and_below_producer_epoch")
     if w.version <= 3:
@@ -3845,8 +3835,8 @@ cdef int write_AddPartitionsToTxnTopicResult(Writer w, object v) except -1:
 
 cdef object read_AddPartitionsToTxnPartitionResult(Reader r):
     v = PyType_GenericAlloc(CLASS[109], 0)
-    read_int32(r, at(v, 403), "partition_index")
-    read_int16(r, at(v, 404), "partition_error_code")
+    read_number(r, at(v, 403), "partition_index", 4, True)
+    read_number(r, at(v, 404), "partition_error_code", 2, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3855,8 +3845,8 @@ cdef object read_AddPartitionsToTxnPartitionResult(Reader r):
 cdef int write_AddPartitionsToTxnPartitionResult(Writer w, object v) except -1:
     if not is_a(v, 109):
         misplaced(v, <type>CLASS[109])
-    write_int32(w, at(v, 403), "partition_index")
-    write_int16(w, at(v, 404), "partition_error_code")
+    write_number(w, at(v, 403), "partition_index", 4, True)
+    write_number(w, at(v, 404), "partition_error_code", 2, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3895,9 +3885,9 @@ cdef int write_AddPartitionsToTxnResult(Writer w, object v) except -1:
 
 cdef object read_AddPartitionsToTxnResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[111], 0)
-    read_int32(r, at(v, 407), "throttle_time_ms")
+    read_number(r, at(v, 407), "throttle_time_ms", 4, True)
     if r.version >= 4:
-        read_int16(r, at(v, 408), "error_code")
+        read_number(r, at(v, 408), "error_code", 2, True)
     else:
         put(at(v, 408), 0)
     if r.version >= 4:
@@ -3916,9 +3906,9 @@ cdef object read_AddPartitionsToTxnResponse(Reader r):
 cdef int write_AddPartitionsToTxnResponse(Writer w, object v) except -1:
     if not is_a(v, 111):
         misplaced(v, <type>CLASS[111])
-    write_int32(w, at(v, 407), "throttle_time_ms")
+    write_number(w, at(v, 407), "throttle_time_ms", 4, True)
     if w.version >= 4:
-        write_int16(w, at(v, 408), "error_code")
+        write_number(w, at(v, 408), "error_code", 2, True)
     if w.version >= 4:
         write_structs(w, at(v, 409), "results_by_transaction", False, write_AddPartitionsToTxnResult)
     elif differs(at(v, 409), "results_by_transaction", ()):
@@ -3935,8 +3925,8 @@ cdef int write_AddPartitionsToTxnResponse(Writer w, object v) except -1:
 cdef object read_AddOffsetsToTxnRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[112], 0)
     read_string(r, at(v, 411), "transactional_id", False)
-    read_int64(r, at(v, 412), "producer_id")
-    read_int16(r, at(v, 413), "producer_epoch")
+    read_number(r, at(v, 412), "producer_id", 8, True)
+    read_number(r, at(v, 413), "producer_epoch", 2, True)
     read_string(r, at(v, 414), "group_id", False)
     if r.flexible:
         skip_tags(r)
@@ -3947,8 +3937,8 @@ cdef int write_AddOffsetsToTxnRequest(Writer w, object v) except -1:
     if not is_a(v, 112):
         misplaced(v, <type>CLASS[112])
     write_string(w, at(v, 411), "transactional_id", False)
-    write_int64(w, at(v, 412), "producer_id")
-    write_int16(w, at(v, 413), "producer_epoch")
+    write_number(w, at(v, 412), "producer_id", 8, True)
+    write_number(w, at(v, 413), "producer_epoch", 2, True)
     write_string(w, at(v, 414), "group_id", False)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -3957,8 +3947,8 @@ cdef int write_AddOffsetsToTxnRequest(Writer w, object v) except -1:
 
 cdef object read_AddOffsetsToTxnResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[113], 0)
-    read_int32(r, at(v, 415), "throttle_time_ms")
-    read_int16(r, at(v, 416), "error_code")
+    read_number(r, at(v, 415), "throttle_time_ms", 4, True)
+    read_number(r, at(v, 416), "error_code", 2, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -3967,8 +3957,8 @@ cdef object read_AddOffsetsToTxnResponse(Reader r):
 cdef int write_AddOffsetsToTxnResponse(Writer w, object v) except -1:
     if not is_a(v, 113):
         misplaced(v, <type>CLASS[113])
-    write_int32(w, at(v, 415), "throttle_time_ms")
-    write_int16(w, at(v, 416), "error_code")
+    write_number(w, at(v, 415), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 416), "error_code", 2, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -3977,8 +3967,8 @@ cdef int write_AddOffsetsToTxnResponse(Writer w, object v) except -1:
 cdef object read_EndTxnRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[114], 0)
     read_string(r, at(v, 417), "transactional_id", False)
-    read_int64(r, at(v, 418), "producer_id")
-    read_int16(r, at(v, 419), "producer_epoch")
+    read_number(r, at(v, 418), "producer_id", 8, True)
+    read_number(r, at(v, 419), "producer_epoch", 2, True)
     read_bool(r, at(v, 420), "committed")
     if r.flexible:
         skip_tags(r)
@@ -3989,8 +3979,8 @@ cdef int write_EndTxnRequest(Writer w, object v) except -1:
     if not is_a(v, 114):
         misplaced(v, <type>CLASS[114])
     write_string(w, at(v, 417), "transactional_id", False)
-    write_int64(w, at(v, 418), "producer_id")
-    write_int16(w, at(v, 419), "producer_epoch")
+    write_number(w, at(v, 418), "producer_id", 8, True)
+    write_number(w, at(v, 419), "producer_epoch", 2, True)
     write_bool(w, at(v, 420), "committed")
     if w.flexible:
         plain_number(w, 0, 1)
@@ -3999,14 +3989,14 @@ cdef int write_EndTxnRequest(Writer w, object v) except -1:
 
 cdef object read_EndTxnResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[115], 0)
-    read_int32(r, at(v, 421), "throttle_time_ms")
-    read_int16(r, at(v, 422), "error_code")
+    read_number(r, at(v, 421), "throttle_time_ms", 4, True)
+    read_number(r, at(v, 422), "error_code", 2, True)
     if r.version >= 5:
-        read_int64(r, at(v, 423), "producer_id")
+        read_number(r, at(v, 423), "producer_id", 8, True)
     else:
         put(at(v, 423), -1)
     if r.version >= 5:
-        read_int16(r, at(v, 424), "producer_epoch")
+        read_number(r, at(v, 424), "producer_epoch", 2, True)
     else:
         put(at(v, 424), -1)
     if r.flexible:
@@ -4017,12 +4007,12 @@ cdef object read_EndTxnResponse(Reader r):
 cdef int write_EndTxnResponse(Writer w, object v) except -1:
     if not is_a(v, 115):
         misplaced(v, <type>CLASS[115])
-    write_int32(w, at(v, 421), "throttle_time_ms")
-    write_int16(w, at(v, 422), "error_code")
+    write_number(w, at(v, 421), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 422), "error_code", 2, True)
     if w.version >= 5:
-        write_int64(w, at(v, 423), "producer_id")
+        write_number(w, at(v, 423), "producer_id", 8, True)
     if w.version >= 5:
-        write_int16(w, at(v, 424), "producer_epoch")
+        write_number(w, at(v, 424), "producer_epoch", 2, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4030,10 +4020,10 @@ cdef int write_EndTxnResponse(Writer w, object v) except -1:
 
 cdef object read_TxnOffsetCommitRequestPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[116], 0)
-    read_int32(r, at(v, 425), "partition_index")
-    read_int64(r, at(v, 426), "committed_offset")
+    read_number(r, at(v, 425), "partition_index", 4, True)
+    read_number(r, at(v, 426), "committed_offset", 8, True)
     if r.version >= 2:
-        read_int32(r, at(v, 427), "committed_leader_epoch")
+        read_number(r, at(v, 427), "committed_leader_epoch", 4, True)
     else:
         put(at(v, 427), -1)
     read_string(r, at(v, 428), "committed_metadata", True)
@@ -4045,10 +4035,10 @@ cdef object read_TxnOffsetCommitRequestPartition(Reader r):
 cdef int write_TxnOffsetCommitRequestPartition(Writer w, object v) except -1:
     if not is_a(v, 116):
         misplaced(v, <type>CLASS[116])
-    write_int32(w, at(v, 425), "partition_index")
-    write_int64(w, at(v, 426), "committed_offset")
+    write_number(w, at(v, 425), "partition_index", 4, True)
+    write_number(w, at(v, 426), "committed_offset", 8, True)
     if w.version >= 2:
-        write_int32(w, at(v, 427), "committed_leader_epoch")
+        write_number(w, at(v, 427), "committed_leader_epoch", 4, True)
     write_string(w, at(v, 428), "committed_metadata", True)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -4078,10 +4068,10 @@ cdef object read_TxnOffsetCommitRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[118], 0)
     read_string(r, at(v, 431), "transactional_id", False)
     read_string(r, at(v, 432), "group_id", False)
-    read_int64(r, at(v, 433), "producer_id")
-    read_int16(r, at(v, 434), "producer_epoch")
+    read_number(r, at(v, 433), "producer_id", 8, True)
+    read_number(r, at(v, 434), "producer_epoch", 2, True)
     if r.version >= 3:
-        read_int32(r, at(v, 435), "generation_id")
+        read_number(r, at(v, 435), "generation_id", 4, True)
     else:
         put(at(v, 435), -1)
     if r.version >= 3:
@@ -4103,10 +4093,10 @@ cdef int write_TxnOffsetCommitRequest(Writer w, object v) except -1:
         misplaced(v, <type>CLASS[118])
     write_string(w, at(v, 431), "transactional_id", False)
     write_string(w, at(v, 432), "group_id", False)
-    write_int64(w, at(v, 433), "producer_id")
-    write_int16(w, at(v, 434), "producer_epoch")
+    write_number(w, at(v, 433), "producer_id", 8, True)
+    write_number(w, at(v, 434), "producer_epoch", 2, True)
     if w.version >= 3:
-        write_int32(w, at(v, 435), "generation_id")
+        write_number(w, at(v, 435), "generation_id", 4, True)
     elif differs(at(v, 435), "generation_id", -1):
         refuse(w, v, "generation_id")
     if w.version >= 3:
@@ -4125,8 +4115,8 @@ cdef int write_TxnOffsetCommitRequest(Writer w, object v) except -1:
 
 cdef object read_TxnOffsetCommitResponsePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[119], 0)
-    read_int32(r, at(v, 439), "partition_index")
-    read_int16(r, at(v, 440), "error_code")
+    read_number(r, at(v, 439), "partition_index", 4, True)
+    read_number(r, at(v, 440), "error_code", 2, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4135,8 +4125,8 @@ cdef object read_TxnOffsetCommitResponsePartition(Reader r):
 cdef int write_TxnOffsetCommitResponsePartition(Writer w, object v) except -1:
     if not is_a(v, 119):
         misplaced(v, <type>CLASS[119])
-    write_int32(w, at(v, 439), "partition_index")
-    write_int16(w, at(v, 440), "error_code")
+    write_number(w, at(v, 439), "partition_index", 4, True)
+    write_number(w, at(v, 440), "error_code", 2, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4163,7 +4153,7 @@ cdef int write_TxnOffsetCommitResponseTopic(Writer w, object v) except -1:
 
 cdef object read_TxnOffsetCommitResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[121], 0)
-    read_int32(r, at(v, 443), "throttle_time_ms")
+    read_number(r, at(v, 443), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 444), "topics", False, read_TxnOffsetCommitResponseTopic)
     if r.flexible:
         skip_tags(r)
@@ -4173,7 +4163,7 @@ cdef object read_TxnOffsetCommitResponse(Reader r):
 cdef int write_TxnOffsetCommitResponse(Writer w, object v) except -1:
     if not is_a(v, 121):
         misplaced(v, <type>CLASS[121])
-    write_int32(w, at(v, 443), "throttle_time_ms")
+    write_number(w, at(v, 443), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 444), "topics", False, write_TxnOffsetCommitResponseTopic)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -4182,13 +4172,13 @@ cdef int write_TxnOffsetCommitResponse(Writer w, object v) except -1:
 
 cdef object read_DescribeAclsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[122], 0)
-    read_int8(r, at(v, 445), "resource_type_filter")
+    read_number(r, at(v, 445), "resource_type_filter", 1, True)
     read_string(r, at(v, 446), "resource_name_filter", True)
-    read_int8(r, at(v, 447), "pattern_type_filter")
+    read_number(r, at(v, 447), "pattern_type_filter", 1, True)
     read_string(r, at(v, 448), "principal_filter", True)
     read_string(r, at(v, 449), "host_filter", True)
-    read_int8(r, at(v, 450), "operation")
-    read_int8(r, at(v, 451), "permission_type")
+    read_number(r, at(v, 450), "operation", 1, True)
+    read_number(r, at(v, 451), "permission_type", 1, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4197,13 +4187,13 @@ cdef object read_DescribeAclsRequest(Reader r):
 cdef int write_DescribeAclsRequest(Writer w, object v) except -1:
     if not is_a(v, 122):
         misplaced(v, <type>CLASS[122])
-    write_int8(w, at(v, 445), "resource_type_filter")
+    write_number(w, at(v, 445), "resource_type_filter", 1, True)
     write_string(w, at(v, 446), "resource_name_filter", True)
-    write_int8(w, at(v, 447), "pattern_type_filter")
+    write_number(w, at(v, 447), "pattern_type_filter", 1, True)
     write_string(w, at(v, 448), "principal_filter", True)
     write_string(w, at(v, 449), "host_filter", True)
-    write_int8(w, at(v, 450), "operation")
-    write_int8(w, at(v, 451), "permission_type")
+    write_number(w, at(v, 450), "operation", 1, True)
+    write_number(w, at(v, 451), "permission_type", 1, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4213,8 +4203,8 @@ cdef object read_AclDescription(Reader r):
     v = PyType_GenericAlloc(CLASS[123], 0)
     read_string(r, at(v, 452), "principal", False)
     read_string(r, at(v, 453), "host", False)
-    read_int8(r, at(v, 454), "operation")
-    read_int8(r, at(v, 455), "permission_type")
+    read_number(r, at(v, 454), "operation", 1, True)
+    read_number(r, at(v, 455), "permission_type", 1, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4225,8 +4215,8 @@ cdef int write_AclDescription(Writer w, object v) except -1:
         misplaced(v, <type>CLASS[123])
     write_string(w, at(v, 452), "principal", False)
     write_string(w, at(v, 453), "host", False)
-    write_int8(w, at(v, 454), "operation")
-    write_int8(w, at(v, 455), "permission_type")
+    write_number(w, at(v, 454), "operation", 1, True)
+    write_number(w, at(v, 455), "permission_type", 1, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4234,9 +4224,9 @@ cdef int write_AclDescription(Writer w, object v) except -1:
 
 cdef object read_DescribeAclsResource(Reader r):
     v = PyType_GenericAlloc(CLASS[124], 0)
-    read_int8(r, at(v, 456), "resource_type")
+    read_number(r, at(v, 456), "resource_type", 1, True)
     read_string(r, at(v, 457), "resource_name", False)
-    read_int8(r, at(v, 458), "pattern_type")
+    read_number(r, at(v, 458), "pattern_type", 1, True)
     read_structs(r, at(v, 459), "acls", False, read_AclDescription)
     if r.flexible:
         skip_tags(r)
@@ -4246,9 +4236,9 @@ cdef object read_DescribeAclsResource(Reader r):
 cdef int write_DescribeAclsResource(Writer w, object v) except -1:
     if not is_a(v, 124):
         misplaced(v, <type>CLASS[124])
-    write_int8(w, at(v, 456), "resource_type")
+    write_number(w, at(v, 456), "resource_type", 1, True)
     write_string(w, at(v, 457), "resource_name", False)
-    write_int8(w, at(v, 458), "pattern_type")
+    write_number(w, at(v, 458), "pattern_type", 1, True)
     write_structs(w, at(v, 459), "acls", False, write_AclDescription)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -4257,8 +4247,8 @@ cdef int write_DescribeAclsResource(Writer w, object v) except -1:
 
 cdef object read_DescribeAclsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[125], 0)
-    read_int32(r, at(v, 460), "throttle_time_ms")
-    read_int16(r, at(v, 461), "error_code")
+    read_number(r, at(v, 460), "throttle_time_ms", 4, True)
+    read_number(r, at(v, 461), "error_code", 2, True)
     read_string(r, at(v, 462), "error_message", True)
     read_structs(r, at(v, 463), "resources", False, read_DescribeAclsResource)
     if r.flexible:
@@ -4269,8 +4259,8 @@ cdef object read_DescribeAclsResponse(Reader r):
 cdef int write_DescribeAclsResponse(Writer w, object v) except -1:
     if not is_a(v, 125):
         misplaced(v, <type>CLASS[125])
-    write_int32(w, at(v, 460), "throttle_time_ms")
-    write_int16(w, at(v, 461), "error_code")
+    write_number(w, at(v, 460), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 461), "error_code", 2, True)
     write_string(w, at(v, 462), "error_message", True)
     write_structs(w, at(v, 463), "resources", False, write_DescribeAclsResource)
     if w.flexible:
@@ -4280,13 +4270,13 @@ cdef int write_DescribeAclsResponse(Writer w, object v) except -1:
 
 cdef object read_AclCreation(Reader r):
     v = PyType_GenericAlloc(CLASS[126], 0)
-    read_int8(r, at(v, 464), "resource_type")
+    read_number(r, at(v, 464), "resource_type", 1, True)
     read_string(r, at(v, 465), "resource_name", False)
-    read_int8(r, at(v, 466), "resource_pattern_type")
+    read_number(r, at(v, 466), "resource_pattern_type", 1, True)
     read_string(r, at(v, 467), "principal", False)
     read_string(r, at(v, 468), "host", False)
-    read_int8(r, at(v, 469), "operation")
-    read_int8(r, at(v, 470), "permission_type")
+    read_number(r, at(v, 469), "operation", 1, True)
+    read_number(r, at(v, 470), "permission_type", 1, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4295,13 +4285,13 @@ cdef object read_AclCreation(Reader r):
 cdef int write_AclCreation(Writer w, object v) except -1:
     if not is_a(v, 126):
         misplaced(v, <type>CLASS[126])
-    write_int8(w, at(v, 464), "resource_type")
+    write_number(w, at(v, 464), "resource_type", 1, True)
     write_string(w, at(v, 465), "resource_name", False)
-    write_int8(w, at(v, 466), "resource_pattern_type")
+    write_number(w, at(v, 466), "resource_pattern_type", 1, True)
     write_string(w, at(v, 467), "principal", False)
     write_string(w, at(v, 468), "host", False)
-    write_int8(w, at(v, 469), "operation")
-    write_int8(w, at(v, 470), "permission_type")
+    write_number(w, at(v, 469), "operation", 1, True)
+    write_number(w, at(v, 470), "permission_type", 1, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4326,7 +4316,7 @@ cdef int write_CreateAclsRequest(Writer w, object v) except -1:
 
 cdef object read_AclCreationResult(Reader r):
     v = PyType_GenericAlloc(CLASS[128], 0)
-    read_int16(r, at(v, 472), "error_code")
+    read_number(r, at(v, 472), "error_code", 2, True)
     read_string(r, at(v, 473), "error_message", True)
     if r.flexible:
         skip_tags(r)
@@ -4336,7 +4326,7 @@ cdef object read_AclCreationResult(Reader r):
 cdef int write_AclCreationResult(Writer w, object v) except -1:
     if not is_a(v, 128):
         misplaced(v, <type>CLASS[128])
-    write_int16(w, at(v, 472), "error_code")
+    write_number(w, at(v, 472), "error_code", 2, True)
     write_string(w, at(v, 473), "error_message", True)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -4345,7 +4335,7 @@ cdef int write_AclCreationResult(Writer w, object v) except -1:
 
 cdef object read_CreateAclsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[129], 0)
-    read_int32(r, at(v, 474), "throttle_time_ms")
+    read_number(r, at(v, 474), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 475), "results", False, read_AclCreationResult)
     if r.flexible:
         skip_tags(r)
@@ -4355,7 +4345,7 @@ cdef object read_CreateAclsResponse(Reader r):
 cdef int write_CreateAclsResponse(Writer w, object v) except -1:
     if not is_a(v, 129):
         misplaced(v, <type>CLASS[129])
-    write_int32(w, at(v, 474), "throttle_time_ms")
+    write_number(w, at(v, 474), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 475), "results", False, write_AclCreationResult)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -4364,13 +4354,13 @@ cdef int write_CreateAclsResponse(Writer w, object v) except -1:
 
 cdef object read_DeleteAclsFilter(Reader r):
     v = PyType_GenericAlloc(CLASS[130], 0)
-    read_int8(r, at(v, 476), "resource_type_filter")
+    read_number(r, at(v, 476), "resource_type_filter", 1, True)
     read_string(r, at(v, 477), "resource_name_filter", True)
-    read_int8(r, at(v, 478), "pattern_type_filter")
+    read_number(r, at(v, 478), "pattern_type_filter", 1, True)
     read_string(r, at(v, 479), "principal_filter", True)
     read_string(r, at(v, 480), "host_filter", True)
-    read_int8(r, at(v, 481), "operation")
-    read_int8(r, at(v, 482), "permission_type")
+    read_number(r, at(v, 481), "operation", 1, True)
+    read_number(r, at(v, 482), "permission_type", 1, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4379,13 +4369,13 @@ cdef object read_DeleteAclsFilter(Reader r):
 cdef int write_DeleteAclsFilter(Writer w, object v) except -1:
     if not is_a(v, 130):
         misplaced(v, <type>CLASS[130])
-    write_int8(w, at(v, 476), "resource_type_filter")
+    write_number(w, at(v, 476), "resource_type_filter", 1, True)
     write_string(w, at(v, 477), "resource_name_filter", True)
-    write_int8(w, at(v, 478), "pattern_type_filter")
+    write_number(w, at(v, 478), "pattern_type_filter", 1, True)
     write_string(w, at(v, 479), "principal_filter", True)
     write_string(w, at(v, 480), "host_filter", True)
-    write_int8(w, at(v, 481), "operation")
-    write_int8(w, at(v, 482), "permission_type")
+    write_number(w, at(v, 481), "operation", 1, True)
+    write_number(w, at(v, 482), "permission_type", 1, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4410,15 +4400,15 @@ cdef int write_DeleteAclsRequest(Writer w, object v) except -1:
 
 cdef object read_DeleteAclsMatchingAcl(Reader r):
     v = PyType_GenericAlloc(CLASS[132], 0)
-    read_int16(r, at(v, 484), "error_code")
+    read_number(r, at(v, 484), "error_code", 2, True)
     read_string(r, at(v, 485), "error_message", True)
-    read_int8(r, at(v, 486), "resource_type")
+    read_number(r, at(v, 486), "resource_type", 1, True)
     read_string(r, at(v, 487), "resource_name", False)
-    read_int8(r, at(v, 488), "pattern_type")
+    read_number(r, at(v, 488), "pattern_type", 1, True)
     read_string(r, at(v, 489), "principal", False)
     read_string(r, at(v, 490), "host", False)
-    read_int8(r, at(v, 491), "operation")
-    read_int8(r, at(v, 492), "permission_type")
+    read_number(r, at(v, 491), "operation", 1, True)
+    read_number(r, at(v, 492), "permission_type", 1, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4427,15 +4417,15 @@ cdef object read_DeleteAclsMatchingAcl(Reader r):
 cdef int write_DeleteAclsMatchingAcl(Writer w, object v) except -1:
     if not is_a(v, 132):
         misplaced(v, <type>CLASS[132])
-    write_int16(w, at(v, 484), "error_code")
+    write_number(w, at(v, 484), "error_code", 2, True)
     write_string(w, at(v, 485), "error_message", True)
-    write_int8(w, at(v, 486), "resource_type")
+    write_number(w, at(v, 486), "resource_type", 1, True)
     write_string(w, at(v, 487), "resource_name", False)
-    write_int8(w, at(v, 488), "pattern_type")
+    write_number(w, at(v, 488), "pattern_type", 1, True)
     write_string(w, at(v, 489), "principal", False)
     write_string(w, at(v, 490), "host", False)
-    write_int8(w, at(v, 491), "operation")
-    write_int8(w, at(v, 492), "permission_type")
+    write_number(w, at(v, 491), "operation", 1, True)
+    write_number(w, at(v, 492), "permission_type", 1, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4443,7 +4433,7 @@ cdef int write_DeleteAclsMatchingAcl(Writer w, object v) except -1:
 
 cdef object read_DeleteAclsFilterResult(Reader r):
     v = PyType_GenericAlloc(CLASS[133], 0)
-    read_int16(r, at(v, 493), "error_code")
+    read_number(r, at(v, 493), "error_code", 2, True)
     read_string(r, at(v, 494), "error_message", True)
     read_structs(r, at(v, 495), "matching_acls", False, read_DeleteAclsMatchingAcl)
     if r.flexible:
@@ -4454,7 +4444,7 @@ cdef object read_DeleteAclsFilterResult(Reader r):
 cdef int write_DeleteAclsFilterResult(Writer w, object v) except -1:
     if not is_a(v, 133):
         misplaced(v, <type>CLASS[133])
-    write_int16(w, at(v, 493), "error_code")
+    write_number(w, at(v, 493), "error_code", 2, True)
     write_string(w, at(v, 494), "error_message", True)
     write_structs(w, at(v, 495), "matching_acls", False, write_DeleteAclsMatchingAcl)
     if w.flexible:
@@ -4464,7 +4454,7 @@ cdef int write_DeleteAclsFilterResult(Writer w, object v) except -1:
 
 cdef object read_DeleteAclsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[134], 0)
-    read_int32(r, at(v, 496), "throttle_time_ms")
+    read_number(r, at(v, 496), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 497), "filter_results", False, read_DeleteAclsFilterResult)
     if r.flexible:
         skip_tags(r)
@@ -4474,7 +4464,7 @@ cdef object read_DeleteAclsResponse(Reader r):
 cdef int write_DeleteAclsResponse(Writer w, object v) except -1:
     if not is_a(v, 134):
         misplaced(v, <type>CLASS[134])
-    write_int32(w, at(v, 496), "throttle_time_ms")
+    write_number(w, at(v, 496), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 497), "filter_results", False, write_DeleteAclsFilterResult)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -4483,7 +4473,7 @@ cdef int write_DeleteAclsResponse(Writer w, object v) except -1:
 
 cdef object read_DescribeConfigsResource(Reader r):
     v = PyType_GenericAlloc(CLASS[135], 0)
-    read_int8(r, at(v, 498), "resource_type")
+    read_number(r, at(v, 498), "resource_type", 1, True)
     read_string(r, at(v, 499), "resource_name", False)
     read_strings(r, at(v, 500), "configuration_keys", True)
     if r.flexible:
@@ -4494,7 +4484,7 @@ cdef object read_DescribeConfigsResource(Reader r):
 cdef int write_DescribeConfigsResource(Writer w, object v) except -1:
     if not is_a(v, 135):
         misplaced(v, <type>CLASS[135])
-    write_int8(w, at(v, 498), "resource_type")
+    write_number(w, at(v, 498), "resource_type", 1, True)
     write_string(w, at(v, 499), "resource_name", False)
     write_strings(w, at(v, 500), "configuration_keys", True)
     if w.flexible:
@@ -4533,7 +4523,7 @@ cdef object read_DescribeConfigsSynonym(Reader r):
     v = PyType_GenericAlloc(CLASS[137], 0)
     read_string(r, at(v, 504), "name", False)
     read_string(r, at(v, 505), "value", True)
-    read_int8(r, at(v, 506), "source")
+    read_number(r, at(v, 506), "source", 1, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4544,7 +4534,7 @@ cdef int write_DescribeConfigsSynonym(Writer w, object v) except -1:
         misplaced(v, <type>CLASS[137])
     write_string(w, at(v, 504), "name", False)
     write_string(w, at(v, 505), "value", True)
-    write_int8(w, at(v, 506), "source")
+    write_number(w, at(v, 506), "source", 1, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4555,11 +4545,11 @@ cdef object read_DescribeConfigsResourceResult(Reader r):
     read_string(r, at(v, 507), "name", False)
     read_string(r, at(v, 508), "value", True)
     read_bool(r, at(v, 509), "read_only")
-    read_int8(r, at(v, 510), "config_source")
+    read_number(r, at(v, 510), "config_source", 1, True)
     read_bool(r, at(v, 511), "is_sensitive")
     read_structs(r, at(v, 512), "synonyms", False, read_DescribeConfigsSynonym)
     if r.version >= 3:
-        read_int8(r, at(v, 513), "config_type")
+        read_number(r, at(v, 513), "config_type", 1, True)
     else:
         put(at(v, 513), 0)
     if r.version >= 3:
@@ -4577,11 +4567,11 @@ cdef int write_DescribeConfigsResourceResult(Writer w, object v) except -1:
     write_string(w, at(v, 507), "name", False)
     write_string(w, at(v, 508), "value", True)
     write_bool(w, at(v, 509), "read_only")
-    write_int8(w, at(v, 510), "config_source")
+    write_number(w, at(v, 510), "config_source", 1, True)
     write_bool(w, at(v, 511), "is_sensitive")
     write_structs(w, at(v, 512), "synonyms", False, write_DescribeConfigsSynonym)
     if w.version >= 3:
-        write_int8(w, at(v, 513), "config_type")
+        write_number(w, at(v, 513), "config_type", 1, True)
     if w.version >= 3:
         write_string(w, at(v, 514), "documentation", w.version >= 3)
     if w.flexible:
@@ -4591,9 +4581,9 @@ cdef int write_DescribeConfigsResourceResult(Writer w, object v) except -1:
 
 cdef object read_DescribeConfigsResult(Reader r):
     v = PyType_GenericAlloc(CLASS[139], 0)
-    read_int16(r, at(v, 515), "error_code")
+    read_number(r, at(v, 515), "error_code", 2, True)
     read_string(r, at(v, 516), "error_message", True)
-    read_int8(r, at(v, 517), "resource_type")
+    read_number(r, at(v, 517), "resource_type", 1, True)
     read_string(r, at(v, 518), "resource_name", False)
     read_structs(r, at(v, 519), "configs", False, read_DescribeConfigsResourceResult)
     if r.flexible:
@@ -4604,9 +4594,9 @@ cdef object read_DescribeConfigsResult(Reader r):
 cdef int write_DescribeConfigsResult(Writer w, object v) except -1:
     if not is_a(v, 139):
         misplaced(v, <type>CLASS[139])
-    write_int16(w, at(v, 515), "error_code")
+    write_number(w, at(v, 515), "error_code", 2, True)
     write_string(w, at(v, 516), "error_message", True)
-    write_int8(w, at(v, 517), "resource_type")
+    write_number(w, at(v, 517), "resource_type", 1, True)
     write_string(w, at(v, 518), "resource_name", False)
     write_structs(w, at(v, 519), "configs", False, write_DescribeConfigsResourceResult)
     if w.flexible:
@@ -4616,7 +4606,7 @@ cdef int write_DescribeConfigsResult(Writer w, object v) except -1:
 
 cdef object read_DescribeConfigsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[140], 0)
-    read_int32(r, at(v, 520), "throttle_time_ms")
+    read_number(r, at(v, 520), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 521), "results", False, read_DescribeConfigsResult)
     if r.flexible:
         skip_tags(r)
@@ -4626,7 +4616,7 @@ cdef object read_DescribeConfigsResponse(Reader r):
 cdef int write_DescribeConfigsResponse(Writer w, object v) except -1:
     if not is_a(v, 140):
         misplaced(v, <type>CLASS[140])
-    write_int32(w, at(v, 520), "throttle_time_ms")
+    write_number(w, at(v, 520), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 521), "results", False, write_DescribeConfigsResult)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -4654,7 +4644,7 @@ cdef int write_AlterConfigsRequest_AlterableConfig(Writer w, object v) except -1
 
 cdef object read_AlterConfigsRequest_AlterConfigsResource(Reader r):
     v = PyType_GenericAlloc(CLASS[142], 0)
-    read_int8(r, at(v, 524), "resource_type")
+    read_number(r, at(v, 524), "resource_type", 1, True)
     read_string(r, at(v, 525), "resource_name", False)
     read_structs(r, at(v, 526), "configs", False, read_AlterConfigsRequest_AlterableConfig)
     if r.flexible:
@@ -4665,7 +4655,7 @@ cdef object read_AlterConfigsRequest_AlterConfigsResource(Reader r):
 cdef int write_AlterConfigsRequest_AlterConfigsResource(Writer w, object v) except -1:
     if not is_a(v, 142):
         misplaced(v, <type>CLASS[142])
-    write_int8(w, at(v, 524), "resource_type")
+    write_number(w, at(v, 524), "resource_type", 1, True)
     write_string(w, at(v, 525), "resource_name", False)
     write_structs(w, at(v, 526), "configs", False, write_AlterConfigsRequest_AlterableConfig)
     if w.flexible:
@@ -4694,9 +4684,9 @@ cdef int write_AlterConfigsRequest(Writer w, object v) except -1:
 
 cdef object read_AlterConfigsResponse_AlterConfigsResourceResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[144], 0)
-    read_int16(r, at(v, 529), "error_code")
+    read_number(r, at(v, 529), "error_code", 2, True)
     read_string(r, at(v, 530), "error_message", True)
-    read_int8(r, at(v, 531), "resource_type")
+    read_number(r, at(v, 531), "resource_type", 1, True)
     read_string(r, at(v, 532), "resource_name", False)
     if r.flexible:
         skip_tags(r)
@@ -4706,9 +4696,9 @@ cdef object read_AlterConfigsResponse_AlterConfigsResourceResponse(Reader r):
 cdef int write_AlterConfigsResponse_AlterConfigsResourceResponse(Writer w, object v) except -1:
     if not is_a(v, 144):
         misplaced(v, <type>CLASS[144])
-    write_int16(w, at(v, 529), "error_code")
+    write_number(w, at(v, 529), "error_code", 2, True)
     write_string(w, at(v, 530), "error_message", True)
-    write_int8(w, at(v, 531), "resource_type")
+    write_number(w, at(v, 531), "resource_type", 1, True)
     write_string(w, at(v, 532), "resource_name", False)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -4717,7 +4707,7 @@ cdef int write_AlterConfigsResponse_AlterConfigsResourceResponse(Writer w, objec
 
 cdef object read_AlterConfigsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[145], 0)
-    read_int32(r, at(v, 533), "throttle_time_ms")
+    read_number(r, at(v, 533), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 534), "responses", False, read_AlterConfigsResponse_AlterConfigsResourceResponse)
     if r.flexible:
         skip_tags(r)
@@ -4727,7 +4717,7 @@ cdef object read_AlterConfigsResponse(Reader r):
 cdef int write_AlterConfigsResponse(Writer w, object v) except -1:
     if not is_a(v, 145):
         misplaced(v, <type>CLASS[145])
-    write_int32(w, at(v, 533), "throttle_time_ms")
+    write_number(w, at(v, 533), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 534), "responses", False, write_AlterConfigsResponse_AlterConfigsResourceResponse)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -4791,8 +4781,8 @@ cdef int write_AlterReplicaLogDirsRequest(Writer w, object v) except -1:
 
 cdef object read_AlterReplicaLogDirPartitionResult(Reader r):
     v = PyType_GenericAlloc(CLASS[149], 0)
-    read_int32(r, at(v, 540), "partition_index")
-    read_int16(r, at(v, 541), "error_code")
+    read_number(r, at(v, 540), "partition_index", 4, True)
+    read_number(r, at(v, 541), "error_code", 2, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -4801,8 +4791,8 @@ cdef object read_AlterReplicaLogDirPartitionResult(Reader r):
 cdef int write_AlterReplicaLogDirPartitionResult(Writer w, object v) except -1:
     if not is_a(v, 149):
         misplaced(v, <type>CLASS[149])
-    write_int32(w, at(v, 540), "partition_index")
-    write_int16(w, at(v, 541), "error_code")
+    write_number(w, at(v, 540), "partition_index", 4, True)
+    write_number(w, at(v, 541), "error_code", 2, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -4829,7 +4819,7 @@ cdef int write_AlterReplicaLogDirTopicResult(Writer w, object v) except -1:
 
 cdef object read_AlterReplicaLogDirsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[151], 0)
-    read_int32(r, at(v, 544), "throttle_time_ms")
+    read_number(r, at(v, 544), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 545), "results", False, read_AlterReplicaLogDirTopicResult)
     if r.flexible:
         skip_tags(r)
@@ -4839,7 +4829,7 @@ cdef object read_AlterReplicaLogDirsResponse(Reader r):
 cdef int write_AlterReplicaLogDirsResponse(Writer w, object v) except -1:
     if not is_a(v, 151):
         misplaced(v, <type>CLASS[151])
-    write_int32(w, at(v, 544), "throttle_time_ms")
+    write_number(w, at(v, 544), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 545), "results", False, write_AlterReplicaLogDirTopicResult)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -4884,9 +4874,9 @@ cdef int write_DescribeLogDirsRequest(Writer w, object v) except -1:
 
 cdef object read_DescribeLogDirsPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[154], 0)
-    read_int32(r, at(v, 549), "partition_index")
-    read_int64(r, at(v, 550), "partition_size")
-    read_int64(r, at(v, 551), "offset_lag")
+    read_number(r, at(v, 549), "partition_index", 4, True)
+    read_number(r, at(v, 550), "partition_size", 8, True)
+    read_number(r, at(v, 551), "offset_lag", 8, True)
     read_bool(r, at(v, 552), "is_future_key")
     if r.flexible:
         skip_tags(r)
@@ -4896,9 +4886,9 @@ cdef object read_DescribeLogDirsPartition(Reader r):
 cdef int write_DescribeLogDirsPartition(Writer w, object v) except -1:
     if not is_a(v, 154):
         misplaced(v, <type>CLASS[154])
-    write_int32(w, at(v, 549), "partition_index")
-    write_int64(w, at(v, 550), "partition_size")
-    write_int64(w, at(v, 551), "offset_lag")
+    write_number(w, at(v, 549), "partition_index", 4, True)
+    write_number(w, at(v, 550), "partition_size", 8, True)
+    write_number(w, at(v, 551), "offset_lag", 8, True)
     write_bool(w, at(v, 552), "is_future_key")
     if w.flexible:
         plain_number(w, 0, 1)
@@ -4926,15 +4916,15 @@ cdef int write_DescribeLogDirsTopic(Writer w, object v) except -1:
 
 cdef object read_DescribeLogDirsResult(Reader r):
     v = PyType_GenericAlloc(CLASS[156], 0)
-    read_int16(r, at(v, 555), "error_code")
+    read_number(r, at(v, 555), "error_code", 2, True)
     read_string(r, at(v, 556), "log_dir", False)
     read_structs(r, at(v, 557), "topics", False, read_DescribeLogDirsTopic)
     if r.version >= 4:
-        read_int64(r, at(v, 558), "total_bytes")
+        read_number(r, at(v, 558), "total_bytes", 8, True)
     else:
         put(at(v, 558), -1)
     if r.version >= 4:
-        read_int64(r, at(v, 559), "usable_bytes")
+        read_number(r, at(v, 559), "usable_bytes", 8, True)
     else:
         put(at(v, 559), -1)
     if r.version >= 5:
@@ -4949,13 +4939,13 @@ cdef object read_DescribeLogDirsResult(Reader r):
 cdef int write_DescribeLogDirsResult(Writer w, object v) except -1:
     if not is_a(v, 156):
         misplaced(v, <type>CLASS[156])
-    write_int16(w, at(v, 555), "error_code")
+    write_number(w, at(v, 555), "error_code", 2, True)
     write_string(w, at(v, 556), "log_dir", False)
     write_structs(w, at(v, 557), "topics", False, write_DescribeLogDirsTopic)
     if w.version >= 4:
-        write_int64(w, at(v, 558), "total_bytes")
+        write_number(w, at(v, 558), "total_bytes", 8, True)
     if w.version >= 4:
-        write_int64(w, at(v, 559), "usable_bytes")
+        write_number(w, at(v, 559), "usable_bytes", 8, True)
     if w.version >= 5:
         write_bool(w, at(v, 560), "is_cordoned")
     if w.flexible:
@@ -4965,9 +4955,9 @@ cdef int write_DescribeLogDirsResult(Writer w, object v) except -1:
 
 cdef object read_DescribeLogDirsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[157], 0)
-    read_int32(r, at(v, 561), "throttle_time_ms")
+    read_number(r, at(v, 561), "throttle_time_ms", 4, True)
     if r.version >= 3:
-        read_int16(r, at(v, 562), "error_code")
+        read_number(r, at(v, 562), "error_code", 2, True)
     else:
         put(at(v, 562), 0)
     read_structs(r, at(v, 563), "results", False, read_DescribeLogDirsResult)
@@ -4979,9 +4969,9 @@ cdef object read_DescribeLogDirsResponse(Reader r):
 cdef int write_DescribeLogDirsResponse(Writer w, object v) except -1:
     if not is_a(v, 157):
         misplaced(v, <type>CLASS[157])
-    write_int32(w, at(v, 561), "throttle_time_ms")
+    write_number(w, at(v, 561), "throttle_time_ms", 4, True)
     if w.version >= 3:
-        write_int16(w, at(v, 562), "error_code")
+        write_number(w, at(v, 562), "error_code", 2, True)
     write_structs(w, at(v, 563), "results", False, write_DescribeLogDirsResult)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5007,11 +4997,11 @@ cdef int write_SaslAuthenticateRequest(Writer w, object v) except -1:
 
 cdef object read_SaslAuthenticateResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[159], 0)
-    read_int16(r, at(v, 565), "error_code")
+    read_number(r, at(v, 565), "error_code", 2, True)
     read_string(r, at(v, 566), "error_message", True)
     read_bytes(r, at(v, 567), "auth_bytes", False)
     if r.version >= 1:
-        read_int64(r, at(v, 568), "session_lifetime_ms")
+        read_number(r, at(v, 568), "session_lifetime_ms", 8, True)
     else:
         put(at(v, 568), 0)
     if r.flexible:
@@ -5022,11 +5012,11 @@ cdef object read_SaslAuthenticateResponse(Reader r):
 cdef int write_SaslAuthenticateResponse(Writer w, object v) except -1:
     if not is_a(v, 159):
         misplaced(v, <type>CLASS[159])
-    write_int16(w, at(v, 565), "error_code")
+    write_number(w, at(v, 565), "error_code", 2, True)
     write_string(w, at(v, 566), "error_message", True)
     write_bytes(w, at(v, 567), "auth_bytes", False)
     if w.version >= 1:
-        write_int64(w, at(v, 568), "session_lifetime_ms")
+        write_number(w, at(v, 568), "session_lifetime_ms", 8, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -5052,7 +5042,7 @@ cdef int write_CreatePartitionsAssignment(Writer w, object v) except -1:
 cdef object read_CreatePartitionsTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[161], 0)
     read_string(r, at(v, 570), "name", False)
-    read_int32(r, at(v, 571), "count")
+    read_number(r, at(v, 571), "count", 4, True)
     read_structs(r, at(v, 572), "assignments", True, read_CreatePartitionsAssignment)
     if r.flexible:
         skip_tags(r)
@@ -5063,7 +5053,7 @@ cdef int write_CreatePartitionsTopic(Writer w, object v) except -1:
     if not is_a(v, 161):
         misplaced(v, <type>CLASS[161])
     write_string(w, at(v, 570), "name", False)
-    write_int32(w, at(v, 571), "count")
+    write_number(w, at(v, 571), "count", 4, True)
     write_structs(w, at(v, 572), "assignments", True, write_CreatePartitionsAssignment)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5073,7 +5063,7 @@ cdef int write_CreatePartitionsTopic(Writer w, object v) except -1:
 cdef object read_CreatePartitionsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[162], 0)
     read_structs(r, at(v, 573), "topics", False, read_CreatePartitionsTopic)
-    read_int32(r, at(v, 574), "timeout_ms")
+    read_number(r, at(v, 574), "timeout_ms", 4, True)
     read_bool(r, at(v, 575), "validate_only")
     if r.flexible:
         skip_tags(r)
@@ -5084,7 +5074,7 @@ cdef int write_CreatePartitionsRequest(Writer w, object v) except -1:
     if not is_a(v, 162):
         misplaced(v, <type>CLASS[162])
     write_structs(w, at(v, 573), "topics", False, write_CreatePartitionsTopic)
-    write_int32(w, at(v, 574), "timeout_ms")
+    write_number(w, at(v, 574), "timeout_ms", 4, True)
     write_bool(w, at(v, 575), "validate_only")
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5094,7 +5084,7 @@ cdef int write_CreatePartitionsRequest(Writer w, object v) except -1:
 cdef object read_CreatePartitionsTopicResult(Reader r):
     v = PyType_GenericAlloc(CLASS[163], 0)
     read_string(r, at(v, 576), "name", False)
-    read_int16(r, at(v, 577), "error_code")
+    read_number(r, at(v, 577), "error_code", 2, True)
     read_string(r, at(v, 578), "error_message", True)
     if r.flexible:
         skip_tags(r)
@@ -5105,7 +5095,7 @@ cdef int write_CreatePartitionsTopicResult(Writer w, object v) except -1:
     if not is_a(v, 163):
         misplaced(v, <type>CLASS[163])
     write_string(w, at(v, 576), "name", False)
-    write_int16(w, at(v, 577), "error_code")
+    write_number(w, at(v, 577), "error_code", 2, True)
     write_string(w, at(v, 578), "error_message", True)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5114,7 +5104,7 @@ cdef int write_CreatePartitionsTopicResult(Writer w, object v) except -1:
 
 cdef object read_CreatePartitionsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[164], 0)
-    read_int32(r, at(v, 579), "throttle_time_ms")
+    read_number(r, at(v, 579), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 580), "results", False, read_CreatePartitionsTopicResult)
     if r.flexible:
         skip_tags(r)
@@ -5124,7 +5114,7 @@ cdef object read_CreatePartitionsResponse(Reader r):
 cdef int write_CreatePartitionsResponse(Writer w, object v) except -1:
     if not is_a(v, 164):
         misplaced(v, <type>CLASS[164])
-    write_int32(w, at(v, 579), "throttle_time_ms")
+    write_number(w, at(v, 579), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 580), "results", False, write_CreatePartitionsTopicResult)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5151,7 +5141,7 @@ cdef int write_DeleteGroupsRequest(Writer w, object v) except -1:
 cdef object read_DeletableGroupResult(Reader r):
     v = PyType_GenericAlloc(CLASS[166], 0)
     read_string(r, at(v, 582), "group_id", False)
-    read_int16(r, at(v, 583), "error_code")
+    read_number(r, at(v, 583), "error_code", 2, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -5161,7 +5151,7 @@ cdef int write_DeletableGroupResult(Writer w, object v) except -1:
     if not is_a(v, 166):
         misplaced(v, <type>CLASS[166])
     write_string(w, at(v, 582), "group_id", False)
-    write_int16(w, at(v, 583), "error_code")
+    write_number(w, at(v, 583), "error_code", 2, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -5169,7 +5159,7 @@ cdef int write_DeletableGroupResult(Writer w, object v) except -1:
 
 cdef object read_DeleteGroupsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[167], 0)
-    read_int32(r, at(v, 584), "throttle_time_ms")
+    read_number(r, at(v, 584), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 585), "results", False, read_DeletableGroupResult)
     if r.flexible:
         skip_tags(r)
@@ -5179,7 +5169,7 @@ cdef object read_DeleteGroupsResponse(Reader r):
 cdef int write_DeleteGroupsResponse(Writer w, object v) except -1:
     if not is_a(v, 167):
         misplaced(v, <type>CLASS[167])
-    write_int32(w, at(v, 584), "throttle_time_ms")
+    write_number(w, at(v, 584), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 585), "results", False, write_DeletableGroupResult)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5208,11 +5198,11 @@ cdef int write_ElectLeadersRequest_TopicPartitions(Writer w, object v) except -1
 cdef object read_ElectLeadersRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[169], 0)
     if r.version >= 1:
-        read_int8(r, at(v, 588), "election_type")
+        read_number(r, at(v, 588), "election_type", 1, True)
     else:
         put(at(v, 588), 0)
     read_structs(r, at(v, 589), "topic_partitions", True, read_ElectLeadersRequest_TopicPartitions)
-    read_int32(r, at(v, 590), "timeout_ms")
+    read_number(r, at(v, 590), "timeout_ms", 4, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -5222,11 +5212,11 @@ cdef int write_ElectLeadersRequest(Writer w, object v) except -1:
     if not is_a(v, 169):
         misplaced(v, <type>CLASS[169])
     if w.version >= 1:
-        write_int8(w, at(v, 588), "election_type")
+        write_number(w, at(v, 588), "election_type", 1, True)
     elif differs(at(v, 588), "election_type", 0):
         refuse(w, v, "election_type")
     write_structs(w, at(v, 589), "topic_partitions", True, write_ElectLeadersRequest_TopicPartitions)
-    write_int32(w, at(v, 590), "timeout_ms")
+    write_number(w, at(v, 590), "timeout_ms", 4, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -5234,8 +5224,8 @@ cdef int write_ElectLeadersRequest(Writer w, object v) except -1:
 
 cdef object read_PartitionResult(Reader r):
     v = PyType_GenericAlloc(CLASS[170], 0)
-    read_int32(r, at(v, 591), "partition_id")
-    read_int16(r, at(v, 592), "error_code")
+    read_number(r, at(v, 591), "partition_id", 4, True)
+    read_number(r, at(v, 592), "error_code", 2, True)
     read_string(r, at(v, 593), "error_message", True)
     if r.flexible:
         skip_tags(r)
@@ -5245,8 +5235,8 @@ cdef object read_PartitionResult(Reader r):
 cdef int write_PartitionResult(Writer w, object v) except -1:
     if not is_a(v, 170):
         misplaced(v, <type>CLASS[170])
-    write_int32(w, at(v, 591), "partition_id")
-    write_int16(w, at(v, 592), "error_code")
+    write_number(w, at(v, 591), "partition_id", 4, True)
+    write_number(w, at(v, 592), "error_code", 2, True)
     write_string(w, at(v, 593), "error_message", True)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5274,9 +5264,9 @@ cdef int write_ReplicaElectionResult(Writer w, object v) except -1:
 
 cdef object read_ElectLeadersResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[172], 0)
-    read_int32(r, at(v, 596), "throttle_time_ms")
+    read_number(r, at(v, 596), "throttle_time_ms", 4, True)
     if r.version >= 1:
-        read_int16(r, at(v, 597), "error_code")
+        read_number(r, at(v, 597), "error_code", 2, True)
     else:
         put(at(v, 597), 0)
     read_structs(r, at(v, 598), "replica_election_results", False, read_ReplicaElectionResult)
@@ -5288,9 +5278,9 @@ cdef object read_ElectLeadersResponse(Reader r):
 cdef int write_ElectLeadersResponse(Writer w, object v) except -1:
     if not is_a(v, 172):
         misplaced(v, <type>CLASS[172])
-    write_int32(w, at(v, 596), "throttle_time_ms")
+    write_number(w, at(v, 596), "throttle_time_ms", 4, True)
     if w.version >= 1:
-        write_int16(w, at(v, 597), "error_code")
+        write_number(w, at(v, 597), "error_code", 2, True)
     elif differs(at(v, 597), "error_code", 0):
         refuse(w, v, "error_code")
     write_structs(w, at(v, 598), "replica_election_results", False, write_ReplicaElectionResult)
@@ -5302,7 +5292,7 @@ cdef int write_ElectLeadersResponse(Writer w, object v) except -1:
 cdef object read_IncrementalAlterConfigsRequest_AlterableConfig(Reader r):
     v = PyType_GenericAlloc(CLASS[173], 0)
     read_string(r, at(v, 599), "name", False)
-    read_int8(r, at(v, 600), "config_operation")
+    read_number(r, at(v, 600), "config_operation", 1, True)
     read_string(r, at(v, 601), "value", True)
     if r.flexible:
         skip_tags(r)
@@ -5313,7 +5303,7 @@ cdef int write_IncrementalAlterConfigsRequest_AlterableConfig(Writer w, object v
     if not is_a(v, 173):
         misplaced(v, <type>CLASS[173])
     write_string(w, at(v, 599), "name", False)
-    write_int8(w, at(v, 600), "config_operation")
+    write_number(w, at(v, 600), "config_operation", 1, True)
     write_string(w, at(v, 601), "value", True)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5322,7 +5312,7 @@ cdef int write_IncrementalAlterConfigsRequest_AlterableConfig(Writer w, object v
 
 cdef object read_IncrementalAlterConfigsRequest_AlterConfigsResource(Reader r):
     v = PyType_GenericAlloc(CLASS[174], 0)
-    read_int8(r, at(v, 602), "resource_type")
+    read_number(r, at(v, 602), "resource_type", 1, True)
     read_string(r, at(v, 603), "resource_name", False)
     read_structs(r, at(v, 604), "configs", False, read_IncrementalAlterConfigsRequest_AlterableConfig)
     if r.flexible:
@@ -5333,7 +5323,7 @@ cdef object read_IncrementalAlterConfigsRequest_AlterConfigsResource(Reader r):
 cdef int write_IncrementalAlterConfigsRequest_AlterConfigsResource(Writer w, object v) except -1:
     if not is_a(v, 174):
         misplaced(v, <type>CLASS[174])
-    write_int8(w, at(v, 602), "resource_type")
+    write_number(w, at(v, 602), "resource_type", 1, True)
     write_string(w, at(v, 603), "resource_name", False)
     write_structs(w, at(v, 604), "configs", False, write_IncrementalAlterConfigsRequest_AlterableConfig)
     if w.flexible:
@@ -5362,9 +5352,9 @@ cdef int write_IncrementalAlterConfigsRequest(Writer w, object v) except -1:
 
 cdef object read_IncrementalAlterConfigsResponse_AlterConfigsResourceResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[176], 0)
-    read_int16(r, at(v, 607), "error_code")
+    read_number(r, at(v, 607), "error_code", 2, True)
     read_string(r, at(v, 608), "error_message", True)
-    read_int8(r, at(v, 609), "resource_type")
+    read_number(r, at(v, 609), "resource_type", 1, True)
     read_string(r, at(v, 610), "resource_name", False)
     if r.flexible:
         skip_tags(r)
@@ -5374,9 +5364,9 @@ cdef object read_IncrementalAlterConfigsResponse_AlterConfigsResourceResponse(Re
 cdef int write_IncrementalAlterConfigsResponse_AlterConfigsResourceResponse(Writer w, object v) except -1:
     if not is_a(v, 176):
         misplaced(v, <type>CLASS[176])
-    write_int16(w, at(v, 607), "error_code")
+    write_number(w, at(v, 607), "error_code", 2, True)
     write_string(w, at(v, 608), "error_message", True)
-    write_int8(w, at(v, 609), "resource_type")
+    write_number(w, at(v, 609), "resource_type", 1, True)
     write_string(w, at(v, 610), "resource_name", False)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5385,7 +5375,7 @@ cdef int write_IncrementalAlterConfigsResponse_AlterConfigsResourceResponse(Writ
 
 cdef object read_IncrementalAlterConfigsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[177], 0)
-    read_int32(r, at(v, 611), "throttle_time_ms")
+    read_number(r, at(v, 611), "throttle_time_ms", 4, True)
     read_structs(
         r, at(v, 612), "responses", False, read_IncrementalAlterConfigsResponse_AlterConfigsResourceResponse)
     if r.flexible:
@@ -5396,7 +5386,7 @@ cdef object read_IncrementalAlterConfigsResponse(Reader r):
 cdef int write_IncrementalAlterConfigsResponse(Writer w, object v) except -1:
     if not is_a(v, 177):
         misplaced(v, <type>CLASS[177])
-    write_int32(w, at(v, 611), "throttle_time_ms")
+    write_number(w, at(v, 611), "throttle_time_ms", 4, True)
     write_structs(
         w, at(v, 612), "responses", False, write_IncrementalAlterConfigsResponse_AlterConfigsResourceResponse)
     if w.flexible:
@@ -5406,7 +5396,7 @@ cdef int write_IncrementalAlterConfigsResponse(Writer w, object v) except -1:
 
 cdef object read_ReassignablePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[178], 0)
-    read_int32(r, at(v, 613), "partition_index")
+    read_number(r, at(v, 613), "partition_index", 4, True)
     read_numbers(r, at(v, 614), "replicas", True, 4)
     if r.flexible:
         skip_tags(r)
@@ -5416,7 +5406,7 @@ cdef object read_ReassignablePartition(Reader r):
 cdef int write_ReassignablePartition(Writer w, object v) except -1:
     if not is_a(v, 178):
         misplaced(v, <type>CLASS[178])
-    write_int32(w, at(v, 613), "partition_index")
+    write_number(w, at(v, 613), "partition_index", 4, True)
     write_numbers(w, at(v, 614), "replicas", True, 4)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5444,7 +5434,7 @@ cdef int write_ReassignableTopic(Writer w, object v) except -1:
 
 cdef object read_AlterPartitionReassignmentsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[180], 0)
-    read_int32(r, at(v, 617), "timeout_ms")
+    read_number(r, at(v, 617), "timeout_ms", 4, True)
     if r.version >= 1:
         read_bool(r, at(v, 618), "allow_replication_factor_change")
     else:
@@ -5458,7 +5448,7 @@ cdef object read_AlterPartitionReassignmentsRequest(Reader r):
 cdef int write_AlterPartitionReassignmentsRequest(Writer w, object v) except -1:
     if not is_a(v, 180):
         misplaced(v, <type>CLASS[180])
-    write_int32(w, at(v, 617), "timeout_ms")
+    write_number(w, at(v, 617), "timeout_ms", 4, True)
     if w.version >= 1:
         write_bool(w, at(v, 618), "allow_replication_factor_change")
     elif differs(at(v, 618), "allow_replication_factor_change", True):
@@ -5471,8 +5461,8 @@ cdef int write_AlterPartitionReassignmentsRequest(Writer w, object v) except -1:
 
 cdef object read_ReassignablePartitionResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[181], 0)
-    read_int32(r, at(v, 620), "partition_index")
-    read_int16(r, at(v, 621), "error_code")
+    read_number(r, at(v, 620), "partition_index", 4, True)
+    read_number(r, at(v, 621), "error_code", 2, True)
     read_string(r, at(v, 622), "error_message", True)
     if r.flexible:
         skip_tags(r)
@@ -5482,8 +5472,8 @@ cdef object read_ReassignablePartitionResponse(Reader r):
 cdef int write_ReassignablePartitionResponse(Writer w, object v) except -1:
     if not is_a(v, 181):
         misplaced(v, <type>CLASS[181])
-    write_int32(w, at(v, 620), "partition_index")
-    write_int16(w, at(v, 621), "error_code")
+    write_number(w, at(v, 620), "partition_index", 4, True)
+    write_number(w, at(v, 621), "error_code", 2, True)
     write_string(w, at(v, 622), "error_message", True)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5511,12 +5501,12 @@ cdef int write_ReassignableTopicResponse(Writer w, object v) except -1:
 
 cdef object read_AlterPartitionReassignmentsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[183], 0)
-    read_int32(r, at(v, 625), "throttle_time_ms")
+    read_number(r, at(v, 625), "throttle_time_ms", 4, True)
     if r.version >= 1:
         read_bool(r, at(v, 626), "allow_replication_factor_change")
     else:
         put(at(v, 626), True)
-    read_int16(r, at(v, 627), "error_code")
+    read_number(r, at(v, 627), "error_code", 2, True)
     read_string(r, at(v, 628), "error_message", True)
     read_structs(r, at(v, 629), "responses", False, read_ReassignableTopicResponse)
     if r.flexible:
@@ -5527,10 +5517,10 @@ cdef object read_AlterPartitionReassignmentsResponse(Reader r):
 cdef int write_AlterPartitionReassignmentsResponse(Writer w, object v) except -1:
     if not is_a(v, 183):
         misplaced(v, <type>CLASS[183])
-    write_int32(w, at(v, 625), "throttle_time_ms")
+    write_number(w, at(v, 625), "throttle_time_ms", 4, True)
     if w.version >= 1:
         write_bool(w, at(v, 626), "allow_replication_factor_change")
-    write_int16(w, at(v, 627), "error_code")
+    write_number(w, at(v, 627), "error_code", 2, True)
     write_string(w, at(v, 628), "error_message", True)
     write_structs(w, at(v, 629), "responses", False, write_ReassignableTopicResponse)
     if w.flexible:
@@ -5559,7 +5549,7 @@ cdef int write_ListPartitionReassignmentsTopics(Writer w, object v) except -1:
 
 cdef object read_ListPartitionReassignmentsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[185], 0)
-    read_int32(r, at(v, 632), "timeout_ms")
+    read_number(r, at(v, 632), "timeout_ms", 4, True)
     read_structs(r, at(v, 633), "topics", True, read_ListPartitionReassignmentsTopics)
     if r.flexible:
         skip_tags(r)
@@ -5569,7 +5559,7 @@ cdef object read_ListPartitionReassignmentsRequest(Reader r):
 cdef int write_ListPartitionReassignmentsRequest(Writer w, object v) except -1:
     if not is_a(v, 185):
         misplaced(v, <type>CLASS[185])
-    write_int32(w, at(v, 632), "timeout_ms")
+    write_number(w, at(v, 632), "timeout_ms", 4, True)
     write_structs(w, at(v, 633), "topics", True, write_ListPartitionReassignmentsTopics)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5578,7 +5568,7 @@ cdef int write_ListPartitionReassignmentsRequest(Writer w, object v) except -1:
 
 cdef object read_OngoingPartitionReassignment(Reader r):
     v = PyType_GenericAlloc(CLASS[186], 0)
-    read_int32(r, at(v, 634), "partition_index")
+    read_number(r, at(v, 634), "partition_index", 4, True)
     read_numbers(r, at(v, 635), "replicas", False, 4)
     read_numbers(r, at(v, 636), "adding_replicas", False, 4)
     read_numbers(r, at(v, 637), "removing_replicas", False, 4)
@@ -5590,7 +5580,7 @@ cdef object read_OngoingPartitionReassignment(Reader r):
 cdef int write_OngoingPartitionReassignment(Writer w, object v) except -1:
     if not is_a(v, 186):
         misplaced(v, <type>CLASS[186])
-    write_int32(w, at(v, 634), "partition_index")
+    write_number(w, at(v, 634), "partition_index", 4, True)
     write_numbers(w, at(v, 635), "replicas", False, 4)
     write_numbers(w, at(v, 636), "adding_replicas", False, 4)
     write_numbers(w, at(v, 637), "removing_replicas", False, 4)
@@ -5620,8 +5610,8 @@ cdef int write_OngoingTopicReassignment(Writer w, object v) except -1:
 
 cdef object read_ListPartitionReassignmentsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[188], 0)
-    read_int32(r, at(v, 640), "throttle_time_ms")
-    read_int16(r, at(v, 641), "error_code")
+    read_number(r, at(v, 640), "throttle_time_ms", 4, True)
+    read_number(r, at(v, 641), "error_code", 2, True)
     read_string(r, at(v, 642), "error_message", True)
     read_structs(r, at(v, 643), "topics", False, read_OngoingTopicReassignment)
     if r.flexible:
@@ -5632,8 +5622,8 @@ cdef object read_ListPartitionReassignmentsResponse(Reader r):
 cdef int write_ListPartitionReassignmentsResponse(Writer w, object v) except -1:
     if not is_a(v, 188):
         misplaced(v, <type>CLASS[188])
-    write_int32(w, at(v, 640), "throttle_time_ms")
-    write_int16(w, at(v, 641), "error_code")
+    write_number(w, at(v, 640), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 641), "error_code", 2, True)
     write_string(w, at(v, 642), "error_message", True)
     write_structs(w, at(v, 643), "topics", False, write_OngoingTopicReassignment)
     if w.flexible:
@@ -5643,14 +5633,14 @@ cdef int write_ListPartitionReassignmentsResponse(Writer w, object v) except -1:
 
 cdef object read_OffsetDeleteRequestPartition(Reader r):
     v = PyType_GenericAlloc(CLASS[189], 0)
-    read_int32(r, at(v, 644), "partition_index")
+    read_number(r, at(v, 644), "partition_index", 4, True)
     return v
 
 
 cdef int write_OffsetDeleteRequestPartition(Writer w, object v) except -1:
     if not is_a(v, 189):
         misplaced(v, <type>CLASS[189])
-    write_int32(w, at(v, 644), "partition_index")
+    write_number(w, at(v, 644), "partition_index", 4, True)
     return 0
 
 
@@ -5686,16 +5676,16 @@ cdef int write_OffsetDeleteRequest(Writer w, object v) except -1:
 
 cdef object read_OffsetDeleteResponsePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[192], 0)
-    read_int32(r, at(v, 649), "partition_index")
-    read_int16(r, at(v, 650), "error_code")
+    read_number(r, at(v, 649), "partition_index", 4, True)
+    read_number(r, at(v, 650), "error_code", 2, True)
     return v
 
 
 cdef int write_OffsetDeleteResponsePartition(Writer w, object v) except -1:
     if not is_a(v, 192):
         misplaced(v, <type>CLASS[192])
-    write_int32(w, at(v, 649), "partition_index")
-    write_int16(w, at(v, 650), "error_code")
+    write_number(w, at(v, 649), "partition_index", 4, True)
+    write_number(w, at(v, 650), "error_code", 2, True)
     return 0
 
 
@@ -5716,8 +5706,8 @@ cdef int write_OffsetDeleteResponseTopic(Writer w, object v) except -1:
 
 cdef object read_OffsetDeleteResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[194], 0)
-    read_int16(r, at(v, 653), "error_code")
-    read_int32(r, at(v, 654), "throttle_time_ms")
+    read_number(r, at(v, 653), "error_code", 2, True)
+    read_number(r, at(v, 654), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 655), "topics", False, read_OffsetDeleteResponseTopic)
     return v
 
@@ -5725,8 +5715,8 @@ cdef object read_OffsetDeleteResponse(Reader r):
 cdef int write_OffsetDeleteResponse(Writer w, object v) except -1:
     if not is_a(v, 194):
         misplaced(v, <type>CLASS[194])
-    write_int16(w, at(v, 653), "error_code")
-    write_int32(w, at(v, 654), "throttle_time_ms")
+    write_number(w, at(v, 653), "error_code", 2, True)
+    write_number(w, at(v, 654), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 655), "topics", False, write_OffsetDeleteResponseTopic)
     return 0
 
@@ -5734,7 +5724,7 @@ cdef int write_OffsetDeleteResponse(Writer w, object v) except -1:
 cdef object read_ComponentData(Reader r):
     v = PyType_GenericAlloc(CLASS[195], 0)
     read_string(r, at(v, 656), "entity_type", False)
-    read_int8(r, at(v, 657), "match_type")
+    read_number(r, at(v, 657), "match_type", 1, True)
     read_string(r, at(v, 658), "match", True)
     if r.flexible:
         skip_tags(r)
@@ -5745,7 +5735,7 @@ cdef int write_ComponentData(Writer w, object v) except -1:
     if not is_a(v, 195):
         misplaced(v, <type>CLASS[195])
     write_string(w, at(v, 656), "entity_type", False)
-    write_int8(w, at(v, 657), "match_type")
+    write_number(w, at(v, 657), "match_type", 1, True)
     write_string(w, at(v, 658), "match", True)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -5830,8 +5820,8 @@ cdef int write_DescribeClientQuotasResponse_EntryData(Writer w, object v) except
 
 cdef object read_DescribeClientQuotasResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[200], 0)
-    read_int32(r, at(v, 667), "throttle_time_ms")
-    read_int16(r, at(v, 668), "error_code")
+    read_number(r, at(v, 667), "throttle_time_ms", 4, True)
+    read_number(r, at(v, 668), "error_code", 2, True)
     read_string(r, at(v, 669), "error_message", True)
     read_structs(r, at(v, 670), "entries", True, read_DescribeClientQuotasResponse_EntryData)
     if r.flexible:
@@ -5842,8 +5832,8 @@ cdef object read_DescribeClientQuotasResponse(Reader r):
 cdef int write_DescribeClientQuotasResponse(Writer w, object v) except -1:
     if not is_a(v, 200):
         misplaced(v, <type>CLASS[200])
-    write_int32(w, at(v, 667), "throttle_time_ms")
-    write_int16(w, at(v, 668), "error_code")
+    write_number(w, at(v, 667), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 668), "error_code", 2, True)
     write_string(w, at(v, 669), "error_message", True)
     write_structs(w, at(v, 670), "entries", True, write_DescribeClientQuotasResponse_EntryData)
     if w.flexible:
@@ -5950,7 +5940,7 @@ cdef int write_AlterClientQuotasResponse_EntityData(Writer w, object v) except -
 
 cdef object read_AlterClientQuotasResponse_EntryData(Reader r):
     v = PyType_GenericAlloc(CLASS[206], 0)
-    read_int16(r, at(v, 682), "error_code")
+    read_number(r, at(v, 682), "error_code", 2, True)
     read_string(r, at(v, 683), "error_message", True)
     read_structs(r, at(v, 684), "entity", False, read_AlterClientQuotasResponse_EntityData)
     if r.flexible:
@@ -5961,7 +5951,7 @@ cdef object read_AlterClientQuotasResponse_EntryData(Reader r):
 cdef int write_AlterClientQuotasResponse_EntryData(Writer w, object v) except -1:
     if not is_a(v, 206):
         misplaced(v, <type>CLASS[206])
-    write_int16(w, at(v, 682), "error_code")
+    write_number(w, at(v, 682), "error_code", 2, True)
     write_string(w, at(v, 683), "error_message", True)
     write_structs(w, at(v, 684), "entity", False, write_AlterClientQuotasResponse_EntityData)
     if w.flexible:
@@ -5971,7 +5961,7 @@ cdef int write_AlterClientQuotasResponse_EntryData(Writer w, object v) except -1
 
 cdef object read_AlterClientQuotasResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[207], 0)
-    read_int32(r, at(v, 685), "throttle_time_ms")
+    read_number(r, at(v, 685), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 686), "entries", False, read_AlterClientQuotasResponse_EntryData)
     if r.flexible:
         skip_tags(r)
@@ -5981,7 +5971,7 @@ cdef object read_AlterClientQuotasResponse(Reader r):
 cdef int write_AlterClientQuotasResponse(Writer w, object v) except -1:
     if not is_a(v, 207):
         misplaced(v, <type>CLASS[207])
-    write_int32(w, at(v, 685), "throttle_time_ms")
+    write_number(w, at(v, 685), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 686), "entries", False, write_AlterClientQuotasResponse_EntryData)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -6024,8 +6014,8 @@ cdef int write_DescribeUserScramCredentialsRequest(Writer w, object v) except -1
 
 cdef object read_CredentialInfo(Reader r):
     v = PyType_GenericAlloc(CLASS[210], 0)
-    read_int8(r, at(v, 689), "mechanism")
-    read_int32(r, at(v, 690), "iterations")
+    read_number(r, at(v, 689), "mechanism", 1, True)
+    read_number(r, at(v, 690), "iterations", 4, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -6034,8 +6024,8 @@ cdef object read_CredentialInfo(Reader r):
 cdef int write_CredentialInfo(Writer w, object v) except -1:
     if not is_a(v, 210):
         misplaced(v, <type>CLASS[210])
-    write_int8(w, at(v, 689), "mechanism")
-    write_int32(w, at(v, 690), "iterations")
+    write_number(w, at(v, 689), "mechanism", 1, True)
+    write_number(w, at(v, 690), "iterations", 4, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -6044,7 +6034,7 @@ cdef int write_CredentialInfo(Writer w, object v) except -1:
 cdef object read_DescribeUserScramCredentialsResult(Reader r):
     v = PyType_GenericAlloc(CLASS[211], 0)
     read_string(r, at(v, 691), "user", False)
-    read_int16(r, at(v, 692), "error_code")
+    read_number(r, at(v, 692), "error_code", 2, True)
     read_string(r, at(v, 693), "error_message", True)
     read_structs(r, at(v, 694), "credential_infos", False, read_CredentialInfo)
     if r.flexible:
@@ -6056,7 +6046,7 @@ cdef int write_DescribeUserScramCredentialsResult(Writer w, object v) except -1:
     if not is_a(v, 211):
         misplaced(v, <type>CLASS[211])
     write_string(w, at(v, 691), "user", False)
-    write_int16(w, at(v, 692), "error_code")
+    write_number(w, at(v, 692), "error_code", 2, True)
     write_string(w, at(v, 693), "error_message", True)
     write_structs(w, at(v, 694), "credential_infos", False, write_CredentialInfo)
     if w.flexible:
@@ -6066,8 +6056,8 @@ cdef int write_DescribeUserScramCredentialsResult(Writer w, object v) except -1:
 
 cdef object read_DescribeUserScramCredentialsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[212], 0)
-    read_int32(r, at(v, 695), "throttle_time_ms")
-    read_int16(r, at(v, 696), "error_code")
+    read_number(r, at(v, 695), "throttle_time_ms", 4, True)
+    read_number(r, at(v, 696), "error_code", 2, True)
     read_string(r, at(v, 697), "error_message", True)
     read_structs(r, at(v, 698), "results", False, read_DescribeUserScramCredentialsResult)
     if r.flexible:
@@ -6078,8 +6068,8 @@ cdef object read_DescribeUserScramCredentialsResponse(Reader r):
 cdef int write_DescribeUserScramCredentialsResponse(Writer w, object v) except -1:
     if not is_a(v, 212):
         misplaced(v, <type>CLASS[212])
-    write_int32(w, at(v, 695), "throttle_time_ms")
-    write_int16(w, at(v, 696), "error_code")
+    write_number(w, at(v, 695), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 696), "error_code", 2, True)
     write_string(w, at(v, 697), "error_message", True)
     write_structs(w, at(v, 698), "results", False, write_DescribeUserScramCredentialsResult)
     if w.flexible:
@@ -6090,7 +6080,7 @@ cdef int write_DescribeUserScramCredentialsResponse(Writer w, object v) except -
 cdef object read_ScramCredentialDeletion(Reader r):
     v = PyType_GenericAlloc(CLASS[213], 0)
     read_string(r, at(v, 699), "name", False)
-    read_int8(r, at(v, 700), "mechanism")
+    read_number(r, at(v, 700), "mechanism", 1, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -6100,7 +6090,7 @@ cdef int write_ScramCredentialDeletion(Writer w, object v) except -1:
     if not is_a(v, 213):
         misplaced(v, <type>CLASS[213])
     write_string(w, at(v, 699), "name", False)
-    write_int8(w, at(v, 700), "mechanism")
+    write_number(w, at(v, 700), "mechanism", 1, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -6109,8 +6099,8 @@ cdef int write_ScramCredentialDeletion(Writer w, object v) except -1:
 cdef object read_ScramCredentialUpsertion(Reader r):
     v = PyType_GenericAlloc(CLASS[214], 0)
     read_string(r, at(v, 701), "name", False)
-    read_int8(r, at(v, 702), "mechanism")
-    read_int32(r, at(v, 703), "iterations")
+    read_number(r, at(v, 702), "mechanism", 1, True)
+    read_number(r, at(v, 703), "iterations", 4, True)
     read_bytes(r, at(v, 704), "salt", False)
     read_bytes(r, at(v, 705), "salted_password", False)
     if r.flexible:
@@ -6122,8 +6112,8 @@ cdef int write_ScramCredentialUpsertion(Writer w, object v) except -1:
     if not is_a(v, 214):
         misplaced(v, <type>CLASS[214])
     write_string(w, at(v, 701), "name", False)
-    write_int8(w, at(v, 702), "mechanism")
-    write_int32(w, at(v, 703), "iterations")
+    write_number(w, at(v, 702), "mechanism", 1, True)
+    write_number(w, at(v, 703), "iterations", 4, True)
     write_bytes(w, at(v, 704), "salt", False)
     write_bytes(w, at(v, 705), "salted_password", False)
     if w.flexible:
@@ -6153,7 +6143,7 @@ cdef int write_AlterUserScramCredentialsRequest(Writer w, object v) except -1:
 cdef object read_AlterUserScramCredentialsResult(Reader r):
     v = PyType_GenericAlloc(CLASS[216], 0)
     read_string(r, at(v, 708), "user", False)
-    read_int16(r, at(v, 709), "error_code")
+    read_number(r, at(v, 709), "error_code", 2, True)
     read_string(r, at(v, 710), "error_message", True)
     if r.flexible:
         skip_tags(r)
@@ -6164,7 +6154,7 @@ cdef int write_AlterUserScramCredentialsResult(Writer w, object v) except -1:
     if not is_a(v, 216):
         misplaced(v, <type>CLASS[216])
     write_string(w, at(v, 708), "user", False)
-    write_int16(w, at(v, 709), "error_code")
+    write_number(w, at(v, 709), "error_code", 2, True)
     write_string(w, at(v, 710), "error_message", True)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -6173,7 +6163,7 @@ cdef int write_AlterUserScramCredentialsResult(Writer w, object v) except -1:
 
 cdef object read_AlterUserScramCredentialsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[217], 0)
-    read_int32(r, at(v, 711), "throttle_time_ms")
+    read_number(r, at(v, 711), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 712), "results", False, read_AlterUserScramCredentialsResult)
     if r.flexible:
         skip_tags(r)
@@ -6183,7 +6173,7 @@ cdef object read_AlterUserScramCredentialsResponse(Reader r):
 cdef int write_AlterUserScramCredentialsResponse(Writer w, object v) except -1:
     if not is_a(v, 217):
         misplaced(v, <type>CLASS[217])
-    write_int32(w, at(v, 711), "throttle_time_ms")
+    write_number(w, at(v, 711), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 712), "results", False, write_AlterUserScramCredentialsResult)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -6192,7 +6182,7 @@ cdef int write_AlterUserScramCredentialsResponse(Writer w, object v) except -1:
 
 cdef object read_DescribeQuorumRequest_PartitionData(Reader r):
     v = PyType_GenericAlloc(CLASS[218], 0)
-    read_int32(r, at(v, 713), "partition_index")
+    read_number(r, at(v, 713), "partition_index", 4, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -6201,7 +6191,7 @@ cdef object read_DescribeQuorumRequest_PartitionData(Reader r):
 cdef int write_DescribeQuorumRequest_PartitionData(Writer w, object v) except -1:
     if not is_a(v, 218):
         misplaced(v, <type>CLASS[218])
-    write_int32(w, at(v, 713), "partition_index")
+    write_number(w, at(v, 713), "partition_index", 4, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -6245,18 +6235,18 @@ cdef int write_DescribeQuorumRequest(Writer w, object v) except -1:
 
 cdef object read_DescribeQuorumResponse_ReplicaState(Reader r):
     v = PyType_GenericAlloc(CLASS[221], 0)
-    read_int32(r, at(v, 717), "replica_id")
+    read_number(r, at(v, 717), "replica_id", 4, True)
     if r.version >= 2:
         read_uuid(r, at(v, 718), "replica_directory_id")
     else:
         put(at(v, 718), "")
-    read_int64(r, at(v, 719), "log_end_offset")
+    read_number(r, at(v, 719), "log_end_offset", 8, True)
     if r.version >= 1:
-        read_int64(r, at(v, 720), "last_fetch_timestamp")
+        read_number(r, at(v, 720), "last_fetch_timestamp", 8, True)
     else:
         put(at(v, 720), -1)
     if r.version >= 1:
-        read_int64(r, at(v, 721), "last_caught_up_timestamp")
+        read_number(r, at(v, 721), "last_caught_up_timestamp", 8, True)
     else:
         put(at(v, 721), -1)
     if r.flexible:
@@ -6267,16 +6257,16 @@ cdef object read_DescribeQuorumResponse_ReplicaState(Reader r):
 cdef int write_DescribeQuorumResponse_ReplicaState(Writer w, object v) except -1:
     if not is_a(v, 221):
         misplaced(v, <type>CLASS[221])
-    write_int32(w, at(v, 717), "replica_id")
+    write_number(w, at(v, 717), "replica_id", 4, True)
     if w.version >= 2:
         write_uuid(w, at(v, 718), "replica_directory_id")
     elif differs(at(v, 718), "replica_directory_id", ""):
         refuse(w, v, "replica_directory_id")
-    write_int64(w, at(v, 719), "log_end_offset")
+    write_number(w, at(v, 719), "log_end_offset", 8, True)
     if w.version >= 1:
-        write_int64(w, at(v, 720), "last_fetch_timestamp")
+        write_number(w, at(v, 720), "last_fetch_timestamp", 8, True)
     if w.version >= 1:
-        write_int64(w, at(v, 721), "last_caught_up_timestamp")
+        write_number(w, at(v, 721), "last_caught_up_timestamp", 8, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -6284,15 +6274,15 @@ cdef int write_DescribeQuorumResponse_ReplicaState(Writer w, object v) except -1
 
 cdef object read_DescribeQuorumResponse_PartitionData(Reader r):
     v = PyType_GenericAlloc(CLASS[222], 0)
-    read_int32(r, at(v, 722), "partition_index")
-    read_int16(r, at(v, 723), "error_code")
+    read_number(r, at(v, 722), "partition_index", 4, True)
+    read_number(r, at(v, 723), "error_code", 2, True)
     if r.version >= 2:
         read_string(r, at(v, 724), "error_message", r.version >= 2)
     else:
         put(at(v, 724), "")
-    read_int32(r, at(v, 725), "leader_id")
-    read_int32(r, at(v, 726), "leader_epoch")
-    read_int64(r, at(v, 727), "high_watermark")
+    read_number(r, at(v, 725), "leader_id", 4, True)
+    read_number(r, at(v, 726), "leader_epoch", 4, True)
+    read_number(r, at(v, 727), "high_watermark", 8, True)
     read_structs(r, at(v, 728), "current_voters", False, read_DescribeQuorumResponse_ReplicaState)
     read_structs(r, at(v, 729), "observers", False, read_DescribeQuorumResponse_ReplicaState)
     if r.flexible:
@@ -6303,13 +6293,13 @@ cdef object read_DescribeQuorumResponse_PartitionData(Reader r):
 cdef int write_DescribeQuorumResponse_PartitionData(Writer w, object v) except -1:
     if not is_a(v, 222):
         misplaced(v, <type>CLASS[222])
-    write_int32(w, at(v, 722), "partition_index")
-    write_int16(w, at(v, 723), "error_code")
+    write_number(w, at(v, 722), "partition_index", 4, True)
+    write_number(w, at(v, 723), "error_code", 2, True)
     if w.version >= 2:
         write_string(w, at(v, 724), "error_message", w.version >= 2)
-    write_int32(w, at(v, 725), "leader_id")
-    write_int32(w, at(v, 726), "leader_epoch")
-    write_int64(w, at(v, 727), "high_watermark")
+    write_number(w, at(v, 725), "leader_id", 4, True)
+    write_number(w, at(v, 726), "leader_epoch", 4, True)
+    write_number(w, at(v, 727), "high_watermark", 8, True)
     write_structs(w, at(v, 728), "current_voters", False, write_DescribeQuorumResponse_ReplicaState)
     write_structs(w, at(v, 729), "observers", False, write_DescribeQuorumResponse_ReplicaState)
     if w.flexible:
@@ -6347,7 +6337,7 @@ cdef object read_Listener(Reader r):
     else:
         put(at(v, 733), "")
     if r.version >= 2:
-        read_uint16(r, at(v, 734), "port")
+        read_number(r, at(v, 734), "port", 2, False)
     else:
         put(at(v, 734), 0)
     if r.flexible:
@@ -6367,7 +6357,7 @@ cdef int write_Listener(Writer w, object v) except -1:
     elif differs(at(v, 733), "host", ""):
         refuse(w, v, "host")
     if w.version >= 2:
-        write_uint16(w, at(v, 734), "port")
+        write_number(w, at(v, 734), "port", 2, False)
     elif differs(at(v, 734), "port", 0):
         refuse(w, v, "port")
     if w.flexible:
@@ -6378,7 +6368,7 @@ cdef int write_Listener(Writer w, object v) except -1:
 cdef object read_Node(Reader r):
     v = PyType_GenericAlloc(CLASS[225], 0)
     if r.version >= 2:
-        read_int32(r, at(v, 735), "node_id")
+        read_number(r, at(v, 735), "node_id", 4, True)
     else:
         put(at(v, 735), 0)
     if r.version >= 2:
@@ -6394,7 +6384,7 @@ cdef int write_Node(Writer w, object v) except -1:
     if not is_a(v, 225):
         misplaced(v, <type>CLASS[225])
     if w.version >= 2:
-        write_int32(w, at(v, 735), "node_id")
+        write_number(w, at(v, 735), "node_id", 4, True)
     elif differs(at(v, 735), "node_id", 0):
         refuse(w, v, "node_id")
     if w.version >= 2:
@@ -6408,7 +6398,7 @@ cdef int write_Node(Writer w, object v) except -1:
 
 cdef object read_DescribeQuorumResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[226], 0)
-    read_int16(r, at(v, 737), "error_code")
+    read_number(r, at(v, 737), "error_code", 2, True)
     if r.version >= 2:
         read_string(r, at(v, 738), "error_message", r.version >= 2)
     else:
@@ -6426,7 +6416,7 @@ cdef object read_DescribeQuorumResponse(Reader r):
 cdef int write_DescribeQuorumResponse(Writer w, object v) except -1:
     if not is_a(v, 226):
         misplaced(v, <type>CLASS[226])
-    write_int16(w, at(v, 737), "error_code")
+    write_number(w, at(v, 737), "error_code", 2, True)
     if w.version >= 2:
         write_string(w, at(v, 738), "error_message", w.version >= 2)
     write_structs(w, at(v, 739), "topics", False, write_DescribeQuorumResponse_TopicData)
@@ -6442,13 +6432,13 @@ cdef int write_DescribeQuorumResponse(Writer w, object v) except -1:
 cdef object read_FeatureUpdateKey(Reader r):
     v = PyType_GenericAlloc(CLASS[227], 0)
     read_string(r, at(v, 741), "feature", False)
-    read_int16(r, at(v, 742), "max_version_level")
+    read_number(r, at(v, 742), "max_version_level", 2, True)
     if r.version <= 0:
         read_bool(r, at(v, 743), "allow_downgrade")
     else:
         put(at(v, 743), False)
     if r.version >= 1:
-        read_int8(r, at(v, 744), "upgrade_type")
+        read_number(r, at(v, 744), "upgrade_type", 1, True)
     else:
         put(at(v, 744), 1)
     if r.flexible:
@@ -6460,13 +6450,13 @@ cdef int write_FeatureUpdateKey(Writer w, object v) except -1:
     if not is_a(v, 227):
         misplaced(v, <type>CLASS[227])
     write_string(w, at(v, 741), "feature", False)
-    write_int16(w, at(v, 742), "max_version_level")
+    write_number(w, at(v, 742), "max_version_level", 2, True)
     if w.version <= 0:
         write_bool(w, at(v, 743), "allow_downgrade")
     elif differs(at(v, 743), "allow_downgrade", False):
         refuse(w, v, "allow_downgrade")
     if w.version >= 1:
-        write_int8(w, at(v, 744), "upgrade_type")
+        write_number(w, at(v, 744), "upgrade_type", 1, True)
     elif differs(at(v, 744), "upgrade_type", 1):
         refuse(w, v, "upgrade_type")
     if w.flexible:
@@ -6476,7 +6466,7 @@ cdef int write_FeatureUpdateKey(Writer w, object v) except -1:
 
 cdef object read_UpdateFeaturesRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[228], 0)
-    read_int32(r, at(v, 745), "timeout_ms")
+    read_number(r, at(v, 745), "timeout_ms", 4, True)
     read_structs(r, at(v, 746), "feature_updates", False, read_FeatureUpdateKey)
     if r.version >= 1:
         read_bool(r, at(v, 747), "validate_only")
@@ -6490,7 +6480,7 @@ cdef object read_UpdateFeaturesRequest(Reader r):
 cdef int write_UpdateFeaturesRequest(Writer w, object v) except -1:
     if not is_a(v, 228):
         misplaced(v, <type>CLASS[228])
-    write_int32(w, at(v, 745), "timeout_ms")
+    write_number(w, at(v, 745), "timeout_ms", 4, True)
     write_structs(w, at(v, 746), "feature_updates", False, write_FeatureUpdateKey)
     if w.version >= 1:
         write_bool(w, at(v, 747), "validate_only")
@@ -6504,7 +6494,7 @@ cdef int write_UpdateFeaturesRequest(Writer w, object v) except -1:
 cdef object read_UpdatableFeatureResult(Reader r):
     v = PyType_GenericAlloc(CLASS[229], 0)
     read_string(r, at(v, 748), "feature", False)
-    read_int16(r, at(v, 749), "error_code")
+    read_number(r, at(v, 749), "error_code", 2, True)
     read_string(r, at(v, 750), "error_message", True)
     if r.flexible:
         skip_tags(r)
@@ -6515,7 +6505,7 @@ cdef int write_UpdatableFeatureResult(Writer w, object v) except -1:
     if not is_a(v, 229):
         misplaced(v, <type>CLASS[229])
     write_string(w, at(v, 748), "feature", False)
-    write_int16(w, at(v, 749), "error_code")
+    write_number(w, at(v, 749), "error_code", 2, True)
     write_string(w, at(v, 750), "error_message", True)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -6524,8 +6514,8 @@ cdef int write_UpdatableFeatureResult(Writer w, object v) except -1:
 
 cdef object read_UpdateFeaturesResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[230], 0)
-    read_int32(r, at(v, 751), "throttle_time_ms")
-    read_int16(r, at(v, 752), "error_code")
+    read_number(r, at(v, 751), "throttle_time_ms", 4, True)
+    read_number(r, at(v, 752), "error_code", 2, True)
     read_string(r, at(v, 753), "error_message", True)
     if r.version <= 1:
         read_structs(r, at(v, 754), "results", False, read_UpdatableFeatureResult)
@@ -6539,8 +6529,8 @@ cdef object read_UpdateFeaturesResponse(Reader r):
 cdef int write_UpdateFeaturesResponse(Writer w, object v) except -1:
     if not is_a(v, 230):
         misplaced(v, <type>CLASS[230])
-    write_int32(w, at(v, 751), "throttle_time_ms")
-    write_int16(w, at(v, 752), "error_code")
+    write_number(w, at(v, 751), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 752), "error_code", 2, True)
     write_string(w, at(v, 753), "error_message", True)
     if w.version <= 1:
         write_structs(w, at(v, 754), "results", False, write_UpdatableFeatureResult)
@@ -6553,7 +6543,7 @@ cdef object read_DescribeClusterRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[231], 0)
     read_bool(r, at(v, 755), "include_cluster_authorized_operations")
     if r.version >= 1:
-        read_int8(r, at(v, 756), "endpoint_type")
+        read_number(r, at(v, 756), "endpoint_type", 1, True)
     else:
         put(at(v, 756), 1)
     if r.version >= 2:
@@ -6570,7 +6560,7 @@ cdef int write_DescribeClusterRequest(Writer w, object v) except -1:
         misplaced(v, <type>CLASS[231])
     write_bool(w, at(v, 755), "include_cluster_authorized_operations")
     if w.version >= 1:
-        write_int8(w, at(v, 756), "endpoint_type")
+        write_number(w, at(v, 756), "endpoint_type", 1, True)
     elif differs(at(v, 756), "endpoint_type", 1):
         refuse(w, v, "endpoint_type")
     if w.version >= 2:
@@ -6584,9 +6574,9 @@ cdef int write_DescribeClusterRequest(Writer w, object v) except -1:
 
 cdef object read_DescribeClusterBroker(Reader r):
     v = PyType_GenericAlloc(CLASS[232], 0)
-    read_int32(r, at(v, 758), "broker_id")
+    read_number(r, at(v, 758), "broker_id", 4, True)
     read_string(r, at(v, 759), "host", False)
-    read_int32(r, at(v, 760), "port")
+    read_number(r, at(v, 760), "port", 4, True)
     read_string(r, at(v, 761), "rack", True)
     if r.version >= 2:
         read_bool(r, at(v, 762), "is_fenced")
@@ -6600,9 +6590,9 @@ cdef object read_DescribeClusterBroker(Reader r):
 cdef int write_DescribeClusterBroker(Writer w, object v) except -1:
     if not is_a(v, 232):
         misplaced(v, <type>CLASS[232])
-    write_int32(w, at(v, 758), "broker_id")
+    write_number(w, at(v, 758), "broker_id", 4, True)
     write_string(w, at(v, 759), "host", False)
-    write_int32(w, at(v, 760), "port")
+    write_number(w, at(v, 760), "port", 4, True)
     write_string(w, at(v, 761), "rack", True)
     if w.version >= 2:
         write_bool(w, at(v, 762), "is_fenced")
@@ -6615,17 +6605,17 @@ cdef int write_DescribeClusterBroker(Writer w, object v) except -1:
 
 cdef object read_DescribeClusterResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[233], 0)
-    read_int32(r, at(v, 763), "throttle_time_ms")
-    read_int16(r, at(v, 764), "error_code")
+    read_number(r, at(v, 763), "throttle_time_ms", 4, True)
+    read_number(r, at(v, 764), "error_code", 2, True)
     read_string(r, at(v, 765), "error_message", True)
     if r.version >= 1:
-        read_int8(r, at(v, 766), "endpoint_type")
+        read_number(r, at(v, 766), "endpoint_type", 1, True)
     else:
         put(at(v, 766), 1)
     read_string(r, at(v, 767), "cluster_id", False)
-    read_int32(r, at(v, 768), "controller_id")
+    read_number(r, at(v, 768), "controller_id", 4, True)
     read_structs(r, at(v, 769), "brokers", False, read_DescribeClusterBroker)
-    read_int32(r, at(v, 770), "cluster_authorized_operations")
+    read_number(r, at(v, 770), "cluster_authorized_operations", 4, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -6634,17 +6624,17 @@ cdef object read_DescribeClusterResponse(Reader r):
 cdef int write_DescribeClusterResponse(Writer w, object v) except -1:
     if not is_a(v, 233):
         misplaced(v, <type>CLASS[233])
-    write_int32(w, at(v, 763), "throttle_time_ms")
-    write_int16(w, at(v, 764), "error_code")
+    write_number(w, at(v, 763), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 764), "error_code", 2, True)
     write_string(w, at(v, 765), "error_message", True)
     if w.version >= 1:
-        write_int8(w, at(v, 766), "endpoint_type")
+        write_number(w, at(v, 766), "endpoint_type", 1, True)
     elif differs(at(v, 766), "endpoint_type", 1):
         refuse(w, v, "endpoint_type")
     write_string(w, at(v, 767), "cluster_id", False)
-    write_int32(w, at(v, 768), "controller_id")
+    write_number(w, at(v, 768), "controller_id", 4, True)
     write_structs(w, at(v, 769), "brokers", False, write_DescribeClusterBroker)
-    write_int32(w, at(v, 770), "cluster_authorized_operations")
+    write_number(w, at(v, 770), "cluster_authorized_operations", 4, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -6688,12 +6678,12 @@ cdef int write_DescribeProducersRequest(Writer w, object v) except -1:
 
 cdef object read_ProducerState(Reader r):
     v = PyType_GenericAlloc(CLASS[236], 0)
-    read_int64(r, at(v, 774), "producer_id")
-    read_int32(r, at(v, 775), "producer_epoch")
-    read_int32(r, at(v, 776), "last_sequence")
-    read_int64(r, at(v, 777), "last_timestamp")
-    read_int32(r, at(v, 778), "coordinator_epoch")
-    read_int64(r, at(v, 779), "current_txn_start_offset")
+    read_number(r, at(v, 774), "producer_id", 8, True)
+    read_number(r, at(v, 775), "producer_epoch", 4, True)
+    read_number(r, at(v, 776), "last_sequence", 4, True)
+    read_number(r, at(v, 777), "last_timestamp", 8, True)
+    read_number(r, at(v, 778), "coordinator_epoch", 4, True)
+    read_number(r, at(v, 779), "current_txn_start_offset", 8, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -6702,12 +6692,12 @@ cdef object read_ProducerState(Reader r):
 cdef int write_ProducerState(Writer w, object v) except -1:
     if not is_a(v, 236):
         misplaced(v, <type>CLASS[236])
-    write_int64(w, at(v, 774), "producer_id")
-    write_int32(w, at(v, 775), "producer_epoch")
-    write_int32(w, at(v, 776), "last_sequence")
-    write_int64(w, at(v, 777), "last_timestamp")
-    write_int32(w, at(v, 778), "coordinator_epoch")
-    write_int64(w, at(v, 779), "current_txn_start_offset")
+    write_number(w, at(v, 774), "producer_id", 8, True)
+    write_number(w, at(v, 775), "producer_epoch", 4, True)
+    write_number(w, at(v, 776), "last_sequence", 4, True)
+    write_number(w, at(v, 777), "last_timestamp", 8, True)
+    write_number(w, at(v, 778), "coordinator_epoch", 4, True)
+    write_number(w, at(v, 779), "current_txn_start_offset", 8, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -6715,8 +6705,8 @@ cdef int write_ProducerState(Writer w, object v) except -1:
 
 cdef object read_PartitionResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[237], 0)
-    read_int32(r, at(v, 780), "partition_index")
-    read_int16(r, at(v, 781), "error_code")
+    read_number(r, at(v, 780), "partition_index", 4, True)
+    read_number(r, at(v, 781), "error_code", 2, True)
     read_string(r, at(v, 782), "error_message", True)
     read_structs(r, at(v, 783), "active_producers", False, read_ProducerState)
     if r.flexible:
@@ -6727,8 +6717,8 @@ cdef object read_PartitionResponse(Reader r):
 cdef int write_PartitionResponse(Writer w, object v) except -1:
     if not is_a(v, 237):
         misplaced(v, <type>CLASS[237])
-    write_int32(w, at(v, 780), "partition_index")
-    write_int16(w, at(v, 781), "error_code")
+    write_number(w, at(v, 780), "partition_index", 4, True)
+    write_number(w, at(v, 781), "error_code", 2, True)
     write_string(w, at(v, 782), "error_message", True)
     write_structs(w, at(v, 783), "active_producers", False, write_ProducerState)
     if w.flexible:
@@ -6757,7 +6747,7 @@ cdef int write_TopicResponse(Writer w, object v) except -1:
 
 cdef object read_DescribeProducersResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[239], 0)
-    read_int32(r, at(v, 786), "throttle_time_ms")
+    read_number(r, at(v, 786), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 787), "topics", False, read_TopicResponse)
     if r.flexible:
         skip_tags(r)
@@ -6767,7 +6757,7 @@ cdef object read_DescribeProducersResponse(Reader r):
 cdef int write_DescribeProducersResponse(Writer w, object v) except -1:
     if not is_a(v, 239):
         misplaced(v, <type>CLASS[239])
-    write_int32(w, at(v, 786), "throttle_time_ms")
+    write_number(w, at(v, 786), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 787), "topics", False, write_TopicResponse)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -6812,13 +6802,13 @@ cdef int write_DescribeTransactionsResponse_TopicData(Writer w, object v) except
 
 cdef object read_DescribeTransactionsResponse_TransactionState(Reader r):
     v = PyType_GenericAlloc(CLASS[242], 0)
-    read_int16(r, at(v, 791), "error_code")
+    read_number(r, at(v, 791), "error_code", 2, True)
     read_string(r, at(v, 792), "transactional_id", False)
     read_string(r, at(v, 793), "transaction_state", False)
-    read_int32(r, at(v, 794), "transaction_timeout_ms")
-    read_int64(r, at(v, 795), "transaction_start_time_ms")
-    read_int64(r, at(v, 796), "producer_id")
-    read_int16(r, at(v, 797), "producer_epoch")
+    read_number(r, at(v, 794), "transaction_timeout_ms", 4, True)
+    read_number(r, at(v, 795), "transaction_start_time_ms", 8, True)
+    read_number(r, at(v, 796), "producer_id", 8, True)
+    read_number(r, at(v, 797), "producer_epoch", 2, True)
     read_structs(r, at(v, 798), "topics", False, read_DescribeTransactionsResponse_TopicData)
     if r.flexible:
         skip_tags(r)
@@ -6828,13 +6818,13 @@ cdef object read_DescribeTransactionsResponse_TransactionState(Reader r):
 cdef int write_DescribeTransactionsResponse_TransactionState(Writer w, object v) except -1:
     if not is_a(v, 242):
         misplaced(v, <type>CLASS[242])
-    write_int16(w, at(v, 791), "error_code")
+    write_number(w, at(v, 791), "error_code", 2, True)
     write_string(w, at(v, 792), "transactional_id", False)
     write_string(w, at(v, 793), "transaction_state", False)
-    write_int32(w, at(v, 794), "transaction_timeout_ms")
-    write_int64(w, at(v, 795), "transaction_start_time_ms")
-    write_int64(w, at(v, 796), "producer_id")
-    write_int16(w, at(v, 797), "producer_epoch")
+    write_number(w, at(v, 794), "transaction_timeout_ms", 4, True)
+    write_number(w, at(v, 795), "transaction_start_time_ms", 8, True)
+    write_number(w, at(v, 796), "producer_id", 8, True)
+    write_number(w, at(v, 797), "producer_epoch", 2, True)
     write_structs(w, at(v, 798), "topics", False, write_DescribeTransactionsResponse_TopicData)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -6843,7 +6833,7 @@ cdef int write_DescribeTransactionsResponse_TransactionState(Writer w, object v)
 
 cdef object read_DescribeTransactionsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[243], 0)
-    read_int32(r, at(v, 799), "throttle_time_ms")
+    read_number(r, at(v, 799), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 800), "transaction_states", False, read_DescribeTransactionsResponse_TransactionState)
     if r.flexible:
         skip_tags(r)
@@ -6853,7 +6843,7 @@ cdef object read_DescribeTransactionsResponse(Reader r):
 cdef int write_DescribeTransactionsResponse(Writer w, object v) except -1:
     if not is_a(v, 243):
         misplaced(v, <type>CLASS[243])
-    write_int32(w, at(v, 799), "throttle_time_ms")
+    write_number(w, at(v, 799), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 800), "transaction_states", False, write_DescribeTransactionsResponse_TransactionState)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -6865,7 +6855,7 @@ cdef object read_ListTransactionsRequest(Reader r):
     read_strings(r, at(v, 801), "state_filters", False)
     read_numbers(r, at(v, 802), "producer_id_filters", False, 8)
     if r.version >= 1:
-        read_int64(r, at(v, 803), "duration_filter")
+        read_number(r, at(v, 803), "duration_filter", 8, True)
     else:
         put(at(v, 803), -1)
     if r.version >= 2:
@@ -6883,7 +6873,7 @@ cdef int write_ListTransactionsRequest(Writer w, object v) except -1:
     write_strings(w, at(v, 801), "state_filters", False)
     write_numbers(w, at(v, 802), "producer_id_filters", False, 8)
     if w.version >= 1:
-        write_int64(w, at(v, 803), "duration_filter")
+        write_number(w, at(v, 803), "duration_filter", 8, True)
     elif differs(at(v, 803), "duration_filter", -1):
         refuse(w, v, "duration_filter")
     if w.version >= 2:
@@ -6898,7 +6888,7 @@ cdef int write_ListTransactionsRequest(Writer w, object v) except -1:
 cdef object read_ListTransactionsResponse_TransactionState(Reader r):
     v = PyType_GenericAlloc(CLASS[245], 0)
     read_string(r, at(v, 805), "transactional_id", False)
-    read_int64(r, at(v, 806), "producer_id")
+    read_number(r, at(v, 806), "producer_id", 8, True)
     read_string(r, at(v, 807), "transaction_state", False)
     if r.flexible:
         skip_tags(r)
@@ -6909,7 +6899,7 @@ cdef int write_ListTransactionsResponse_TransactionState(Writer w, object v) exc
     if not is_a(v, 245):
         misplaced(v, <type>CLASS[245])
     write_string(w, at(v, 805), "transactional_id", False)
-    write_int64(w, at(v, 806), "producer_id")
+    write_number(w, at(v, 806), "producer_id", 8, True)
     write_string(w, at(v, 807), "transaction_state", False)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -6918,8 +6908,8 @@ cdef int write_ListTransactionsResponse_TransactionState(Writer w, object v) exc
 
 cdef object read_ListTransactionsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[246], 0)
-    read_int32(r, at(v, 808), "throttle_time_ms")
-    read_int16(r, at(v, 809), "error_code")
+    read_number(r, at(v, 808), "throttle_time_ms", 4, True)
+    read_number(r, at(v, 809), "error_code", 2, True)
     read_strings(r, at(v, 810), "unknown_state_filters", False)
     read_structs(r, at(v, 811), "transaction_states", False, read_ListTransactionsResponse_TransactionState)
     if r.flexible:
@@ -6930,8 +6920,8 @@ cdef object read_ListTransactionsResponse(Reader r):
 cdef int write_ListTransactionsResponse(Writer w, object v) except -1:
     if not is_a(v, 246):
         misplaced(v, <type>CLASS[246])
-    write_int32(w, at(v, 808), "throttle_time_ms")
-    write_int16(w, at(v, 809), "error_code")
+    write_number(w, at(v, 808), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 809), "error_code", 2, True)
     write_strings(w, at(v, 810), "unknown_state_filters", False)
     write_structs(w, at(v, 811), "transaction_states", False, write_ListTransactionsResponse_TransactionState)
     if w.flexible:
@@ -6962,10 +6952,10 @@ cdef object read_ConsumerGroupHeartbeatRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[248], 0)
     read_string(r, at(v, 814), "group_id", False)
     read_string(r, at(v, 815), "member_id", False)
-    read_int32(r, at(v, 816), "member_epoch")
+    read_number(r, at(v, 816), "member_epoch", 4, True)
     read_string(r, at(v, 817), "instance_id", True)
     read_string(r, at(v, 818), "rack_id", True)
-    read_int32(r, at(v, 819), "rebalance_timeout_ms")
+    read_number(r, at(v, 819), "rebalance_timeout_ms", 4, True)
     read_strings(r, at(v, 820), "subscribed_topic_names", True)
     if r.version >= 1:
         read_string(r, at(v, 821), "subscribed_topic_regex", r.version >= 1)
@@ -6983,10 +6973,10 @@ cdef int write_ConsumerGroupHeartbeatRequest(Writer w, object v) except -1:
         misplaced(v, <type>CLASS[248])
     write_string(w, at(v, 814), "group_id", False)
     write_string(w, at(v, 815), "member_id", False)
-    write_int32(w, at(v, 816), "member_epoch")
+    write_number(w, at(v, 816), "member_epoch", 4, True)
     write_string(w, at(v, 817), "instance_id", True)
     write_string(w, at(v, 818), "rack_id", True)
-    write_int32(w, at(v, 819), "rebalance_timeout_ms")
+    write_number(w, at(v, 819), "rebalance_timeout_ms", 4, True)
     write_strings(w, at(v, 820), "subscribed_topic_names", True)
     if w.version >= 1:
         write_string(w, at(v, 821), "subscribed_topic_regex", w.version >= 1)
@@ -7037,12 +7027,12 @@ cdef int write_ConsumerGroupHeartbeatResponse_Assignment(Writer w, object v) exc
 
 cdef object read_ConsumerGroupHeartbeatResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[251], 0)
-    read_int32(r, at(v, 827), "throttle_time_ms")
-    read_int16(r, at(v, 828), "error_code")
+    read_number(r, at(v, 827), "throttle_time_ms", 4, True)
+    read_number(r, at(v, 828), "error_code", 2, True)
     read_string(r, at(v, 829), "error_message", True)
     read_string(r, at(v, 830), "member_id", True)
-    read_int32(r, at(v, 831), "member_epoch")
-    read_int32(r, at(v, 832), "heartbeat_interval_ms")
+    read_number(r, at(v, 831), "member_epoch", 4, True)
+    read_number(r, at(v, 832), "heartbeat_interval_ms", 4, True)
     read_struct(r, at(v, 833), "assignment", True, read_ConsumerGroupHeartbeatResponse_Assignment)
     if r.flexible:
         skip_tags(r)
@@ -7052,12 +7042,12 @@ cdef object read_ConsumerGroupHeartbeatResponse(Reader r):
 cdef int write_ConsumerGroupHeartbeatResponse(Writer w, object v) except -1:
     if not is_a(v, 251):
         misplaced(v, <type>CLASS[251])
-    write_int32(w, at(v, 827), "throttle_time_ms")
-    write_int16(w, at(v, 828), "error_code")
+    write_number(w, at(v, 827), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 828), "error_code", 2, True)
     write_string(w, at(v, 829), "error_message", True)
     write_string(w, at(v, 830), "member_id", True)
-    write_int32(w, at(v, 831), "member_epoch")
-    write_int32(w, at(v, 832), "heartbeat_interval_ms")
+    write_number(w, at(v, 831), "member_epoch", 4, True)
+    write_number(w, at(v, 832), "heartbeat_interval_ms", 4, True)
     write_struct(w, at(v, 833), "assignment", True, write_ConsumerGroupHeartbeatResponse_Assignment)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -7126,7 +7116,7 @@ cdef object read_Member(Reader r):
     read_string(r, at(v, 840), "member_id", False)
     read_string(r, at(v, 841), "instance_id", True)
     read_string(r, at(v, 842), "rack_id", True)
-    read_int32(r, at(v, 843), "member_epoch")
+    read_number(r, at(v, 843), "member_epoch", 4, True)
     read_string(r, at(v, 844), "client_id", False)
     read_string(r, at(v, 845), "client_host", False)
     read_strings(r, at(v, 846), "subscribed_topic_names", False)
@@ -7134,7 +7124,7 @@ cdef object read_Member(Reader r):
     read_struct(r, at(v, 848), "assignment", False, read_ConsumerGroupDescribeResponse_Assignment)
     read_struct(r, at(v, 849), "target_assignment", False, read_ConsumerGroupDescribeResponse_Assignment)
     if r.version >= 1:
-        read_int8(r, at(v, 850), "member_type")
+        read_number(r, at(v, 850), "member_type", 1, True)
     else:
         put(at(v, 850), -1)
     if r.flexible:
@@ -7148,7 +7138,7 @@ cdef int write_Member(Writer w, object v) except -1:
     write_string(w, at(v, 840), "member_id", False)
     write_string(w, at(v, 841), "instance_id", True)
     write_string(w, at(v, 842), "rack_id", True)
-    write_int32(w, at(v, 843), "member_epoch")
+    write_number(w, at(v, 843), "member_epoch", 4, True)
     write_string(w, at(v, 844), "client_id", False)
     write_string(w, at(v, 845), "client_host", False)
     write_strings(w, at(v, 846), "subscribed_topic_names", False)
@@ -7156,7 +7146,7 @@ cdef int write_Member(Writer w, object v) except -1:
     write_struct(w, at(v, 848), "assignment", False, write_ConsumerGroupDescribeResponse_Assignment)
     write_struct(w, at(v, 849), "target_assignment", False, write_ConsumerGroupDescribeResponse_Assignment)
     if w.version >= 1:
-        write_int8(w, at(v, 850), "member_type")
+        write_number(w, at(v, 850), "member_type", 1, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -7164,15 +7154,15 @@ cdef int write_Member(Writer w, object v) except -1:
 
 cdef object read_ConsumerGroupDescribeResponse_DescribedGroup(Reader r):
     v = PyType_GenericAlloc(CLASS[256], 0)
-    read_int16(r, at(v, 851), "error_code")
+    read_number(r, at(v, 851), "error_code", 2, True)
     read_string(r, at(v, 852), "error_message", True)
     read_string(r, at(v, 853), "group_id", False)
     read_string(r, at(v, 854), "group_state", False)
-    read_int32(r, at(v, 855), "group_epoch")
-    read_int32(r, at(v, 856), "assignment_epoch")
+    read_number(r, at(v, 855), "group_epoch", 4, True)
+    read_number(r, at(v, 856), "assignment_epoch", 4, True)
     read_string(r, at(v, 857), "assignor_name", False)
     read_structs(r, at(v, 858), "members", False, read_Member)
-    read_int32(r, at(v, 859), "authorized_operations")
+    read_number(r, at(v, 859), "authorized_operations", 4, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -7181,15 +7171,15 @@ cdef object read_ConsumerGroupDescribeResponse_DescribedGroup(Reader r):
 cdef int write_ConsumerGroupDescribeResponse_DescribedGroup(Writer w, object v) except -1:
     if not is_a(v, 256):
         misplaced(v, <type>CLASS[256])
-    write_int16(w, at(v, 851), "error_code")
+    write_number(w, at(v, 851), "error_code", 2, True)
     write_string(w, at(v, 852), "error_message", True)
     write_string(w, at(v, 853), "group_id", False)
     write_string(w, at(v, 854), "group_state", False)
-    write_int32(w, at(v, 855), "group_epoch")
-    write_int32(w, at(v, 856), "assignment_epoch")
+    write_number(w, at(v, 855), "group_epoch", 4, True)
+    write_number(w, at(v, 856), "assignment_epoch", 4, True)
     write_string(w, at(v, 857), "assignor_name", False)
     write_structs(w, at(v, 858), "members", False, write_Member)
-    write_int32(w, at(v, 859), "authorized_operations")
+    write_number(w, at(v, 859), "authorized_operations", 4, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -7197,7 +7187,7 @@ cdef int write_ConsumerGroupDescribeResponse_DescribedGroup(Writer w, object v) 
 
 cdef object read_ConsumerGroupDescribeResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[257], 0)
-    read_int32(r, at(v, 860), "throttle_time_ms")
+    read_number(r, at(v, 860), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 861), "groups", False, read_ConsumerGroupDescribeResponse_DescribedGroup)
     if r.flexible:
         skip_tags(r)
@@ -7207,7 +7197,7 @@ cdef object read_ConsumerGroupDescribeResponse(Reader r):
 cdef int write_ConsumerGroupDescribeResponse(Writer w, object v) except -1:
     if not is_a(v, 257):
         misplaced(v, <type>CLASS[257])
-    write_int32(w, at(v, 860), "throttle_time_ms")
+    write_number(w, at(v, 860), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 861), "groups", False, write_ConsumerGroupDescribeResponse_DescribedGroup)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -7241,7 +7231,7 @@ cdef object read_ConfigResource(Reader r):
     v = PyType_GenericAlloc(CLASS[259], 0)
     read_string(r, at(v, 863), "resource_name", False)
     if r.version >= 1:
-        read_int8(r, at(v, 864), "resource_type")
+        read_number(r, at(v, 864), "resource_type", 1, True)
     else:
         put(at(v, 864), 16)
     if r.flexible:
@@ -7254,7 +7244,7 @@ cdef int write_ConfigResource(Writer w, object v) except -1:
         misplaced(v, <type>CLASS[259])
     write_string(w, at(v, 863), "resource_name", False)
     if w.version >= 1:
-        write_int8(w, at(v, 864), "resource_type")
+        write_number(w, at(v, 864), "resource_type", 1, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -7262,8 +7252,8 @@ cdef int write_ConfigResource(Writer w, object v) except -1:
 
 cdef object read_ListConfigResourcesResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[260], 0)
-    read_int32(r, at(v, 865), "throttle_time_ms")
-    read_int16(r, at(v, 866), "error_code")
+    read_number(r, at(v, 865), "throttle_time_ms", 4, True)
+    read_number(r, at(v, 866), "error_code", 2, True)
     read_structs(r, at(v, 867), "config_resources", False, read_ConfigResource)
     if r.flexible:
         skip_tags(r)
@@ -7273,8 +7263,8 @@ cdef object read_ListConfigResourcesResponse(Reader r):
 cdef int write_ListConfigResourcesResponse(Writer w, object v) except -1:
     if not is_a(v, 260):
         misplaced(v, <type>CLASS[260])
-    write_int32(w, at(v, 865), "throttle_time_ms")
-    write_int16(w, at(v, 866), "error_code")
+    write_number(w, at(v, 865), "throttle_time_ms", 4, True)
+    write_number(w, at(v, 866), "error_code", 2, True)
     write_structs(w, at(v, 867), "config_resources", False, write_ConfigResource)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -7301,7 +7291,7 @@ cdef int write_DescribeTopicPartitionsRequest_TopicRequest(Writer w, object v) e
 cdef object read_DescribeTopicPartitionsRequest_Cursor(Reader r):
     v = PyType_GenericAlloc(CLASS[262], 0)
     read_string(r, at(v, 869), "topic_name", False)
-    read_int32(r, at(v, 870), "partition_index")
+    read_number(r, at(v, 870), "partition_index", 4, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -7311,7 +7301,7 @@ cdef int write_DescribeTopicPartitionsRequest_Cursor(Writer w, object v) except 
     if not is_a(v, 262):
         misplaced(v, <type>CLASS[262])
     write_string(w, at(v, 869), "topic_name", False)
-    write_int32(w, at(v, 870), "partition_index")
+    write_number(w, at(v, 870), "partition_index", 4, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -7320,7 +7310,7 @@ cdef int write_DescribeTopicPartitionsRequest_Cursor(Writer w, object v) except 
 cdef object read_DescribeTopicPartitionsRequest(Reader r):
     v = PyType_GenericAlloc(CLASS[263], 0)
     read_structs(r, at(v, 871), "topics", False, read_DescribeTopicPartitionsRequest_TopicRequest)
-    read_int32(r, at(v, 872), "response_partition_limit")
+    read_number(r, at(v, 872), "response_partition_limit", 4, True)
     read_struct(r, at(v, 873), "cursor", True, read_DescribeTopicPartitionsRequest_Cursor)
     if r.flexible:
         skip_tags(r)
@@ -7331,7 +7321,7 @@ cdef int write_DescribeTopicPartitionsRequest(Writer w, object v) except -1:
     if not is_a(v, 263):
         misplaced(v, <type>CLASS[263])
     write_structs(w, at(v, 871), "topics", False, write_DescribeTopicPartitionsRequest_TopicRequest)
-    write_int32(w, at(v, 872), "response_partition_limit")
+    write_number(w, at(v, 872), "response_partition_limit", 4, True)
     write_struct(w, at(v, 873), "cursor", True, write_DescribeTopicPartitionsRequest_Cursor)
     if w.flexible:
         plain_number(w, 0, 1)
@@ -7340,10 +7330,10 @@ cdef int write_DescribeTopicPartitionsRequest(Writer w, object v) except -1:
 
 cdef object read_DescribeTopicPartitionsResponsePartition(Reader r):
     v = PyType_GenericAlloc(CLASS[264], 0)
-    read_int16(r, at(v, 874), "error_code")
-    read_int32(r, at(v, 875), "partition_index")
-    read_int32(r, at(v, 876), "leader_id")
-    read_int32(r, at(v, 877), "leader_epoch")
+    read_number(r, at(v, 874), "error_code", 2, True)
+    read_number(r, at(v, 875), "partition_index", 4, True)
+    read_number(r, at(v, 876), "leader_id", 4, True)
+    read_number(r, at(v, 877), "leader_epoch", 4, True)
     read_numbers(r, at(v, 878), "replica_nodes", False, 4)
     read_numbers(r, at(v, 879), "isr_nodes", False, 4)
     read_numbers(r, at(v, 880), "eligible_leader_replicas", True, 4)
@@ -7357,10 +7347,10 @@ cdef object read_DescribeTopicPartitionsResponsePartition(Reader r):
 cdef int write_DescribeTopicPartitionsResponsePartition(Writer w, object v) except -1:
     if not is_a(v, 264):
         misplaced(v, <type>CLASS[264])
-    write_int16(w, at(v, 874), "error_code")
-    write_int32(w, at(v, 875), "partition_index")
-    write_int32(w, at(v, 876), "leader_id")
-    write_int32(w, at(v, 877), "leader_epoch")
+    write_number(w, at(v, 874), "error_code", 2, True)
+    write_number(w, at(v, 875), "partition_index", 4, True)
+    write_number(w, at(v, 876), "leader_id", 4, True)
+    write_number(w, at(v, 877), "leader_epoch", 4, True)
     write_numbers(w, at(v, 878), "replica_nodes", False, 4)
     write_numbers(w, at(v, 879), "isr_nodes", False, 4)
     write_numbers(w, at(v, 880), "eligible_leader_replicas", True, 4)
@@ -7373,12 +7363,12 @@ cdef int write_DescribeTopicPartitionsResponsePartition(Writer w, object v) exce
 
 cdef object read_DescribeTopicPartitionsResponseTopic(Reader r):
     v = PyType_GenericAlloc(CLASS[265], 0)
-    read_int16(r, at(v, 883), "error_code")
+    read_number(r, at(v, 883), "error_code", 2, True)
     read_string(r, at(v, 884), "name", True)
     read_uuid(r, at(v, 885), "topic_id")
     read_bool(r, at(v, 886), "is_internal")
     read_structs(r, at(v, 887), "partitions", False, read_DescribeTopicPartitionsResponsePartition)
-    read_int32(r, at(v, 888), "topic_authorized_operations")
+    read_number(r, at(v, 888), "topic_authorized_operations", 4, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -7387,12 +7377,12 @@ cdef object read_DescribeTopicPartitionsResponseTopic(Reader r):
 cdef int write_DescribeTopicPartitionsResponseTopic(Writer w, object v) except -1:
     if not is_a(v, 265):
         misplaced(v, <type>CLASS[265])
-    write_int16(w, at(v, 883), "error_code")
+    write_number(w, at(v, 883), "error_code", 2, True)
     write_string(w, at(v, 884), "name", True)
     write_uuid(w, at(v, 885), "topic_id")
     write_bool(w, at(v, 886), "is_internal")
     write_structs(w, at(v, 887), "partitions", False, write_DescribeTopicPartitionsResponsePartition)
-    write_int32(w, at(v, 888), "topic_authorized_operations")
+    write_number(w, at(v, 888), "topic_authorized_operations", 4, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -7401,7 +7391,7 @@ cdef int write_DescribeTopicPartitionsResponseTopic(Writer w, object v) except -
 cdef object read_DescribeTopicPartitionsResponse_Cursor(Reader r):
     v = PyType_GenericAlloc(CLASS[266], 0)
     read_string(r, at(v, 889), "topic_name", False)
-    read_int32(r, at(v, 890), "partition_index")
+    read_number(r, at(v, 890), "partition_index", 4, True)
     if r.flexible:
         skip_tags(r)
     return v
@@ -7411,7 +7401,7 @@ cdef int write_DescribeTopicPartitionsResponse_Cursor(Writer w, object v) except
     if not is_a(v, 266):
         misplaced(v, <type>CLASS[266])
     write_string(w, at(v, 889), "topic_name", False)
-    write_int32(w, at(v, 890), "partition_index")
+    write_number(w, at(v, 890), "partition_index", 4, True)
     if w.flexible:
         plain_number(w, 0, 1)
     return 0
@@ -7419,7 +7409,7 @@ cdef int write_DescribeTopicPartitionsResponse_Cursor(Writer w, object v) except
 
 cdef object read_DescribeTopicPartitionsResponse(Reader r):
     v = PyType_GenericAlloc(CLASS[267], 0)
-    read_int32(r, at(v, 891), "throttle_time_ms")
+    read_number(r, at(v, 891), "throttle_time_ms", 4, True)
     read_structs(r, at(v, 892), "topics", False, read_DescribeTopicPartitionsResponseTopic)
     read_struct(r, at(v, 893), "next_cursor", True, read_DescribeTopicPartitionsResponse_Cursor)
     if r.flexible:
@@ -7430,7 +7420,7 @@ cdef object read_DescribeTopicPartitionsResponse(Reader r):
 cdef int write_DescribeTopicPartitionsResponse(Writer w, object v) except -1:
     if not is_a(v, 267):
         misplaced(v, <type>CLASS[267])
-    write_int32(w, at(v, 891), "throttle_time_ms")
+    write_number(w, at(v, 891), "throttle_time_ms", 4, True)
     write_structs(w, at(v, 892), "topics", False, write_DescribeTopicPartitionsResponseTopic)
     write_struct(w, at(v, 893), "next_cursor", True, write_DescribeTopicPartitionsResponse_Cursor)
     if w.flexible:
@@ -7592,18 +7582,18 @@ cdef Known *known(int message, int version) except NULL:
     return found
 
 
-cdef object message_of(Known *one, Reader r):
-    value = one.read(r)
-    if r.p != r.end:
-        malformed(r, "message", f"{r.end - r.p} bytes more than it has")
-    return value
-
-
 def encode(int message, object value, int version):
     cdef Known *one = known(message, version)
     cdef Writer w = Writer(version, version >= one.flexible)
     one.write(w, value)
     return w.taken()
+
+
+cdef object message_of(Known *one, Reader r):
+    value = one.read(r)
+    if r.p != r.end:
+        malformed(r, "message", f"{r.end - r.p} bytes more than it has")
+    return value
 
 
 def decode(int message, object buffer, int version, Py_ssize_t position=0):
@@ -7652,7 +7642,7 @@ def decode_response(int message, object buffer, int version, Py_ssize_t position
     """The correlation id and the message of a frame without its size."""
     cdef Known *one = known(message, version)
     cdef Reader r = Reader(buffer, position, version, version >= one.flexible)
-    cdef int correlation_id = <int>plain_int32(r, "correlation_id")
+    cdef int correlation_id = <int>integer(r, "correlation_id", 4)
     if r.flexible and one.key != API_VERSIONS:
         skip_tags(r)
     return correlation_id, message_of(one, r)
@@ -7661,9 +7651,9 @@ def decode_response(int message, object buffer, int version, Py_ssize_t position
 def request_header(object buffer, Py_ssize_t position=0):
     """API key, version and correlation id: what every request begins with, known or not."""
     cdef Reader r = Reader(buffer, position, 0, False)
-    cdef int key = <int>plain_int16(r, "request_api_key")
-    cdef int version = <int>plain_int16(r, "request_api_version")
-    return key, version, <int>plain_int32(r, "correlation_id")
+    cdef int key = <int>integer(r, "request_api_key", 2)
+    cdef int version = <int>integer(r, "request_api_version", 2)
+    return key, version, <int>integer(r, "correlation_id", 4)
 
 
 def decode_request(int message, object buffer, int version, Py_ssize_t position=0):

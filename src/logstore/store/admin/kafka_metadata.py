@@ -1,37 +1,35 @@
 """Topics in Kafka's own metadata log, ``__cluster_metadata-0``. Reads only.
 
 A record's value is a frame: unsigned varints for the frame's version (1), the record's type and its version,
-then the fields (apache/kafka, `metadata/src/main/resources/common/metadata/*.json`). This module reads only these
-types::
-
-     2  TopicRecord          name, id
-     3  PartitionRecord      partition, topic id, four arrays of brokers, leader, leader epoch
-     4  ConfigRecord         resource type (2 topic, 4 broker), resource name, key, value or null
-     5  PartitionChange…     partition, topic id; tagged: 1 leader
-     9  RemoveTopicRecord    topic id
-
-Strings and arrays are compact: an unsigned varint one above the length, 0 for null; ids are 16 bytes. The later
-fields of a record are skipped. Each change that names a leader, or -1 for none, raises the partition's leader
-epoch by one. With -2, or without the field, the leader stays (`PartitionRegistration.merge`). A snapshot
-(``OFFSET-EPOCH.checkpoint``) replaces all records below its offset.
+then the fields (`logstore.protocol.generated.records`). Records of other types are skipped. Each change that
+names a leader, or -1 for none, raises the partition's leader epoch by one. With -2, or without the field, the
+leader stays (`PartitionRegistration.merge`). A snapshot (``OFFSET-EPOCH.checkpoint``) replaces all records below
+its offset.
 """
 
 from __future__ import annotations
 
-import base64
 import re
 from dataclasses import dataclass, field
 from typing import Final
 
 from logstore.batch._batch import Batches
-from logstore.errors import CorruptRecordError
+from logstore.errors import CorruptRecordError, MalformedMessageError
 from logstore.log import Log
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import scan_file
+from logstore.protocol.generated._records import frame_of
+from logstore.protocol.generated.records import (
+    METADATA,
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 
-_TOPIC, _PARTITION, _CONFIG, _CHANGE, _REMOVE_TOPIC = 2, 3, 4, 5, 9
-_LEADER_TAG, _LEADER_STAYS = 1, -2
+_LEADER_STAYS = -2
 _OF_TOPIC, _OF_BROKER = 2, 4
 
 _CHECKPOINT = re.compile(r"(\d{20})-(\d{10})\.checkpoint", re.ASCII)
@@ -98,97 +96,43 @@ def apply(cluster: Cluster, value: bytes) -> None:
     Raises:
         CorruptRecordError: the record ends too early, or its frame has another version.
     """
-    fields = _Fields(value)
-    version, kind, _ = fields.number(), fields.number(), fields.number()
-    if version != _FRAME_VERSION:
-        raise CorruptRecordError(
-            f"a metadata record has frame version {version}, this program knows {_FRAME_VERSION}"
-        )
-    if kind == _TOPIC:
-        name, topic_id = fields.text() or "", fields.id()
-        cluster.ids[name] = topic_id
-        cluster.partitions.setdefault(topic_id, set())
-    elif kind == _PARTITION:
-        number, topic_id = fields.int32(), fields.id()
-        cluster.partitions.setdefault(topic_id, set()).add(number)
-        for _ in range(4):  # replicas, in-sync ones, removed ones, added ones
-            fields.pass_int32s()
-        fields.int32()  # the leader
-        cluster.leader_epochs[topic_id, number] = fields.int32()
-    elif kind == _CHANGE:
-        number, topic_id = fields.int32(), fields.id()
-        if fields.tagged_int32(_LEADER_TAG, _LEADER_STAYS) != _LEADER_STAYS:
-            cluster.leader_epochs[topic_id, number] = cluster.leader_epochs.get((topic_id, number), -1) + 1
-    elif kind == _REMOVE_TOPIC:
-        topic_id = fields.id()
-        for number in cluster.partitions.pop(topic_id, ()):
-            cluster.leader_epochs.pop((topic_id, number), None)
-        for name in [name for name, known in cluster.ids.items() if known == topic_id]:
+    try:
+        frame, number, version, position = frame_of(value)
+        if frame != _FRAME_VERSION:
+            raise CorruptRecordError(
+                f"a metadata record has frame version {frame}, this program knows {_FRAME_VERSION}"
+            )
+        kind = METADATA.get(number)
+        if kind is None:
+            return
+        # A later version is read by its first fields, which are those of the newest known one.
+        record = kind.decode(value, min(version, kind.MAX_VERSION), position)
+    except MalformedMessageError as error:
+        raise CorruptRecordError(f"a metadata record of {len(value)} bytes: {error}") from error
+    if isinstance(record, TopicRecord):
+        cluster.ids[record.name] = record.topic_id
+        cluster.partitions.setdefault(record.topic_id, set())
+    elif isinstance(record, PartitionRecord):
+        cluster.partitions.setdefault(record.topic_id, set()).add(record.partition_id)
+        cluster.leader_epochs[record.topic_id, record.partition_id] = record.leader_epoch
+    elif isinstance(record, PartitionChangeRecord):
+        if record.leader != _LEADER_STAYS:
+            place = record.topic_id, record.partition_id
+            cluster.leader_epochs[place] = cluster.leader_epochs.get(place, -1) + 1
+    elif isinstance(record, RemoveTopicRecord):
+        for partition in cluster.partitions.pop(record.topic_id, ()):
+            cluster.leader_epochs.pop((record.topic_id, partition), None)
+        for name in [name for name, known in cluster.ids.items() if known == record.topic_id]:
             del cluster.ids[name]
             cluster.topic_settings.pop(name, None)
-    elif kind == _CONFIG:
-        what, whose, key, setting = fields.int8(), fields.text() or "", fields.text() or "", fields.text()
-        if what == _OF_TOPIC:
-            settings = cluster.topic_settings.setdefault(whose, {})
-        elif what == _OF_BROKER and not whose:
+    elif isinstance(record, ConfigRecord):
+        if record.resource_type == _OF_TOPIC:
+            settings = cluster.topic_settings.setdefault(record.resource_name, {})
+        elif record.resource_type == _OF_BROKER and not record.resource_name:
             settings = cluster.broker_settings
         else:
             return
-        if setting is None:
-            settings.pop(key, None)
+        if record.value is None:
+            settings.pop(record.name, None)
         else:
-            settings[key] = setting
-
-
-class _Fields:
-    """The fields of one record, one after the other. Invariant: ``_at`` never passes the end."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def _take(self, count: int) -> bytes:
-        if not 0 <= count <= len(self._data) - self._at:
-            raise CorruptRecordError(f"a metadata record of {len(self._data)} bytes needs {count} at {self._at}")
-        taken = self._data[self._at : self._at + count]
-        self._at += count
-        return taken
-
-    def number(self) -> int:
-        value = shift = 0
-        while shift < 35:
-            byte = self._take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-        raise CorruptRecordError("a metadata record has a number of more than 32 bits")
-
-    def int8(self) -> int:
-        return int.from_bytes(self._take(1), "big", signed=True)
-
-    def int32(self) -> int:
-        return int.from_bytes(self._take(4), "big", signed=True)
-
-    def pass_int32s(self) -> None:
-        self._take(4 * max(self.number() - 1, 0))
-
-    def tagged_int32(self, wanted: int, default: int) -> int:
-        """Return the tagged field ``wanted``. Call it after the last untagged field."""
-        for _ in range(self.number()):
-            tag, data = self.number(), self._take(self.number())
-            if tag == wanted:
-                return int.from_bytes(data, "big", signed=True)
-        return default
-
-    def id(self) -> str:
-        return base64.urlsafe_b64encode(self._take(16)).decode().rstrip("=")
-
-    def text(self) -> str | None:
-        length = self.number()
-        if not length:
-            return None
-        try:
-            return self._take(length - 1).decode()
-        except UnicodeDecodeError as error:
-            raise CorruptRecordError(f"a metadata record holds text that is no UTF-8: {error}") from error
+            settings[record.name] = record.value

@@ -1,0 +1,273 @@
+"""Kafka 4.3.1's records in its internal topics as classes.
+
+Written by codegen/generate.py from codegen/records.txt; change those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from logstore.protocol.generated import _records
+from logstore.protocol.message import Record
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+
+class OffsetCommitKey(Record):
+    __slots__ = (
+        "group",
+        "topic",
+        "partition",
+    )
+    TYPE = 1
+    MIN_VERSION = 0
+    MAX_VERSION = 0
+    FLEXIBLE_SINCE: ClassVar[int | None] = None
+    NUMBER = 0
+
+    def __init__(
+        self,
+        *,
+        group: str = "",
+        topic: str = "",
+        partition: int = 0,
+    ) -> None:
+        self.group = group
+        self.topic = topic
+        self.partition = partition
+
+
+class OffsetCommitValue(Record):
+    __slots__ = (
+        "offset",
+        "leader_epoch",
+        "metadata",
+        "commit_timestamp",
+        "expire_timestamp",
+        "topic_id",
+    )
+    TYPE = 1
+    MIN_VERSION = 0
+    MAX_VERSION = 4
+    FLEXIBLE_SINCE: ClassVar[int | None] = 4
+    NUMBER = 1
+
+    def __init__(
+        self,
+        *,
+        offset: int = 0,
+        leader_epoch: int = -1,
+        metadata: str = "",
+        commit_timestamp: int = 0,
+        expire_timestamp: int = -1,
+        topic_id: str = "",
+    ) -> None:
+        self.offset = offset
+        self.leader_epoch = leader_epoch
+        self.metadata = metadata
+        self.commit_timestamp = commit_timestamp
+        self.expire_timestamp = expire_timestamp
+        self.topic_id = topic_id
+
+
+class TopicRecord(Record):
+    __slots__ = (
+        "name",
+        "topic_id",
+    )
+    TYPE = 2
+    MIN_VERSION = 0
+    MAX_VERSION = 0
+    FLEXIBLE_SINCE: ClassVar[int | None] = 0
+    NUMBER = 2
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        topic_id: str = "",
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+
+
+class PartitionRecord(Record):
+    __slots__ = (
+        "partition_id",
+        "topic_id",
+        "replicas",
+        "isr",
+        "removing_replicas",
+        "adding_replicas",
+        "leader",
+        "leader_recovery_state",
+        "leader_epoch",
+        "partition_epoch",
+        "directories",
+        "eligible_leader_replicas",
+        "last_known_elr",
+    )
+    TYPE = 3
+    MIN_VERSION = 0
+    MAX_VERSION = 2
+    FLEXIBLE_SINCE: ClassVar[int | None] = 0
+    NUMBER = 3
+
+    def __init__(
+        self,
+        *,
+        partition_id: int = -1,
+        topic_id: str = "",
+        replicas: Sequence[int] = (),
+        isr: Sequence[int] = (),
+        removing_replicas: Sequence[int] = (),
+        adding_replicas: Sequence[int] = (),
+        leader: int = -1,
+        leader_recovery_state: int = 0,
+        leader_epoch: int = -1,
+        partition_epoch: int = -1,
+        directories: Sequence[str] = (),
+        eligible_leader_replicas: Sequence[int] | None = None,
+        last_known_elr: Sequence[int] | None = None,
+    ) -> None:
+        self.partition_id = partition_id
+        self.topic_id = topic_id
+        self.replicas = replicas
+        self.isr = isr
+        self.removing_replicas = removing_replicas
+        self.adding_replicas = adding_replicas
+        self.leader = leader
+        self.leader_recovery_state = leader_recovery_state
+        self.leader_epoch = leader_epoch
+        self.partition_epoch = partition_epoch
+        self.directories = directories
+        self.eligible_leader_replicas = eligible_leader_replicas
+        self.last_known_elr = last_known_elr
+
+
+class ConfigRecord(Record):
+    __slots__ = (
+        "resource_type",
+        "resource_name",
+        "name",
+        "value",
+    )
+    TYPE = 4
+    MIN_VERSION = 0
+    MAX_VERSION = 0
+    FLEXIBLE_SINCE: ClassVar[int | None] = 0
+    NUMBER = 4
+
+    def __init__(
+        self,
+        *,
+        resource_type: int = 0,
+        resource_name: str = "",
+        name: str = "",
+        value: str | None = "",
+    ) -> None:
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+        self.name = name
+        self.value = value
+
+
+class PartitionChangeRecord(Record):
+    __slots__ = (
+        "partition_id",
+        "topic_id",
+        "isr",
+        "leader",
+        "replicas",
+        "removing_replicas",
+        "adding_replicas",
+        "leader_recovery_state",
+        "directories",
+        "eligible_leader_replicas",
+        "last_known_elr",
+    )
+    TYPE = 5
+    MIN_VERSION = 0
+    MAX_VERSION = 2
+    FLEXIBLE_SINCE: ClassVar[int | None] = 0
+    NUMBER = 5
+
+    def __init__(
+        self,
+        *,
+        partition_id: int = -1,
+        topic_id: str = "",
+        isr: Sequence[int] | None = None,
+        leader: int = -2,
+        replicas: Sequence[int] | None = None,
+        removing_replicas: Sequence[int] | None = None,
+        adding_replicas: Sequence[int] | None = None,
+        leader_recovery_state: int = -1,
+        directories: Sequence[str] | None = None,
+        eligible_leader_replicas: Sequence[int] | None = None,
+        last_known_elr: Sequence[int] | None = None,
+    ) -> None:
+        self.partition_id = partition_id
+        self.topic_id = topic_id
+        self.isr = isr
+        self.leader = leader
+        self.replicas = replicas
+        self.removing_replicas = removing_replicas
+        self.adding_replicas = adding_replicas
+        self.leader_recovery_state = leader_recovery_state
+        self.directories = directories
+        self.eligible_leader_replicas = eligible_leader_replicas
+        self.last_known_elr = last_known_elr
+
+
+class RemoveTopicRecord(Record):
+    __slots__ = (
+        "topic_id",
+    )
+    TYPE = 9
+    MIN_VERSION = 0
+    MAX_VERSION = 0
+    FLEXIBLE_SINCE: ClassVar[int | None] = 0
+    NUMBER = 6
+
+    def __init__(
+        self,
+        *,
+        topic_id: str = "",
+    ) -> None:
+        self.topic_id = topic_id
+
+
+Record.CODEC = _records
+_records.bind(
+    (
+        OffsetCommitKey,
+        OffsetCommitValue,
+        TopicRecord,
+        PartitionRecord,
+        ConfigRecord,
+        PartitionChangeRecord,
+        RemoveTopicRecord,
+    ),
+    (
+        "OffsetCommitKey",
+        "OffsetCommitValue",
+        "TopicRecord",
+        "PartitionRecord",
+        "ConfigRecord",
+        "PartitionChangeRecord",
+        "RemoveTopicRecord",
+    ),
+)
+
+#: record type -> its class, of the log of metadata.
+METADATA: dict[int, type[Record]] = {
+    2: TopicRecord,
+    3: PartitionRecord,
+    4: ConfigRecord,
+    5: PartitionChangeRecord,
+    9: RemoveTopicRecord,
+}
