@@ -579,19 +579,19 @@ cdef inline bint add_plain(FastBatcher batcher, const uint8_t *key, int64_t key_
 
     ``stamp`` gets its timestamp.
     """
-    cdef Encoder encoder = batcher._open
     cdef int overflow = 0
-    if encoder is None or encoder.size >= batcher._full_bytes:
+    # Each use reads `_open` again: a local variable would count a reference for each record.
+    if batcher._open is None or batcher._open.size >= batcher._full_bytes:
         return False
-    stamp[0] = encoder._default_timestamp
+    stamp[0] = batcher._open._default_timestamp
     if timestamp is not None:
         if batcher._ahead_ms < 0 or not PyLong_CheckExact(timestamp):
             return False
         stamp[0] = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
-        if overflow or stamp[0] < 0 or stamp[0] - encoder._default_timestamp > batcher._ahead_ms:
+        if overflow or stamp[0] < 0 or stamp[0] - batcher._open._default_timestamp > batcher._ahead_ms:
             return False
-    return encoder.try_add(stamp[0], key, key_size, <const uint8_t *>PyBytes_AS_STRING(value),
-                           PyBytes_GET_SIZE(value), NULL, 0) == ADDED
+    return batcher._open.try_add(stamp[0], key, key_size, <const uint8_t *>PyBytes_AS_STRING(value),
+                                 PyBytes_GET_SIZE(value), NULL, 0) == ADDED
 
 
 cdef inline bint is_plain(object key, const uint8_t **data, int64_t *size) noexcept:

@@ -31,8 +31,11 @@ cdef extern from *:
     static inline void logstore_put16(uint8_t *p, uint16_t v) { v = __builtin_bswap16(v); memcpy(p, &v, 2); }
     static inline void logstore_put32(uint8_t *p, uint32_t v) { v = __builtin_bswap32(v); memcpy(p, &v, 4); }
     static inline void logstore_put64(uint8_t *p, uint64_t v) { v = __builtin_bswap64(v); memcpy(p, &v, 8); }
-    /* Bytes that the varint of a value takes: one for each started group of seven bits. */
-    static inline int logstore_varint_size(uint64_t zigzag) { return (70 - __builtin_clzll(zigzag | 1)) / 7; }
+    /* Bytes that the varint of a value takes: one for each started group of seven bits. For every highest bit from
+       0 to 63, (9 * bit + 73) / 64 is bit / 7 + 1 without a division by 7. */
+    static inline int logstore_varint_size(uint64_t zigzag) {
+        return (9 * (63 ^ __builtin_clzll(zigzag | 1)) + 73) >> 6;
+    }
     #define LOGSTORE_LIKELY(x) __builtin_expect(!!(x), 1)
     #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
     #error "logstore's core is written for little-endian machines"
