@@ -271,5 +271,3 @@ _RULES: tuple[Rule, ...] = (
     _offsets,
     _creation,
 )
-
-__all__ = ["Case", "Finding", "GroupLag", "Severity", "check"]

@@ -14,7 +14,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
 
 from logstore.config import kafka_keys
 from logstore.config import log as log_config
@@ -24,6 +24,7 @@ from logstore.config.quantities import is_in_words
 from logstore.config.schema import (
     BYTES,
     MINUTES,
+    BaseConfig,
     Collector,
     Refusal,
     Rule,
@@ -31,22 +32,21 @@ from logstore.config.schema import (
     Value,
     boolean,
     check_settings,
+    defaults_of,
     duration,
     fields_of,
     key_of,
     names_of,
     nearest,
     number,
-    parse_fields,
     setting,
     size,
     size_or_share,
     sort_out,
     text,
-    values_of,
     word,
 )
-from logstore.errors import ConfigError, InvalidSettingError, StorageError
+from logstore.errors import InvalidSettingError, StorageError
 from logstore.paths import local_path
 from logstore.records import BATCH_HEADER_BYTES, INT32_MAX, INT64_MAX
 
@@ -161,7 +161,7 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreConfig:
+class StoreConfig(BaseConfig):
     """Settings of one store. Each field is Kafka's broker config of the same name.
 
     >>> config = StoreConfig.of({"log.retention.hours": 1, "num.partitions": 4})
@@ -212,13 +212,10 @@ class StoreConfig:
         default="", repr=False, compare=False
     )  #: path of the ``server.properties`` that was loaded
 
-    def __post_init__(self) -> None:
-        parse_fields(self)
-
     # -- constructors
 
     @classmethod
-    def of(cls, settings: Mapping[str, Setting] | StoreConfig | None = None, /, **fields: Setting) -> StoreConfig:
+    def of(cls, settings: Mapping[str, Setting] | Self | None = None, /, **fields: Setting) -> Self:
         """Make settings from dotted keys (Kafka's topic or broker names) and fields by name.
 
         ``fields`` take precedence over ``settings``. Kafka keys without effect here are accepted and logged once.
@@ -234,11 +231,11 @@ class StoreConfig:
     @classmethod
     def layered(
         cls,
-        settings: Mapping[str, Setting] | StoreConfig | None = None,
+        settings: Mapping[str, Setting] | Self | None = None,
         *,
         environ: Mapping[str, str] | None = None,
         arguments: Mapping[str, Setting] | None = None,
-    ) -> StoreConfig:
+    ) -> Self:
         """Make settings from all sources: arguments take precedence over the environment, then the file.
 
         ``settings`` may be the result of `load`: then ``environ`` takes precedence over the file.
@@ -258,10 +255,10 @@ class StoreConfig:
         if environ is not None:
             build.take_environment(environ)
         build.take(arguments or {}, Origin.ARGUMENT)
-        return build.config()
+        return build.config(cls)
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str]) -> StoreConfig:
+    def from_environment(cls, environ: Mapping[str, str]) -> Self:
         """Make settings from environment variables: ``LOGSTORE_RETENTION_MS`` is ``retention.ms``.
 
         The name is ``LOGSTORE_`` and a key in capitals with underscores for its dots. Our own keys have no
@@ -275,7 +272,7 @@ class StoreConfig:
         return cls.layered(environ=environ)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> StoreConfig:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """Load settings from a file: TOML, or an unchanged ``server.properties`` of Kafka.
 
         The format is chosen by the file's ending, else by its content. Retention from a ``server.properties``
@@ -298,22 +295,14 @@ class StoreConfig:
         if build.broker_file:
             build.found.problems |= _in_words(given)
         build.take(given, Origin.FILE, path=name)
-        return build.config()
-
-    def replace(self, **fields: Setting) -> StoreConfig:
-        """Return a copy with some fields or keys changed; raises as `of` does."""
-        return StoreConfig.of(self, **fields)
+        return build.config(cls)
 
     # -- values
 
     def items(self) -> Iterator[tuple[str, Value]]:
         """Yield every key with its value: those of a store, then those of its logs by their topic names."""
-        yield from values_of(self)
+        yield from BaseConfig.items(self)
         yield from self.log.items()
-
-    def changed(self) -> dict[str, Value]:
-        """Return the keys that differ from their defaults."""
-        return {key: value for key, value in self.items() if value != DEFAULTS[key]}
 
     def said_of_logs(self) -> dict[str, Value]:
         """Return the settings given for all logs, by topic keys, without retention from a ``server.properties``.
@@ -397,6 +386,9 @@ def _in_words(given: Mapping[str, Setting]) -> dict[str, str]:
 _SLIP = 0.65
 
 
+_S = TypeVar("_S", bound=StoreConfig)
+
+
 class _Builder:
     """Collector of values, from the weakest source to the strongest, and of all their problems."""
 
@@ -468,14 +460,14 @@ class _Builder:
             known = [name for name in candidates if "." in name or "_" in key] + broker
             self.found.unknown[shown] = nearest(key, known, _NAMES | log_config.NAMES)
 
-    def config(self) -> StoreConfig:
+    def config(self, cls: type[_S]) -> _S:
         """Return the collected settings, or raise all problems in one error."""
         if self.broker_file:
             self.log_fields.setdefault("retention_ms", KAFKA_RETENTION_MS)
         made: list[Any] = []
-        for cls, fields in ((LogConfig, self.log_fields), (StoreConfig, self.found.fields)):
+        for kind, fields in ((LogConfig, self.log_fields), (cls, self.found.fields)):
             try:
-                made.append(cls(**fields))
+                made.append(kind(**fields))
             except InvalidSettingError as error:
                 for key, what in error.problems.items():
                     source = self.sources.get(key, Source())
@@ -489,7 +481,7 @@ class _Builder:
             )
         warn_of_unkept(self.given)
         log, _ = made
-        return StoreConfig(log=log, sources=self.sources, broker_file=self.broker_file, **self.found.fields)
+        return cls(log=log, sources=self.sources, broker_file=self.broker_file, **self.found.fields)
 
 
 def _with_underscores() -> set[str]:
@@ -505,6 +497,4 @@ _RULES: dict[str, Rule] = {spec.name: spec.metadata["rule"] for spec in fields_o
 _LOG_KEYS = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
 
 #: Every key that a store honours, with its default.
-DEFAULTS: dict[str, Any] = {key_of(spec): spec.default for spec in fields_of(StoreConfig)} | log_config.DEFAULTS
-
-__all__ = ["DEFAULTS", "ConfigError", "Origin", "Source", "StoreConfig"]
+DEFAULTS = defaults_of(StoreConfig)
