@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from logstore.config import kafka_keys
 from logstore.config.quantities import size_bytes
-from logstore.config.schema import nearest
+from logstore.config.schema import Rule, nearest
 from logstore.errors import NotALogError, SparkOptionError
 from logstore.paths import local_path
 from logstore.records import INT64_MAX
@@ -47,26 +47,12 @@ def text_of(value: str) -> str:
     return value.strip()
 
 
-def boolean_of(value: str) -> bool:
-    word = value.strip().lower()
-    if word in ("true", "false"):
-        return word == "true"
-    raise ValueError(f"expected true or false, found {value!r}")
+boolean_of = Rule(boolean=True).parse
 
 
-def number_of(least: int, most: int = INT64_MAX) -> Callable[[str], int]:
+def number_of(least: int, most: int = INT64_MAX) -> Callable[[str], Any]:
     """Return a parser for a whole number in [least, most]."""
-
-    def parse(value: str) -> int:
-        try:
-            number = int(value.strip())
-        except ValueError:
-            raise ValueError(f"expected a whole number, found {value!r}") from None
-        if not least <= number <= most:
-            raise ValueError(f"expected {least} to {most}, found {value!r}")
-        return number
-
-    return parse
+    return Rule(least, most).parse
 
 
 def word_of(*words: str) -> Callable[[str], str]:
@@ -154,11 +140,10 @@ def take(
                 values[spelled[name]] = known[spelled[name]](value)
             except ValueError as error:
                 problems[spelled[name]] = str(error)
-    kafka = kafka_settings(kafka, scope, problems)
-    return ParsedOptions(values, kafka)
+    return ParsedOptions(values, _kafka_settings(kafka, scope, problems))
 
 
-def kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str]) -> dict[str, str]:
+def _kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str]) -> dict[str, str]:
     """Return client settings in Kafka's spelling; refuse unknown ones, and those that an option replaces."""
     if not given:
         return {}  # saves loading the table of Kafka's keys

@@ -112,7 +112,7 @@ def bound_of(value: str) -> int | dict[TopicPartition, int]:
 def time_of(value: str) -> int:
     """Parse milliseconds since 1970."""
     try:
-        return number_of(0)(value)
+        return int(number_of(0)(value))
     except ValueError:
         raise ValueError(f"expected milliseconds since 1970, such as 1357016400000, found {value!r}") from None
 
