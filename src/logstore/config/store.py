@@ -372,13 +372,12 @@ def _in_words(given: Mapping[str, Setting]) -> dict[str, str]:
     """Return the keys of Kafka whose values are in words, which Kafka refuses."""
     problems = {}
     for key, value in given.items():
-        for names, rules in ((_NAMES, _RULES), (log_config.NAMES, log_config.RULES)):
-            rule = rules[names[key].field] if key in names else None
-            if rule is not None and rule.unit and is_in_words(value) and not key.startswith("logstore."):
-                problems[key] = (
-                    f"expected a number, found {value!r}: words are for TOML, variables and arguments; Kafka takes "
-                    "numbers only, and has to be able to read its server.properties"
-                )
+        rule = _RULES[_NAMES[key].field] if key in _NAMES else None
+        if rule is not None and rule.unit and is_in_words(value) and not key.startswith("logstore."):
+            problems[key] = (
+                f"expected a number, found {value!r}: words are for TOML, variables and arguments; Kafka takes "
+                "numbers only, and has to be able to read its server.properties"
+            )
     return problems
 
 
@@ -393,8 +392,7 @@ class _Builder:
     """Collector of values, from the weakest source to the strongest, and of all their problems."""
 
     def __init__(self) -> None:
-        self.found = Collector()  # of the store's own fields; its problems are of all
-        self.log_fields: dict[str, Any] = {}  # __post_init__ parses every value
+        self.found = Collector()  # of the store's own fields and those of its logs: no two have one name
         self.sources: dict[str, Source] = {}
         self.foreign: list[str] = []  # variables that are not settings
         self.given: dict[str, Setting] = {}  # by Kafka's keys, as given here; not those of another config
@@ -407,10 +405,7 @@ class _Builder:
         if config.broker_file and "retention.ms" not in config.sources:
             del changed["retention.ms"]  # Kafka's default, which `config` gives again
         for key, value in changed.items():
-            if key in log_config.NAMES:
-                self.log_fields[log_config.NAMES[key].field] = value
-            else:
-                self.found.fields[_NAMES[key].field] = value
+            self.found.fields[_NAMES[key].field] = value
             self.sources[key] = config.sources.get(key, Source(Origin.ARGUMENT))
 
     def take_environment(self, environ: Mapping[str, str]) -> None:
@@ -427,17 +422,14 @@ class _Builder:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         shown = variables or {}
-        ours = sort_out(given, _NAMES)
-        logs = sort_out({key: given[key] for key in ours.others}, log_config.NAMES)
-        for found, fields, keys in ((ours, self.found.fields, _KEYS), (logs, self.log_fields, _LOG_KEYS)):
-            for name, value in found.fields.items():
-                as_given = found.given_as[name]
-                if self.sources.get(keys[name], Source()).origin <= origin:
-                    fields[name] = value
-                    self.given[keys[name]] = value
-                    self.sources[keys[name]] = Source(origin, shown.get(as_given, as_given), path)
-            self.found.problems |= {shown.get(name, name): what for name, what in found.problems.items()}
-        for key in logs.others:
+        found = sort_out(given, _NAMES)
+        for name, value in found.fields.items():
+            key, as_given = _KEYS[name], found.given_as[name]
+            if self.sources.get(key, Source()).origin <= origin:
+                self.found.fields[name] = self.given[key] = value
+                self.sources[key] = Source(origin, shown.get(as_given, as_given), path)
+        self.found.problems |= {shown.get(name, name): what for name, what in found.problems.items()}
+        for key in found.others:
             self._take_other(key, shown.get(key, key), given[key], is_variable=variables is not None)
 
     def _take_other(self, key: str, shown: str, value: Setting, *, is_variable: bool) -> None:
@@ -445,11 +437,10 @@ class _Builder:
             self.found.ignored.add(shown)
             self.given[key.replace("_", ".") if is_variable else key] = value
             return
-        candidates = [*_NAMES, *log_config.NAMES]
         if is_variable:
             # A misspelt setting that is ignored could make a store less durable.
             own = key.removeprefix("logstore_")
-            said = nearest(own, [name for name in candidates if "." not in name], cutoff=_SLIP)
+            said = nearest(own, [name for name in _NAMES if "." not in name], cutoff=_SLIP)
             head, mark, name = said.partition("the nearest name is ")
             if mark:
                 self.found.unknown[shown] = f"{head}{mark}{config_text.PREFIX}{name.upper()}"
@@ -457,15 +448,17 @@ class _Builder:
                 self.foreign.append(shown)
         else:
             broker = [*kafka_keys.keys("broker"), *kafka_keys.keys("topic")]
-            known = [name for name in candidates if "." in name or "_" in key] + broker
-            self.found.unknown[shown] = nearest(key, known, _NAMES | log_config.NAMES)
+            known = [name for name in _NAMES if "." in name or "_" in key] + broker
+            self.found.unknown[shown] = nearest(key, known, _NAMES)
 
     def config(self, cls: type[_S]) -> _S:
         """Return the collected settings, or raise all problems in one error."""
         if self.broker_file:
-            self.log_fields.setdefault("retention_ms", KAFKA_RETENTION_MS)
+            self.found.fields.setdefault("retention_ms", KAFKA_RETENTION_MS)
+        logs = {name: value for name, value in self.found.fields.items() if name in log_config.RULES}
+        own = {name: value for name, value in self.found.fields.items() if name not in logs}
         made: list[Any] = []
-        for kind, fields in ((LogConfig, self.log_fields), (cls, self.found.fields)):
+        for kind, fields in ((LogConfig, logs), (cls, own)):
             try:
                 made.append(kind(**fields))
             except InvalidSettingError as error:
@@ -481,7 +474,7 @@ class _Builder:
             )
         warn_of_unkept(self.given)
         log, _ = made
-        return cls(log=log, sources=self.sources, broker_file=self.broker_file, **self.found.fields)
+        return cls(log=log, sources=self.sources, broker_file=self.broker_file, **own)
 
 
 def _with_underscores() -> set[str]:
@@ -491,10 +484,10 @@ def _with_underscores() -> set[str]:
 
 
 _SYNONYMS = {"broker.id": ("node.id", 1), "log.dir": ("log.dirs", 1)}
-_NAMES = names_of(StoreConfig, _SYNONYMS)
-_KEYS = {spec.name: key_of(spec) for spec in fields_of(StoreConfig)}
-_RULES: dict[str, Rule] = {spec.name: spec.metadata["rule"] for spec in fields_of(StoreConfig)}
-_LOG_KEYS = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
+#: All names of the settings of a store and of its logs; key and accepted values of each field.
+_NAMES = names_of(StoreConfig, _SYNONYMS) | log_config.NAMES
+_KEYS = {spec.name: key_of(spec) for kind in (StoreConfig, LogConfig) for spec in fields_of(kind)}
+_RULES: dict[str, Rule] = {spec.name: spec.metadata["rule"] for spec in fields_of(StoreConfig)} | log_config.RULES
 
 #: Every key that a store honours, with its default.
 DEFAULTS = defaults_of(StoreConfig)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from logstore.config import kafka_keys
 from logstore.config.quantities import size_bytes
@@ -103,19 +103,13 @@ def fields_of(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     return {names[option]: value for option, value in given.items() if option in names}
 
 
-class ParsedOptions(NamedTuple):
-    """Parsed options: values by our spelling of their names, and Kafka's settings without their prefix."""
-
-    values: dict[str, Any]
-    kafka: dict[str, str]
-
-
 def take(
     options: Mapping[str, str], known: Mapping[str, Callable[[str], Any]], scope: str, problems: dict[str, str]
-) -> ParsedOptions:
-    """Parse options by a table of known ones, and add what is wrong with any of them to ``problems``.
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Parse options by a table of known ones: return values by our spelling, Kafka's settings without their prefix.
 
-    ``scope`` is ``consumer`` or ``producer``: the client whose settings may follow the prefix ``kafka.``.
+    Of the values ``path`` and ``bootstrap``, exactly one is not None. What is wrong with any option is added to
+    ``problems``. ``scope`` is ``consumer`` or ``producer``: the client whose settings may follow ``kafka.``.
     """
     spelled = {name.lower(): name for name in known}
     if any(name.lower() in _OF_A_TABLE for name in options):
@@ -140,7 +134,9 @@ def take(
                 values[spelled[name]] = known[spelled[name]](value)
             except ValueError as error:
                 problems[spelled[name]] = str(error)
-    return ParsedOptions(values, _kafka_settings(kafka, scope, problems))
+    kafka = _kafka_settings(kafka, scope, problems)
+    values["path"], values["bootstrap"] = _place_of(values, kafka, problems)
+    return values, kafka
 
 
 def _kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str]) -> dict[str, str]:
@@ -166,7 +162,7 @@ def _nearest(name: str, spelled: Mapping[str, str], prefix: str = "") -> str:
     return f"{head}{found}{prefix}{spelled[tail]}" if found else guess
 
 
-def place_of(
+def _place_of(
     given: Mapping[str, Any], kafka: Mapping[str, str], problems: dict[str, str]
 ) -> tuple[str | None, str | None]:
     """Return (path, bootstrap), of which one is None: where the records are stored, or are to be written."""

@@ -1,8 +1,8 @@
 """Columns of a query: their schema for Spark, and their decoding from records.
 
 They are named, ordered and typed as in Spark's Kafka source; fields of ``valueSchema`` replace the value unless
-``columns`` says otherwise. Spark takes only Arrow batches of exactly the types of its own conversion: other types of
-decoders are cast. Spark's types are built as objects, since its workers have no session. Imports pyspark and
+``columns`` says otherwise. Spark takes only Arrow batches of exactly the types of its own conversion: other types
+of decoders are cast. Spark's types are built as objects, since its workers have no session. Imports pyspark and
 pyarrow when they are needed.
 """
 

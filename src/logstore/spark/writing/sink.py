@@ -233,15 +233,15 @@ class _Writer(PickledByName):
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.sink = sink_of(options, schema)
 
-    @short_errors
+    @short_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self.sink.write(iterator, self.job)
 
-    @short_errors
+    @short_errors()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int | None = None) -> None:
         self.sink.commit(messages)
 
-    @short_errors
+    @short_errors()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int | None = None) -> None:
         self.sink.abort(messages)
 
