@@ -20,10 +20,10 @@ class TooOld(DataSource):
         return "logstore"
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        from logstore.spark.reading.partition import hide_traceback
+        from logstore.spark.reading.partition import short_errors
 
-        hide_traceback()
-        pyspark_version()
+        with short_errors():
+            pyspark_version()
 
 
 def _source() -> type[DataSource]:

@@ -207,6 +207,9 @@ class Batches:
     def between(self, start: int, stop: int, next_offset: int) -> Batches:
         """Return the batches from one position in ``data`` to another, with the same bounds."""
 
+    def within(self, since_ms: int | None, until_ms: int | None) -> Batches:
+        """Return the run with only the records between two times, on the same bytes; ``until_ms`` is exclusive."""
+
     def first(self, count: int) -> Batches:
         """Return the run up to its ``count``-th visible record, or all of it: its bytes are not copied."""
 

@@ -685,6 +685,14 @@ cdef class Batches:
         part.last_stable_offset = self.last_stable_offset
         return part
 
+    def within(self, since_ms: int | None, until_ms: int | None) -> Batches:
+        """Return the run with only the records between two times, on the same bytes; ``until_ms`` is exclusive."""
+        cdef Batches part = Batches.__new__(Batches)
+        part._take(self.data, self.bounds.start_offset, self.bounds.end_offset, since_ms, until_ms, self.topic,
+                   self.partition, self.path, self.position, self.aborted, self.committed_only, self.limit,
+                   self.next_offset)
+        return part
+
     def first(self, int64_t count: int) -> Batches:
         """Return the run up to its ``count``-th visible record, or all of it: its bytes are not copied.
 

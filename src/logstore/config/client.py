@@ -10,31 +10,28 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 from logstore.config import kafka_keys
 from logstore.config.schema import (
+    BaseConfig,
     Collector,
+    Compression,
     Name,
     Refusal,
     Rule,
     Setting,
-    Value,
     boolean,
-    check_settings,
+    defaults_of,
     duration,
-    fields_of,
-    key_of,
     names_of,
     nearest,
     number,
-    parse_fields,
     setting,
     size,
     text,
-    values_of,
     word,
 )
 from logstore.records import INT32_MAX, INT64_MAX, Ack, Codec, Isolation
@@ -85,8 +82,8 @@ _MEMBERSHIP = (
 )
 
 
-class ClientConfig:
-    """Base of client settings: made from dotted keys, read as pairs."""
+class ClientConfig(BaseConfig):
+    """Base of client settings."""
 
     __slots__ = ()
 
@@ -95,32 +92,22 @@ class ClientConfig:
     #: Keys among them that ask for unsupported features.
     REFUSED: ClassVar[tuple[Refusal, ...]] = ()
 
-    def __post_init__(self) -> None:
-        parse_fields(self)
+    @classmethod
+    @functools.cache
+    def _names(cls) -> Mapping[str, Name]:
+        return names_of(cls, {})
 
     @classmethod
-    def of(cls, settings: Mapping[str, Setting] | Self | None = None, /, **fields: Setting) -> Self:
-        """Make settings from Kafka's dotted keys and fields by name; ``fields`` override ``settings``.
-
-        Raises:
-            UnknownSettingError: a key is unknown; all such keys are named, with the nearest known key.
-            InvalidSettingError: a value is outside its range, or a key of Kafka asks for an unsupported feature;
-                all such keys are named.
-        """
-        check_settings(settings)
-        scopes, names = cls.SCOPES, _names(cls)  # type: ignore[arg-type]  # a class is hashable
-        found = Collector()
-        given = dict(settings.items()) if isinstance(settings, ClientConfig) else (settings or {})
-        for layer in (given, fields):
-            for key in found.take(layer, names):
-                if not (kafka_keys.is_kafkas(key, *scopes) or kafka_keys.is_kafkas(key.replace("_", "."), *scopes)):
-                    kafkas = (name for scope in scopes for name in kafka_keys.keys(scope))
-                    found.unknown[key] = nearest(key, [*names, *kafkas], names)
-                elif (problem := cls.refusal(key, layer[key])) is not None:
-                    found.problems[key] = problem
-                else:
-                    found.ignored.add(key)
-        return found.make(cls)
+    def _take_other(cls, key: str, value: Setting, found: Collector) -> None:
+        scopes = cls.SCOPES
+        if not (kafka_keys.is_kafkas(key, *scopes) or kafka_keys.is_kafkas(key.replace("_", "."), *scopes)):
+            kafkas = (name for scope in scopes for name in kafka_keys.keys(scope))
+            names = cls._names()
+            found.unknown[key] = nearest(key, [*names, *kafkas], names)
+        elif (problem := cls.refusal(key, value)) is not None:
+            found.problems[key] = problem
+        else:
+            found.ignored.add(key)
 
     @classmethod
     def refusal(cls, key: str, value: Setting) -> str | None:
@@ -136,17 +123,26 @@ class ClientConfig:
                 return each.instead + shown
         return None
 
-    def items(self) -> Iterator[tuple[str, Value]]:
-        """Yield every key with its value, in the order of the fields."""
-        return values_of(self)
 
-    def replace(self, **fields: Setting) -> Self:
-        """Return a copy with some fields or keys changed; raises as `of` does."""
-        return self.of(self, **fields)
+class ProducerCompression(Compression):
+    """Part of a producer's settings: the codec of its batches and its level."""
+
+    __slots__ = ()
+
+    compression_type: str
+
+    @property
+    def codec(self) -> Codec:
+        return Codec["NONE" if self.compression_type == "uncompressed" else self.compression_type.upper()]
+
+    @property
+    def level(self) -> int:
+        """The compression level of the codec; 0 for codecs without levels."""
+        return self.level_of(self.codec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerConfig(ClientConfig):
+class ProducerConfig(ProducerCompression, ClientConfig):
     """Settings of one producer. Each field is Kafka's producer config of the same name.
 
     >>> ProducerConfig.of({"batch.size": 65_536, "acks": "-1"}, linger_ms=20).acks
@@ -190,20 +186,6 @@ class ProducerConfig(ClientConfig):
         ),
     )  #: default: by key, and without a key to one partition until a batch is full
     partitioner_ignore_keys: bool = boolean(False)
-
-    @property
-    def codec(self) -> Codec:
-        return Codec["NONE" if self.compression_type == "uncompressed" else self.compression_type.upper()]
-
-    @property
-    def level(self) -> int:
-        """The compression level of the codec; 0 for codecs without levels."""
-        levels = {
-            Codec.GZIP: self.compression_gzip_level,
-            Codec.LZ4: self.compression_lz4_level,
-            Codec.ZSTD: self.compression_zstd_level,
-        }
-        return levels.get(self.codec, 0)
 
     @property
     def default_ack(self) -> Ack | None:
@@ -255,15 +237,5 @@ class ConsumerConfig(ClientConfig):
         return int(((days * 24 + hours) * 60 + minutes) * 60_000 + seconds * 1_000)
 
 
-@functools.cache
-def _names(cls: type[ClientConfig]) -> Mapping[str, Name]:
-    return names_of(cls, {})
-
-
 #: Every key that a producer or a consumer honours, with its default.
-DEFAULTS: dict[str, dict[str, Any]] = {
-    cls.SCOPES[0]: {key_of(spec): spec.default for spec in fields_of(cls)}
-    for cls in (ProducerConfig, ConsumerConfig)
-}
-
-__all__ = ["DEFAULTS", "ClientConfig", "ConsumerConfig", "ProducerConfig", "Refusal"]
+DEFAULTS = {cls.SCOPES[0]: defaults_of(cls) for cls in (ProducerConfig, ConsumerConfig)}

@@ -10,50 +10,46 @@ Ranges and defaults are those of Kafka 4.3's topic configuration reference, with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from logstore.config.quantities import is_in_words
 from logstore.config.schema import (
+    BaseConfig,
     Collector,
+    Compression,
+    Name,
     Rule,
-    Value,
     boolean,
-    check_settings,
+    defaults_of,
     duration,
     fields_of,
     key_of,
     names_of,
     nearest,
     number,
-    parse_fields,
     ratio,
     size,
     sort_out,
-    values_of,
     word,
 )
 from logstore.config.schema import Setting as Setting
-from logstore.errors import (
-    InvalidRecordError,
-    InvalidSettingError,
-    InvalidTimestampError,
-    UnknownSettingError,
-)
+from logstore.errors import InvalidRecordError, InvalidSettingError, InvalidTimestampError, UnknownSettingError
 from logstore.records import BATCH_HEADER_BYTES, INT32_MAX, INT64_MAX, Ack, Codec, TimestampType
 
 _FOREVER = INT64_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogConfig:
+class LogConfig(Compression, BaseConfig):
     """Settings of one log. Each field is Kafka's topic config of the same name.
 
     >>> LogConfig(segment_bytes=1 << 20).segment_bytes
     1048576
     >>> LogConfig.of({"log.flush.interval.messages": "1"}).flush_messages
     1
+    >>> LogConfig.of({"log.retention.hours": 2, "segment.bytes": 4096}, segment_bytes=8192).changed()
+    {'segment.bytes': 8192, 'retention.ms': 7200000}
 
     Raises:
         UnknownSettingError, InvalidSettingError: naming every key that is wrong.
@@ -114,7 +110,8 @@ class LogConfig:
     decompressed_max_bytes: int = size(64 << 20, 1, INT32_MAX, key="logstore.decompressed.max.bytes")
 
     def __post_init__(self) -> None:
-        parse_fields(self)
+        # super() would fail: `dataclass(slots=True)` creates a second class.
+        BaseConfig.__post_init__(self)
         problems = {}
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
             problems["min.compaction.lag.ms"] = (
@@ -140,46 +137,15 @@ class LogConfig:
             raise InvalidSettingError(problems)
 
     @classmethod
-    def of(cls, settings: Mapping[str, Setting] | LogConfig | None = None, /, **fields: Setting) -> LogConfig:
-        """Make settings from dotted keys (Kafka's topic or broker names) and fields by name.
+    def _names(cls) -> Mapping[str, Name]:
+        return NAMES
 
-        Kafka keys without effect here are accepted and logged once. ``fields`` take precedence over
-        ``settings``. If a setting has several names, the topic's takes precedence over the broker's, and
-        milliseconds over minutes over hours, as in Kafka.
-
-        >>> LogConfig.of({"segment.bytes": 4096}, retention_ms=-1).retention_ms
-        -1
-        >>> LogConfig.of({"log.retention.hours": 2}).retention_ms
-        7200000
-
-        Raises:
-            UnknownSettingError: a key is unknown; all such keys are named, with the nearest known key, and
-                so is every value outside its range.
-            InvalidSettingError: a value is outside its range; all such keys are named.
-        """
-        if isinstance(settings, LogConfig):
-            settings = settings.changed()
-        check_settings(settings)
-        found = Collector()
-        for layer in (settings or {}, fields):
-            for key in found.take(layer, NAMES):
-                if key in WITHOUT_EFFECT:
-                    found.ignored.add(key)
-                else:
-                    found.unknown[key] = nearest(key, _KNOWN, NAMES)
-        return found.make(cls)
-
-    def items(self) -> Iterator[tuple[str, Value]]:
-        """Yield every key with its value, in the order of the fields."""
-        return values_of(self)
-
-    def changed(self) -> dict[str, Value]:
-        """Return the keys that differ from their defaults."""
-        return {key: value for key, value in self.items() if value != DEFAULTS[key]}
-
-    def replace(self, **fields: Setting) -> LogConfig:
-        """Return a copy with some fields or keys changed; raises as `of` does."""
-        return LogConfig.of(self.changed(), **fields)
+    @classmethod
+    def _take_other(cls, key: str, value: Setting, found: Collector) -> None:
+        if key in WITHOUT_EFFECT:
+            found.ignored.add(key)
+        else:
+            found.unknown[key] = nearest(key, _KNOWN, NAMES)
 
     # -- derived values
 
@@ -213,15 +179,6 @@ class LogConfig:
             return Codec.NONE if self.offset_mode == "bytes" else None
         word = "none" if self.compression_type == "uncompressed" else self.compression_type
         return Codec[word.upper()]
-
-    def level_of(self, codec: Codec) -> int:
-        """Return the configured compression level of a codec; 0 for codecs without levels."""
-        levels = {
-            Codec.GZIP: self.compression_gzip_level,
-            Codec.LZ4: self.compression_lz4_level,
-            Codec.ZSTD: self.compression_zstd_level,
-        }
-        return levels.get(codec, 0)
 
     @property
     def compacts(self) -> bool:
@@ -294,7 +251,7 @@ def canonical_keys(keys: Iterable[str]) -> list[str]:
     return [_KEYS[NAMES[name].field] if name in NAMES else name for name in names]
 
 
-DEFAULTS: dict[str, Any] = {key_of(spec): spec.default for spec in fields_of(LogConfig)}
+DEFAULTS = defaults_of(LogConfig)
 
 _HOUR_MS = 3_600_000
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-
 _WORD = re.compile(r"([0-9]+)(?:\.([0-9]+))?\s*([A-Za-z]*)")
 
 #: A fraction of a millisecond counts as a whole one: a duration that is not zero never becomes zero.

@@ -11,10 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from logstore.config.client import CODE, CONSUMER_PROMISES, PRODUCER_PROMISES, ClientConfig, Refusal
-from logstore.config.schema import Rule, boolean, number, setting, text, word
+from logstore.config.client import (
+    CODE,
+    CONSUMER_PROMISES,
+    PRODUCER_PROMISES,
+    ClientConfig,
+    ProducerCompression,
+)
+from logstore.config.schema import Refusal, Rule, boolean, number, setting, text, word
 from logstore.errors import InvalidSettingError
-from logstore.records import INT32_MAX, INT64_MAX, Codec, Isolation
+from logstore.records import INT32_MAX, INT64_MAX, Isolation
 
 #: A host and a port.
 Address = tuple[str, int]
@@ -23,7 +29,7 @@ DEFAULT_PORT = 9092
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WireConfig(ClientConfig):
+class WireConfig(ProducerCompression, ClientConfig):
     """Settings of one client. Each field is Kafka's client config of the same name.
 
     >>> config = WireConfig.of({"bootstrap.servers": "broker-1:9092, broker-2", "fetch.max.wait.ms": "100"})
@@ -119,20 +125,6 @@ class WireConfig(ClientConfig):
     @property
     def isolation(self) -> Isolation:
         return Isolation(self.isolation_level)
-
-    @property
-    def codec(self) -> Codec:
-        return Codec["NONE" if self.compression_type == "uncompressed" else self.compression_type.upper()]
-
-    @property
-    def level(self) -> int:
-        """The compression level of the codec; 0 for codecs without levels."""
-        levels = {
-            Codec.GZIP: self.compression_gzip_level,
-            Codec.LZ4: self.compression_lz4_level,
-            Codec.ZSTD: self.compression_zstd_level,
-        }
-        return levels.get(self.codec, 0)
 
 
 def _address(part: str) -> Address:

@@ -13,11 +13,11 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
 from logstore.config.quantities import duration_ms, is_in_words, size_bytes
 from logstore.errors import InvalidSettingError, UnknownSettingError
-from logstore.records import INT64_MAX
+from logstore.records import INT64_MAX, Codec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -216,8 +216,7 @@ def parse_fields(config: Any) -> None:
         InvalidSettingError: naming every key whose value is not allowed.
     """
     problems = {}
-    rules = _rules.get(type(config)) or _rules.setdefault(type(config), _rules_of(config))
-    for name, key, rule, default in rules:
+    for name, key, rule, default in _rules_of(config.__class__):
         given = getattr(config, name)
         if given is default:
             # Parsing the defaults again would slow every opening of a log.
@@ -230,10 +229,7 @@ def parse_fields(config: Any) -> None:
         raise InvalidSettingError(problems)
 
 
-#: Results of `_rules_of`, by class.
-_rules: dict[type, tuple[tuple[str, str, Rule, Any], ...]] = {}
-
-
+@functools.cache
 def _rules_of(cls: Any) -> tuple[tuple[str, str, Rule, Any], ...]:
     """Return name, key and rule of every field, and its default if that needs no parsing."""
     found = []
@@ -243,12 +239,6 @@ def _rules_of(cls: Any) -> tuple[tuple[str, str, Rule, Any], ...]:
         is_parsed = type(parsed) is type(spec.default) and parsed == spec.default
         found.append((spec.name, key_of(spec), rule, spec.default if is_parsed else dataclasses.MISSING))
     return tuple(found)
-
-
-def values_of(config: Any) -> Iterator[tuple[str, Value]]:
-    """Yield every key of a configuration with its value, in the order of its class."""
-    for spec in fields_of(config):
-        yield key_of(spec), getattr(config, spec.name)
 
 
 # --- names -------------------------------------------------------------------------------------
@@ -338,6 +328,77 @@ class Collector:
             raise InvalidSettingError(self.problems)
         if self.ignored:
             logging.getLogger(module).info("settings without effect here: %s", ", ".join(sorted(self.ignored)))
+
+
+class BaseConfig:
+    """Base of settings classes: made of keys and fields, read as pairs."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        parse_fields(self)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Setting] | Self | None = None, /, **fields: Setting) -> Self:
+        """Make settings from Kafka's dotted keys and fields by name; ``fields`` override ``settings``.
+
+        Kafka's keys without effect here are accepted and logged once. If a setting has several names, the topic's
+        takes precedence over the broker's, and milliseconds over minutes over hours, as in Kafka.
+
+        Raises:
+            UnknownSettingError: a key is unknown; all such keys are named, with the nearest known key, and so is
+                every value outside its range.
+            InvalidSettingError: a value is outside its range, or a key of Kafka asks for an unsupported feature;
+                all such keys are named.
+        """
+        check_settings(settings)
+        if isinstance(settings, cls):
+            settings = settings.changed()
+        found, names = Collector(), cls._names()
+        for layer in (dict(settings.items()) if settings is not None else {}, fields):
+            for key in found.take(layer, names):
+                cls._take_other(key, layer[key], found)
+        return found.make(cls)
+
+    @classmethod
+    def _names(cls) -> Mapping[str, Name]:
+        """Return every name of a setting."""
+        raise NotImplementedError
+
+    @classmethod
+    def _take_other(cls, key: str, value: Setting, found: Collector) -> None:
+        """Add a key that names no field to those that are ignored, refused or unknown."""
+        raise NotImplementedError
+
+    def items(self) -> Iterator[tuple[str, Value]]:
+        """Yield every key with its value, in the order of the fields."""
+        for spec in fields_of(self):
+            yield key_of(spec), getattr(self, spec.name)
+
+    def changed(self) -> dict[str, Value]:
+        """Return the keys that differ from their defaults."""
+        defaults = defaults_of(type(self))  # type: ignore[arg-type]  # a class is hashable
+        return {key: value for key, value in self.items() if value != defaults[key]}
+
+    def replace(self, **fields: Setting) -> Self:
+        """Return a copy with some fields or keys changed; raises as `of` does."""
+        return self.of(self, **fields)
+
+
+class Compression:
+    """Part of a settings class with fields for the compression levels."""
+
+    __slots__ = ()
+
+    def level_of(self, codec: Codec) -> int:
+        """Return the configured compression level of a codec; 0 for codecs without levels."""
+        return int(getattr(self, f"compression_{codec.name.lower()}_level", 0))
+
+
+@functools.cache
+def defaults_of(cls: type[BaseConfig]) -> dict[str, Any]:
+    """Return every key of a class with its default."""
+    return dict(cls().items())
 
 
 def _scaled(value: Setting, scale: int) -> Setting:

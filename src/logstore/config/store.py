@@ -14,7 +14,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
 
 from logstore.config import kafka_keys
 from logstore.config import log as log_config
@@ -24,6 +24,7 @@ from logstore.config.quantities import is_in_words
 from logstore.config.schema import (
     BYTES,
     MINUTES,
+    BaseConfig,
     Collector,
     Refusal,
     Rule,
@@ -31,19 +32,18 @@ from logstore.config.schema import (
     Value,
     boolean,
     check_settings,
+    defaults_of,
     duration,
     fields_of,
     key_of,
     names_of,
     nearest,
     number,
-    parse_fields,
     setting,
     size,
     size_or_share,
     sort_out,
     text,
-    values_of,
     word,
 )
 from logstore.errors import InvalidSettingError, StorageError
@@ -161,7 +161,7 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreConfig:
+class StoreConfig(BaseConfig):
     """Settings of one store. Each field is Kafka's broker config of the same name.
 
     >>> config = StoreConfig.of({"log.retention.hours": 1, "num.partitions": 4})
@@ -212,13 +212,10 @@ class StoreConfig:
         default="", repr=False, compare=False
     )  #: path of the ``server.properties`` that was loaded
 
-    def __post_init__(self) -> None:
-        parse_fields(self)
-
     # -- constructors
 
     @classmethod
-    def of(cls, settings: Mapping[str, Setting] | StoreConfig | None = None, /, **fields: Setting) -> StoreConfig:
+    def of(cls, settings: Mapping[str, Setting] | Self | None = None, /, **fields: Setting) -> Self:
         """Make settings from dotted keys (Kafka's topic or broker names) and fields by name.
 
         ``fields`` take precedence over ``settings``. Kafka keys without effect here are accepted and logged once.
@@ -234,11 +231,11 @@ class StoreConfig:
     @classmethod
     def layered(
         cls,
-        settings: Mapping[str, Setting] | StoreConfig | None = None,
+        settings: Mapping[str, Setting] | Self | None = None,
         *,
         environ: Mapping[str, str] | None = None,
         arguments: Mapping[str, Setting] | None = None,
-    ) -> StoreConfig:
+    ) -> Self:
         """Make settings from all sources: arguments take precedence over the environment, then the file.
 
         ``settings`` may be the result of `load`: then ``environ`` takes precedence over the file.
@@ -258,10 +255,10 @@ class StoreConfig:
         if environ is not None:
             build.take_environment(environ)
         build.take(arguments or {}, Origin.ARGUMENT)
-        return build.config()
+        return build.config(cls)
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str]) -> StoreConfig:
+    def from_environment(cls, environ: Mapping[str, str]) -> Self:
         """Make settings from environment variables: ``LOGSTORE_RETENTION_MS`` is ``retention.ms``.
 
         The name is ``LOGSTORE_`` and a key in capitals with underscores for its dots. Our own keys have no
@@ -275,7 +272,7 @@ class StoreConfig:
         return cls.layered(environ=environ)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> StoreConfig:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """Load settings from a file: TOML, or an unchanged ``server.properties`` of Kafka.
 
         The format is chosen by the file's ending, else by its content. Retention from a ``server.properties``
@@ -298,22 +295,14 @@ class StoreConfig:
         if build.broker_file:
             build.found.problems |= _in_words(given)
         build.take(given, Origin.FILE, path=name)
-        return build.config()
-
-    def replace(self, **fields: Setting) -> StoreConfig:
-        """Return a copy with some fields or keys changed; raises as `of` does."""
-        return StoreConfig.of(self, **fields)
+        return build.config(cls)
 
     # -- values
 
     def items(self) -> Iterator[tuple[str, Value]]:
         """Yield every key with its value: those of a store, then those of its logs by their topic names."""
-        yield from values_of(self)
+        yield from BaseConfig.items(self)
         yield from self.log.items()
-
-    def changed(self) -> dict[str, Value]:
-        """Return the keys that differ from their defaults."""
-        return {key: value for key, value in self.items() if value != DEFAULTS[key]}
 
     def said_of_logs(self) -> dict[str, Value]:
         """Return the settings given for all logs, by topic keys, without retention from a ``server.properties``.
@@ -383,13 +372,12 @@ def _in_words(given: Mapping[str, Setting]) -> dict[str, str]:
     """Return the keys of Kafka whose values are in words, which Kafka refuses."""
     problems = {}
     for key, value in given.items():
-        for names, rules in ((_NAMES, _RULES), (log_config.NAMES, log_config.RULES)):
-            rule = rules[names[key].field] if key in names else None
-            if rule is not None and rule.unit and is_in_words(value) and not key.startswith("logstore."):
-                problems[key] = (
-                    f"expected a number, found {value!r}: words are for TOML, variables and arguments; Kafka takes "
-                    "numbers only, and has to be able to read its server.properties"
-                )
+        rule = _RULES[_NAMES[key].field] if key in _NAMES else None
+        if rule is not None and rule.unit and is_in_words(value) and not key.startswith("logstore."):
+            problems[key] = (
+                f"expected a number, found {value!r}: words are for TOML, variables and arguments; Kafka takes "
+                "numbers only, and has to be able to read its server.properties"
+            )
     return problems
 
 
@@ -397,12 +385,14 @@ def _in_words(given: Mapping[str, Setting]) -> dict[str, str]:
 _SLIP = 0.65
 
 
+_S = TypeVar("_S", bound=StoreConfig)
+
+
 class _Builder:
     """Collector of values, from the weakest source to the strongest, and of all their problems."""
 
     def __init__(self) -> None:
-        self.found = Collector()  # of the store's own fields; its problems are of all
-        self.log_fields: dict[str, Any] = {}  # __post_init__ parses every value
+        self.found = Collector()  # of the store's own fields and those of its logs: no two have one name
         self.sources: dict[str, Source] = {}
         self.foreign: list[str] = []  # variables that are not settings
         self.given: dict[str, Setting] = {}  # by Kafka's keys, as given here; not those of another config
@@ -415,10 +405,7 @@ class _Builder:
         if config.broker_file and "retention.ms" not in config.sources:
             del changed["retention.ms"]  # Kafka's default, which `config` gives again
         for key, value in changed.items():
-            if key in log_config.NAMES:
-                self.log_fields[log_config.NAMES[key].field] = value
-            else:
-                self.found.fields[_NAMES[key].field] = value
+            self.found.fields[_NAMES[key].field] = value
             self.sources[key] = config.sources.get(key, Source(Origin.ARGUMENT))
 
     def take_environment(self, environ: Mapping[str, str]) -> None:
@@ -435,17 +422,14 @@ class _Builder:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         shown = variables or {}
-        ours = sort_out(given, _NAMES)
-        logs = sort_out({key: given[key] for key in ours.others}, log_config.NAMES)
-        for found, fields, keys in ((ours, self.found.fields, _KEYS), (logs, self.log_fields, _LOG_KEYS)):
-            for name, value in found.fields.items():
-                as_given = found.given_as[name]
-                if self.sources.get(keys[name], Source()).origin <= origin:
-                    fields[name] = value
-                    self.given[keys[name]] = value
-                    self.sources[keys[name]] = Source(origin, shown.get(as_given, as_given), path)
-            self.found.problems |= {shown.get(name, name): what for name, what in found.problems.items()}
-        for key in logs.others:
+        found = sort_out(given, _NAMES)
+        for name, value in found.fields.items():
+            key, as_given = _KEYS[name], found.given_as[name]
+            if self.sources.get(key, Source()).origin <= origin:
+                self.found.fields[name] = self.given[key] = value
+                self.sources[key] = Source(origin, shown.get(as_given, as_given), path)
+        self.found.problems |= {shown.get(name, name): what for name, what in found.problems.items()}
+        for key in found.others:
             self._take_other(key, shown.get(key, key), given[key], is_variable=variables is not None)
 
     def _take_other(self, key: str, shown: str, value: Setting, *, is_variable: bool) -> None:
@@ -453,11 +437,10 @@ class _Builder:
             self.found.ignored.add(shown)
             self.given[key.replace("_", ".") if is_variable else key] = value
             return
-        candidates = [*_NAMES, *log_config.NAMES]
         if is_variable:
             # A misspelt setting that is ignored could make a store less durable.
             own = key.removeprefix("logstore_")
-            said = nearest(own, [name for name in candidates if "." not in name], cutoff=_SLIP)
+            said = nearest(own, [name for name in _NAMES if "." not in name], cutoff=_SLIP)
             head, mark, name = said.partition("the nearest name is ")
             if mark:
                 self.found.unknown[shown] = f"{head}{mark}{config_text.PREFIX}{name.upper()}"
@@ -465,17 +448,19 @@ class _Builder:
                 self.foreign.append(shown)
         else:
             broker = [*kafka_keys.keys("broker"), *kafka_keys.keys("topic")]
-            known = [name for name in candidates if "." in name or "_" in key] + broker
-            self.found.unknown[shown] = nearest(key, known, _NAMES | log_config.NAMES)
+            known = [name for name in _NAMES if "." in name or "_" in key] + broker
+            self.found.unknown[shown] = nearest(key, known, _NAMES)
 
-    def config(self) -> StoreConfig:
+    def config(self, cls: type[_S]) -> _S:
         """Return the collected settings, or raise all problems in one error."""
         if self.broker_file:
-            self.log_fields.setdefault("retention_ms", KAFKA_RETENTION_MS)
+            self.found.fields.setdefault("retention_ms", KAFKA_RETENTION_MS)
+        logs = {name: value for name, value in self.found.fields.items() if name in log_config.RULES}
+        own = {name: value for name, value in self.found.fields.items() if name not in logs}
         made: list[Any] = []
-        for cls, fields in ((LogConfig, self.log_fields), (StoreConfig, self.found.fields)):
+        for kind, fields in ((LogConfig, logs), (cls, own)):
             try:
-                made.append(cls(**fields))
+                made.append(kind(**fields))
             except InvalidSettingError as error:
                 for key, what in error.problems.items():
                     source = self.sources.get(key, Source())
@@ -489,7 +474,7 @@ class _Builder:
             )
         warn_of_unkept(self.given)
         log, _ = made
-        return StoreConfig(log=log, sources=self.sources, broker_file=self.broker_file, **self.found.fields)
+        return cls(log=log, sources=self.sources, broker_file=self.broker_file, **own)
 
 
 def _with_underscores() -> set[str]:
@@ -499,10 +484,10 @@ def _with_underscores() -> set[str]:
 
 
 _SYNONYMS = {"broker.id": ("node.id", 1), "log.dir": ("log.dirs", 1)}
-_NAMES = names_of(StoreConfig, _SYNONYMS)
-_KEYS = {spec.name: key_of(spec) for spec in fields_of(StoreConfig)}
-_RULES: dict[str, Rule] = {spec.name: spec.metadata["rule"] for spec in fields_of(StoreConfig)}
-_LOG_KEYS = {spec.name: key_of(spec) for spec in fields_of(LogConfig)}
+#: All names of the settings of a store and of its logs; key and accepted values of each field.
+_NAMES = names_of(StoreConfig, _SYNONYMS) | log_config.NAMES
+_KEYS = {spec.name: key_of(spec) for kind in (StoreConfig, LogConfig) for spec in fields_of(kind)}
+_RULES: dict[str, Rule] = {spec.name: spec.metadata["rule"] for spec in fields_of(StoreConfig)} | log_config.RULES
 
 #: Every key that a store honours, with its default.
-DEFAULTS: dict[str, Any] = {key_of(spec): spec.default for spec in fields_of(StoreConfig)} | log_config.DEFAULTS
+DEFAULTS = defaults_of(StoreConfig)

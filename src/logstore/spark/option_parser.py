@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from logstore.config import kafka_keys
 from logstore.config.quantities import size_bytes
-from logstore.config.schema import nearest
+from logstore.config.schema import Rule, nearest
 from logstore.errors import NotALogError, SparkOptionError
 from logstore.paths import local_path
 from logstore.records import INT64_MAX
@@ -47,26 +47,12 @@ def text_of(value: str) -> str:
     return value.strip()
 
 
-def boolean_of(value: str) -> bool:
-    word = value.strip().lower()
-    if word in ("true", "false"):
-        return word == "true"
-    raise ValueError(f"expected true or false, found {value!r}")
+boolean_of = Rule(boolean=True).parse
 
 
-def number_of(least: int, most: int = INT64_MAX) -> Callable[[str], int]:
+def number_of(least: int, most: int = INT64_MAX) -> Callable[[str], Any]:
     """Return a parser for a whole number in [least, most]."""
-
-    def parse(value: str) -> int:
-        try:
-            number = int(value.strip())
-        except ValueError:
-            raise ValueError(f"expected a whole number, found {value!r}") from None
-        if not least <= number <= most:
-            raise ValueError(f"expected {least} to {most}, found {value!r}")
-        return number
-
-    return parse
+    return Rule(least, most).parse
 
 
 def word_of(*words: str) -> Callable[[str], str]:
@@ -117,19 +103,13 @@ def fields_of(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     return {names[option]: value for option, value in given.items() if option in names}
 
 
-class ParsedOptions(NamedTuple):
-    """Parsed options: values by our spelling of their names, and Kafka's settings without their prefix."""
-
-    values: dict[str, Any]
-    kafka: dict[str, str]
-
-
 def take(
     options: Mapping[str, str], known: Mapping[str, Callable[[str], Any]], scope: str, problems: dict[str, str]
-) -> ParsedOptions:
-    """Parse options by a table of known ones, and add what is wrong with any of them to ``problems``.
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Parse options by a table of known ones: return values by our spelling, Kafka's settings without their prefix.
 
-    ``scope`` is ``consumer`` or ``producer``: the client whose settings may follow the prefix ``kafka.``.
+    Of the values ``path`` and ``bootstrap``, exactly one is not None. What is wrong with any option is added to
+    ``problems``. ``scope`` is ``consumer`` or ``producer``: the client whose settings may follow ``kafka.``.
     """
     spelled = {name.lower(): name for name in known}
     if any(name.lower() in _OF_A_TABLE for name in options):
@@ -154,11 +134,12 @@ def take(
                 values[spelled[name]] = known[spelled[name]](value)
             except ValueError as error:
                 problems[spelled[name]] = str(error)
-    kafka = kafka_settings(kafka, scope, problems)
-    return ParsedOptions(values, kafka)
+    kafka = _kafka_settings(kafka, scope, problems)
+    values["path"], values["bootstrap"] = _place_of(values, kafka, problems)
+    return values, kafka
 
 
-def kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str]) -> dict[str, str]:
+def _kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, str]) -> dict[str, str]:
     """Return client settings in Kafka's spelling; refuse unknown ones, and those that an option replaces."""
     if not given:
         return {}  # saves loading the table of Kafka's keys
@@ -181,7 +162,7 @@ def _nearest(name: str, spelled: Mapping[str, str], prefix: str = "") -> str:
     return f"{head}{found}{prefix}{spelled[tail]}" if found else guess
 
 
-def place_of(
+def _place_of(
     given: Mapping[str, Any], kafka: Mapping[str, str], problems: dict[str, str]
 ) -> tuple[str | None, str | None]:
     """Return (path, bootstrap), of which one is None: where the records are stored, or are to be written."""

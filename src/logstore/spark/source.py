@@ -60,7 +60,7 @@ class BatchReader(_Reader, DataSourceReader):
         super().__init__(options)
         self.wanted = EVERYTHING
 
-    @short_errors
+    @short_errors()
     def partitions(self) -> Sequence[InputPartition]:
         backend = backend_of(self.options)
         ranges = self.wanted.narrowed(plan_batch(self.options, backend), backend)
@@ -87,11 +87,11 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         super().__init__(options)
         self._planner = StreamPlanner(options)
 
-    @short_errors
+    @short_errors()
     def initialOffset(self) -> dict[str, Any]:
         return self._planner.initial().to_json()
 
-    @short_errors
+    @short_errors()
     def prepareForTriggerAvailableNow(self) -> None:
         self._planner.prepare()
 
@@ -105,18 +105,18 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             return ReadMinRows(options.min_offsets)
         return ReadAllAvailable()
 
-    @short_errors
+    @short_errors()
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         offsets = self._planner.initial() if start is None else StreamOffsets.of_json(start)
         everything = limit is None or isinstance(limit, ReadAllAvailable)
         return self._planner.latest(offsets, everything=everything).to_json()
 
-    @short_errors
+    @short_errors()
     def reportLatestOffset(self) -> dict[str, Any] | None:
         newest = self._planner.newest()
         return offsets_json(newest) if newest else None
 
-    @short_errors
+    @short_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         ranges = self._planner.ranges(StreamOffsets.of_json(start), StreamOffsets.of_json(end))
         return [PartitionRanges(task) for task in packed(ranges, self.options)]
@@ -135,15 +135,15 @@ class LogstoreDataSource(PickledByName, DataSource):
     def name(cls) -> str:
         return "logstore"
 
-    @short_errors
+    @short_errors()
     def schema(self) -> StructType:
         return QueryColumns(ReadOptions.of(self.options)).spark()
 
-    @short_errors
+    @short_errors()
     def reader(self, schema: StructType) -> DataSourceReader:
         return BatchReader(self._options(schema).for_batch())
 
-    @short_errors
+    @short_errors()
     def streamReader(self, schema: StructType) -> Any:
         return StreamReader(self._options(schema))
 
@@ -160,13 +160,13 @@ class LogstoreDataSource(PickledByName, DataSource):
             )
         return options
 
-    @short_errors
+    @short_errors()
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         from logstore.spark.writing.sink import writer
 
         return writer(dict(self.options), schema, overwrite)
 
-    @short_errors
+    @short_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         from logstore.spark.writing.sink import stream_writer
 
@@ -176,6 +176,6 @@ class LogstoreDataSource(PickledByName, DataSource):
 class PushdownDataSource(LogstoreDataSource):
     """Data source with filter pushdown, chosen by an argument of `logstore.spark.register`."""
 
-    @short_errors
+    @short_errors()
     def reader(self, schema: StructType) -> DataSourceReader:
         return PushdownReader(self._options(schema).for_batch())

@@ -70,7 +70,6 @@ def test_batches_have_the_types_of_sparks_own_conversion_to_the_letter(typed: Pa
     given = options(typed, **more)
     table = QueryColumns(given)
     wanted = to_arrow_schema(table.spark(), timezone="UTC")
-    assert wanted.equals(table.arrow())
     batches = list(read(Range("events", 0, 0, 3), given, table))
     assert sum(batch.num_rows for batch in batches) == 3
     for batch in batches:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from logstore.batch._batch import Batches
 from logstore.config.schema import Setting
@@ -158,8 +159,10 @@ class BootstrapBackend(Backend):
     # -- records
 
     def fetch(self, range: Range, max_bytes: int) -> Batches:
-        tp = range.tp
-        offset = range.start
+        tp, offset = range.tp, range.start
+        run_of = partial(
+            Batches, start_offset=offset, end_offset=range.end, topic=range.topic, partition=range.partition
+        )
         size = self._fetch_bytes or max_bytes
         attempts = self._client.cluster.attempts(
             f"fetch of {tp} from offset {offset}", min(self._client.config.default_api_timeout_ms, STALLED_MS)
@@ -182,16 +185,9 @@ class BootstrapBackend(Backend):
                 continue
             if found.data:
                 self._seen[tp] = len(found.data) / max(found.next_offset - offset, 1)
-                return Batches(
-                    found.data,
-                    start_offset=range.start,
-                    end_offset=range.end,
-                    topic=range.topic,
-                    partition=range.partition,
-                    aborted=found.aborted,
-                    committed_only=self._isolation is Isolation.READ_COMMITTED,
-                    next_offset=min(found.next_offset, range.end),
-                )
+                committed = self._isolation is Isolation.READ_COMMITTED
+                reached = min(found.next_offset, range.end)
+                return run_of(found.data, aborted=found.aborted, committed_only=committed, next_offset=reached)
             first = self._first_batch(tp, offset, range.topic_id)
             if first > offset:
                 offset = min(first, range.end)
@@ -199,14 +195,7 @@ class BootstrapBackend(Backend):
                 # The range was readable at planning. The cause may pass (a quota, a broker that fetches from other
                 # storage, a new leader without the high watermark yet), or the log was truncated.
                 attempts.pause(self._stalled(tp, offset, range, found))
-        return Batches(
-            b"",
-            start_offset=range.start,
-            end_offset=range.end,
-            topic=range.topic,
-            partition=range.partition,
-            next_offset=max(range.start, range.end),
-        )
+        return run_of(b"", next_offset=max(range.start, range.end))
 
     def _first_batch(self, tp: TopicPartition, offset: int, topic_id: str) -> int:
         """Return the base offset of the first batch that ends after ``offset``; -1 if the broker returns none.

@@ -57,8 +57,7 @@ class ActivityParameters(Parameters):
     gap: str = parameter("30 minutes", "A pause longer than this ends a session.")
     lateness: str = parameter("10 minutes", "How far behind the newest record others may come and still count.")
 
-    def __post_init__(self) -> None:
-        Parameters.__post_init__(self)
+    def check(self) -> None:
         self.require("activities", bool(self.activities), "names of topics")
         self.require_duration("gap", at_least_ms=1)
         self.require_duration("lateness")

@@ -54,8 +54,7 @@ class ArchiveParameters(Parameters):
         0, "At most so many records in a file; 0: those of the task.", scale=True, least=0
     )
 
-    def __post_init__(self) -> None:
-        Parameters.__post_init__(self)
+    def check(self) -> None:
         self.require("topics", bool(self.topics), "names of topics")
         self.require("archive", bool(self.archive), "a directory")
 
@@ -216,8 +215,4 @@ def run(spark: SparkSession, parameters: ArchiveParameters) -> Report:
 def _beyond(
     ranges: Mapping[TopicPartition, Archived], added: Mapping[TopicPartition, Archived]
 ) -> dict[TopicPartition, Archived]:
-    together = dict(ranges)
-    for tp, each in added.items():
-        old = together[tp]
-        together[tp] = old._replace(end=each.end, records=old.records + each.records)
-    return together
+    return {tp: each.joined(added[tp]) if tp in added else each for tp, each in ranges.items()}

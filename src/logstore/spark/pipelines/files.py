@@ -67,8 +67,7 @@ class FilesParameters(Parameters):
     strict: bool = parameter(True, "A line that does not fit ends the run; else it is left out and counted.")
     files_per_trigger: int = parameter(0, "Files taken in one micro-batch; 0 takes all.", scale=True, least=0)
 
-    def __post_init__(self) -> None:
-        Parameters.__post_init__(self)
+    def check(self) -> None:
         self.require("format", self.format in FORMATS, " or ".join(FORMATS))
         if self.value and self.columns:
             raise InvalidSettingError({"columns": "they choose what goes into the JSON value; give them or value"})

@@ -74,8 +74,7 @@ class LatestParameters(Parameters):
     schema: str = parameter("", "Fields of JSON values as Spark's DDL, to be columns of the table.")
     rebuild: bool = parameter(False, "Make the table from the whole topic, now, in one batch.")
 
-    def __post_init__(self) -> None:
-        Parameters.__post_init__(self)
+    def check(self) -> None:
         place = _local(self.table)
         self.require("table", place is not None, "a directory on a file system with symbolic links")
         self.require("schema", self.text or not self.schema, "text for it: leave out no-text")

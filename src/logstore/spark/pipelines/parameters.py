@@ -70,6 +70,10 @@ class Parameters:
                 self.require(each.name, least <= value <= most, f"{least} to {most}")
             elif least is not None:
                 self.require(each.name, value >= least, f"{least} or more")
+        self.check()
+
+    def check(self) -> None:
+        """Refuse parameters that are wrong together, or in a way that `parameter` cannot say; called once."""
 
     def checkpoint_of(self, stage: str) -> str:
         """Return the directory where the query of that name keeps its own state."""

@@ -49,8 +49,7 @@ class RestoreParameters(Parameters):
     keep: bool = parameter(True, "Turn off deletion by age and size in restored topics.")
     checkpoint: str = parameter("", "Has no effect: a topic is restored whole or not at all.")
 
-    def __post_init__(self) -> None:
-        Parameters.__post_init__(self)
+    def check(self) -> None:
         if self.bootstrap:
             raise InvalidSettingError({"bootstrap": "offsets can be kept in a directory only; give path"})
         self.require("archive", bool(self.archive), "a directory")

@@ -69,8 +69,7 @@ class RollupParameters(Parameters):
     ahead_s: float = parameter(3600.0, "How far a time may lie ahead of when its record was written.", least=0)
     digits: int = parameter(6, "Digits behind the point of a value that are kept.", least=0, most=12)
 
-    def __post_init__(self) -> None:
-        Parameters.__post_init__(self)
+    def check(self) -> None:
         self.require("output", bool(self.output), "a directory")
         lengths = [seconds_of(level) for level in self.levels]
         self.require("levels", bool(lengths), "at least one")

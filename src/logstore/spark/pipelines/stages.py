@@ -69,8 +69,7 @@ class StagesParameters(Parameters):
     ahead_s: float = parameter(3600.0, "How far a time may lie ahead of when its record was written.", least=0)
     digits: int = parameter(6, "Digits behind the point of an amount that are kept.", least=0, most=12)
 
-    def __post_init__(self) -> None:
-        Parameters.__post_init__(self)
+    def check(self) -> None:
         seconds_of(self.window, "window")
         self.require_different("raw", "enriched", "sums")
         names = names_of(self.schema)

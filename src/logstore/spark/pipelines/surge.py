@@ -34,7 +34,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from logstore.errors import InvalidSettingError
 from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
 from logstore.spark.pipelines.input.values import fields_of, is_text
@@ -71,15 +70,11 @@ class SurgeParameters(Parameters):
         0, "Bytes of log taken in one micro-batch; 0 takes all that exist.", scale=True, least=0
     )
 
-    def __post_init__(self) -> None:
-        Parameters.__post_init__(self)
+    def check(self) -> None:
         self.require("window_s", self.window_s >= self.slide_s, "at least slide_s")
         self.require_duration("lateness")
         self.require_different("requests", "drivers", "prices")
-        if self.window_s % self.slide_s:
-            raise InvalidSettingError(
-                {"window_s": f"expected a multiple of slide_s ({self.slide_s}), found {self.window_s}"}
-            )
+        self.require("window_s", not self.window_s % self.slide_s, f"a multiple of slide_s ({self.slide_s})")
 
 
 def events_of(records: DataFrame, parameters: SurgeParameters) -> DataFrame:

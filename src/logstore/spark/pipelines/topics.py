@@ -91,10 +91,9 @@ def read_batch(spark: SparkSession, parameters: Parameters, *topics: str, **opti
     return spark.read.format(FORMAT).options(**found | options).load()
 
 
-def write_stream(frame: DataFrame, parameters: Parameters, topic: str, **options: str) -> DataStreamWriter:
+def write_stream(frame: DataFrame, parameters: Parameters, topic: str) -> DataStreamWriter:
     """Write a stream with columns key and value to a topic, exactly once where the store is a directory."""
-    found = place_options(parameters) | {"topic": topic}
-    return frame.writeStream.format(FORMAT).options(**found | options)
+    return frame.writeStream.format(FORMAT).options(**place_options(parameters), topic=topic)
 
 
 def write_batch(frame: DataFrame, parameters: Parameters, topic: str, query: str, number: int) -> None:

@@ -84,28 +84,8 @@ def read(
     if backend.is_remote:
         found = ahead(found)
     if since_ms is not None or until_ms is not None:
-        found = (within(run, since_ms, until_ms) for run in found)
+        found = (run.within(since_ms, until_ms) for run in found)
     return table.batches_of(found)
-
-
-def within(run: Batches, since_ms: int | None, until_ms: int | None) -> Batches:
-    """Narrow a run to the records between two times; its bytes are not copied."""
-    return Batches(
-        run.data,
-        start_offset=run.start_offset,
-        end_offset=run.end_offset,
-        since_ms=since_ms,
-        until_ms=until_ms,
-        topic=run.topic,
-        partition=run.partition,
-        path=run.path,
-        position=run.position,
-        aborted=run.aborted,
-        committed_only=run.committed_only,
-        limit=run.limit,
-        check=False,
-        next_offset=run.next_offset,
-    )
 
 
 def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batches]:

@@ -23,7 +23,6 @@ from logstore.spark.option_parser import (
     number_of,
     option,
     parsers_of,
-    place_of,
     size_of,
     take,
     text_of,
@@ -112,7 +111,7 @@ def bound_of(value: str) -> int | dict[TopicPartition, int]:
 def time_of(value: str) -> int:
     """Parse milliseconds since 1970."""
     try:
-        return number_of(0)(value)
+        return int(number_of(0)(value))
     except ValueError:
         raise ValueError(f"expected milliseconds since 1970, such as 1357016400000, found {value!r}") from None
 
@@ -174,7 +173,6 @@ class ReadOptions:
         """
         problems: dict[str, str] = {}
         given, kafka = take(options, _READ, "consumer", problems)
-        given["path"], given["bootstrap"] = place_of(given, kafka, problems)
         _one_of(given, problems)
         isolation, level = given.get("isolation"), kafka.get("isolation.level")
         if level is not None:

@@ -6,12 +6,13 @@ by the readers of batches and of streams, and by `read`, which needs no data sou
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pickle
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
@@ -27,31 +28,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
-
-def short_errors(call: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Decorate ``call`` to show the user an error of ours as its one sentence.
+@contextlib.contextmanager
+def short_errors() -> Iterator[None]:
+    """Show the user an error of ours as its one sentence; a decorator too.
 
     Spark shows an error of its Python process as a text with the whole traceback before the message, unless
     SPARK_HIDE_TRACEBACK is set in that process. The process ends with the error.
     """
-
-    @functools.wraps(call)
-    def called(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        try:
-            return call(*args, **kwargs)
-        except LogstoreError:
-            hide_traceback()
-            raise
-
-    return called
-
-
-def hide_traceback() -> None:
-    """Set what `short_errors` sets, for callers inside a generator."""
-    os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+    try:
+        yield
+    except LogstoreError:
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
 
 
 class PartitionRanges(PickledByName, InputPartition):
@@ -81,13 +70,10 @@ def read_ranges(partition: InputPartition, options: ReadOptions, table: QueryCol
     """Read a task's partition, with errors shown as one sentence."""
     if not isinstance(partition, PartitionRanges):
         return  # Spark's placeholder where no partition was planned
-    try:
+    with short_errors():
         check_version(partition.version, version())
         for range in partition.ranges:
             yield from fetches.read(range, options, table, partition.since_ms, partition.until_ms)
-    except LogstoreError:
-        hide_traceback()
-        raise
 
 
 def check_version(planned: str, here: str) -> None:

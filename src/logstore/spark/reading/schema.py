@@ -1,9 +1,9 @@
 """Columns of a query: their schema for Spark, and their decoding from records.
 
 They are named, ordered and typed as in Spark's Kafka source; fields of ``valueSchema`` replace the value unless
-``columns`` says otherwise. Spark takes only Arrow batches of exactly the types of its own conversion. Those are
-`QueryColumns.arrow`, and decoders' other types are cast. Spark's types are built as objects, since its workers have
-no session. Imports pyspark and pyarrow when they are needed.
+``columns`` says otherwise. Spark takes only Arrow batches of exactly the types of its own conversion: other types
+of decoders are cast. Spark's types are built as objects, since its workers have no session. Imports pyspark and
+pyarrow when they are needed.
 """
 
 from __future__ import annotations
@@ -93,7 +93,6 @@ class QueryColumns:
         self.names = self._chosen(options)
         fields = [name for name in self.names if name in self._fields]
         self._decoder = narrowed(fields) if narrowed is not None and fields else None
-        self._arrow: pa.Schema | None = None
         self._is_cast = any(self._fields[name].is_cast for name in fields)
 
     def _chosen(self, options: ReadOptions) -> tuple[str, ...]:
@@ -127,29 +126,6 @@ class QueryColumns:
         fields = [(name, _HEADERS if (kind := self.type_of(name)) == "headers" else kind) for name in self.names]
         return StructType.fromJson(_struct(*fields))
 
-    def arrow(self) -> pa.Schema:
-        """Return the schema of the batches, exactly what Spark's own conversion would give."""
-        import pyarrow as pa
-
-        if self._arrow is None:
-            header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-            of = {
-                "binary": pa.binary(),
-                "boolean": pa.bool_(),
-                "byte": pa.int8(),
-                "short": pa.int16(),
-                "integer": pa.int32(),
-                "long": pa.int64(),
-                "float": pa.float32(),
-                "double": pa.float64(),
-                "string": pa.string(),
-                "date": pa.date32(),
-                "timestamp": pa.timestamp("us", "UTC"),
-                "headers": pa.list_(pa.field("element", header)),
-            }
-            self._arrow = pa.schema([(name, of[self.type_of(name)]) for name in self.names])
-        return self._arrow
-
     # -- of records
 
     def batches_of(self, runs: Iterable[Batches]) -> Iterator[pa.RecordBatch]:
@@ -176,14 +152,23 @@ class QueryColumns:
     def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
 
-        schema = self.arrow()
+        to = {
+            "binary": pa.binary(),
+            "short": pa.int16(),
+            "integer": pa.int32(),
+            "long": pa.int64(),
+            "float": pa.float32(),
+            "timestamp": pa.timestamp("us", "UTC"),
+        }
         arrays = []
-        for name, array, field in zip(self.names, batch.columns, schema, strict=True):
+        for name, array in zip(self.names, batch.columns, strict=True):
+            field = self._fields.get(name)
             try:
-                arrays.append(array if array.type == field.type else array.cast(field.type))
+                arrays.append(array.cast(to[field.type]) if field is not None and field.is_cast else array)
             except pa.ArrowInvalid as error:
-                raise PayloadError(f"field {name!r} of a value does not fit {field.type}: {error}") from None
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+                assert field is not None
+                raise PayloadError(f"field {name!r} of a value does not fit {to[field.type]}: {error}") from None
+        return pa.RecordBatch.from_arrays(arrays, names=self.names)
 
 
 def _fields_of(schema: Mapping[str, Any], on_error: str) -> tuple[Callable[..., Decoder], dict[str, _Field]]:

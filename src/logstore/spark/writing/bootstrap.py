@@ -17,7 +17,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from logstore.config.log import NAMES, LogConfig
 from logstore.config.schema import Setting
 from logstore.errors import LogstoreError, UnknownTopicError
-from logstore.records import INT64_MAX, TopicPartition
+from logstore.records import INT64_MAX, TimestampType, TopicPartition
 from logstore.remote.client import Client
 from logstore.remote.producer import IdempotentProducer
 from logstore.spark.writing.options import WriteOptions
@@ -33,12 +33,10 @@ _logger = logging.getLogger(__name__)
 #: The sink fetches the settings of at most this many topics; with more, only the broker checks the records.
 _DESCRIBED = 20
 
-_FOR_EVER_MS = INT64_MAX
 #: For limits that the broker does not tell: the broker itself refuses timestamps beyond them.
-_ANY_TIME: dict[str, Setting] = {
-    "message.timestamp.before.max.ms": _FOR_EVER_MS,
-    "message.timestamp.after.max.ms": _FOR_EVER_MS,
-}
+_ANY_TIME: dict[str, Setting] = dict.fromkeys(
+    ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"), INT64_MAX
+)
 
 
 class SentRows(WriterCommitMessage):
@@ -114,10 +112,10 @@ def targets_of(client: Client, options: WriteOptions) -> Mapping[str, TargetTopi
     found = {}
     for name, each in there.items():
         config = _config(client, name) if len(there) <= _DESCRIBED else LogConfig.of(_ANY_TIME)
-        target = TargetTopic.of(name, each.id, len(each.partitions), config, options.codec)
-        if target.append_time:
+        if config.timestamp_type is TimestampType.LOG_APPEND_TIME:
             # The broker sets append times, and refuses a batch that is marked with one.
-            target = target._replace(append_time=False, before_max_ms=_FOR_EVER_MS, after_max_ms=_FOR_EVER_MS)
+            config = config.replace(message_timestamp_type="CreateTime", **_ANY_TIME)
+        target = TargetTopic.of(name, each.id, len(each.partitions), config, options.codec)
         found[name] = target._replace(limits=(*target.limits, most))
     return found
 

@@ -20,7 +20,6 @@ from logstore.spark.option_parser import (
     number_of,
     option,
     parsers_of,
-    place_of,
     take,
     text_of,
     word_of,
@@ -78,17 +77,13 @@ class WriteOptions:
         """
         problems: dict[str, str] = {}
         given, kafka = take(options, _WRITE, "producer", problems)
-        given["path"], given["bootstrap"] = _, bootstrap = place_of(given, kafka, problems)
+        bootstrap = given["bootstrap"]
         kafka.pop("bootstrap.servers", None)
         config = _producer(kafka, problems)
         word = given.get("compression")
         imposed = kafka.get("compression.type")
-        if (
-            word is not None
-            and imposed is not None
-            and config is not None
-            and Codec[_codec(word)] is not config.codec
-        ):
+        codec = None if word is None else Codec["NONE" if word == "uncompressed" else word.upper()]
+        if codec is not None and imposed is not None and config is not None and codec is not config.codec:
             problems["compression"] = f"{word}, but kafka.compression.type is {imposed}; set one of them"
         exactly_once = given.setdefault("exactlyOnce", bootstrap is None)
         if bootstrap is not None:
@@ -96,12 +91,7 @@ class WriteOptions:
                 problems["exactlyOnce"] = (
                     "is for path only until the broker has transactions; leave it out to write at least once"
                 )
-            if given.get("replay"):
-                problems["replay"] = "is for path only: a broker gives offsets itself"
-            if "commitTimeout" in given:
-                problems["commitTimeout"] = "is for path only; see kafka.delivery.timeout.ms"
-            if "settings" in given:
-                problems["settings"] = "is for path only: a broker has its own"
+            problems |= {name: f"is for path only{why}" for name, why in _PATH_ONLY.items() if given.get(name)}
         if ("query" in given) != ("batch" in given) and "batch" not in problems:
             problems["query"] = "goes with batch: they say which micro-batch of which query a job writes"
         elif "query" in given and not exactly_once and "exactlyOnce" not in problems:
@@ -109,7 +99,8 @@ class WriteOptions:
         if problems:
             raise SparkOptionError(problems)
         assert config is not None
-        codec = Codec[_codec(word)] if word is not None else config.codec if imposed is not None else None
+        if codec is None and imposed is not None:
+            codec = config.codec
         keyless = Keyless(
             ignore_keys=config.partitioner_ignore_keys or config.partitioner_class in ("sticky", "roundrobin"),
             in_turn=config.partitioner_class == "roundrobin",
@@ -130,8 +121,12 @@ _WRITE = parsers_of(WriteOptions) | {
 }
 
 
-def _codec(word: str) -> str:
-    return "NONE" if word == "uncompressed" else word.upper()
+#: Options without effect through a broker, each with the reason.
+_PATH_ONLY = {
+    "replay": ": a broker gives offsets itself",
+    "commitTimeout": "; see kafka.delivery.timeout.ms",
+    "settings": ": a broker has its own",
+}
 
 
 def _producer(kafka: Mapping[str, str], problems: dict[str, str]) -> ProducerConfig | None:

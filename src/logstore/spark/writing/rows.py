@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.batch._encode import Encoder
 from logstore.columns._partition_rows import Spread
-from logstore.config.log import LogConfig
+from logstore.config.log import LogConfig, check_timestamps
 from logstore.errors import (
     InvalidRecordError,
     InvalidTimestampError,
@@ -45,13 +45,9 @@ class TargetTopic(NamedTuple):
     name: str
     id: str
     partition_count: int
-    limits: tuple[tuple[str, int], ...] = (("max.message.bytes", 1_048_588),)  #: of a batch, by setting
-    codec: int = 0
-    level: int = 0
-    append_time: bool = False
-    compacts: bool = False
-    before_max_ms: int = 1 << 62
-    after_max_ms: int = 1 << 62
+    config: LogConfig
+    codec: Codec
+    limits: tuple[tuple[str, int], ...]  #: of a batch in bytes, by setting
 
     @classmethod
     def of(
@@ -59,18 +55,11 @@ class TargetTopic(NamedTuple):
     ) -> TargetTopic:
         """Make a target from the topic's settings; its own codec, if set, overrides the writer's ``codec``."""
         chosen = config.codec if config.codec is not None else (codec or Codec.NONE)
-        return cls(
-            name,
-            topic_id,
-            partition_count,
-            limits=config.batch_limits,
-            codec=int(chosen),
-            level=config.level_of(chosen),
-            append_time=config.timestamp_type is TimestampType.LOG_APPEND_TIME,
-            compacts=config.compacts,
-            before_max_ms=config.message_timestamp_before_max_ms,
-            after_max_ms=config.message_timestamp_after_max_ms,
-        )
+        return cls(name, topic_id, partition_count, config, chosen, config.batch_limits)
+
+    @property
+    def append_time(self) -> bool:
+        return self.config.timestamp_type is TimestampType.LOG_APPEND_TIME
 
 
 #: Called with topic, partition and an encoder whose batches are finished. It must keep no reference to the encoder.
@@ -114,13 +103,13 @@ class Rows:
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         flush_bytes: int | None = None,
     ) -> None:
+        self.outlet = outlet
+        self.keyless = keyless
+        self.replay = replay
+        self.seed = seed
+        self.clock = clock
         self._targets = targets
-        self._outlet = outlet
         self._topic = topic
-        self._keyless = keyless
-        self._replay = replay
-        self._seed = seed
-        self._clock = clock
         self._flush_bytes = FLUSH_BYTES if flush_bytes is None else flush_bytes
         self._shares: dict[str, _Share] = {}
 
@@ -180,10 +169,7 @@ class Rows:
     def _share(self, topic: str) -> _Share:
         share = self._shares.get(topic)
         if share is None:
-            target = self._targets[topic]
-            share = self._shares[topic] = _Share(
-                target, self._outlet, self._keyless, self._replay, self._seed, self._clock
-            )
+            share = self._shares[topic] = _Share(self._targets[topic], self)
         return share
 
 
@@ -191,13 +177,9 @@ def _rows(batch: pa.RecordBatch, places: np.ndarray) -> pa.RecordBatch:
     """Return some rows of a batch, in their order; without a copy if they are adjacent."""
     if places[-1] - places[0] + 1 == len(places):
         return batch.slice(int(places[0]), len(places))
-    return batch.take(_arrow(places))
-
-
-def _arrow(values: np.ndarray) -> pa.Array:
     import pyarrow as pa
 
-    return pa.array(values)
+    return batch.take(pa.array(places))
 
 
 def unknown_topics(names: Iterable[str], known: Iterable[str], where: str = "") -> str:
@@ -214,38 +196,27 @@ def unknown_topics(names: Iterable[str], known: Iterable[str], where: str = "") 
 
 
 class _Share:
-    """The rows of one topic.
+    """The rows of one topic, of all the rows of a task.
 
     Owns: the encoders of its partitions.
     """
 
-    def __init__(
-        self,
-        target: TargetTopic,
-        outlet: Outlet,
-        keyless: Keyless,
-        replay: bool,
-        seed: int,
-        clock: Callable[[], int],
-    ) -> None:
+    def __init__(self, target: TargetTopic, task: Rows) -> None:
         self.target = target
-        self._outlet = outlet
-        self._keyless = keyless
-        self._replay = replay
-        self._clock = clock
+        self._task = task
         self._encoders: dict[int, Encoder] = {}
-        self._in_turn = seed % target.partition_count
+        self._in_turn = task.seed % target.partition_count
         self._spread = Spread(target.partition_count, self._in_turn, self._begin)
 
     def _begin(self, partition: int) -> Encoder:
         target = self.target
         encoder = self._encoders[partition] = Encoder().begin(
-            timestamp_ms=self._clock(),
+            timestamp_ms=self._task.clock(),
             codec=target.codec,
-            level=target.level,
+            level=target.config.level_of(target.codec),
             limits=target.limits,
-            append_time=target.append_time and not self._replay,
-            keep_offsets=self._replay,
+            append_time=target.append_time and not self._task.replay,
+            keep_offsets=self._task.replay,
         )
         return encoder
 
@@ -261,11 +232,11 @@ class _Share:
     def _partitions(self, rows: pa.RecordBatch) -> Any:
         """Return the partition of each row, -1 where its key decides; None if keys decide for all rows."""
         named = rows.column("partition") if "partition" in rows.schema.names else None
-        if self._replay:
+        if self._task.replay:
             self._check_replay(rows)
         if named is not None and named.null_count == len(named):
             named = None
-        if named is None and not self._keyless.ignore_keys and not self._keyless.in_turn:
+        if named is None and not self._task.keyless.ignore_keys and not self._task.keyless.in_turn:
             return None
         import numpy as np
 
@@ -278,7 +249,7 @@ class _Share:
                 raise UnknownPartitionError(
                     f"partitions are 0 to {self.target.partition_count - 1}, found a negative one"
                 )
-        if self._keyless.ignore_keys or self._keyless.in_turn:
+        if self._task.keyless.ignore_keys or self._task.keyless.in_turn:
             chosen = self._choose(rows, chosen)
         return np.ascontiguousarray(chosen, np.int32)
 
@@ -287,9 +258,9 @@ class _Share:
         import numpy as np
 
         free = chosen < 0
-        if not self._keyless.ignore_keys and "key" in rows.schema.names:
+        if not self._task.keyless.ignore_keys and "key" in rows.schema.names:
             free &= rows.column("key").is_null().to_numpy(zero_copy_only=False)
-        if not self._keyless.in_turn:
+        if not self._task.keyless.in_turn:
             return np.where(free, np.int32(self._spread.keyless), chosen)
         count = int(free.sum())
         chosen = chosen.copy()
@@ -318,8 +289,8 @@ class _Share:
                 continue
             encoder.finish()
             self._check(encoder)
-            self._outlet(self.target, partition, encoder)
-            encoder.renew(self._clock())
+            self._task.outlet(self.target, partition, encoder)
+            encoder.renew(self._task.clock())
             if partition == self._spread.keyless:
                 # Changing the partition before its batch is full would make batches of rows without key small.
                 self._spread.keyless = (partition + 1) % self.target.partition_count
@@ -327,22 +298,15 @@ class _Share:
 
     def _check(self, encoder: Encoder) -> None:
         target = self.target
-        if encoder.null_keys and target.compacts:
+        if encoder.null_keys and target.config.compacts:
             raise InvalidRecordError(
                 f"{encoder.null_keys} rows without key for topic {target.name!r}, which keeps the newest record of "
                 "each key (cleanup.policy=compact); give each row a key"
             )
-        if target.append_time or self._replay:
+        if target.append_time or self._task.replay:
             return
-        now = self._clock()
         least, most = encoder.min_timestamp_ms, encoder.max_timestamp_ms
-        if now - least > target.before_max_ms:
-            raise InvalidTimestampError(
-                f"topic {target.name!r}: timestamp {least} is {now - least} ms old, "
-                f"message.timestamp.before.max.ms allows {target.before_max_ms}"
-            )
-        if most - now > target.after_max_ms:
-            raise InvalidTimestampError(
-                f"topic {target.name!r}: timestamp {most} is {most - now} ms in the future, "
-                f"message.timestamp.after.max.ms allows {target.after_max_ms}"
-            )
+        try:
+            check_timestamps(least, most, target.config, self._task.clock())
+        except InvalidTimestampError as error:
+            raise InvalidTimestampError(f"topic {target.name!r}: {error}") from None

@@ -225,44 +225,38 @@ def sink_of(options: WriteOptions, schema: StructType) -> StoreSink | BrokerSink
     return BrokerSink(options)
 
 
-class BatchWriter(PickledByName, DataSourceArrowWriter):
-    """Writer of a batch job. Through files all of its rows become visible when the job is done, or none."""
+class _Writer(PickledByName):
+    """Part of every writer: its sink, which does the work, and the batch job, if it writes for one."""
+
+    job: str | None = None
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.sink = sink_of(options, schema)
-        # A batch job that is run again is another job, unless the option query names the one it belongs to.
-        self.job = options.query or f"job:{uuid.uuid4()}"
 
-    @short_errors
+    @short_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return self.sink.write(iterator, self.job)
 
-    @short_errors
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+    @short_errors()
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int | None = None) -> None:
         self.sink.commit(messages)
 
-    @short_errors
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+    @short_errors()
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int | None = None) -> None:
         self.sink.abort(messages)
 
 
-class StreamWriter(PickledByName, DataSourceStreamArrowWriter):
-    """Writer of a stream's batches: through files each exactly once, to a broker at least once."""
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """Writer of a batch job. Through files all of its rows become visible when the job is done, or none."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        self.sink = sink_of(options, schema)
+        super().__init__(options, schema)
+        # A batch job that is run again is another job, unless the option query names the one it belongs to.
+        self.job = options.query or f"job:{uuid.uuid4()}"
 
-    @short_errors
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self.sink.write(iterator, None)
 
-    @short_errors
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.sink.commit(messages)
-
-    @short_errors
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.sink.abort(messages)
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """Writer of a stream's batches: through files each exactly once, to a broker at least once."""
 
 
 def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:

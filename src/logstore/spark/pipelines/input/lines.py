@@ -94,23 +94,18 @@ def read_by_name(spark: SparkSession, paths: Sequence[str], schema: StructType, 
         if header is not None:
             _check(path, header, schema)
             headers.setdefault(header, []).append(hadoop.without_patterns(path))
+    reader = spark.read.format("csv").options(**options, columnNameOfCorruptRecord=CORRUPT)
     found: DataFrame | None = None
     for header, group in headers.items():
         in_place = StructType([schema[name] for name in header])
-        rows = rows_of(spark, group, in_place, **options).select(*map(quoted, (*schema.names, *EXTRA)))
+        rows = reader.schema(with_corrupt(in_place)).load(group)
+        rows = rows.withColumn(FILE, F.col("_metadata.file_path")).select(*map(quoted, (*schema.names, *EXTRA)))
         found = rows if found is None else found.unionByName(rows)
     return found
 
 
 #: Columns read beside those of a file: the line, if it does not fit, and the file it is from.
 CORRUPT, FILE = EXTRA = ("_logstore_line", "_logstore_file")
-
-
-def rows_of(spark: SparkSession, paths: Sequence[str], schema: StructType, **options: Any) -> DataFrame:
-    """Read rows with the columns in the order of the files, and `EXTRA`."""
-    reader = spark.read.format("csv").options(**options, columnNameOfCorruptRecord=CORRUPT)
-    rows = reader.schema(with_corrupt(schema)).load(list(paths))
-    return rows.select("*", F.col("_metadata.file_path").alias(FILE))
 
 
 def with_corrupt(schema: StructType) -> StructType:

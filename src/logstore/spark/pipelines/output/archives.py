@@ -43,6 +43,11 @@ class Archived(NamedTuple):
     end: int
     records: int
 
+    def joined(self, later: Archived) -> Archived:
+        """Return the range that holds both."""
+        start, end = min(self.start, later.start), max(self.end, later.end)
+        return Archived(later.topic_id, start, end, self.records + later.records)
+
 
 class Described(NamedTuple):
     """Properties of a topic that are needed to create it again."""
@@ -63,10 +68,7 @@ def read_ranges(spark: SparkSession, archive: str) -> dict[TopicPartition, Archi
     for row in _rows(spark, f"{archive}/ranges"):
         tp = TopicPartition(row["topic"], row["partition"])
         new = Archived(row["topic_id"], row["start"], row["end"], row["records"])
-        old = found.get(tp, new._replace(records=0))
-        found[tp] = Archived(
-            new.topic_id, min(old.start, new.start), max(old.end, new.end), old.records + new.records
-        )
+        found[tp] = found[tp].joined(new) if tp in found else new
     return found
 
 

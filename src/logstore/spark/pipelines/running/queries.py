@@ -54,7 +54,7 @@ class QueryCounts:
 
 
 def start(
-    spark: SparkSession, writer: DataStreamWriter, parameters: Parameters, stage: str, fills: Output | None = None
+    spark: SparkSession, writer: DataStreamWriter, parameters: Parameters, stage: str, fills: Output
 ) -> StreamingQuery:
     """Start a query under the name of its stage, with its own checkpoint in the pipeline's.
 
@@ -67,17 +67,15 @@ def start(
         else {"availableNow": True}
     )
     checkpoint = parameters.checkpoint_of(stage)
-    if fills is not None:
-        found = Checkpoint.read(spark, checkpoint)
-        fills.check(spark, found)
-        fills.prepare(spark, found)
+    found = Checkpoint.read(spark, checkpoint)
+    fills.check(spark, found)
+    fills.prepare(spark, found)
     query = writer.queryName(stage).option("checkpointLocation", checkpoint).trigger(**trigger).start()
-    if fills is not None:
-        try:
-            fills.claim(spark, checkpoint, query.id)
-        except BaseException:
-            query.stop()
-            raise
+    try:
+        fills.claim(spark, checkpoint, query.id)
+    except BaseException:
+        query.stop()
+        raise
     return query
 
 
