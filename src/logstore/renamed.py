@@ -1,16 +1,21 @@
-"""Old module names, from before the modules moved into folders: kept for one release, each with a warning.
+"""Old names of modules and of attributes: kept for one release, each with a warning.
 
-Python asks `Renamed` only for modules that it has not found otherwise: `logstore` adds its finder last to
-`sys.meta_path`. An old module has the names of the new one: classes are the same objects.
+`former_names` and `Former` serve classes, `Renamed` modules. Python asks `Renamed` only for modules that it has
+not found otherwise: `logstore` adds its finder last to `sys.meta_path`. An old module has the names of the new one:
+classes are the same objects.
 """
 
 from __future__ import annotations
 
 import importlib
 import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
+from operator import attrgetter
 from types import ModuleType
+from typing import Any
 
 #: Old name -> new name, for the modules that the documentation named. `logstore.wire` was a folder.
 NAMES = {
@@ -52,6 +57,41 @@ NAMES = {
 def warn(old: str, new: str, *, level: int = 3) -> None:
     """Warn that a name has changed: the caller's caller, or one that is ``level`` frames up."""
     warnings.warn(f"{old} is {new} now; the next release deletes the old name", DeprecationWarning, level)
+
+
+def former_names(kind: str, names: Mapping[str, tuple[str, str | Callable[..., Any]]]) -> Callable[[Any, str], Any]:
+    """Return the `__getattr__` of a class for its former names.
+
+    ``names`` has the replacement of each, for the warning, and where its value is found: a path of attributes, or
+    a function that becomes a method.
+    """
+
+    def __getattr__(self: Any, name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        advice, found = names[name]
+        warn(f"{kind}.{name}", advice)
+        return attrgetter(found)(self) if isinstance(found, str) else partial(found, self)
+
+    return __getattr__
+
+
+class Former:
+    """A former name of a class that is used for each record: `__getattr__` would delay all its other names."""
+
+    def __init__(self, kind: str, advice: str, path: str) -> None:
+        self._kind = kind
+        self._advice = advice
+        self._get = attrgetter(path)
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, _owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        warn(f"{self._kind}.{self._name}", self._advice)
+        return self._get(instance)
 
 
 class Renamed(Loader):

@@ -187,7 +187,10 @@ async def test_a_missing_await_is_named(tmp_path, kind):
 @looped
 async def test_a_store_can_be_awaited_as_well_as_entered(tmp_path):
     store = await aio.open(tmp_path / "data")
-    assert (store.path, store.read_only, store.closed) == (str(tmp_path / "data"), False, False)
+    assert store.path == str(tmp_path / "data")
+    for name, value in {"read_only": False, "closed": False, "cluster_id": store.sync._host.cluster_id}.items():
+        with pytest.warns(DeprecationWarning, match=rf"store.{name} is "):
+            assert getattr(store, name) == value
     await store.create_topic("flights")
     producer = await store.producer()
     assert (await (await producer.send("flights", b"v"))).offset == 0
@@ -196,7 +199,7 @@ async def test_a_store_can_be_awaited_as_well_as_entered(tmp_path):
     assert await store.topics() == ["flights"]
     await store.close()
     await store.close()
-    assert store.closed
+    assert store.sync._host.closed
     with pytest.raises(StoreClosedError):
         await store.topics()
 

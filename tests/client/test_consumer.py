@@ -872,7 +872,7 @@ def test_a_waiting_reader_beside_the_writer_learns_of_it_too(tmp_path):
 def test_settings_are_kafkas(store):
     with pytest.raises(UnknownSettingError, match=r"auto\.offset\.reset"):
         store.consumer({"auto.offset.rest": "earliest"}, group="crew")
-    assert store.consumer({"group.id": "crew", "max.poll.records": 7}).config.max_poll_records == 7
+    assert store.consumer({"group.id": "crew", "max.poll.records": 7})._config.max_poll_records == 7
     for group in ("", "other"):
         with pytest.raises(InvalidGroupError):
             store.consumer({"group.id": "crew"}, group=group)
@@ -960,11 +960,11 @@ def test_an_offset_that_was_committed_can_be_sought(store):
 
 def test_a_group_in_the_first_place_is_taken_for_one_release_more(store):
     with pytest.warns(DeprecationWarning, match="group='crew'"), store.consumer("crew") as consumer:
-        assert consumer.config.group_id == "crew"
+        assert consumer._config.group_id == "crew"
     with pytest.warns(DeprecationWarning, match="group='crew'"):
         consumer = store.consumer("crew", {"max.poll.records": 7})
-    assert (consumer.config.group_id, consumer.config.max_poll_records) == ("crew", 7)
+    assert (consumer._config.group_id, consumer._config.max_poll_records) == ("crew", 7)
     with pytest.warns(DeprecationWarning, match="settings"):
-        assert store.consumer(settings={"max.poll.records": 7}).config.max_poll_records == 7
+        assert store.consumer(settings={"max.poll.records": 7})._config.max_poll_records == 7
     with pytest.warns(DeprecationWarning, match="settings"), store.producer(settings={"linger.ms": 7}) as producer:
-        assert producer.config.linger_ms == 7
+        assert producer._config.linger_ms == 7

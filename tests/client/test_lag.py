@@ -115,7 +115,7 @@ def test_a_topic_that_is_gone_has_no_lag(store):
 def test_a_reader_beside_the_writer_sees_the_same_lag(tmp_path, store):
     store.topic("flights").append_many([b"v"] * 10, partition=0)
     store.commit_offsets("crew", {A: 2})
-    with logstore.open(tmp_path, read_only=True, clock=store.clock) as reading:
+    with logstore.open(tmp_path, read_only=True, clock=store._host.clock) as reading:
         assert reading.lag("crew") == store.lag("crew")
         store.topic("flights").append_many([b"v"] * 10, partition=0)
         store.commit_offsets("crew", {A: 5})

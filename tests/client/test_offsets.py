@@ -52,10 +52,10 @@ def test_what_is_committed_is_there_and_after_a_restart(tmp_path, store, offsets
     offsets.commit("crew", {A: 6})
     offsets.commit("tower", {A: 1})
     store.close()
-    with logstore.open(tmp_path, clock=store.clock) as again:
+    with logstore.open(tmp_path, clock=store._host.clock) as again:
         found = CommittedOffsets(again._host)
         assert numbers(found.committed("crew")) == {A: 6, B: 7}
-        assert found.committed("crew", [B])[B][:4] == (7, "seven", 3, again.clock.now_ms())
+        assert found.committed("crew", [B])[B][:4] == (7, "seven", 3, again._host.clock.now_ms())
         assert numbers(found.committed("tower", [A, B])) == {A: 1}
         assert found.committed("nobody") == {}
         assert found.groups() == ["crew", "tower"]
@@ -72,7 +72,7 @@ def test_records_are_those_of_kafka(store, offsets):
     offsets.commit("crew", {B: OffsetAndMetadata(3, "three")})
     (record,) = store[CONSUMER_OFFSETS][0].scan()
     assert decode_key(record.key) == ("crew", B)
-    assert decode_value(record.value) == (3, "three", -1, store.clock.now_ms(), -1, store.topic("flights").id)
+    assert decode_value(record.value) == (3, "three", -1, store._host.clock.now_ms(), -1, store.topic("flights").id)
 
 
 def test_a_group_lies_in_the_partition_of_its_hash(store, offsets):
@@ -164,15 +164,15 @@ def test_old_offsets_expire_unless_somebody_reads(store, offsets):
 
     holder = Holder()
     offsets.commit("old", {A: 1, B: 2})
-    offsets.commit("own-time", {A: OffsetAndMetadata(1, expire_ms=store.clock.now_ms() + DAY_MS)})
+    offsets.commit("own-time", {A: OffsetAndMetadata(1, expire_ms=store._host.clock.now_ms() + DAY_MS)})
     offsets.commit("held", {A: 1})
     offsets.pin("held", holder)
-    store.clock.advance(6 * DAY_MS)
+    store._host.clock.advance(6 * DAY_MS)
     offsets.commit("young", {A: 1})
     assert offsets.expire() == 1
-    store.clock.advance(DAY_MS - 1)
+    store._host.clock.advance(DAY_MS - 1)
     assert offsets.expire() == 0
-    store.clock.advance(1)
+    store._host.clock.advance(1)
     assert offsets.expire() == 2
     assert CommittedOffsets(store._host).groups() == ["held", "young"]
     offsets.unpin(holder)
@@ -248,7 +248,7 @@ def test_an_offset_that_is_committed_anew_while_the_old_one_expires_stays(store,
         return forget(doomed)
 
     monkeypatch.setattr(offsets, "_forget", commit_first)
-    offsets.expire(store.clock.now_ms() + 8 * DAY_MS)
+    offsets.expire(store._host.clock.now_ms() + 8 * DAY_MS)
     assert numbers(offsets.committed("crew")) == {A: 7}
     assert numbers(CommittedOffsets(store._host).committed("crew")) == {A: 7}
 

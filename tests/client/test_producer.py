@@ -29,6 +29,7 @@ from logstore.records import Codec, RecordMetadata
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from logstore.testing.clock import START_MS
+from tests.kit.inside import interrupt_behind_an_append
 
 
 @pytest.fixture
@@ -414,7 +415,7 @@ def test_a_failure_that_no_future_tells_is_raised_once_by_what_comes_next(store,
     producer = store.producer(linger_ms=10)
     producer.send("flights", b"lost")
     files.fail("pwrite", 1, errno.EIO, path_contains=".log")
-    store.clock.advance(20)
+    store._host.clock.advance(20)
     producer.tick()
     act = {"send": lambda: producer.send("flights", b"v"), "flush": producer.flush, "close": producer.close}[by]
     with pytest.raises(StorageFailedError):
@@ -562,14 +563,7 @@ def test_a_batch_whose_write_was_interrupted_is_not_written_twice(store, monkeyp
     log = store["flights"][0]
     producer = store.producer()
     future = producer.send("flights", b"once")
-    append = log.append_encoded
-
-    def interrupted(*arguments, **options):
-        append(*arguments, **options)
-        monkeypatch.undo()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(log, "append_encoded", interrupted, raising=False)
+    interrupt_behind_an_append(monkeypatch, log)
     with pytest.raises(KeyboardInterrupt):
         producer.flush()
     assert not future.done()
@@ -621,7 +615,7 @@ def test_a_record_that_cannot_be_and_opens_a_batch_leaves_nothing_behind(store):
     with store.producer(linger_ms=1) as producer:
         with pytest.raises(RecordTypeError):
             producer.send("flights", "text")
-        store.clock.advance(10)
+        store._host.clock.advance(10)
         producer.tick()
         producer.flush()
         assert producer.send("flights", b"v") is not None

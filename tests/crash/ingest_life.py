@@ -77,11 +77,11 @@ def stage(store: logstore.Store, key: Key, *, attempt: int = 0) -> Manifest:
                 query=key[0],
                 batch=key[1],
                 attempt=attempt,
-                files=store.files,
+                files=store._host.files,
             )
             # A batch for each two records, so that there are several to a file and to a chunk.
             for first in range(0, size, 2):
-                encoder = Encoder().begin(timestamp_ms=store.clock.now_ms())
+                encoder = Encoder().begin(timestamp_ms=store._host.clock.now_ms())
                 chosen = values[first : min(first + 2, size)]
                 encoder.add_all([(b"key " + value, value) for value in chosen])
                 staging.write(encoder.finish(), base_offset=None if offset is None else offset + first)
@@ -175,7 +175,7 @@ class IngestLife:
     def abandon(self) -> None:
         """Release the store, whatever state it is in."""
         if self.store is not None:
-            self.store.files.heal()
+            self.store._host.files.heal()
             with contextlib.suppress(LogstoreError):
                 self.store.close()
 

@@ -521,7 +521,7 @@ def whole_store(path: Path, storm: Storm, until_s: float) -> None:
         check({*others.acked.values()} <= {*found} and sent <= {*found}, "lost")
         at = store.offsets.committed("g").get(("t", 0))  # type: ignore[call-overload]
         check((at is not None and at.offset >= committed) or not committed, f"a commit is lost: {at} {committed}")
-        while not store.closed:
+        while not store._host.closed:
             storm.over(store.close)
 
 

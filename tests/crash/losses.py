@@ -152,9 +152,9 @@ class _Life:
 def stage(store: logstore.Store, batch: int) -> Manifest:
     """Stage a batch of the query as a task of Spark does."""
     staging = StagingFile.create(
-        ROOT, "moves", store["moves"].id, 0, query=QUERY, batch=batch, attempt=0, files=store.files
+        ROOT, "moves", store["moves"].id, 0, query=QUERY, batch=batch, attempt=0, files=store._host.files
     )
-    encoder = Encoder().begin(timestamp_ms=store.clock.now_ms())
+    encoder = Encoder().begin(timestamp_ms=store._host.clock.now_ms())
     encoder.add_all([(None, b"staged %d of batch %d" % (n, batch)) for n in range(2)])
     staging.write(encoder.finish())
     return Manifest(QUERY, batch, EXACTLY_ONCE, (staging.close(),))

@@ -230,7 +230,7 @@ class StoreLife:
         """Release every store as a killed process does; the disks they write to are looked at no more."""
         for store in (*self._abandoned, self.store):
             if store is not None:
-                store.files.heal()
+                store._host.files.heal()
                 with contextlib.suppress(LogstoreError):
                     store.close()
         self._abandoned.clear()

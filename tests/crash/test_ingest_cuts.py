@@ -190,7 +190,7 @@ def run_with_faults(life: IngestLife, *, stubborn: bool) -> int:
             pytest.fail(f"{name} fails for good")
     for store in abandoned:
         if store is not None:
-            store.files.heal()
+            store._host.files.heal()
             with contextlib.suppress(LogstoreError):
                 store.close()
     return failures > 0

@@ -133,7 +133,7 @@ def test_each_call_fails_in_turn_and_no_commit_is_halved(fault):
             store.close()
         except LogstoreError:
             # A log that has failed is closed all the same.
-            assert store.closed
+            assert store._host.closed
         least = promised[-1][1]
         with logstore.open("/r", files=disk.crash("none"), clock=ManualClock()) as again:
             assert found_in(again) in history[least:]

@@ -522,7 +522,7 @@ CALLS = """
 calls = {
     "append": lambda: log.append([b"child"]),
     "append_batch": lambda: log.replica.append_batch(batch),
-    "append_encoded": lambda: log.append_encoded(None),
+    "append_encoded": lambda: log.replica.append_encoded(None),
     "ingest_file": lambda: log.replica.ingest_file(None, []),
     "append_run": lambda: log.replica.append_run(bytearray(batch), max_timestamp_ms=0),
     "open_transaction": lambda: log.replica.open_transaction(1),

@@ -78,6 +78,18 @@ def count_reads(monkeypatch: Any, read: list[int]) -> None:
     monkeypatch.setattr(Log, "_read", counting)
 
 
+def interrupt_behind_an_append(monkeypatch: Any, log: Log) -> None:
+    """Raise KeyboardInterrupt behind the next append of a batcher, which is written."""
+    append = log._append_encoded
+
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        append(*arguments, **options)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(log, "_append_encoded", interrupted, raising=False)
+
+
 def at_the_next_look(monkeypatch: Any, reader: Any, act: Callable[[], object]) -> None:
     """Do something just behind the moment in which a reader looks where the log ends."""
     honest = type(reader)._marks

@@ -74,7 +74,7 @@ def test_a_ticking_log_may_be_dropped(tmp_path):
             dead.set()
 
     log = open_log(tmp_path, flush_ms=1)
-    log._state._owner = Telling(log.config)
+    log._state._owner = Telling(log.maintenance.config)
     log.append([b"v"])
     # The ticker has had it in its hands.
     assert log._state.synced.wait_for(1, timeout_s=30)

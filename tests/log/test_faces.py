@@ -17,13 +17,6 @@ def public(thing) -> set[str]:
     return {name for name in dir(type(thing)) if not name.startswith("_")}
 
 
-def test_a_log_shows_its_users_few_names(tmp_path):
-    with open_log(tmp_path) as log:
-        assert len(public(log)) <= 22
-        assert len(public(log.replica)) <= 25
-        assert len(public(log.maintenance)) <= 25
-
-
 def test_a_name_that_moved_to_a_face_works_with_a_warning(tmp_path):
     with open_log(tmp_path) as log:
         log.append([b"a"])

@@ -104,6 +104,20 @@ MADE_BY_FUNCTIONS = {
 }
 
 
+def attributes(init: ast.FunctionDef) -> dict[str, str]:
+    """Return the public attributes that a constructor sets, with their types as far as it says them."""
+    types = {each.arg: each.annotation for each in (*init.args.args, *init.args.kwonlyargs)}
+    listed: dict[str, str] = {}
+    for node in ast.walk(init):
+        match node:
+            case ast.AnnAssign(target=ast.Attribute(value=ast.Name(id="self"), attr=name), annotation=annotation):
+                listed[name] = f": {ast.unparse(annotation)}"
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+                known = types.get(value.id) if isinstance(value, ast.Name) else None
+                listed.setdefault(name, "" if known is None else f": {ast.unparse(known)}")
+    return {name: text for name, text in listed.items() if not name.startswith("_")}
+
+
 def members(found: Found) -> dict[str, str]:
     """Return the public names of a class with their signatures, those of its bases of ours included.
 
@@ -118,8 +132,10 @@ def members(found: Found) -> dict[str, str]:
             listed |= {} if inherited.module == "logstore.errors" else members(inherited)
     for node in found.node.body:
         match node:
-            case ast.FunctionDef(name="__init__") if found.node.name not in MADE_BY_FUNCTIONS:
-                listed[""] = signature(node)
+            case ast.FunctionDef(name="__init__"):
+                listed |= {name: text or listed.get(name, "") for name, text in attributes(node).items()}
+                if found.node.name not in MADE_BY_FUNCTIONS:
+                    listed[""] = signature(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef() if not node.name.startswith("_"):
                 marks = {ast.unparse(each) for each in node.decorator_list}
                 if "property" in marks:

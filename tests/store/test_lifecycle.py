@@ -73,7 +73,7 @@ def test_a_store_is_closed_also_while_producers_and_consumers_are_made(tmp_path,
     store.create_topic("flights")
     kept = [getattr(store, kind)() for _ in range(3)]
     beside(store.close, lambda: kept.append(getattr(store, kind)()))
-    assert store.closed
+    assert store._host.closed
     logstore.open(tmp_path / "data").close()
 
 

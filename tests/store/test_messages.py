@@ -305,7 +305,7 @@ def test_a_variable_of_the_application_s_own_is_warned_of(
     variable: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with logstore.open(tmp_path, environ={variable: "/srv/app", "LOGSTORE_NUM_PARTITIONS": "3"}) as store:
-        assert store.config.num_partitions == 3
+        assert store._host.config.num_partitions == 3
     (said,) = [record for record in caplog.records if variable in record.getMessage()]
     assert said.levelname == "WARNING"
     assert "no settings have no effect" in said.getMessage()

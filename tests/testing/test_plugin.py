@@ -33,7 +33,7 @@ def test_that_uses_a_store(logstore_store, logstore_clock):
 
 def test_that_begins_with_an_empty_one(logstore_store, logstore_disk):
     assert logstore_store.topics() == []
-    assert logstore_store.files is logstore_disk
+    assert logstore_store._host.files is logstore_disk
 
 from logstore.testing.conformance import ClockConformance
 

@@ -20,8 +20,8 @@ def test_a_temporary_store_touches_no_disk_and_is_closed_at_the_end(tmp_path: Pa
         topic = store.create_topic("flights")
         assert topic.partition_count == 3
         assert topic.append(b"AA 1141").timestamp_ms == START_MS
-        assert isinstance(store.files, SimDisk)
-        assert isinstance(store.clock, ManualClock)
+        assert isinstance(store._host.files, SimDisk)
+        assert isinstance(store._host.clock, ManualClock)
     assert set(os.listdir("/")) == before
     with pytest.raises(StoreClosedError):
         store.topics()
@@ -52,7 +52,7 @@ def test_a_seed_repeats_what_is_left_to_chance() -> None:
             store.create_topic("t", 5)
             with store.producer(partitioner="random") as producer:
                 futures = [producer.send("t", b"v") for _ in range(20)]
-            assert store.rng is not None
+            assert store._host.rng is not None
             return store._host.cluster_id, [future.result().partition for future in futures]
 
     assert drawn(1) == drawn(1)
@@ -82,12 +82,12 @@ def test_a_power_cut_leaves_what_was_synced() -> None:
         assert flights.scan().count() == 15  # this one has not noticed anything
         with after_power_cut(store, "torn", seed=3, clock=ManualClock(5)) as found:
             assert 10 <= found.topic("flights").scan().count() <= 15
-            assert found.clock.now_ms() == 5
+            assert found._host.clock.now_ms() == 5
 
 
 def test_a_topic_that_was_not_acknowledged_is_whole_or_not_there() -> None:
     with temporary_store() as store:
-        disk = store.files
+        disk = store._host.files
         assert isinstance(disk, SimDisk)
         disk.keep_moments()
         store.create_topic("flights", 2)
@@ -111,8 +111,8 @@ def test_only_a_simulated_disk_has_power_to_cut(tmp_path: Path) -> None:
 def test_the_fixtures_are_one_store_on_one_disk_and_one_clock(
     logstore_store: logstore.Store, logstore_disk: SimDisk, logstore_clock: ManualClock
 ) -> None:
-    assert logstore_store.files is logstore_disk
-    assert logstore_store.clock is logstore_clock
+    assert logstore_store._host.files is logstore_disk
+    assert logstore_store._host.clock is logstore_clock
     logstore_clock.advance(5)
     assert logstore_store.create_topic("t").append(b"v").timestamp_ms == START_MS + 5
-    assert isinstance(logstore_store.rng, random.Random)
+    assert isinstance(logstore_store._host.rng, random.Random)

@@ -229,7 +229,7 @@ class PartitionBatcher(FastBatcher):
 
     def _rules_now(self) -> _Rules:
         """Return the rules of the log's settings, derived again when they have changed."""
-        config = self.log.config
+        config = self.log._config
         rules = self._rules
         if rules is None or rules.config is not config:
             rules = self._rules = _Rules.of(config, self._config)
@@ -338,7 +338,7 @@ class PartitionBatcher(FastBatcher):
             encoder.number(*stamp[:3])
         try:
             size = len(encoder.finish())
-            result = self.log.append_encoded(encoder, producer=stamp, ack=turn.ack)
+            result = self.log._append_encoded(encoder, producer=stamp, ack=turn.ack)
         except Exception as error:  # noqa: BLE001  passed to the futures
             self._fail(batch, error, turn)
             return

@@ -29,14 +29,14 @@ class Destination(Protocol):
 
     name: TopicPartition
     path: str
-    config: LogConfig
+    _config: LogConfig
 
     @property
     def log_end_offset(self) -> int: ...
     @property
     def synced_end(self) -> int: ...
 
-    def append_encoded(
+    def _append_encoded(
         self, encoder: Encoder, *, producer: ProducerStamp | None = None, ack: Ack | str | None = None
     ) -> AppendResult:
         """Write the finished batches of an encoder, all or none, at the log end offset."""

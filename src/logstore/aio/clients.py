@@ -16,6 +16,7 @@ from logstore.client import consumer as _consumer
 from logstore.client import producer as _producer
 from logstore.clock import seconds_of
 from logstore.errors import ConsumerClosedError
+from logstore.renamed import Former
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -28,10 +29,12 @@ R = TypeVar("R")
 class Producer(AsyncFacade[_producer.Producer], Closing):
     """A `Producer` for tasks: ``future = await producer.send(…)`` sends, ``await future`` waits for the result."""
 
-    config = SyncAttribute[Any]()
-    partitioner = SyncAttribute[Any]()
     producer_id = SyncAttribute[int]()
     closed = SyncAttribute[bool]()
+
+    if not TYPE_CHECKING:
+        config = Former("Producer", _producer.FORMER["config"], "sync._config")
+        partitioner = Former("Producer", _producer.FORMER["partitioner"], "sync._partitioner")
 
     @document_as(_producer.Producer.send)
     async def send(
@@ -86,7 +89,9 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
         if not future.cancelled():
             future.exception()  # the task may be gone; an error not retrieved would be logged
 
-    config = SyncAttribute[Any]()
+    if not TYPE_CHECKING:
+        config = Former("Consumer", _consumer.FORMER["config"][0], "sync._config")
+
     assignment = SyncAttribute[frozenset[Any]]()
     paused = SyncAttribute[frozenset[Any]]()
 
@@ -107,7 +112,7 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
 
     @document_as(_consumer.Consumer.poll)
     async def poll(self, timeout_s: float | None = 0.0, max_records: int | None = None) -> list[Any]:
-        limit = _consumer.check_limit(self.config.max_poll_records if max_records is None else max_records)
+        limit = _consumer.check_limit(self.sync._config.max_poll_records if max_records is None else max_records)
         timeout_s = seconds_of(timeout_s)
         records: list[Any] = []
         # Taken without an await in between: either the caller gets them, or they are still in their runs.
@@ -127,7 +132,7 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
 
     @document_as(_consumer.Consumer.records)
     async def records(self, timeout_s: float | None = None) -> AsyncIterator[Any]:
-        each = self.config.max_poll_records
+        each = self.sync._config.max_poll_records
         timeout_s = seconds_of(timeout_s)
         try:
             while runs := await self._runs(timeout_s):

@@ -13,13 +13,9 @@ from logstore.client import consumer as _consumer
 from logstore.client import producer as _producer
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import DirectoryLockedError
+from logstore.renamed import former_names
 from logstore.store import store as _store
 from logstore.store import topic as _topic
-from logstore.store.host import StoreHost
-
-if TYPE_CHECKING:
-    from logstore.store.commit.ingest import Ingested
-    from logstore.store.commit.staged_writer import Manifest
 
 _THREADS = 8
 
@@ -28,13 +24,6 @@ class Store(AsyncFacade[_store.Store], Closing):
     """A `Store` for tasks."""
 
     path = SyncAttribute[str]()
-    config = SyncAttribute[Any]()
-    read_only = SyncAttribute[bool]()
-    closed = SyncAttribute[bool]()
-
-    @property
-    def cluster_id(self) -> str:
-        return self.sync._host.cluster_id
 
     topics = async_method(_store.Store.topics)
     describe_topic = async_method(_store.Store.describe_topic)
@@ -48,10 +37,6 @@ class Store(AsyncFacade[_store.Store], Closing):
     snapshot = async_method(_store.Store.snapshot)
     disk_usage = async_method(_store.Store.disk_usage)
     set_disk_budget = async_method(_store.Store.set_disk_budget)
-
-    @document_as(StoreHost.ingest)
-    async def ingest(self, manifest: Manifest) -> Ingested:
-        return await self._call(self.sync._host.ingest, manifest)
 
     @document_as(_store.Store.create_topic)
     async def create_topic(self, *args: Any, **kwargs: Any) -> Topic:
@@ -95,9 +80,24 @@ class Store(AsyncFacade[_store.Store], Closing):
 
         return Pending(opening, "store.consumer")
 
+    if not TYPE_CHECKING:
+        __getattr__ = former_names(
+            "store",
+            {
+                **{
+                    name: (_store.MOVED[name], f"sync._host.{name}")
+                    for name in ("closed", "cluster_id", "config", "read_only")
+                },
+                "ingest": (
+                    _store.MOVED["ingest"],
+                    lambda self, *given, **named: self._call(self.sync._host.ingest, *given, **named),
+                ),
+            },
+        )
+
     @document_as(_store.Store.close)
     async def close(self) -> None:
-        if self.sync.closed:
+        if self.sync._host.closed:
             self._threads.end()
         else:
             # Shielded: a half-closed store could not be closed again.

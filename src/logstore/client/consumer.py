@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from logstore.batch._batch import Record, RecordChain, RecordIterator
@@ -45,7 +44,7 @@ from logstore.log.moments import When, moment_of
 from logstore.log.read.wait import OffsetListener, wait_for_any
 from logstore.log.watermark import Notifier
 from logstore.records import INT64_MAX, Ack, TimestampOffset, TopicPartition
-from logstore.renamed import warn
+from logstore.renamed import former_names, warn
 
 _logger = logging.getLogger(__name__)
 
@@ -78,13 +77,13 @@ class Consumer:
         *,
         offsets: CommittedOffsets,
     ) -> None:
-        self.config = ConsumerConfig() if config is None else config
+        self._config = ConsumerConfig() if config is None else config
         self._store = store
         self._clock = store.clock
-        self._isolation = self.config.isolation
-        self._subscription = Subscription(store, self.config, offsets)
+        self._isolation = self._config.isolation
+        self._subscription = Subscription(store, self._config, offsets)
         self._fetcher = self._subscription.fetcher
-        self._commits = Commits(store, self.config, offsets, self._subscription)
+        self._commits = Commits(store, self._config, offsets, self._subscription)
         self._offsets = offsets
         if self._commits.group:
             offsets.pin(self._commits.group, self)
@@ -266,7 +265,7 @@ class Consumer:
             ConcurrentUseError: another thread is using this consumer.
             and, with auto commit, the errors of `commit`.
         """
-        limit = check_limit(self.config.max_poll_records if max_records is None else max_records)
+        limit = check_limit(self._config.max_poll_records if max_records is None else max_records)
         deadline = self._clock.deadline_s(timeout_s)
         with self._use():
             self._subscription.check_assigned()
@@ -311,8 +310,8 @@ class Consumer:
 
     def _read_bytes(self) -> int:
         """Return the most bytes of one read: all partitions together hold at most fetch.max.bytes."""
-        share = self.config.fetch_max_bytes // max(len(self._subscription.partitions), 1)
-        return max(1, min(self.config.max_partition_fetch_bytes, share, READ_BYTES))
+        share = self._config.fetch_max_bytes // max(len(self._subscription.partitions), 1)
+        return max(1, min(self._config.max_partition_fetch_bytes, share, READ_BYTES))
 
     def _wait(self, deadline: float | None) -> bool:
         """Wait until there may be new records; return False at the deadline."""
@@ -404,7 +403,7 @@ class Consumer:
             run = self._fetcher.run_of(partition, self._read_bytes())
             if run is not None:
                 # Offsets are committed between two turns; without automatic commits a turn is all that was read.
-                return run.allow(self.config.max_poll_records if self._commits.are_automatic else INT64_MAX)
+                return run.allow(self._config.max_poll_records if self._commits.are_automatic else INT64_MAX)
         return None
 
     # -- for an event loop (`logstore.aio`), where no thread may wait
@@ -583,15 +582,6 @@ class Consumer:
         state = "closed" if self._closed else partitions or "unassigned"
         return f"<Consumer {self._commits.group or 'without group'}: {state}>"
 
-    if not TYPE_CHECKING:
-        # Names of the last release. A type checker that sees it accepts every name.
-        def __getattr__(self, name: str) -> Any:
-            if name not in _FORMER:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            advice, former = _FORMER[name]
-            warn(f"Consumer.{name}", advice)
-            return partial(former, self)
-
 
 def _seek_to_committed(consumer: Consumer, partition: Wanted, offset: int, leader_epoch: int) -> int:
     consumer.seek(partition, OffsetAndMetadata(offset, leader_epoch=leader_epoch))
@@ -603,23 +593,24 @@ def _positions(consumer: Consumer) -> dict[TopicPartition, int]:
         return consumer._subscription.positions()
 
 
-#: Former names of methods: what replaces each, and the method.
-_FORMER: dict[str, tuple[str, Callable[..., Any]]] = {
+#: Names of the last release.
+FORMER: dict[str, tuple[str, str | Callable[..., Any]]] = {
     **{
-        name: ("private", getattr(Consumer, f"_{name}"))
+        name: ("private", f"_{name}")
         for name in ("abandon", "end_with_store", "has_grown", "listen", "look_around", "ready")
     },
-    "assign_share": ("Consumer.assign", Consumer._assign_share),
-    "leader_epoch": (
-        "OffsetAndMetadata.leader_epoch",
-        lambda self, *given: self._subscription.leader_epoch(*given),
-    ),
+    "assign_share": ("Consumer.assign", "_assign_share"),
+    "config": ("the settings given to store.consumer()", "_config"),
+    "leader_epoch": ("OffsetAndMetadata.leader_epoch", "_subscription.leader_epoch"),
     "positions": ("Consumer.position", _positions),
     "seek_to_committed": ("Consumer.seek with an OffsetAndMetadata", _seek_to_committed),
     "seek_to_stored": ("Consumer.seek with an OffsetAndMetadata", _seek_to_committed),
     "topic_id": ("OffsetAndMetadata.topic_id", lambda self, *given: self._subscription.one(*given).topic_id),
-    "was_added": ("Store.describe_topic", lambda self, *given: self._subscription.was_added(*given)),
+    "was_added": ("Store.describe_topic", "_subscription.was_added"),
 }
+if not TYPE_CHECKING:
+    # A type checker that sees it accepts every name.
+    Consumer.__getattr__ = former_names("Consumer", FORMER)
 
 
 def _used_elsewhere() -> ConcurrentUseError:

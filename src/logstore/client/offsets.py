@@ -348,7 +348,7 @@ class CommittedOffsets:
         number = partition_of(group, count)
         log = source._log_of(CONSUMER_OFFSETS, number)
         assert isinstance(log, Log)
-        settled = log.config.default_ack if ack is None else Ack(ack)
+        settled = log._config.default_ack if ack is None else Ack(ack)
         with held(self._lock):
             part = self._caught_up_locked()[number]
             known = part.groups.get(group, {})
@@ -396,11 +396,11 @@ class CommittedOffsets:
             log = self._source._log_of(CONSUMER_OFFSETS, number)
             part = self._partitions.get(number)
             if part is None:
-                self._partitions[number] = part = _Partition(log.generation, log.log_start_offset)
+                self._partitions[number] = part = _Partition(log.replica.generation, log.log_start_offset)
             for left in reversed(range(_ATTEMPTS)):
-                if part.generation != log.generation:
+                if part.generation != log.replica.generation:
                     # A truncation or the writer's crash may have removed records that were applied here.
-                    self._partitions[number] = part = _Partition(log.generation, log.log_start_offset)
+                    self._partitions[number] = part = _Partition(log.replica.generation, log.log_start_offset)
                 try:
                     _follow(log, part)
                 except OffsetOutOfRangeError:
@@ -410,7 +410,7 @@ class CommittedOffsets:
                     _logger.info("committed offsets are read anew: log=%s read_to=%d", log.path, part.read_to)
                     continue
                 # A truncation or a compaction's segment swap during the read makes its result unusable.
-                if part.generation == log.generation:
+                if part.generation == log.replica.generation:
                     break
         return self._partitions
 

@@ -36,6 +36,7 @@ from logstore.errors import (
 from logstore.io._interrupts import Condition, held, interrupted, shielded
 from logstore.log import Log
 from logstore.records import Ack, TopicPartition
+from logstore.renamed import Former
 from logstore.topic_names import check_is_name, check_writable_by_users
 
 if TYPE_CHECKING:
@@ -112,6 +113,13 @@ class ProducerMetrics(NamedTuple):
     waiting_threads: int  #: that wait for buffer memory
 
 
+#: Names of the last release -> their replacements.
+FORMER = {
+    "config": "the settings given to store.producer()",
+    "partitioner": "the argument partitioner= of store.producer()",
+}
+
+
 class Producer(FastSend, Gathering):
     """A producer that sends records to the topics of a store.
 
@@ -149,7 +157,7 @@ class Producer(FastSend, Gathering):
             ConfigError: settings are unknown or out of range; every one is named.
             ReadOnlyError: the store is open read-only.
         """
-        self.config = ProducerConfig.of(config, **settings)
+        self._config = ProducerConfig.of(config, **settings)
         if store.read_only:
             raise ReadOnlyError(
                 "the store is open read-only; open it without read_only=True to send", path=store.path
@@ -157,22 +165,22 @@ class Producer(FastSend, Gathering):
         self._store = store
         self._clock = store.clock
         self._rng = store.rng or random.Random()
-        self.partitioner = partitioner_of(
-            self.config.partitioner_class if partitioner is None else partitioner,
-            ignore_keys=self.config.partitioner_ignore_keys,
+        self._partitioner = partitioner_of(
+            self._config.partitioner_class if partitioner is None else partitioner,
+            ignore_keys=self._config.partitioner_ignore_keys,
             rng=self._rng,
         )
-        self._memory = BufferMemory(self.config.buffer_memory, self._clock)
+        self._memory = BufferMemory(self._config.buffer_memory, self._clock)
         self._syncing = Syncing(self._clock)
         self._failures: list[BatchResult] = []  #: errors that no future has raised
         self._shared = Shared(
-            config=self.config,
+            config=self._config,
             clock=self._clock,
             memory=self._memory,
             syncing=self._syncing,
-            stamp=(store.next_producer_id(), 0) if _is_idempotent(self.config) else None,
-            ack=_ack_of(self.config),
-            failures=None if self.config.acks == "0" else self._failures,
+            stamp=(store.next_producer_id(), 0) if _is_idempotent(self._config) else None,
+            ack=_ack_of(self._config),
+            failures=None if self._config.acks == "0" else self._failures,
         )
         self._batchers: list[PartitionBatcher] = []
         self._lock = threading.Lock()  # guards it, and the batchers of each topic
@@ -214,7 +222,7 @@ class Producer(FastSend, Gathering):
         return future
 
     def _choose(self, batchers: TopicBatchers, topic: str, value: Any, key: Any) -> int:
-        partitioner = self.partitioner
+        partitioner = self._partitioner
         if (partitioner.sticks or partitioner.in_turn) and not (partitioner.hashes and key is not None):
             return batchers.take(sum(len(part) for part in (value, key) if isinstance(part, bytes)))
         count = len(batchers.batchers)
@@ -230,7 +238,7 @@ class Producer(FastSend, Gathering):
                 return added
             reserved = memory.reserved
             if until_s is None:
-                until_s = self._clock.monotonic_s() + self.config.max_block_ms / 1000
+                until_s = self._clock.monotonic_s() + self._config.max_block_ms / 1000
             # Lingering batches are written first: that frees memory.
             self._write(force=True)
             if memory.reserved < reserved:
@@ -240,9 +248,9 @@ class Producer(FastSend, Gathering):
                 raise BufferExhaustedError(
                     f"{batcher.name}: {memory.reserved} of {memory.limit} bytes of buffer.memory hold records that "
                     f"cannot be written, and {added} more were not free within max.block.ms "
-                    f"{self.config.max_block_ms}; the record was not sent"
+                    f"{self._config.max_block_ms}; the record was not sent"
                 )
-            memory.wait(reserved, min(left_s, max(self.config.retry_backoff_ms, 1) / 1000))
+            memory.wait(reserved, min(left_s, max(self._config.retry_backoff_ms, 1) / 1000))
 
     def _batchers_of(self, topic: str) -> TopicBatchers:
         """Return the batchers of a topic as it is now: it may have been deleted, or have more partitions."""
@@ -266,12 +274,12 @@ class Producer(FastSend, Gathering):
                 batchers = TopicBatchers(
                     [*old, *new],
                     topic_id=topic_id,
-                    hashes=self.partitioner.hashes,
-                    sticks=self.partitioner.sticks,
-                    in_turn=self.partitioner.in_turn,
+                    hashes=self._partitioner.hashes,
+                    sticks=self._partitioner.sticks,
+                    in_turn=self._partitioner.in_turn,
                     needs_key=described.config.compacts,
                     partition=self._rng.randrange(count),
-                    sticky_bytes=max(self.config.batch_size, 1),
+                    sticky_bytes=max(self._config.batch_size, 1),
                 )
                 self._check_usable()
                 self._use(topic, batchers)
@@ -310,7 +318,7 @@ class Producer(FastSend, Gathering):
         while not self._write(force=True) and any(
             not result.is_answered and result.first_offset < 0 for result in asked
         ):
-            wait_s = max(self.config.retry_backoff_ms, 1) / 1000
+            wait_s = max(self._config.retry_backoff_ms, 1) / 1000
             if until_s is not None:
                 wait_s = min(wait_s, until_s - self._clock.monotonic_s())
                 if wait_s <= 0:
@@ -421,6 +429,13 @@ class Producer(FastSend, Gathering):
         self._check_process()
         if self._closed:
             raise StoreClosedError("the producer is closed; call store.producer() for another")
+
+    if not TYPE_CHECKING:
+        config = Former("Producer", FORMER["config"], "_config")
+        partitioner = Former("Producer", FORMER["partitioner"], "_partitioner")
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in FORMER]
 
 
 def _refusal() -> StoreClosedError:

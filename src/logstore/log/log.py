@@ -173,7 +173,7 @@ class Log(Readable):
             raise
         self.name = name
         self.path = directory.path
-        self.config = config
+        self._config = config
         self._clock = clock
         self._state = state
         self._lock = state.lock
@@ -329,21 +329,13 @@ class Log(Readable):
         """
         return self._writer.append(records, timestamp, codec, producer, ack, expect)
 
-    def append_encoded(
-        self,
-        encoder: Encoder,
-        *,
-        producer: ProducerStamp | None = None,
-        ack: Ack | str | None = None,
-        expect: int | None = None,
+    def _append_encoded(
+        self, encoder: Encoder, *, producer: ProducerStamp | None = None, ack: Ack | str | None = None
     ) -> AppendResult:
-        """Write the finished batches of an encoder, for a batching caller; raise as `append`.
-
-        ``producer`` is the producer in the header of its one batch.
-        """
+        """Append as `LogReplica.append_encoded`, for an accumulator: without a face for each batch."""
         self._state.check_writable()
         produced = None if producer is None else produced_by(producer, encoder)
-        return self._writer.append_encoded(encoder, produced, self._clock.now_ms(), ack, expect)
+        return self._writer.append_encoded(encoder, produced, self._clock.now_ms(), ack)
 
     def appender(
         self,
@@ -359,7 +351,7 @@ class Log(Readable):
             InvalidSettingError: ``linger_ms`` or ``batch_bytes`` is out of range of the setting of its name.
         """
         self._state.check_writable()
-        config = self.config
+        config = self._config
         if linger_ms is not None:
             config = config.replace(linger_ms=linger_ms)
         if batch_bytes is not None:
@@ -490,4 +482,4 @@ class Log(Readable):
         self._state.check_open()
 
     def _elsewhere(self) -> object:
-        return LogElsewhere.of(self._state.directory, self.config, self._state.recovery.point.kind)
+        return LogElsewhere.of(self._state.directory, self._config, self._state.recovery.point.kind)

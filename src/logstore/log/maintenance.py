@@ -198,7 +198,7 @@ class LogMaintenance(ReaderMaintenance):
 
     def _configure(self, config: LogConfig) -> None:
         self._writer.configure(config)
-        self.log.config = config
+        self.log._config = config
 
     def check_keys(self) -> None:
         """Check that every record appended since the last such call has a key.

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from logstore.batch._batch import stamp_producer
-from logstore.batch._encode import encode_marker
+from logstore.batch._encode import Encoder, encode_marker
 from logstore.errors import OffsetOutOfRangeError
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append import ingest_file
-from logstore.log.append.append import NO_PRODUCER, LogWriter, produced_run, write_locked
+from logstore.log.append.append import NO_PRODUCER, LogWriter, produced_by, produced_run, write_locked
 from logstore.log.append.ingest_file import Whole
 from logstore.log.append.validation import admit
 from logstore.log.cleanup import truncation
@@ -90,6 +90,22 @@ class LogReplica(ReaderReplica):
         self._state.check_writable()
         now = self._state.clock.now_ms()
         return self._writer.append_admitted(admit(batch, self._writer.config, origin, now), origin, now, ack)
+
+    def append_encoded(
+        self,
+        encoder: Encoder,
+        *,
+        producer: ProducerStamp | None = None,
+        ack: Ack | str | None = None,
+        expect: int | None = None,
+    ) -> AppendResult:
+        """Write the finished batches of an encoder, for a batching caller; raise as `Log.append`.
+
+        ``producer`` is the producer in the header of its one batch.
+        """
+        self._state.check_writable()
+        produced = None if producer is None else produced_by(producer, encoder)
+        return self._writer.append_encoded(encoder, produced, self._state.clock.now_ms(), ack, expect)
 
     def append_control(
         self,

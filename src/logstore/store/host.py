@@ -365,6 +365,10 @@ class StoreHost:
         opener = partial(briefly, self.path, self.config, patient=False, clock=self.clock, files=self.files)
         return ask(Directory(self.path, self.files), request, opener, clock=self.clock)
 
+    @property
+    def closed(self) -> bool:
+        return self.lifecycle.closed
+
     def close(self) -> None:
         """Flush and close every log, and release the directory. May be called again."""
         shielded(self._end)

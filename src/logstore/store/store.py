@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar, Unpack, cast
 
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import Setting, canonical_keys
@@ -28,7 +28,7 @@ from logstore.io._interrupts import Condition, held, made, shielded
 from logstore.log import Log
 from logstore.log.directory.lock import Patience as Patience
 from logstore.records import Ack, Isolation, TopicPartition
-from logstore.renamed import warn
+from logstore.renamed import former_names, warn
 from logstore.store.descriptions import TopicDescription, describe
 from logstore.store.host import Path, Settings, StoreHost, briefly
 from logstore.store.maintenance.disk_quota import Limits, may_go
@@ -85,20 +85,20 @@ def _earlier_arguments(call: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-#: Names of earlier releases.
-_MOVED = {
+#: Names of earlier releases -> their replacements. All of them are names of the host.
+MOVED = {
     "partition": "store[topic][partition]",
     "partition_count": "len(store[topic])",
     "topic_id": "store[topic].id",
     "topic_config": "store[topic].config",
-    "added_from": "the library's own",
-    "topic_to_send_to": "the library's own",
-    "attach": "the library's own",
-    "detach": "the library's own",
-    "drop": "the library's own",
-    "next_producer_id": "the library's own",
+    **dict.fromkeys(
+        ("added_from", "topic_to_send_to", "attach", "detach", "drop", "next_producer_id", "closed"),
+        "the library's own",
+    ),
     "ingest": "logstore.store.commit_client.commit",
     "cluster_id": "in meta.properties",
+    **{name: f"the argument {name}= of logstore.open()" for name in ("clock", "files", "rng", "read_only")},
+    "config": "the settings given to logstore.open()",
 }
 
 
@@ -115,17 +115,9 @@ class Store:
         """Show an open store to its user, see `open_store` and `open_briefly`."""
         self._host = host
         self.path = host.path
-        self.config = host.config
-        self.read_only = host.read_only
-        self.clock = host.clock
-        self.files = host.files
-        self.rng = host.rng
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in _MOVED:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        warn(f"store.{name}", _MOVED[name])
-        return getattr(self._host, name)
+    if not TYPE_CHECKING:
+        __getattr__ = former_names("store", {name: (advice, f"_host.{name}") for name, advice in MOVED.items()})
 
     # -- topics
 
@@ -256,7 +248,7 @@ class Store:
             StorageError: some files are still there; the topic is deleted, the next open removes them.
         """
         self._host.check_writable()
-        if not self.config.delete_topic_enable:
+        if not self._host.config.delete_topic_enable:
             raise PolicyViolationError(
                 f"topic {name!r} cannot be deleted: delete.topic.enable is false in this store"
             )
@@ -365,10 +357,6 @@ class Store:
 
     # -- lifetime
 
-    @property
-    def closed(self) -> bool:
-        return self._host.lifecycle.closed
-
     def flush(self) -> None:
         """Make everything that was appended to any partition before this call durable.
 
@@ -474,7 +462,7 @@ class Store:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else "read-only" if self.read_only else "open"
+        state = "closed" if self._host.closed else "read-only" if self._host.read_only else "open"
         return f"<Store {state} {self.path!r}>"
 
 

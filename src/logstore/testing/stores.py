@@ -41,7 +41,7 @@ def temporary_store(
 ) -> Iterator[Store]:
     """Open a store for one test and close it at the end; ``LOGSTORE_…`` environment variables are ignored.
 
-    It is in memory, on a `SimDisk` of ``seed`` that is available as ``store.files``. With ``path`` it is in that
+    It is stored in memory on a `SimDisk` of ``seed``, unless ``path`` names a
     directory (such as pytest's ``tmp_path``), which is not deleted. ``files`` is any other table of file
     operations, such as a `FaultyFiles` or the disk that `SimDisk.crash` returned. The clock is a `ManualClock`
     unless one is given. Time passes only when the test moves it, and maintenance runs only when the test calls
@@ -50,11 +50,12 @@ def temporary_store(
     Raises:
         as `logstore.open`; and the test's own error, once the store is closed.
 
-    >>> from logstore.testing import temporary_store
-    >>> with temporary_store(num_partitions=2) as store:
+    >>> from logstore.testing import ManualClock, temporary_store
+    >>> clock = ManualClock()
+    >>> with temporary_store(num_partitions=2, clock=clock) as store:
     ...     flights = store.create_topic("flights")
     ...     at = flights.append(b"AA 1141", key=b"AA", ack="synced")
-    ...     store.clock.advance(1_000)
+    ...     clock.advance(1_000)
     ...     later = flights.append(b"AA 1142", key=b"AA")
     ...     later.offset - at.offset, later.timestamp_ms - at.timestamp_ms
     (1, 1000)
@@ -98,13 +99,14 @@ def after_power_cut(
     ...         [record.value for record in found.topic("flights").scan()]
     [b'AA 1141']
     """
-    disk = store.files
+    host = store._host
+    disk = host.files
     if not isinstance(disk, SimDisk):
         raise ValueError(
             f"the disk of the store is {disk!r}, and only a SimDisk loses power; use temporary_store()"
         )
     after = disk.crash(policy, seed=seed)
     with open_store(
-        store.path, store.config, clock=clock or store.clock, files=after, rng=store.rng, environ={}
+        host.path, host.config, clock=clock or host.clock, files=after, rng=host.rng, environ={}
     ) as found:
         yield found

@@ -238,7 +238,7 @@ def test_other_settings_hold_from_the_next_call_on(tmp_path):
         log.maintenance.reconfigure(
             compression_type="zstd", segment_bytes=500, message_timestamp_type="LogAppendTime"
         )
-        assert log.config.segment_bytes == 500
+        assert log.maintenance.config.segment_bytes == 500
         log.append([(b"a", b"1", 5)])
         batch = log.read(1).batches()[0]
         assert (batch.codec, batch.max_timestamp_ms) == (Codec.ZSTD, clock.now_ms())
@@ -246,7 +246,7 @@ def test_other_settings_hold_from_the_next_call_on(tmp_path):
             log.append([(b"a", b"v" * 60)])
         assert log.metrics().segment_count > 2
         log.maintenance.reconfigure({"cleanup.policy": "compact"})
-        assert log.config.compression_type == "producer"
+        assert log.maintenance.config.compression_type == "producer"
         log.maintenance.roll()
         log.maintenance.compact()
         assert [r.offset for r in log.scan()] == [log.log_end_offset - 1]
@@ -278,7 +278,7 @@ def test_retention_goes_by_the_settings_of_now(tmp_path):
 
 def test_what_cannot_change_is_named_and_nothing_has_changed(tmp_path):
     with open_log(tmp_path, clock=ManualClock()) as log:
-        before = log.config
+        before = log.maintenance.config
         with pytest.raises(InvalidSettingError) as caught:
             log.maintenance.reconfigure(tail="memory", visible_after="flush", segment_bytes=500)
         assert set(caught.value.problems) == {"logstore.tail", "logstore.visible.after"}
@@ -286,5 +286,5 @@ def test_what_cannot_change_is_named_and_nothing_has_changed(tmp_path):
             log.maintenance.reconfigure({"retention.msec": 1})
         with pytest.raises(InvalidSettingError):
             log.maintenance.reconfigure(segment_bytes=1)
-        assert log.config is before
+        assert log.maintenance.config is before
         assert log._state.config is before

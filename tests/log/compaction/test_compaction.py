@@ -486,7 +486,7 @@ def test_an_append_without_a_key_beside_the_change_is_either_refused_or_refuses_
         monkeypatch.setattr(State, "reconfigure", after_an_append)
         with pytest.raises(PolicyViolationError, match="offset 1"):
             log.maintenance.reconfigure(compacted)
-        assert not log.config.compacts
+        assert not log.maintenance.config.compacts
         log.flush()
         log.delete_before(2)
         locked = append_module.locked
@@ -505,7 +505,7 @@ def test_an_append_without_a_key_beside_the_change_is_either_refused_or_refuses_
         # Batches that were looked at long before.
         with pytest.raises(InvalidRecordError, match="without key"):
             log.replica.append_run(bytearray(batch), max_timestamp_ms=0)
-        assert log.config.compacts
+        assert log.maintenance.config.compacts
         assert log.log_end_offset == 2
         log.append([(b"a", b"2")])
         log.replica.append_run(bytearray(one_batch([(b"a", b"3")])), max_timestamp_ms=0)

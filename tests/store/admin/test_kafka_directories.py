@@ -703,7 +703,7 @@ def sink(store, batch: int, values: list[bytes]):
     """Commit a batch as Spark's sink does."""
     topic_id = store["records"].id
     file = StagingFile.create(store.path, "records", topic_id, 0, query="q", batch=batch, attempt=0)
-    encoder = Encoder().begin(timestamp_ms=store.clock.now_ms())
+    encoder = Encoder().begin(timestamp_ms=store._host.clock.now_ms())
     encoder.add_all(values)
     file.write(encoder.finish())
     return store._host.ingest(Manifest("q", batch, "exactly_once", (file.close(),)))

@@ -67,7 +67,7 @@ def test_a_log_that_is_opened_while_its_topic_is_altered_goes_by_the_new_setting
     with opening(store, monkeypatch, is_open=is_open) as release:
         release()
         store.alter_topic("flights", retention_ms=-1)
-    assert store["flights"][0].config.retention_ms == -1
+    assert store["flights"][0].maintenance.config.retention_ms == -1
 
 
 def test_a_thread_that_waited_for_its_turn_takes_no_other_threads_turn_away(store, monkeypatch):

@@ -70,7 +70,9 @@ def stage(store, content, *, query="q", batch=0, mode="exactly_once", attempt=0,
             first = None
             if mode == "replay":
                 first, records = records
-            encoder = Encoder().begin(timestamp_ms=store.clock.now_ms() if stamp is None else stamp, **encoding)
+            encoder = Encoder().begin(
+                timestamp_ms=store._host.clock.now_ms() if stamp is None else stamp, **encoding
+            )
             encoder.add_all(records)
             staging_file.write(encoder.finish(), base_offset=first)
         files.append(staging_file.close())
@@ -86,7 +88,7 @@ def begin(store, topic, partition, *, query="q", batch=0, attempt=0):
         query=query,
         batch=batch,
         attempt=attempt,
-        files=store.files,
+        files=store._host.files,
     )
 
 
@@ -373,7 +375,7 @@ def with_file(manifest, file):
 
 
 def test_every_flipped_bit_of_a_staged_file_is_found(store, disk):
-    data = bytearray(encode([b"a" * 10], timestamp_ms=store.clock.now_ms()))
+    data = bytearray(encode([b"a" * 10], timestamp_ms=store._host.clock.now_ms()))
     manifest = stage_bytes(store, data)
     path = f"{ROOT}/flights-0/.staging/{manifest.files[0].name}"
     outside_crc = (*range(8), *range(12, 16))
@@ -400,7 +402,7 @@ def test_every_flipped_bit_of_a_staged_file_is_found(store, disk):
 
 
 def test_batches_that_no_task_may_stage(store, disk):
-    now = store.clock.now_ms()
+    now = store._host.clock.now_ms()
     cases = [
         (encode([b"a"], timestamp_ms=now, producer_id=5, producer_epoch=0, base_sequence=0), InvalidRecordError),
         (
@@ -417,7 +419,7 @@ def test_batches_that_no_task_may_stage(store, disk):
     for data, error in cases:
         manifest = stage_bytes(store, data)
         refuse(store, disk, manifest, error, "flights-0|staged")
-        sweep(ROOT, "q", 0, files=disk, clock=store.clock)
+        sweep(ROOT, "q", 0, files=disk, clock=store._host.clock)
 
 
 def test_what_the_settings_of_the_topic_forbid(store, disk, clock):
@@ -634,7 +636,7 @@ def test_a_query_may_go_from_replay_to_exactly_once_and_back(store):
 
 
 def staged_names(store):
-    return [path for path in store.files.image(ROOT) if "/.staging/" in path]
+    return [path for path in store._host.files.image(ROOT) if "/.staging/" in path]
 
 
 def test_a_staged_file_that_is_abandoned_is_gone(store):
@@ -670,8 +672,8 @@ def one_encoder(values):
 
 def test_a_partition_that_is_not_there_is_not_made_by_staging(store):
     with pytest.raises(UnknownTopicError, match="flights-9"):
-        StagingFile.create(ROOT, "flights", "id", 9, query="q", batch=0, attempt=0, files=store.files)
-    assert not [path for path in store.files.image(ROOT) if "flights-9" in path]
+        StagingFile.create(ROOT, "flights", "id", 9, query="q", batch=0, attempt=0, files=store._host.files)
+    assert not [path for path in store._host.files.image(ROOT) if "flights-9" in path]
 
 
 @pytest.mark.parametrize(
@@ -680,7 +682,7 @@ def test_a_partition_that_is_not_there_is_not_made_by_staging(store):
 def test_names_of_staged_files_lead_nowhere_else(store, changes):
     given = {"topic": "flights", "attempt": 0, "query": "q", "batch": 0, **changes}
     with pytest.raises((InvalidTopicError, InvalidManifestError)):
-        StagingFile.create(ROOT, given.pop("topic"), "id", 0, **given, files=store.files)
+        StagingFile.create(ROOT, given.pop("topic"), "id", 0, **given, files=store._host.files)
 
 
 def test_a_sweep_takes_what_is_over_and_what_is_stale(tmp_path, clock):
@@ -795,7 +797,7 @@ def test_in_a_rebuilt_catalogue_what_is_in_is_kept_for_ever_nevertheless(store, 
     with logstore.open(ROOT, files=disk, clock=clock) as store:
         config = store["__logstore_sinks"].config
         assert (config.compacts, config.deletes) == (True, False)
-        assert store["__logstore_sinks"][0].config.compacts
+        assert store["__logstore_sinks"][0].maintenance.config.compacts
         assert store._host.ingest(stage(store, {F0: [[b"a"]]})).duplicate
 
 

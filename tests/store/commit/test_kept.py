@@ -69,7 +69,7 @@ def test_records_of_years_ago_outlive_every_round_of_housekeeping(tmp_path, cloc
 def test_so_do_those_of_every_other_way_in(tmp_path, run):  # noqa: F811
     with temporary_store() as store:
         import_old(store)
-        years_later(store, store.clock)
+        years_later(store, store._host.clock)
         assert count(store) == 10
     line = '{"value": "old", "timestamp": %d}\n'
     run("import", "flights", "--create", "--set", "segment.bytes=100", input=line % OLD * 5)
@@ -309,7 +309,7 @@ def test_an_append_while_the_keys_are_looked_at_is_looked_at_too(tmp_path, clock
         monkeypatch.setattr(Topics, "alter", behind_an_append)
         with pytest.raises(PolicyViolationError, match=r"partition 0 of topic 'events'.*offset 0"):
             store.alter_topic("events", cleanup_policy="compact")
-        assert not any(log.config.compacts for log in (topic[0], topic[1]))
+        assert not any(log.maintenance.config.compacts for log in (topic[0], topic[1]))
         assert store.describe_topic("events").settings == {}
         topic.append(b"no key", partition=1)
 

@@ -644,7 +644,7 @@ def test_closing_is_not_held_up_by_partitions_that_are_still_to_be_opened(tmp_pa
 
     monkeypatch.setattr("logstore.store.catalog.partitions.Partitions.get", get)
     tasks = MaintenanceTasks(
-        store._host.topics_table, store._host.partitions, None, store.config, store._host.scheduler
+        store._host.topics_table, store._host.partitions, None, store._host.config, store._host.scheduler
     )
     with pytest.raises(Interrupted):
         tasks.retain()

@@ -23,6 +23,7 @@ from logstore.config.log import SCALED, SYNONYMS, WITHOUT_EFFECT, LogConfig
 from logstore.config.schema import keys_of, nearest
 from logstore.config.store import KEEPING, StoreConfig
 from logstore.errors import UnknownSettingError
+from logstore.io._files import LIBC
 
 
 @click.group()
@@ -269,7 +270,7 @@ def _has_store(options: StoreOptions, settings: StoreConfig) -> bool:
 def _facts(options: StoreOptions, groups: tuple[str, ...]) -> dict[str, Any]:
     """Return facts of the directory: the settings of its topics, the lag of groups, the size of its disk."""
     with options.open(read_only=True) as store:
-        total, _free = store.files.space(store.path)
+        total, _free = LIBC.space(store.path)
         topics = {name: store[name].config for name in store.topics()}
         lags = [
             GroupLag(group, lag.partition.topic, int(lag.seconds * 1000))

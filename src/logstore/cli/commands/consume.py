@@ -15,6 +15,7 @@ from logstore.cli.param_types import WHERE, Begin, all_of, iso, isolation_option
 from logstore.cli.positions import offset_in
 from logstore.cli.store_option import StoreOptions, store_options
 from logstore.client.consumer import Consumer
+from logstore.clock import SYSTEM_CLOCK
 from logstore.config.log import Setting
 from logstore.log.read.damage import DAMAGE, left_out
 from logstore.records import Isolation, TopicPartition
@@ -145,10 +146,10 @@ class _Skipping:
 
 def seek(store: Store, consumer: Consumer, names: Sequence[TopicPartition], begin: Begin) -> None:
     """Seek every partition to a position of the command line."""
-    now_ms = store.clock.now_ms()
+    now_ms = SYSTEM_CLOCK.now_ms()
     for name in names:
         log = store[name.topic][name.partition]
-        consumer.seek(name, offset_in(log, begin, now_ms, consumer.config.isolation))
+        consumer.seek(name, offset_in(log, begin, now_ms, consumer._config.isolation))
 
 
 def follow(

@@ -16,6 +16,7 @@ from logstore.cli.commands.consume import follow, printer, printing_options
 from logstore.cli.param_types import Begin, all_of, isolation_option, partitions_option, range_options, zone_option
 from logstore.cli.positions import logs_of, offset_in
 from logstore.cli.store_option import StoreOptions, json_option, store_options
+from logstore.clock import SYSTEM_CLOCK
 from logstore.log.read.reader import Readable
 from logstore.records import Isolation, TopicPartition
 
@@ -49,7 +50,7 @@ def count(
     level = Isolation(isolation)
     found: dict[int, int] = {}
     with options.open(read_only=True) as store:
-        now_ms = store.clock.now_ms()
+        now_ms = SYSTEM_CLOCK.now_ms()
         for number, log in logs_of(store.topic(topic), partitions).items():
             start, stop = offset_in(log, begin, now_ms, level), offset_in(log, end, now_ms, level)
             found[number] = log.scan(start, stop, isolation=level).count() if start < stop else 0

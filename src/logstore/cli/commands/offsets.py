@@ -11,6 +11,7 @@ from logstore.cli import completion, output
 from logstore.cli.param_types import OFFSET, PARTITION, Begin, iso, isolation_option, zone_option
 from logstore.cli.positions import offset_in
 from logstore.cli.store_option import StoreOptions, json_option, store_options
+from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import ConsumerError
 from logstore.records import TopicPartition
 from logstore.store import Store
@@ -103,7 +104,7 @@ def known_group(store: Store, group: str) -> str:
 
 
 def _offset(store: Store, name: TopicPartition, begin: Begin) -> int:
-    return offset_in(store[name.topic][name.partition], begin, store.clock.now_ms())
+    return offset_in(store[name.topic][name.partition], begin, SYSTEM_CLOCK.now_ms())
 
 
 @offsets.command()

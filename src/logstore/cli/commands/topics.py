@@ -11,6 +11,7 @@ from logstore.cli import completion, output
 from logstore.cli.param_types import PAIR, WHERE, Begin, partitions_option, setting_keys, zone_option
 from logstore.cli.positions import logs_of, offset_in
 from logstore.cli.store_option import StoreOptions, json_option, store_options, topic_options
+from logstore.clock import SYSTEM_CLOCK
 from logstore.store.catalog.topics import RETENTION_UNRECORDED
 from logstore.store.descriptions import TopicDescription
 
@@ -196,7 +197,7 @@ def trim(
     with options.open(read_only=False) as store:
         trimmed = store.topic(name)
         logs = logs_of(trimmed, partitions)
-        offsets = {number: offset_in(log, before, store.clock.now_ms()) for number, log in logs.items()}
+        offsets = {number: offset_in(log, before, SYSTEM_CLOCK.now_ms()) for number, log in logs.items()}
         count = sum(max(offset - logs[number].log_start_offset, 0) for number, offset in offsets.items())
         output.confirm(f"delete {count} offsets of {name}?", yes)
         starts = trimmed.delete_records(offsets)

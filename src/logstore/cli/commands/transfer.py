@@ -15,6 +15,7 @@ from logstore.cli.forms import written
 from logstore.cli.param_types import Begin, isolation_option, partitions_option, range_options, zone_option
 from logstore.cli.positions import logs_of, offset_in
 from logstore.cli.store_option import LocalPath, StoreOptions, store_options
+from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import NotALogError
 from logstore.log import Log
 from logstore.log.directory import files
@@ -77,7 +78,7 @@ def export_records(
     count, status = 0, output.OK
     with options.open(read_only=True) as store, written(form, out, as_base64=as_base64) as target:
         logs = logs_of(store.topic(topic), partitions).values()
-        now_ms, level = store.clock.now_ms(), Isolation(isolation)
+        now_ms, level = SYSTEM_CLOCK.now_ms(), Isolation(isolation)
         ranges = [(log, offset_in(log, begin, now_ms, level), offset_in(log, end, now_ms, level)) for log in logs]
         total = sum(max(stop - start, 0) for _, start, stop in ranges)
         with output.progress("export", total, beside_data=out == "-") as step:
@@ -185,7 +186,7 @@ def _import_logs(
             with output.progress(str(log.name), log.maintenance.size) as step:
                 for chunk in log.scan(start, end, isolation=Isolation.READ_COMMITTED).chunks():
                     records = [
-                        (r.key, r.value, store.clock.now_ms() if new_timestamps else r.timestamp_ms, r.headers)
+                        (r.key, r.value, SYSTEM_CLOCK.now_ms() if new_timestamps else r.timestamp_ms, r.headers)
                         for r in chunk
                     ]
                     if records:

@@ -58,7 +58,7 @@ def append_spread(
     """
     settled = None if ack is None else Ack(ack)
     # The log's own settings: those of a topic are computed for each request.
-    count, config = topic.partition_count, topic._log_to_write(keyless).config
+    count, config = topic.partition_count, topic._log_to_write(keyless)._config
     append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
     stamp = now_ms if timestamp is None or append_time else timestamp_of(timestamp)
 
@@ -129,7 +129,7 @@ def _append(logs: dict[int, Log], encoders: dict[int, Encoder], ack: Ack | None)
     results: dict[int, AppendResult] = {}
     for partition, log in logs.items():
         try:
-            results[partition] = log.append_encoded(encoders[partition], ack=ack)
+            results[partition] = log._append_encoded(encoders[partition], ack=ack)
         except LogstoreError as error:
             if not results:
                 raise

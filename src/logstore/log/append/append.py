@@ -151,7 +151,7 @@ class LogWriter:
         ack: Ack | str | None = None,
         expect: int | None = None,
     ) -> AppendResult:
-        """Write the finished batches of an encoder and acknowledge them; see `Log.append_encoded`."""
+        """Write the finished batches of an encoder and acknowledge them; see `LogReplica.append_encoded`."""
         settled = self._default_ack if ack is None else Ack(ack)  # before the write: it refuses an unknown word
         count = encoder.record_count
         if count == 0:

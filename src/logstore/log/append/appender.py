@@ -72,7 +72,7 @@ class Appender(FastAppend, Gathering):
         self._target = target
         self._clock = clock
         self._ack = ack
-        config = target.config
+        config = target._config
         codec = Codec(codec or 0) if config.codec is None else config.codec
         self._batches = BatchConfig(linger_ms, batch_bytes, codec, config.level_of(codec))
         self._batcher = PartitionBatcher(

@@ -68,7 +68,7 @@ class LogReader(Readable):
         self, directory: Directory, config: LogConfig, clock: Clock, kind: LogKind = LogKind.UNRECORDED
     ) -> None:
         self.name: TopicPartition = files.parse_partition(directory.path)
-        self.config = config
+        self._config = config
         self.path = directory.path
         self._directory = directory
         self._clock = clock
@@ -104,7 +104,7 @@ class LogReader(Readable):
         """Open the segments; retry if the writer truncates or removes a file meanwhile."""
         for left in reversed(range(ATTEMPTS)):
             try:
-                self._segments = Segments.open(self._directory, self.config, writable=False)
+                self._segments = Segments.open(self._directory, self._config, writable=False)
                 self._aborted = {}
                 self._note = self._read_note()
                 if not self._watched:
@@ -165,7 +165,7 @@ class LogReader(Readable):
             active.extend(end)
         start = max(segments.all[0].base_offset, start)
         producers = recovery.replay_producers(
-            self._directory, segments, self.config, None, end, self._clock.now_ms()
+            self._directory, segments, self._config, None, end, self._clock.now_ms()
         )
         start, unstable = min(start, end), producers.first_unstable_offset(end)
         # An open transaction may have begun below the log start offset.
@@ -183,7 +183,7 @@ class LogReader(Readable):
             if known.next_offset < published.log_end_offset and self._segments.follow(published.log_start_offset):
                 self._segments.active.extend(published.log_end_offset)
         elif published.log_end_offset > 0:
-            self._segments = Segments.open(self._directory, self.config, writable=False)
+            self._segments = Segments.open(self._directory, self._config, writable=False)
             if len(self._segments):
                 self._segments.active.extend(published.log_end_offset)
 
@@ -286,7 +286,7 @@ class LogReader(Readable):
         if entries is None:
             # The note read at opening is for what a killed writer has left; a live one has added entries since.
             note = self._read_note() if segment.sealed and self._watched else self._note
-            entries = recovery.load_aborted(self._segments, segment, self.config, note)
+            entries = recovery.load_aborted(self._segments, segment, self._config, note)
             self._check_undisturbed()
             if segment.sealed:
                 self._aborted[segment.base_offset] = entries
@@ -312,7 +312,7 @@ class LogReader(Readable):
         return _PolledMark(self, isolation)
 
     def _elsewhere(self) -> LogElsewhere:
-        return LogElsewhere.of(self._directory, self.config, self._given_kind)
+        return LogElsewhere.of(self._directory, self._config, self._given_kind)
 
     def _wait_for_rest(self) -> None:
         published = self._published_file.read() if self._watched else None

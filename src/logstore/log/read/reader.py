@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from logstore._segment import Segment
@@ -31,7 +30,7 @@ from logstore.log.read.range import Bounds, Hint, Scan
 from logstore.log.read.segment_holds import Hold
 from logstore.log.watermark import Watermark
 from logstore.records import INT64_MAX, AbortedTransaction, Isolation, TimestampOffset, TopicPartition
-from logstore.renamed import warn
+from logstore.renamed import former_names
 
 DEFAULT_READ_BYTES = 1 << 20
 
@@ -49,11 +48,11 @@ _UNBOUNDED: Bounds = (INT64_MAX, None, None)
 
 
 _REPLICAS = (
-    "advance_high_watermark append_batch append_control append_run epochs leader_epoch locate next_offset "
-    "open_transaction producer_epoch truncate_to"
+    "advance_high_watermark append_batch append_control append_encoded append_run epochs generation leader_epoch "
+    "locate next_offset open_transaction producer_epoch truncate_to"
 )
 _MAINTENANCES = (
-    "check_joined check_keys cleanable compact facts oldest_segment reconfigure reserved_bytes retain roll "
+    "check_joined check_keys cleanable compact config facts oldest_segment reconfigure reserved_bytes retain roll "
     "segment_count segments size taken tick was_clean"
 )
 #: Names of `Log` until this release -> those on its faces.
@@ -71,8 +70,8 @@ class Readable(ABC):
     """The reading half of a log. Every method may be called from any thread."""
 
     name: TopicPartition
-    config: LogConfig
     path: str
+    _config: LogConfig
     _clock: Clock
 
     # -- for an implementation to define
@@ -158,11 +157,6 @@ class Readable(ABC):
 
     # -- reading
 
-    @property
-    def generation(self) -> int:
-        """A number that changes when records may have been lost: by a truncation, or by opening after a crash."""
-        return self._cuts()
-
     def end_offset(self, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> int:
         """Return the end of the records visible to a reader of that isolation, exclusive."""
         if Isolation(isolation) is Isolation.READ_COMMITTED:
@@ -215,7 +209,7 @@ class Readable(ABC):
             place = floor_of(segments, offset)
             if place >= 0:
                 try:
-                    found = segments[place].record_at(offset, self.name, self.config.decompressed_max_bytes)
+                    found = segments[place].record_at(offset, self.name, self._config.decompressed_max_bytes)
                 except (StorageError, RecordError):
                     # Dropped or truncated meanwhile, or damaged: `_record_slowly` finds the record or the error.
                     found = None
@@ -394,7 +388,7 @@ class Readable(ABC):
             position,
             aborted,
             committed,
-            self.config.decompressed_max_bytes,
+            self._config.decompressed_max_bytes,
             next_offset,
             self._marks() if marks is None else marks,
         )
@@ -609,14 +603,7 @@ class Readable(ABC):
 
     if not TYPE_CHECKING:
         # Python asks this only for names that are missing; a type checker would accept every name.
-        def __getattr__(self, name: str) -> object:
-            moved = _MOVED.get(name)
-            if moved is None:
-                raise AttributeError(
-                    f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
-                )
-            warn(f"Log.{name}", f"Log.{moved}")
-            return attrgetter(moved)(self)
+        __getattr__ = former_names("Log", {name: (f"Log.{moved}", moved) for name, moved in _MOVED.items()})
 
     def wait_for(
         self,
@@ -646,6 +633,11 @@ class ReaderReplica:
     def epochs(self) -> Epochs:
         """Leader epochs and their start offsets. A reader in another process may see the newest one late."""
         return self.log._epochs()
+
+    @property
+    def generation(self) -> int:
+        """A number that changes when records may have been lost: by a truncation, or by opening after a crash."""
+        return self.log._cuts()
 
     def locate(
         self,
@@ -691,6 +683,11 @@ class ReaderMaintenance:
 
     def __init__(self, log: Readable) -> None:
         self.log = log
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings as they are now."""
+        return self.log._config
 
     @property
     def segments(self) -> tuple[Segment, ...]:

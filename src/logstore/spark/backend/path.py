@@ -37,7 +37,7 @@ class PathBackend(Backend):
 
     def is_current(self) -> bool:
         """Return whether the directory is still the one that was opened, not another in its place."""
-        return not self._store.closed and _identity(self._path) == self._identity
+        return not self._store._host.closed and _identity(self._path) == self._identity
 
     # -- topics and offsets
 

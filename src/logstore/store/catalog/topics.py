@@ -443,7 +443,7 @@ class Topics(TopicTable):
     def _reconfigure(self, name: str, config: LogConfig, drop_keyless: bool) -> None:
         if self._partitions is not None:
             for log in self._partitions.opened(name):
-                if isinstance(log, Log) and log.config != config:
+                if isinstance(log, Log) and log._config != config:
                     log.maintenance.reconfigure(config, drop_keyless=drop_keyless)
 
     def grow(self, name: str, total: int) -> TopicEntry:

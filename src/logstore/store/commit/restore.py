@@ -129,7 +129,7 @@ class _Known:
     """The records that are in a log already, asked for in the order of offsets."""
 
     def __init__(self, log: Log, first_offset: int, end: int) -> None:
-        self._gone_below = log.maintenance.cleanable().first_dirty_offset if log.config.compacts else -1
+        self._gone_below = log.maintenance.cleanable().first_dirty_offset if log._config.compacts else -1
         held: Iterable[Record] = ()
         if first_offset < end:
             held = log.scan(first_offset, end, isolation=Isolation.READ_UNCOMMITTED)

@@ -339,7 +339,7 @@ class DiskQuota:
                     looked_again.add(name)
                     push(log)
                     continue
-                if not self.may_go(name.topic, log.config):
+                if not self.may_go(name.topic, log._config):
                     # Altered since, perhaps to be kept for ever.
                     continue
                 log.delete_before(oldest.end_offset)

@@ -142,7 +142,7 @@ class MaintenanceTasks:
             self._ask(log, lambda log: log.maintenance.retain())
         for log in self.opened():
             # Nothing of these may be deleted, but their segments and producers may be idle.
-            if not lets_go(log.config):
+            if not lets_go(log._config):
                 self._ask(log, lambda log: log.maintenance.retain())
 
     def compact_dirtiest(self) -> bool:
@@ -162,7 +162,7 @@ class MaintenanceTasks:
     def _due(self) -> list[tuple[float, TopicPartition, Log]]:
         due = []
         for log in self.logs(lambda topic, config: config.compacts):
-            if log.config.compacts and log.name not in self._failed:
+            if log._config.compacts and log.name not in self._failed:
                 found = self._ask(log, lambda log: log.maintenance.cleanable())
                 if found is not None and found.is_due:
                     due.append((found.dirty_ratio, log.name, log))
