@@ -1,12 +1,7 @@
 # cython: language_level=3
-"""Table of file operations as a C struct, filled by `_libc` or by a test."""
+"""Call of the operating system as a C struct, and the table that makes it: `_libc`, or one of a test."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-
-cdef extern from "<sys/uio.h>" nogil:
-    struct iovec:
-        void *iov_base
-        size_t iov_len
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 cdef struct FileInfo:
     int64_t size
@@ -20,35 +15,56 @@ cdef struct SpaceInfo:
     int64_t total_bytes
     int64_t free_bytes          # free to this user
 
-ctypedef int (*name_sink)(void *sink, const char *name) noexcept nogil
+cdef enum:    # operations: what a call needs besides fd, size and position, or besides path
+    OP_OPEN                     # flags
+    OP_CLOSE
+    OP_FSTAT                    # data: FileInfo
+    OP_PWRITE                   # data: the bytes
+    OP_PREADV                   # data: room for the bytes; a pread, counted as preadv
+    OP_FDATASYNC
+    OP_FTRUNCATE
+    OP_FALLOCATE                # flags
+    OP_RENAME                   # new_path
+    OP_UNLINK
+    OP_LINK                     # new_path
+    OP_MKDIR
+    OP_RMDIR
+    OP_LISTDIR                  # data: the Python list that gets the names
+    OP_FSYNC_DIR
+    OP_STATVFS                  # data: SpaceInfo
+    OP_WRITEBACK
+    OP_MMAP_RO                  # data: address of the mapping
+    OP_MUNMAP                   # data: the mapping; no fd
+    OP_LOCK                     # data: int, the pid of the holder
+    OP_SENDFILE                 # out_fd
+    OP_COUNT
 
-# Every operation returns 0, a count or a descriptor, or the negative errno.
+cdef struct Call:
+    int op
+    int fd                      # -1: a call on a path
+    int flags
+    int out_fd                  # the socket of sendfile
+    const char *path
+    const char *new_path
+    void *data
+    int64_t size
+    int64_t position
+
 cdef struct FileOps:
     void *context
-    int (*open)(void *context, const char *path, int flags, int mode) noexcept nogil
-    int (*close)(void *context, int fd) noexcept nogil
-    int (*fstat)(void *context, int fd, FileInfo *out) noexcept nogil
-    int64_t (*pwrite)(void *context, int fd, const void *data, size_t size, int64_t position) noexcept nogil
-    int64_t (*pwritev)(void *context, int fd, const iovec *parts, int count, int64_t position) noexcept nogil
-    int64_t (*preadv)(void *context, int fd, const iovec *parts, int count, int64_t position) noexcept nogil
-    int (*fdatasync)(void *context, int fd) noexcept nogil
-    int (*ftruncate)(void *context, int fd, int64_t size) noexcept nogil
-    int (*fallocate)(void *context, int fd, int mode, int64_t position, int64_t size) noexcept nogil
-    int (*rename)(void *context, const char *old, const char *new) noexcept nogil
-    int (*unlink)(void *context, const char *path) noexcept nogil
-    int (*link)(void *context, const char *old, const char *new) noexcept nogil
-    int (*mkdir)(void *context, const char *path, int mode) noexcept nogil
-    int (*rmdir)(void *context, const char *path) noexcept nogil
-    int (*listdir)(void *context, const char *path, name_sink emit, void *sink) noexcept nogil
-    int (*fsync_dir)(void *context, const char *path) noexcept nogil
-    int (*statvfs)(void *context, const char *path, SpaceInfo *out) noexcept nogil
-    int (*writeback)(void *context, int fd, int64_t position, int64_t size) noexcept nogil
-    int (*mmap_ro)(void *context, int fd, size_t size, const uint8_t **out) noexcept nogil
-    int (*munmap)(void *context, const uint8_t *data, size_t size) noexcept nogil
-    int (*lock)(void *context, int fd, int *owner_pid) noexcept nogil
-    int64_t (*sendfile)(void *context, int out_fd, int in_fd, int64_t position, size_t size) noexcept nogil
+    # Returns 0, a count or a descriptor, or the negative errno.
+    int64_t (*make)(void *context, const Call *call) noexcept nogil
 
-cdef enum:    # indexes in Files.calls
-    OP_OPEN, OP_CLOSE, OP_FSTAT, OP_PWRITE, OP_PWRITEV, OP_PREADV, OP_FDATASYNC, OP_FTRUNCATE,
-    OP_FALLOCATE, OP_RENAME, OP_UNLINK, OP_LINK, OP_MKDIR, OP_RMDIR, OP_LISTDIR, OP_FSYNC_DIR,
-    OP_STATVFS, OP_WRITEBACK, OP_MMAP_RO, OP_MUNMAP, OP_LOCK, OP_SENDFILE, OP_COUNT
+
+cdef inline int64_t on_file(FileOps *ops, int op, int fd, const void *data, int64_t size,
+                            int64_t position) noexcept nogil:
+    """Make a call on a descriptor."""
+    cdef Call call = Call(op, fd, 0, -1, NULL, NULL, <void *>data, size, position)
+    return ops.make(ops.context, &call)
+
+
+cdef inline int64_t on_path(FileOps *ops, int op, const char *path, const char *new_path, void *data,
+                            int flags) noexcept nogil:
+    """Make a call on a path."""
+    cdef Call call = Call(op, -1, flags, -1, path, new_path, data, 0, 0)
+    return ops.make(ops.context, &call)

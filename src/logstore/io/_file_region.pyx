@@ -6,7 +6,7 @@ from cpython.object cimport PyObject_AsFileDescriptor
 from libc.errno cimport EAGAIN, EINTR, errno as c_errno
 from libc.stdlib cimport free, malloc
 
-from logstore.io._files cimport OP_PREADV, OP_SENDFILE, File, FileOps, read_upto
+from logstore.io._files cimport OP_PREADV, OP_SENDFILE, Call, File, FileOps, read_upto
 
 import os
 
@@ -74,6 +74,7 @@ cdef class FileRegion:
         """
         cdef int out = PyObject_AsFileDescriptor(socket)
         cdef FileOps *ops = &self.file.files.ops
+        cdef Call call
         cdef int64_t done = start, count = 0
         cdef int fd
         self._usable(start)
@@ -82,8 +83,8 @@ cdef class FileRegion:
         self.file.files.calls[OP_SENDFILE] += 1
         with nogil:
             while done < self.size:
-                count = ops.sendfile(ops.context, out, fd, self.position + done,
-                                     <size_t>(self.size - done))
+                call = Call(OP_SENDFILE, fd, 0, out, NULL, NULL, NULL, self.size - done, self.position + done)
+                count = ops.make(ops.context, &call)
                 if count == -EINTR:
                     continue
                 if count <= 0:

@@ -4,16 +4,16 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from logstore.io._file_ops cimport (
+    Call,
     FileInfo,
     FileOps,
     SpaceInfo,
-    iovec,
-    name_sink,
+    on_file,
+    on_path,
     OP_OPEN,
     OP_CLOSE,
     OP_FSTAT,
     OP_PWRITE,
-    OP_PWRITEV,
     OP_PREADV,
     OP_FDATASYNC,
     OP_FTRUNCATE,
@@ -47,11 +47,10 @@ cdef class Files:
     cdef readonly Py_ssize_t open_descriptors
     cdef File _newest                   # ends of the list of open files, by last use
     cdef File _oldest
-    cdef int _path_call(self, int op, str action, str first, str second) except -1
-    cdef int _call(self, int op, const char *pa, const char *pb) noexcept
+    cdef int _path_call(self, int op, str action, str first, str second, void *data) except -1
     cdef int _make_room(self) except -1
     cdef bint _close_one(self) except -1
-    cdef bint _gave_one_back(self, int status, int *tries) except -1
+    cdef bint _gave_one_back(self, int64_t status, int *tries) except -1
     cdef void _unlink_node(self, File file) noexcept
     cdef void _push_node(self, File file)
 

@@ -18,10 +18,10 @@ import threading
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.errno cimport EINTR, EAGAIN, EACCES, EINVAL, EMFILE, ENFILE, ENOENT, ENOSYS
+from libc.errno cimport EINTR, EAGAIN, EACCES, EINVAL, EMFILE, ENFILE, ENOENT
 from libc.string cimport memset
 
-from logstore.io._libc cimport set_libc
+from logstore.io._libc cimport call_libc
 
 from logstore.errors import DiskFullError, ReadOnlyError, StorageError, StorageFailedError, TooManyFilesError
 
@@ -44,9 +44,6 @@ cdef extern from *:
     enum: O_TRUNC
     enum: O_CLOEXEC
 
-cdef extern from "Python.h":
-    object PyUnicode_DecodeFSDefault(const char *text)
-
 
 # --- leaves over a table ----------------------------------------------------------------------
 
@@ -54,7 +51,7 @@ cdef int write_all(FileOps *ops, int fd, const uint8_t *data, int64_t size, int6
     """Write all of data at position; return 0, or the negative errno, when an unknown part is written."""
     cdef int64_t done = 0, count
     while done < size:
-        count = ops.pwrite(ops.context, fd, data + done, <size_t>(size - done), position + done)
+        count = on_file(ops, OP_PWRITE, fd, data + done, size - done, position + done)
         if count == -EINTR:
             continue
         if count < 0:
@@ -68,11 +65,8 @@ cdef int write_all(FileOps *ops, int fd, const uint8_t *data, int64_t size, int6
 cdef int64_t read_upto(FileOps *ops, int fd, uint8_t *data, int64_t size, int64_t position) noexcept nogil:
     """Read until size bytes or the end of the file; return the count, or the negative errno."""
     cdef int64_t done = 0, count
-    cdef iovec part
     while done < size:
-        part.iov_base = data + done
-        part.iov_len = <size_t>(size - done)
-        count = ops.preadv(ops.context, fd, &part, 1, position + done)
+        count = on_file(ops, OP_PREADV, fd, data + done, size - done, position + done)
         if count == -EINTR:
             continue
         if count < 0:
@@ -134,21 +128,11 @@ if logstore_watch_forks() != 0:
     raise MemoryError("no room to watch for forks")
 
 
-cdef int collect_name(void *sink, const char *name) noexcept nogil:
-    with gil:
-        try:
-            # Calls no Python code: an interrupt raised in it would be lost here.
-            (<list>sink).append(PyUnicode_DecodeFSDefault(name))
-            return 0
-        except MemoryError:
-            return -12  # ENOMEM
-
-
 cdef enum:
     TRIES = 8       # cached descriptors that are closed for one call before it is refused
 
 OP_NAMES = (
-    "open", "close", "fstat", "pwrite", "pwritev", "preadv", "fdatasync", "ftruncate", "fallocate",
+    "open", "close", "fstat", "pwrite", "preadv", "fdatasync", "ftruncate", "fallocate",
     "rename", "unlink", "link", "mkdir", "rmdir", "listdir", "fsync_dir", "statvfs", "writeback",
     "mmap_ro", "munmap", "lock", "sendfile",
 )
@@ -162,7 +146,7 @@ cdef class Files:
     """
 
     def __cinit__(self, *, descriptor_limit=None):
-        set_libc(&self.ops)
+        self.ops = FileOps(NULL, call_libc)
         memset(self.calls, 0, sizeof(self.calls))
         if descriptor_limit is None:
             soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -203,33 +187,35 @@ cdef class Files:
         return file
 
     def rename(self, str old not None, str new not None):
-        self._path_call(OP_RENAME, "rename", old, new)
+        self._path_call(OP_RENAME, "rename", old, new, NULL)
 
     def unlink(self, str path not None):
-        self._path_call(OP_UNLINK, "remove", path, None)
+        self._path_call(OP_UNLINK, "remove", path, None, NULL)
 
     def link(self, str old not None, str new not None):
-        self._path_call(OP_LINK, "link", old, new)
+        self._path_call(OP_LINK, "link", old, new, NULL)
 
     def mkdir(self, str path not None):
-        self._path_call(OP_MKDIR, "make directory", path, None)
+        self._path_call(OP_MKDIR, "make directory", path, None, NULL)
 
     def rmdir(self, str path not None):
-        self._path_call(OP_RMDIR, "remove directory", path, None)
+        self._path_call(OP_RMDIR, "remove directory", path, None, NULL)
 
     def sync_directory(self, str path not None):
         """Make the names in a directory durable."""
-        self._path_call(OP_FSYNC_DIR, "sync directory", path, None)
+        self._path_call(OP_FSYNC_DIR, "sync directory", path, None, NULL)
 
-    cdef int _path_call(self, int op, str action, str first, str second) except -1:
-        cdef bytes a = os.fsencode(first)
-        cdef bytes b = os.fsencode(second) if second is not None else b""
-        cdef const char *pa = PyBytes_AS_STRING(a)
-        cdef const char *pb = PyBytes_AS_STRING(b)
-        cdef int status = -ENOSYS
+    cdef int _path_call(self, int op, str action, str first, str second, void *data) except -1:
+        cdef bytes path = os.fsencode(first)
+        cdef bytes new_path = None if second is None else os.fsencode(second)
+        cdef const char *p = PyBytes_AS_STRING(path)
+        cdef const char *new = NULL if new_path is None else PyBytes_AS_STRING(new_path)
+        cdef int64_t status
         cdef int tries = TRIES
         while True:
-            status = self._call(op, pa, pb)
+            self.calls[op] += 1
+            with nogil:
+                status = on_path(&self.ops, op, p, new, data, 0)
             if not self._gave_one_back(status, &tries):
                 break
         # A directory that was not opened was not synced: nothing is lost, and the caller may retry.
@@ -237,48 +223,16 @@ cdef class Files:
             return raise_failed_sync(status, action, first)
         return raise_status(status, action, first)
 
-    cdef int _call(self, int op, const char *pa, const char *pb) noexcept:
-        cdef int status = -ENOSYS
-        self.calls[op] += 1
-        with nogil:
-            if op == OP_RENAME:
-                status = self.ops.rename(self.ops.context, pa, pb)
-            elif op == OP_UNLINK:
-                status = self.ops.unlink(self.ops.context, pa)
-            elif op == OP_LINK:
-                status = self.ops.link(self.ops.context, pa, pb)
-            elif op == OP_MKDIR:
-                status = self.ops.mkdir(self.ops.context, pa, 0o777)
-            elif op == OP_RMDIR:
-                status = self.ops.rmdir(self.ops.context, pa)
-            elif op == OP_FSYNC_DIR:
-                status = self.ops.fsync_dir(self.ops.context, pa)
-        return status
-
     def listdir(self, str path not None):
         """Return the names in a directory, unsorted."""
-        cdef bytes encoded = os.fsencode(path)
-        cdef const char *p = PyBytes_AS_STRING(encoded)
         cdef list names = []
-        cdef void *sink = <void *>names
-        cdef int status
-        cdef int tries = TRIES
-        while True:
-            self.calls[OP_LISTDIR] += 1
-            with nogil:
-                status = self.ops.listdir(self.ops.context, p, collect_name, sink)
-            if not self._gave_one_back(status, &tries):
-                break
-        raise_status(status, "list directory", path)
+        self._path_call(OP_LISTDIR, "list directory", path, None, <void *>names)
         return names
 
     def space(self, str path not None):
         """Return (total bytes, bytes free to this user) of the file system that holds path."""
         cdef SpaceInfo info
-        cdef bytes encoded = os.fsencode(path)
-        self.calls[OP_STATVFS] += 1
-        raise_status(self.ops.statvfs(self.ops.context, PyBytes_AS_STRING(encoded), &info),
-                     "read the free space", path)
+        self._path_call(OP_STATVFS, "read the free space", path, None, &info)
         return info.total_bytes, info.free_bytes
 
     def call_counts(self):
@@ -312,7 +266,7 @@ cdef class Files:
         file._close_descriptor()
         return True
 
-    cdef bint _gave_one_back(self, int status, int *tries) except -1:
+    cdef bint _gave_one_back(self, int64_t status, int *tries) except -1:
         """Return whether to retry a call that found no free descriptor: a cached one was closed for it.
 
         So the cache is a reserve: a log can open its files while sockets take all other descriptors.
@@ -364,7 +318,7 @@ cdef class File:
 
     cdef int acquire(self) except -1:
         """Return the descriptor, pinned until `release`."""
-        cdef int fd
+        cdef int64_t fd
         cdef int tries = TRIES
         cdef Files files = self.files
         cdef const char *path
@@ -381,22 +335,22 @@ cdef class File:
         while True:
             files.calls[OP_OPEN] += 1
             with nogil:
-                fd = files.ops.open(files.ops.context, path, self._flags, 0o666)
+                fd = on_path(&files.ops, OP_OPEN, path, NULL, NULL, self._flags)
             if not files._gave_one_back(fd, &tries):
                 break
         if self._fd >= 0:
             # Another thread opened it while the GIL was released.
             if fd >= 0:
-                files.ops.close(files.ops.context, fd)
+                on_file(&files.ops, OP_CLOSE, <int>fd, NULL, 0, 0)
         elif self._closed:
             # Closed meanwhile, as before a rename over its path: the descriptor may be that of another file.
             if fd >= 0:
-                files.ops.close(files.ops.context, fd)
+                on_file(&files.ops, OP_CLOSE, <int>fd, NULL, 0, 0)
             raise StorageError("the file is closed", path=self.path)
         elif fd < 0:
             raise_status(fd, "open", self.path)
         else:
-            self._fd = fd
+            self._fd = <int>fd
             files.open_descriptors += 1
             files._push_node(self)
         self._pins += 1
@@ -430,20 +384,20 @@ cdef class File:
         if self._listed:
             self.files._unlink_node(self)
         self.files.calls[OP_CLOSE] += 1
-        self.files.ops.close(self.files.ops.context, fd)
+        on_file(&self.files.ops, OP_CLOSE, fd, NULL, 0, 0)
 
     cdef int _sync(self) except -1:
         """Call fdatasync; a failure is stored in the file and not raised here."""
-        cdef int status
+        cdef int64_t status
         cdef Files files = self.files
         cdef int fd = self._fd
         # Cleared first: clearing it afterwards would hide a write that ends during the sync.
         self.dirty = False
         files.calls[OP_FDATASYNC] += 1
         with nogil:
-            status = files.ops.fdatasync(files.ops.context, fd)
+            status = on_file(&files.ops, OP_FDATASYNC, fd, NULL, 0, 0)
         if status < 0 and self._sync_errno == 0:
-            self._sync_errno = -status
+            self._sync_errno = <int>-status
         return 0
 
     cpdef int sync(self) except -1:
@@ -472,10 +426,10 @@ cdef class File:
 
     cdef FileInfo _info(self) except *:
         cdef FileInfo info
-        cdef int status
+        cdef int64_t status
         cdef int fd = self.acquire()
         self.files.calls[OP_FSTAT] += 1
-        status = self.files.ops.fstat(self.files.ops.context, fd, &info)
+        status = on_file(&self.files.ops, OP_FSTAT, fd, &info, 0, 0)
         self.release()
         raise_status(status, "stat", self.path)
         return info
@@ -527,13 +481,13 @@ cdef class File:
 
     def truncate(self, int64_t size):
         """Truncate or extend the file to size bytes."""
-        cdef int status
+        cdef int64_t status
         cdef FileOps *ops = &self.files.ops
         cdef int fd = self.acquire()
         self.dirty = True
         self.files.calls[OP_FTRUNCATE] += 1
         with nogil:
-            status = ops.ftruncate(ops.context, fd, size)
+            status = on_file(ops, OP_FTRUNCATE, fd, NULL, size, 0)
         self.dirty = True
         self.release()
         raise_status(status, f"cut to {size} bytes", self.path)
@@ -547,7 +501,7 @@ cdef class File:
         cdef int fd = self.acquire()
         self.files.calls[OP_WRITEBACK] += 1
         with nogil:
-            ops.writeback(ops.context, fd, position, size)
+            on_file(ops, OP_WRITEBACK, fd, NULL, size, position)
         self.release()
 
     def map(self):
@@ -556,7 +510,7 @@ cdef class File:
         Only for files that are never truncated: reading past a truncation would be a bus error.
         """
         cdef Mapping mapping
-        cdef int status
+        cdef int64_t status
         cdef int64_t size = self.size()
         if size == 0:
             return None
@@ -564,7 +518,7 @@ cdef class File:
         mapping._files = self.files
         fd = self.acquire()
         self.files.calls[OP_MMAP_RO] += 1
-        status = self.files.ops.mmap_ro(self.files.ops.context, fd, <size_t>size, &mapping.data)
+        status = on_file(&self.files.ops, OP_MMAP_RO, fd, &mapping.data, size, 0)
         self.release()
         raise_status(status, "map", self.path)
         mapping.size = size
@@ -583,13 +537,13 @@ cdef class File:
     def lock(self):
         """Take the write lock of the file; return 0, or the pid of its holder (-1: unknown)."""
         cdef int owner = -1
-        cdef int status
+        cdef int64_t status
         cdef int fd = self.acquire()
         cdef Files files = self.files
         # Pinned until `unlock`: closing any descriptor of a locked file would release the lock.
         files.calls[OP_LOCK] += 1
         with nogil:
-            status = files.ops.lock(files.ops.context, fd, &owner)
+            status = on_file(&files.ops, OP_LOCK, fd, &owner, 0, 0)
         if status == 0:
             return 0
         self.release()
@@ -630,7 +584,7 @@ cdef class File:
         if fd >= 0 and self.files is not None:
             self._fd = -1
             self.files.open_descriptors -= 1
-            self.files.ops.close(self.files.ops.context, fd)
+            on_file(&self.files.ops, OP_CLOSE, fd, NULL, 0, 0)
 
     def __repr__(self):
         return f"<File {self.path!r}{' closed' if self._closed else ''}>"
@@ -646,7 +600,7 @@ cdef class Mapping:
 
     def __dealloc__(self):
         if self.data != NULL:
-            self._files.ops.munmap(self._files.ops.context, self.data, <size_t>self.size)
+            on_file(&self._files.ops, OP_MUNMAP, -1, self.data, self.size, 0)
 
 
 #: Table of this process: libc, with one descriptor cache for all logs.

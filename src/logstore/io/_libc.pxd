@@ -1,6 +1,8 @@
 # cython: language_level=3
 """libc as a table of file operations, defined in `_libc.pyx`."""
 
-from logstore.io._file_ops cimport FileOps
+from libc.stdint cimport int64_t
 
-cdef void set_libc(FileOps *ops) noexcept
+from logstore.io._file_ops cimport Call
+
+cdef int64_t call_libc(void *context, const Call *call) noexcept nogil

@@ -10,7 +10,7 @@ Figures of the three: `docs/decisions/0006-write-strategies.md`.
 from libc.errno cimport EINTR, ENOSPC
 from libc.stdint cimport INT64_MAX
 
-from logstore.io._files cimport OP_FALLOCATE, write_all
+from logstore.io._files cimport OP_FALLOCATE, Call, write_all
 
 cdef extern from *:
     """
@@ -64,16 +64,17 @@ cdef class Preallocate(Growth):
 
     cdef int prepare(self, File file, int fd, int64_t size, int64_t end) except -1:
         cdef FileOps *ops = &file.files.ops
-        cdef int64_t start, until
-        cdef int status
+        cdef Call call
+        cdef int64_t start, until, status
         if end <= self.reserved or end < FIRST_BYTES:
             return 0
         start = max(self.reserved, size)
         until = end + min(max(end, <int64_t>LEAST_AHEAD_BYTES), <int64_t>MOST_AHEAD_BYTES)
         until = max(min(until, self._limit), end)
         file.files.calls[OP_FALLOCATE] += 1
+        call = Call(OP_FALLOCATE, fd, FALLOC_FL_KEEP_SIZE, -1, NULL, NULL, NULL, until - start, start)
         with nogil:
-            status = ops.fallocate(ops.context, fd, FALLOC_FL_KEEP_SIZE, start, until - start)
+            status = ops.make(ops.context, &call)
         # On a full disk the write itself reports it; a step later there may be free space.
         self.reserved = until if status == 0 or status == -ENOSPC or status == -EINTR else INT64_MAX
         if status == 0 or status == -ENOSPC or status == -EINTR:

@@ -1,0 +1,33 @@
+from typing import Self, final
+
+from typing_extensions import disjoint_base
+
+@final
+@disjoint_base
+class Chance:
+    """Random numbers: a splitmix64 sequence."""
+
+    def __new__(cls, seed: int) -> Self: ...
+    def draw(self) -> int:
+        """Return the next number, of 64 bits."""
+
+@final
+@disjoint_base
+class Inode:
+    """File or directory: what is synced, the changes since, and what a running system sees."""
+
+@final
+@disjoint_base
+class Place:
+    """What a path leads to: an inode, or the directory that has no such name."""
+
+@final
+@disjoint_base
+class Disk:
+    """Inodes by number, the names that lead to them, and the changes that are not synced."""
+
+    def copied(self) -> Disk:
+        """Return the disk as another process finds it: without descriptors."""
+
+    def after_cut(self, policy: str, keep: int, page_bytes: int, chance: Chance) -> Disk:
+        """Return the disk after a power cut and a restart: all of it is synced, nothing is open."""

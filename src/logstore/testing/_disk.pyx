@@ -10,752 +10,450 @@ Assumptions about real disks: a change of names, including a rename, is kept who
 one directory are kept in their order, as in a journal. Nothing else is assumed. A write may be kept in part, a
 later one without an earlier one, and names without the bytes of their files.
 
-All in C without the GIL, and without a lock: the caller has one. A status is 0, an inode's number, or a
-negative errno. Invariant: `links` counts the names of an inode in all `names`; `order` only rises.
+The objects are used under the GIL, and call no Python code: a caller is a file operation. Changes are immutable,
+and shared by copies of a disk. Invariant: `links` counts the names of an inode in all `names`; `order` only rises.
 """
 
-from libc.errno cimport ENOENT, ENOMEM, ENOTDIR
-from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, qsort, realloc
-from libc.string cimport memcpy, memset, strcmp, strdup, strlen, strncmp
+from hashlib import blake2b
+from operator import attrgetter
+
+cimport cython
+from libc.errno cimport ENOENT, ENOTDIR
+from libc.stdint cimport int64_t, uint64_t
 
 cdef enum:
     SECTOR = 512
 
-# --- runs of bytes and lists -------------------------------------------------------------------
-
-cdef int bytes_resize(Bytes *run, int64_t size) noexcept nogil:
-    """Truncate, or extend with zeros."""
-    cdef uint8_t *grown
-    cdef int64_t room
-    if size > run.room:
-        room = max(size, run.room * 2, 64)
-        grown = <uint8_t *>realloc(run.data, <size_t>room)
-        if grown == NULL:
-            return -ENOMEM
-        run.data = grown
-        run.room = room
-    if size > run.size:
-        memset(run.data + run.size, 0, <size_t>(size - run.size))
-    run.size = size
-    return 0
-
-
-cdef int bytes_write(Bytes *run, const uint8_t *data, int64_t size, int64_t position) noexcept nogil:
-    if position + size > run.size and bytes_resize(run, position + size) < 0:
-        return -ENOMEM
-    if data == NULL:
-        memset(run.data + position, 0, <size_t>size)
-    elif size > 0:
-        memcpy(run.data + position, data, <size_t>size)
-    return 0
-
-
-cdef int bytes_copy(Bytes *to, const Bytes *run) noexcept nogil:
-    to.size = 0
-    if bytes_resize(to, run.size) < 0:
-        return -ENOMEM
-    if run.size:
-        memcpy(to.data, run.data, <size_t>run.size)
-    return 0
-
-
-cdef void change_clear(Change *change) noexcept nogil:
-    free(change.data)
-    free(change.name)
-    free(change.to_name)
-
-
-cdef Change *changes_add(Changes *changes) noexcept nogil:
-    """Append an empty change and return it, or NULL."""
-    if grow(<void **>&changes.items, &changes.room, changes.count, sizeof(Change)) < 0:
-        return NULL
-    memset(&changes.items[changes.count], 0, sizeof(Change))
-    changes.count += 1
-    return &changes.items[changes.count - 1]
-
-
-cdef void changes_clear(Changes *changes) noexcept nogil:
-    cdef int64_t i
-    for i in range(changes.count):
-        change_clear(&changes.items[i])
-    changes.count = 0
-
-
-cdef int changes_copy(Changes *to, const Changes *changes) noexcept nogil:
-    cdef int64_t i
-    cdef Change *change
-    cdef const Change *source
-    for i in range(changes.count):
-        source = &changes.items[i]
-        change = changes_add(to)
-        if change == NULL:
-            return -ENOMEM
-        change[0] = source[0]
-        change.name = strdup(source.name) if source.name != NULL else NULL
-        change.to_name = strdup(source.to_name) if source.to_name != NULL else NULL
-        if source.data != NULL:
-            change.data = <uint8_t *>malloc(<size_t>source.size)
-            if change.data == NULL:
-                return -ENOMEM
-            memcpy(change.data, source.data, <size_t>source.size)
-    return 0
-
-
-cdef int entry_at(const Entries *names, const char *name) noexcept nogil:
-    """Return the index of a name in a directory, or -1."""
-    cdef int i
-    for i in range(names.count):
-        if strcmp(names.items[i].name, name) == 0:
-            return i
-    return -1
-
-
-cdef int entries_set(Entries *names, const char *name, int inode) noexcept nogil:
-    cdef int at = entry_at(names, name)
-    if at >= 0:
-        names.items[at].inode = inode
-        return 0
-    if grow(<void **>&names.items, &names.room, names.count, sizeof(Entry)) < 0:
-        return -ENOMEM
-    names.items[names.count].name = strdup(name)
-    names.items[names.count].inode = inode
-    if names.items[names.count].name == NULL:
-        return -ENOMEM
-    names.count += 1
-    return 0
-
-
-cdef void entries_remove(Entries *names, const char *name) noexcept nogil:
-    cdef int at = entry_at(names, name)
-    if at >= 0:
-        free(names.items[at].name)
-        names.count -= 1
-        names.items[at] = names.items[names.count]
-
-
-cdef void entries_clear(Entries *names) noexcept nogil:
-    cdef int i
-    for i in range(names.count):
-        free(names.items[i].name)
-    names.count = 0
-
-
-cdef int entries_copy(Entries *to, const Entries *names) noexcept nogil:
-    cdef int i
-    entries_clear(to)
-    for i in range(names.count):
-        if entries_set(to, names.items[i].name, names.items[i].inode) < 0:
-            return -ENOMEM
-    return 0
-
-
-# --- whole disks -------------------------------------------------------------------------------
-
-cdef Disk *disk_new() noexcept nogil:
-    cdef Disk *disk = <Disk *>calloc(1, sizeof(Disk))
-    if disk != NULL:
-        if make_inode(disk, True) < 0:
-            free(disk)
-            return NULL
-        disk.inodes[0].links = 1
-        disk.orphans = 0
-    return disk
-
-
-cdef void inode_free(Inode *inode) noexcept nogil:
-    if inode == NULL:
-        return
-    free(inode.now.data)
-    free(inode.synced.data)
-    changes_clear(&inode.changes)
-    free(inode.changes.items)
-    entries_clear(&inode.names)
-    free(inode.names.items)
-    entries_clear(&inode.synced_names)
-    free(inode.synced_names.items)
-    free(inode)
-
-
-cdef void disk_free(Disk *disk) noexcept nogil:
-    cdef int i
-    if disk == NULL:
-        return
-    for i in range(disk.inode_count):
-        inode_free(disk.inodes[i])
-    free(disk.inodes)
-    changes_clear(&disk.names)
-    free(disk.names.items)
-    free(disk)
-
-
-cdef Inode *inode_copy(const Inode *inode, bint synced_only) noexcept nogil:
-    cdef Inode *copied = <Inode *>calloc(1, sizeof(Inode))
-    cdef int status
-    if copied == NULL:
-        return NULL
-    copied.is_directory = inode.is_directory
-    copied.modified = inode.modified
-    status = bytes_copy(&copied.synced, &inode.synced)
-    status |= entries_copy(&copied.synced_names, &inode.synced_names)
-    if not synced_only:
-        copied.links = inode.links
-        copied.reserved = inode.reserved
-        copied.is_stale = inode.is_stale
-        status |= bytes_copy(&copied.now, &inode.now)
-        status |= entries_copy(&copied.names, &inode.names)
-        status |= changes_copy(&copied.changes, &inode.changes)
-    if status < 0:
-        inode_free(copied)
-        return NULL
-    return copied
-
-
-cdef Disk *copy_inodes(const Disk *disk, bint synced_only) noexcept nogil:
-    cdef Disk *copied = <Disk *>calloc(1, sizeof(Disk))
-    cdef int i
-    if copied == NULL:
-        return NULL
-    copied.order = disk.order
-    copied.orphans = disk.orphans
-    copied.inodes = <Inode **>calloc(<size_t>disk.inode_count, sizeof(Inode *))
-    if copied.inodes == NULL:
-        free(copied)
-        return NULL
-    copied.inode_count = copied.inode_room = disk.inode_count
-    for i in range(disk.inode_count):
-        if disk.inodes[i] != NULL:
-            copied.inodes[i] = inode_copy(disk.inodes[i], synced_only)
-            if copied.inodes[i] == NULL:
-                disk_free(copied)
-                return NULL
-    return copied
-
-
-cdef Disk *disk_copy(const Disk *disk) noexcept nogil:
-    """Copy the disk without its descriptors, as after a process is killed."""
-    cdef Disk *copied = copy_inodes(disk, False)
-    if copied != NULL:
-        if changes_copy(&copied.names, &disk.names) < 0:
-            disk_free(copied)
-            return NULL
-        sweep(copied)
-    return copied
-
-
-cdef uint64_t mix(uint64_t hashed, const uint8_t *data, int64_t size) noexcept nogil:
-    cdef int64_t i
-    for i in range(size):
-        hashed = (hashed ^ data[i]) * <uint64_t>0x100000001B3
-    hashed ^= <uint64_t>size
-    hashed = (hashed ^ (hashed >> 33)) * <uint64_t>0xFF51AFD7ED558CCD
-    return hashed ^ (hashed >> 33)
-
-
-cdef uint64_t hash_directory(const Disk *disk, const Inode *inode) noexcept nogil:
-    # Anything but a sum would depend on the order of names in a directory.
-    cdef uint64_t hashed = 0x9E37, one
-    cdef int i
-    cdef const Inode *child
-    for i in range(inode.names.count):
-        child = disk.inodes[inode.names.items[i].inode]
-        one = mix(<uint64_t>0xCBF29CE484222325, <const uint8_t *>inode.names.items[i].name,
-                  <int64_t>strlen(inode.names.items[i].name))
-        if child.is_directory:
-            one ^= hash_directory(disk, child)
-        else:
-            one = mix(one, child.now.data, child.now.size)
-        hashed += one * <uint64_t>0x9FB21C651E98DF25 ^ (one >> 29)
-    return mix(hashed, NULL, 0)
-
-
-cdef uint64_t disk_hash(const Disk *disk) noexcept nogil:
-    """Hash all names and bytes as they are now."""
-    return hash_directory(disk, disk.inodes[0])
-
-
-cdef int64_t disk_pending(const Disk *disk) noexcept nogil:
-    """Return the number of changes that are not synced."""
-    cdef int64_t count = disk.names.count
-    cdef int i
-    for i in range(disk.inode_count):
-        if disk.inodes[i] != NULL:
-            count += disk.inodes[i].changes.count
-    return count
-
-
-cdef int64_t disk_used(const Disk *disk) noexcept nogil:
-    """Return the bytes that files use, including reserved ones, and files that are open without a name."""
-    cdef int64_t used = 0
-    cdef int i
-    cdef Inode *inode
-    for i in range(disk.inode_count):
-        inode = disk.inodes[i]
-        if inode != NULL and (inode.links or inode.opens):
-            used += max(inode.now.size, inode.reserved)
-    return used
-
-
-# --- names -------------------------------------------------------------------------------------
-
-cdef int find(const Disk *disk, const char *path, int *parent, const char **name) noexcept nogil:
-    """Return the inode of a path. `name` is its last part, to the end of the path, `parent` its directory.
-
-    Returns -ENOENT with a parent of -1 if a directory of the path is missing.
-    """
-    cdef int at = 0, i
-    cdef size_t length
-    cdef const char *end
-    cdef const Entries *names
-    parent[0] = -1
-    while True:
-        while path[0] == 47:
-            path += 1
-        if path[0] == 0:
-            return at
-        if not disk.inodes[at].is_directory:
-            parent[0] = -1
-            return -ENOTDIR
-        end = path
-        while end[0] != 0 and end[0] != 47:
-            end += 1
-        length = <size_t>(end - path)
-        parent[0] = at
-        name[0] = path
-        names = &disk.inodes[at].names
-        at = -1
-        for i in range(names.count):
-            if strncmp(names.items[i].name, path, length) == 0 and names.items[i].name[length] == 0:
-                at = names.items[i].inode
-                break
-        if at < 0:
-            if end[0] != 0:
-                parent[0] = -1
-            return -ENOENT
-        path = end
-
-
-cdef int make_inode(Disk *disk, bint is_directory) noexcept nogil:
-    """Make an inode without a name."""
-    if grow(<void **>&disk.inodes, &disk.inode_room, disk.inode_count, sizeof(Inode *)) < 0:
-        return -ENOMEM
-    disk.inodes[disk.inode_count] = <Inode *>calloc(1, sizeof(Inode))
-    if disk.inodes[disk.inode_count] == NULL:
-        return -ENOMEM
-    disk.inodes[disk.inode_count].is_directory = is_directory
-    disk.inode_count += 1
-    disk.orphans += 1
-    return disk.inode_count - 1
-
-
-cdef void unlink_inode(Disk *disk, int inode) noexcept nogil:
-    disk.inodes[inode].links -= 1
-    if disk.inodes[inode].links == 0:
-        disk.orphans += 1
-
-
-cdef void link_inode(Disk *disk, int inode) noexcept nogil:
-    if disk.inodes[inode].links == 0:
-        disk.orphans -= 1
-    disk.inodes[inode].links += 1
-
-
-cdef Change *note_name(Disk *disk, int kind, int directory, const char *name, int inode) noexcept nogil:
-    cdef Change *change = changes_add(&disk.names)
-    if change == NULL:
-        return NULL
-    disk.order += 1
-    change.kind = kind
-    change.order = disk.order
-    change.directory = directory
-    change.inode = inode
-    change.name = strdup(name)
-    disk.inodes[directory].modified = disk.order
-    return change
-
-
-cdef int set_name(Disk *disk, int directory, const char *name, int inode) noexcept nogil:
-    """Give an inode an unused name."""
-    if note_name(disk, CHANGE_SET, directory, name, inode) == NULL:
-        return -ENOMEM
-    link_inode(disk, inode)
-    return entries_set(&disk.inodes[directory].names, name, inode)
-
-
-cdef int remove_name(Disk *disk, int directory, const char *name) noexcept nogil:
-    cdef Entries *names = &disk.inodes[directory].names
-    cdef int at = entry_at(names, name)
-    if at < 0:
-        return -ENOENT
-    unlink_inode(disk, names.items[at].inode)
-    if note_name(disk, CHANGE_REMOVE, directory, name, names.items[at].inode) == NULL:
-        return -ENOMEM
-    entries_remove(names, name)
-    return 0
-
-
-cdef int move_name(Disk *disk, int directory, const char *name, int to, const char *to_name) noexcept nogil:
-    """Rename, replacing an existing name: one change, so that a power cut keeps all of it or nothing."""
-    cdef Entries *names = &disk.inodes[directory].names
-    cdef Entries *targets = &disk.inodes[to].names
-    cdef int inode, at = entry_at(names, name)
-    cdef Change *change
-    if at < 0:
-        return -ENOENT
-    inode = names.items[at].inode
-    change = note_name(disk, CHANGE_MOVE, directory, name, inode)
-    if change == NULL:
-        return -ENOMEM
-    change.to_directory = to
-    change.to_name = strdup(to_name)
-    at = entry_at(targets, to_name)
-    if at >= 0:
-        unlink_inode(disk, targets.items[at].inode)
-    entries_remove(names, name)
-    return entries_set(targets, to_name, inode)
-
-
-cdef int apply_name(Disk *disk, const Change *change) noexcept nogil:
-    """Apply a change of names to the synced names."""
-    cdef Entries *names = &disk.inodes[change.directory].synced_names
-    if change.kind == CHANGE_SET:
-        return entries_set(names, change.name, change.inode)
-    entries_remove(names, change.name)
-    if change.kind == CHANGE_MOVE:
-        return entries_set(&disk.inodes[change.to_directory].synced_names, change.to_name, change.inode)
-    return 0
-
-
-cdef uint8_t *joined(const Disk *disk, int directory) noexcept nogil:
-    """Mark, by number, the directory and those connected to it by moves between directories."""
-    cdef uint8_t *marked = <uint8_t *>calloc(<size_t>disk.inode_count, 1)
-    cdef const Change *change
-    cdef bint grows = True
-    cdef int64_t i
-    if marked == NULL:
-        return NULL
-    marked[directory] = 1
-    while grows:
-        grows = False
-        for i in range(disk.names.count):
-            change = &disk.names.items[i]
-            if change.kind == CHANGE_MOVE and marked[change.directory] != marked[change.to_directory]:
-                marked[change.directory] = marked[change.to_directory] = 1
-                grows = True
-    return marked
-
-
-cdef int settle_names(Disk *disk, int directory, bint kept) noexcept nogil:
-    """Sync a directory; after a failed sync (not kept) its changes stay visible, and never reach the disk."""
-    cdef uint8_t *marked = joined(disk, directory)
-    cdef int64_t i, left = 0
-    cdef int status = 0
-    if marked == NULL:
-        return -ENOMEM
-    for i in range(disk.names.count):
-        if marked[disk.names.items[i].directory]:
-            if kept:
-                status |= apply_name(disk, &disk.names.items[i])
-            change_clear(&disk.names.items[i])
-        else:
-            disk.names.items[left] = disk.names.items[i]
-            left += 1
-    disk.names.count = left
-    free(marked)
-    if disk.orphans:
-        sweep(disk)
-    return status
-
-
-cdef void sweep(Disk *disk) noexcept nogil:
-    """Free the inodes that are unreachable now and after any power cut."""
-    cdef int i, k
-    cdef int64_t n
-    cdef uint8_t *needed = <uint8_t *>calloc(<size_t>disk.inode_count, 1)
-    cdef Inode *inode
-    if needed == NULL:
-        return
-    needed[0] = 1
-    for i in range(disk.inode_count):
-        inode = disk.inodes[i]
-        if inode == NULL:
-            continue
-        if inode.links or inode.opens:
-            needed[i] = 1
-        for k in range(inode.synced_names.count):
-            needed[inode.synced_names.items[k].inode] = 1
-    for n in range(disk.names.count):
-        needed[disk.names.items[n].inode] = 1
-        needed[disk.names.items[n].directory] = 1
-        if disk.names.items[n].kind == CHANGE_MOVE:
-            needed[disk.names.items[n].to_directory] = 1
-    for i in range(disk.inode_count):
-        if disk.inodes[i] != NULL and not needed[i]:
-            inode_free(disk.inodes[i])
-            disk.inodes[i] = NULL
-            disk.orphans -= 1
-    free(needed)
+cdef enum:
+    CHANGE_WRITE
+    CHANGE_RESIZE
+    CHANGE_SET          # a name is made
+    CHANGE_REMOVE
+    CHANGE_MOVE
+
+
+@cython.final
+cdef class _Change:
+    """One change of bytes or names; never changed itself."""
+
+    cdef int kind
+    cdef readonly int64_t order     # place among all changes of the disk
+    cdef int64_t inode
+    cdef bytes data                 # of a write
+    cdef int64_t position           # of a write; of a resize the new size
+    cdef int64_t directory          # of a name
+    cdef bytes name
+    cdef int64_t to_directory       # of a move
+    cdef bytes to_name
+
+
+_ORDER = attrgetter("order")
+
+
+@cython.final
+cdef class Chance:
+    """Random numbers: a splitmix64 sequence."""
+
+    def __cinit__(self, seed):
+        self._state = <uint64_t>(seed & 0xFFFF_FFFF_FFFF_FFFF)
+
+    def draw(self):
+        """Return the next number, of 64 bits."""
+        return self._draw()
+
+    cdef uint64_t _draw(self) noexcept:
+        cdef uint64_t z
+        self._state += <uint64_t>0x9E3779B97F4A7C15
+        z = self._state
+        z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+        z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
+        return z ^ (z >> 31)
+
+    cdef int64_t below(self, int64_t bound) noexcept:
+        return <int64_t>(self._draw() % <uint64_t>bound) if bound > 0 else 0
 
 
 # --- bytes -------------------------------------------------------------------------------------
 
-cdef Change *note_bytes(Disk *disk, Inode *inode, int kind, int64_t position, int64_t size) noexcept nogil:
-    cdef Change *change = changes_add(&inode.changes)
-    if change == NULL:
-        return NULL
+cdef int set_size(bytearray run, int64_t size) except -1:
+    """Truncate, or extend with zeros."""
+    if size < len(run):
+        del run[size:]
+    else:
+        run.extend(bytes(size - len(run)))
+    return 0
+
+
+cdef int put(bytearray run, bytes data, int64_t position) except -1:
+    if position > len(run):
+        set_size(run, position)
+    run[position:position + len(data)] = data
+    return 0
+
+
+cdef int apply_bytes(bytearray run, _Change change) except -1:
+    if change.kind == CHANGE_RESIZE:
+        return set_size(run, change.position)
+    return put(run, change.data, change.position)
+
+
+@cython.final
+cdef class Inode:
+    """File or directory: what is synced, the changes since, and what a running system sees."""
+
+    cdef Inode copied(self, bint synced_only):
+        """Copy the inode without its descriptors."""
+        cdef Inode copied = Inode()
+        copied.number = self.number
+        copied.is_directory = self.is_directory
+        copied.modified = self.modified
+        copied.synced = bytearray(self.synced)
+        copied.synced_names = self.synced_names.copy()
+        if synced_only:
+            copied.changes = []
+        else:
+            copied.links = self.links
+            copied.reserved = self.reserved
+            copied.is_stale = self.is_stale
+            copied.now = bytearray(self.now)
+            copied.changes = self.changes.copy()
+            copied.names = self.names.copy()
+        return copied
+
+    cdef int reread(self) except -1:
+        """Drop the clean pages of a file, so that they are read from the disk again."""
+        cdef _Change change
+        self.now = bytearray(self.synced)
+        for change in self.changes:
+            apply_bytes(self.now, change)
+        self.is_stale = False
+        return 0
+
+
+@cython.final
+cdef class Place:
+    """What a path leads to: an inode, or the directory that has no such name."""
+
+
+# --- changes and disks -------------------------------------------------------------------------
+
+cdef Disk new_disk():
+    cdef Disk disk = Disk()
+    disk.inodes = {}
+    disk.names = []
+    disk.make_inode(True).links = 1
+    return disk
+
+
+cdef Disk copy_inodes(Disk disk, bint synced_only):
+    cdef Disk copied = Disk()
+    cdef Inode inode
+    copied.made = disk.made
+    copied.order = disk.order
+    copied.names = []
+    copied.inodes = {}
+    for inode in list(disk.inodes.values()):
+        copied.inodes[inode.number] = inode.copied(synced_only)
+    return copied
+
+
+cdef _Change note(Disk disk, int kind, Inode inode, Inode changed):
+    """Return a new change; `changed` is the file, or the directory of a name."""
+    cdef _Change change = _Change()
     disk.order += 1
-    inode.modified = disk.order
+    changed.modified = disk.order
     change.kind = kind
     change.order = disk.order
-    change.position = position
-    change.size = size
+    change.inode = inode.number
     return change
 
 
-cdef int write_bytes(Disk *disk, int number, const void *data, int64_t size, int64_t position) noexcept nogil:
-    cdef Inode *inode = disk.inodes[number]
-    cdef uint8_t *kept = <uint8_t *>malloc(<size_t>size)
-    cdef Change *change
-    if kept == NULL:
-        return -ENOMEM
-    change = note_bytes(disk, inode, CHANGE_WRITE, position, size)
-    if change == NULL:
-        free(kept)
-        return -ENOMEM
-    memcpy(kept, data, <size_t>size)
-    change.data = kept
-    return bytes_write(&inode.now, kept, size, position)
+cdef _Change note_name(Disk disk, int kind, Place place, Inode inode):
+    cdef _Change change = note(disk, kind, inode, place.directory)
+    change.directory = change.to_directory = place.directory.number
+    change.name = place.name
+    disk.names.append(change)
+    return change
 
 
-cdef int resize(Disk *disk, int number, int64_t size) noexcept nogil:
-    cdef Inode *inode = disk.inodes[number]
-    if note_bytes(disk, inode, CHANGE_RESIZE, size, 0) == NULL:
-        return -ENOMEM
-    inode.reserved = min(inode.reserved, size)
-    return bytes_resize(&inode.now, size)
-
-
-cdef int apply_bytes(Bytes *run, const Change *change) noexcept nogil:
-    if change.kind == CHANGE_RESIZE:
-        return bytes_resize(run, change.position)
-    return bytes_write(run, change.data, change.size, change.position)
-
-
-cdef int sync_bytes(Disk *disk, int number) noexcept nogil:
-    """Sync a file's changes to the disk, in order, except those lost by an earlier failed sync."""
-    cdef Inode *inode = disk.inodes[number]
-    cdef int64_t i
-    cdef int status = 0
-    for i in range(inode.changes.count):
-        status |= apply_bytes(&inode.synced, &inode.changes.items[i])
-    changes_clear(&inode.changes)
-    return status
-
-
-cdef void lose_bytes(Disk *disk, int number) noexcept nogil:
-    """Simulate a failed sync: the pages are marked clean, and their bytes are not on the disk."""
-    cdef Inode *inode = disk.inodes[number]
-    if inode.changes.count:
-        inode.is_stale = True
-    changes_clear(&inode.changes)
-
-
-cdef int reread(Disk *disk, int number) noexcept nogil:
-    """Drop the clean pages of a file, so that they are read from the disk again."""
-    cdef Inode *inode = disk.inodes[number]
-    cdef int64_t i
-    cdef int status = bytes_copy(&inode.now, &inode.synced)
-    for i in range(inode.changes.count):
-        status |= apply_bytes(&inode.now, &inode.changes.items[i])
-    inode.is_stale = False
-    return status
-
-
-# --- random numbers ----------------------------------------------------------------------------
-
-cdef uint64_t draw(Chance *chance) noexcept nogil:
-    """Return the next number of a splitmix64 sequence."""
-    cdef uint64_t z
-    chance.state += <uint64_t>0x9E3779B97F4A7C15
-    z = chance.state
-    z = (z ^ (z >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    z = (z ^ (z >> 27)) * <uint64_t>0x94D049BB133111EB
-    return z ^ (z >> 31)
-
-
-cdef inline int64_t below(Chance *chance, int64_t bound) noexcept nogil:
-    return <int64_t>(draw(chance) % <uint64_t>bound) if bound > 0 else 0
-
-
-# --- the power cut -----------------------------------------------------------------------------
-
-cdef struct Pending:
-    int inode               # -1: a change of names
-    const Change *change
-
-
-cdef int by_order(const void *a, const void *b) noexcept nogil:
-    cdef int64_t first = (<const Pending *>a).change.order, second = (<const Pending *>b).change.order
-    return (first > second) - (first < second)
-
-
-cdef Pending *list_pending(const Disk *disk, int64_t count) noexcept nogil:
-    """Return all changes that are not synced, oldest first."""
-    cdef Pending *pending = <Pending *>calloc(<size_t>(count + 1), sizeof(Pending))
-    cdef int64_t n, at = 0
-    cdef int i
-    if pending == NULL:
-        return NULL
-    for n in range(disk.names.count):
-        pending[at].inode = -1
-        pending[at].change = &disk.names.items[n]
-        at += 1
-    for i in range(disk.inode_count):
-        if disk.inodes[i] != NULL:
-            for n in range(disk.inodes[i].changes.count):
-                pending[at].inode = i
-                pending[at].change = &disk.inodes[i].changes.items[n]
-                at += 1
-    qsort(pending, <size_t>count, sizeof(Pending), by_order)
-    return pending
-
-
-cdef int keep_torn(Disk *after, const Pending *torn, Chance *chance) noexcept nogil:
-    """Keep a part of one change: a write up to a byte or the end of a sector; names change whole or not at all."""
-    cdef int64_t cut
-    cdef const Change *change = torn.change
-    if torn.inode < 0 or change.kind == CHANGE_RESIZE:
-        return 0
-    cut = below(chance, change.size)
-    if draw(chance) & 1:
-        cut = max((change.position + cut) // SECTOR * SECTOR - change.position, 0)
-    return bytes_write(&after.inodes[torn.inode].synced, change.data, cut, change.position)
-
-
-cdef int keep_pages(Disk *after, const Pending *written, int64_t page, Chance *chance) noexcept nogil:
-    """Keep each page of a write, or not, at random."""
-    cdef const Change *change = written.change
-    cdef Bytes *run = &after.inodes[written.inode].synced
-    cdef int64_t at = 0, size
-    cdef int status = 0
-    while at < change.size:
-        size = min(page - (change.position + at) % page, change.size - at)
-        if draw(chance) & 1:
-            status |= bytes_write(run, change.data + at, size, change.position + at)
-        at += size
-    return status
-
-
-cdef int leave_zeros(Bytes *run, const Change *change, int64_t synced_size) noexcept nogil:
-    """Extend the file by a write whose bytes were lost, with zeros; existing bytes are not changed."""
-    cdef int64_t start = max(change.position, synced_size)
-    cdef int64_t size = change.position + change.size - start
-    return bytes_write(run, NULL, size, start) if size > 0 else 0
-
-
-cdef bint keeps_name(const Disk *disk, int directory, int64_t order, uint64_t salt) noexcept nogil:
-    """Return whether a change is in the kept prefix of its directory's changes."""
-    cdef Chance chance
-    cdef int64_t last
-    chance.state = salt ^ (<uint64_t>directory << 32)
-    last = below(&chance, disk.names.count + 1)
-    return last == disk.names.count or order < disk.names.items[last].order
-
-
-cdef bint keeps_names(const Disk *disk, const Change *change, uint64_t salt) noexcept nogil:
-    if not keeps_name(disk, change.directory, change.order, salt):
-        return False
-    return change.kind != CHANGE_MOVE or keeps_name(disk, change.to_directory, change.order, salt)
-
-
-cdef int keep_some(const Disk *disk, Disk *after, const Pending *pending, int64_t count, int policy,
-                   int64_t page, Chance *chance) noexcept nogil:
-    """Keep changes by the policies that may drop any part of them."""
-    cdef uint64_t odds = 1 + draw(chance) % 3       # of four that are kept
-    cdef uint64_t salt = draw(chance)
-    cdef int64_t i
-    cdef int status = 0
-    cdef Bytes *run
-    for i in range(count):
-        if pending[i].inode < 0:
-            if keeps_names(disk, pending[i].change, salt):
-                status |= apply_name(after, pending[i].change)
-            continue
-        run = &after.inodes[pending[i].inode].synced
-        if policy == POLICY_ZEROED:
-            if pending[i].change.kind == CHANGE_RESIZE or draw(chance) % 4 < odds:
-                status |= apply_bytes(run, pending[i].change)
-            else:
-                status |= leave_zeros(run, pending[i].change, disk.inodes[pending[i].inode].synced.size)
-        elif policy == POLICY_REORDERED and pending[i].change.kind == CHANGE_WRITE:
-            status |= keep_pages(after, &pending[i], page, chance)
-        elif draw(chance) % 4 < odds:
-            status |= apply_bytes(run, pending[i].change)
-    return status
-
-
-cdef Disk *disk_crash(const Disk *disk, int policy, int64_t keep, int64_t page, Chance *chance) noexcept nogil:
-    """Return the disk after a power cut and a restart: all of it is synced, nothing is open.
-
-    `keep` is the number of changes that a prefix (and a torn one) holds; -1 draws it.
-    """
-    cdef int64_t i, count = disk_pending(disk)
-    cdef int status = 0, k
-    cdef Pending *pending
-    cdef Inode *inode
-    cdef Disk *after
-    if page < 1:
-        return NULL
-    pending = list_pending(disk, count)
-    if pending == NULL:
-        return NULL
-    after = copy_inodes(disk, True)
-    if after == NULL:
-        free(pending)
-        return NULL
-    if policy == POLICY_ALL:
-        keep = count
-    elif policy == POLICY_PREFIX or policy == POLICY_TORN:
-        keep = below(chance, count + 1) if keep < 0 else min(keep, count)
+cdef int keep_change(Disk disk, _Change change) except -1:
+    """Apply a change to what is synced."""
+    cdef Inode inode
+    if change.kind == CHANGE_WRITE or change.kind == CHANGE_RESIZE:
+        inode = disk.inodes[change.inode]
+        return apply_bytes(inode.synced, change)
+    inode = disk.inodes[change.directory]
+    if change.kind == CHANGE_SET:
+        inode.synced_names[change.name] = change.inode
     else:
-        keep = 0
-    for i in range(keep):
-        if pending[i].inode < 0:
-            status |= apply_name(after, pending[i].change)
+        inode.synced_names.pop(change.name, None)
+    if change.kind == CHANGE_MOVE:
+        inode = disk.inodes[change.to_directory]
+        inode.synced_names[change.to_name] = change.inode
+    return 0
+
+
+cdef set joined_to(Disk disk, int64_t directory):
+    """Return the numbers of the directory and of those connected to it by moves between directories."""
+    cdef set joined = {directory}
+    cdef _Change change
+    cdef int64_t before = 0
+    while before < len(joined):
+        before = len(joined)
+        for change in disk.names:
+            if change.directory in joined or change.to_directory in joined:
+                joined.update((change.directory, change.to_directory))
+    return joined
+
+
+@cython.final
+cdef class Disk:
+    """Inodes by number, the names that lead to them, and the changes that are not synced."""
+
+    cpdef Disk copied(self):
+        """Return the disk as another process finds it: without descriptors."""
+        cdef Disk copied = copy_inodes(self, False)
+        copied.names = self.names.copy()
+        copied.sweep()
+        return copied
+
+    cdef bytes digest(self, Inode inode):
+        """Hash the names and bytes below an inode as they are now."""
+        if not inode.is_directory:
+            return blake2b(inode.now, digest_size=8).digest()
+        cdef Inode child
+        whole = blake2b(digest_size=8)
+        for name in sorted(inode.names):
+            child = self.inodes[inode.names[name]]
+            whole.update(name + (b"/" if child.is_directory else b"\0") + self.digest(child))
+        return whole.digest()
+
+    cdef list pending(self):
+        """Return all changes that are not synced, oldest first."""
+        cdef list pending = self.names.copy()
+        cdef Inode inode
+        for inode in self.inodes.values():
+            pending += inode.changes
+        pending.sort(key=_ORDER)
+        return pending
+
+    cdef int64_t used(self) except -1:
+        """Return the bytes that files use, including reserved ones, and files that are open without a name."""
+        cdef int64_t used = 0
+        cdef Inode inode
+        for inode in self.inodes.values():
+            if inode.links or inode.opens:
+                used += max(<int64_t>len(inode.now), inode.reserved)
+        return used
+
+    # --- names ---------------------------------------------------------------------------------
+
+    cdef Place find(self, bytes path):
+        """Return where a path leads: the inode, or the directory of its missing last name."""
+        cdef Place place = Place()
+        cdef Inode inode = self.inodes[0]
+        for name in path.split(b"/"):
+            if not name:
+                continue
+            place.directory = None
+            if inode is None:
+                break
+            if not inode.is_directory:
+                place.status = -ENOTDIR
+                return place
+            place.directory = inode
+            place.name = name
+            inode = self.inodes.get(inode.names.get(name))
+        place.inode = inode
+        place.status = -ENOENT if inode is None else 0
+        return place
+
+    cdef Inode make_inode(self, bint is_directory):
+        """Make an inode without a name."""
+        cdef Inode inode = Inode()
+        inode.number = self.made
+        inode.is_directory = is_directory
+        inode.now = bytearray()
+        inode.synced = bytearray()
+        inode.changes = []
+        inode.names = {}
+        inode.synced_names = {}
+        self.made += 1
+        self.inodes[inode.number] = inode
+        return inode
+
+    cdef int set_name(self, Place place, Inode inode) except -1:
+        """Give an inode an unused name."""
+        note_name(self, CHANGE_SET, place, inode)
+        inode.links += 1
+        place.directory.names[place.name] = inode.number
+        return 0
+
+    cdef int remove_name(self, Place place) except -1:
+        note_name(self, CHANGE_REMOVE, place, place.inode)
+        place.inode.links -= 1
+        del place.directory.names[place.name]
+        return 0
+
+    cdef int move_name(self, Place place, Place to) except -1:
+        """Rename, replacing an existing name: one change, so that a power cut keeps all of it or nothing."""
+        cdef _Change change = note_name(self, CHANGE_MOVE, place, place.inode)
+        change.to_directory = to.directory.number
+        change.to_name = to.name
+        if to.inode is not None:
+            to.inode.links -= 1
+        del place.directory.names[place.name]
+        to.directory.names[to.name] = place.inode.number
+        return 0
+
+    cdef int settle_names(self, Inode directory, bint kept) except -1:
+        """Sync a directory; after a failed sync (not kept) its changes stay visible, and never reach the disk."""
+        cdef set joined = joined_to(self, directory.number)
+        cdef list left = []
+        cdef _Change change
+        for change in self.names:
+            if change.directory not in joined:
+                left.append(change)
+            elif kept:
+                keep_change(self, change)
+        self.names = left
+        return self.sweep()
+
+    cdef int sweep(self) except -1:
+        """Drop the inodes that are unreachable now and after any power cut."""
+        cdef set needed = {0}
+        cdef Inode inode
+        cdef _Change change
+        for inode in list(self.inodes.values()):
+            if inode.links or inode.opens:
+                needed.add(inode.number)
+            needed.update(inode.synced_names.values())
+        for change in self.names:
+            needed.update((change.inode, change.directory, change.to_directory))
+        for number in self.inodes.keys() - needed:
+            del self.inodes[number]
+        return 0
+
+    # --- bytes of files ------------------------------------------------------------------------
+
+    cdef int write(self, Inode inode, bytes data, int64_t position) except -1:
+        cdef _Change change = note(self, CHANGE_WRITE, inode, inode)
+        change.data = data
+        change.position = position
+        inode.changes.append(change)
+        return apply_bytes(inode.now, change)
+
+    cdef int resize(self, Inode inode, int64_t size) except -1:
+        cdef _Change change = note(self, CHANGE_RESIZE, inode, inode)
+        change.position = size
+        inode.changes.append(change)
+        inode.reserved = min(inode.reserved, size)
+        return apply_bytes(inode.now, change)
+
+    cdef int sync(self, Inode inode) except -1:
+        """Sync a file's changes to the disk, in order, except those lost by an earlier failed sync."""
+        cdef _Change change
+        for change in inode.changes:
+            keep_change(self, change)
+        inode.changes = []
+        return 0
+
+    cpdef Disk after_cut(self, str policy, int64_t keep, int64_t page_bytes, Chance chance):
+        """Return the disk after a power cut and a restart: all of it is synced, nothing is open.
+
+        `keep` is the number of changes that a prefix (and a torn one) holds; -1 draws it.
+        """
+        cdef list pending = self.pending()
+        cdef int64_t count = len(pending)
+        cdef Disk after = copy_inodes(self, True)
+        cdef Inode inode
+        if policy == "all":
+            keep = count
+        elif policy == "prefix" or policy == "torn":
+            keep = chance.below(count + 1) if keep < 0 else min(keep, count)
         else:
-            status |= apply_bytes(&after.inodes[pending[i].inode].synced, pending[i].change)
-    if policy == POLICY_TORN and keep < count:
-        status |= keep_torn(after, &pending[keep], chance)
-    elif policy == POLICY_LOST or policy == POLICY_ZEROED or policy == POLICY_REORDERED:
-        status |= keep_some(disk, after, pending, count, policy, page, chance)
-    free(pending)
-    for k in range(after.inode_count):
-        inode = after.inodes[k]
-        if inode != NULL:
-            status |= bytes_copy(&inode.now, &inode.synced)
-            status |= entries_copy(&inode.names, &inode.synced_names)
-    if status < 0:
-        disk_free(after)
-        return NULL
-    count_links(after)
-    return after
+            keep = 0
+        for change in pending[:keep]:
+            keep_change(after, change)
+        if policy == "torn" and keep < count:
+            keep_torn(after, pending[keep], chance)
+        elif policy == "lost" or policy == "zeroed" or policy == "reordered":
+            keep_some(self, after, pending, policy, page_bytes, chance)
+        for inode in after.inodes.values():
+            inode.now = bytearray(inode.synced)
+            inode.names = inode.synced_names.copy()
+        reach(after, after.inodes[0])
+        for inode in list(after.inodes.values()):
+            if inode.links == 0:
+                del after.inodes[inode.number]
+        return after
 
 
-cdef void count_links(Disk *disk) noexcept nogil:
-    """Count links after a power cut: inodes unreachable from the root are removed."""
-    cdef int i
-    reach(disk, 0)
-    disk.orphans = 0
-    for i in range(disk.inode_count):
-        if disk.inodes[i] != NULL and disk.inodes[i].links == 0:
-            inode_free(disk.inodes[i])
-            disk.inodes[i] = NULL
+# --- what a power cut keeps --------------------------------------------------------------------
 
-
-cdef void reach(Disk *disk, int number) noexcept nogil:
-    cdef Inode *inode = disk.inodes[number]
-    cdef int i
+cdef int reach(Disk disk, Inode inode) except -1:
+    """Count the links of the inodes below one."""
     inode.links += 1
     if inode.links == 1:
-        for i in range(inode.names.count):
-            reach(disk, inode.names.items[i].inode)
+        for number in inode.names.values():
+            reach(disk, disk.inodes[number])
+    return 0
+
+
+cdef int keep_torn(Disk disk, _Change change, Chance chance) except -1:
+    """Keep a part of one change: a write up to a byte or the end of a sector; names change whole or not at all."""
+    cdef int64_t cut
+    cdef Inode inode
+    if change.kind == CHANGE_WRITE:
+        cut = chance.below(len(change.data))
+        if chance._draw() & 1:
+            cut = max((change.position + cut) // SECTOR * SECTOR - change.position, 0)
+        inode = disk.inodes[change.inode]
+        put(inode.synced, change.data[:cut], change.position)
+    return 0
+
+
+cdef int keep_some(Disk disk, Disk after, list pending, str policy, int64_t page_bytes, Chance chance) except -1:
+    """Keep changes by the policies that may drop any part of them."""
+    cdef uint64_t odds = 1 + chance._draw() % 3       # of four that are kept
+    cdef uint64_t salt = chance._draw()
+    cdef _Change change
+    cdef Inode inode
+    for change in pending:
+        inode = after.inodes[change.inode]
+        if change.kind > CHANGE_RESIZE:
+            if (keeps_name(disk, change.directory, change, salt)
+                    and keeps_name(disk, change.to_directory, change, salt)):
+                keep_change(after, change)
+        elif policy == "reordered" and change.kind == CHANGE_WRITE:
+            keep_pages(inode.synced, change, page_bytes, chance)
+        elif (policy == "zeroed" and change.kind == CHANGE_RESIZE) or chance._draw() % 4 < odds:
+            keep_change(after, change)
+        elif policy == "zeroed":
+            leave_zeros(inode.synced, change, len((<Inode>disk.inodes[change.inode]).synced))
+    return 0
+
+
+cdef bint keeps_name(Disk disk, int64_t directory, _Change change, uint64_t salt) except -1:
+    """Return whether a change is in the kept prefix of a directory's changes."""
+    cdef Chance chance = Chance(salt ^ (<uint64_t>directory << 32))
+    cdef int64_t last = chance.below(len(disk.names) + 1)
+    return last == len(disk.names) or change.order < (<_Change>disk.names[last]).order
+
+
+cdef int keep_pages(bytearray run, _Change change, int64_t page_bytes, Chance chance) except -1:
+    """Keep each page of a write, or not, at random."""
+    cdef int64_t at = 0, size
+    while at < len(change.data):
+        size = page_bytes - (change.position + at) % page_bytes
+        if chance._draw() & 1:
+            put(run, change.data[at:at + size], change.position + at)
+        at += size
+    return 0
+
+
+cdef int leave_zeros(bytearray run, _Change change, int64_t synced_size) except -1:
+    """Extend the file by a write whose bytes were lost, with zeros; existing bytes are not changed."""
+    cdef int64_t start = max(change.position, synced_size)
+    cdef int64_t size = change.position + len(change.data) - start
+    return put(run, bytes(size), start) if size > 0 else 0

@@ -32,7 +32,7 @@ class FaultyFiles(Files):
     def watched_calls(self) -> int:
         """Return how many calls that thread has made."""
     def hold_syncs(self, path_contains: str = "") -> None:
-        """Make every sync of such a file wait from now on until `release_syncs`, called by the same thread."""
+        """Make every sync of such a file wait from now on until `release_syncs`."""
     def held_syncs(self) -> int:
         """Return how many syncs have reached `hold_syncs`."""
     def release_syncs(self) -> None:

@@ -5,376 +5,87 @@
 fails those that a test has named. Unlike `Files.call_counts`, which counts requested operations, it
 sees each system call: a write that is continued after a short count is two.
 
-Plans, counts and events are kept in C under a mutex, since the callbacks run without the GIL.
+Calls arrive without the GIL, and take it: it guards plans, counts and records. While it is held no Python code
+runs, since an interrupt that is raised inside a call would be lost.
 """
 
 import errno as _errno
 import os
 
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memset, strdup, strncpy, strstr
+cimport cython
+from libc.errno cimport ENOMEM
+from libc.stdint cimport INT64_MAX, int64_t
+from posix.fcntl cimport O_CREAT, O_TRUNC
+from posix.time cimport nanosleep, timespec
 
-from logstore.io cimport _file_ops as table
-from logstore.io._file_ops cimport FileInfo, FileOps, SpaceInfo, iovec, name_sink
+from logstore.io._file_ops cimport (
+    OP_CLOSE, OP_FDATASYNC, OP_FSTAT, OP_FSYNC_DIR, OP_LISTDIR, OP_LOCK, OP_MMAP_RO, OP_MUNMAP, OP_OPEN, OP_PREADV,
+    OP_PWRITE, OP_SENDFILE, OP_STATVFS, OP_WRITEBACK, Call, FileOps,
+)
 from logstore.io._files cimport Files
-from logstore.testing._disk cimport grow
 
 from logstore.io._files import OP_NAMES as _NAMES
 
-cdef extern from "<time.h>" nogil:
-    struct timespec:
-        long tv_sec
-        long tv_nsec
-    int nanosleep(const timespec *wanted, timespec *left)
-
-cdef extern from "<fcntl.h>" nogil:
-    enum: O_CREAT
-    enum: O_TRUNC
+cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident()
 
 cdef enum:
     ANY_CHANGE = -2
+    POLL_NS = 1_000_000         # between two looks of a held sync
 
 #: Operations that change files or names, or make a change durable; calls of `open` if they create or truncate.
 CHANGES = frozenset({
-    "open", "pwrite", "pwritev", "fdatasync", "ftruncate", "fallocate", "rename", "unlink", "link", "mkdir",
-    "rmdir", "fsync_dir",
+    "open", "pwrite", "fdatasync", "ftruncate", "fallocate", "rename", "unlink", "link", "mkdir", "rmdir",
+    "fsync_dir",
 })
-cdef uint32_t _CHANGES = sum(1 << _NAMES.index(name) for name in CHANGES)
+cdef frozenset _CHANGES = frozenset(_NAMES.index(name) for name in CHANGES)
 
 
-# --- decisions ---------------------------------------------------------------------------------
+@cython.final
+cdef class _Plan:
+    """Calls that fail."""
 
-cdef struct Verdict:                # on one call
-    bint is_made                    # it reaches the table behind
-    int error                       # reported in place of its success; 0: none
-    int64_t part                    # the most bytes that it transfers
+    cdef int op                 # an OP_ number, or ANY_CHANGE
+    cdef int error              # 0: only a short count
+    cdef int64_t first          # the call that fails, counted from 1 over the matching ones
+    cdef int64_t times          # how many calls fail from that one on; -1: all
+    cdef int64_t part           # bytes that are transferred anyway; -1: none
+    cdef bint torn              # the part is not reported: the same call fails
+    cdef bint owed              # the part was reported: the next matching call fails
+    cdef int64_t seen
+    cdef int64_t fired
+    cdef bytes path             # matches paths that contain it
+    cdef bytes fired_on
 
-
-cdef inline bint _changes(int op, int flags) noexcept nogil:
-    return _CHANGES >> op & 1 and (op != table.OP_OPEN or flags & (O_CREAT | O_TRUNC) != 0)
-
-
-cdef inline bint _matches(Plan *plan, int op, bint changes, const char *path, const char *other) noexcept nogil:
-    if plan.op != op and not (plan.op == ANY_CHANGE and changes):
-        return False
-    if plan.path[0] == 0:
-        return True
-    if path != NULL and strstr(path, plan.path) != NULL:
-        return True
-    return other != NULL and strstr(other, plan.path) != NULL
-
-
-cdef Verdict _decide(Faults *faults, int op, int flags, const char *path, const char *other) noexcept nogil:
-    """Count one call and return its planned result."""
-    cdef bint changes = _changes(op, flags), is_decided = False
-    cdef Verdict verdict = Verdict(True, 0, INT64_MAX)
-    cdef int i
-    cdef Plan *plan
-    faults.counts[op] += 1
-    if faults.is_watched and faults.watched == pthread_self():
-        faults.watched_calls += 1
-    if changes:
-        faults.changes += 1
-    for i in range(faults.plan_count):
-        plan = &faults.plans[i]
-        if not _matches(plan, op, changes, path, other):
-            continue
-        plan.seen += 1
-        if is_decided:
-            continue
-        if plan.owed:
-            plan.owed = False
-        elif plan.seen < plan.first or (plan.times >= 0 and plan.fired >= plan.times):
-            continue
-        else:
-            plan.fired += 1
-            if path != NULL:
-                strncpy(plan.fired_on, path, PATH_ROOM - 1)
-            if plan.part >= 0 and (plan.torn or plan.part > 0):
-                verdict = Verdict(True, plan.error if plan.torn else 0, plan.part)
-                plan.owed = not plan.torn and plan.error != 0
-                is_decided = True
-                continue
-        verdict = Verdict(False, plan.error, 0)
-        is_decided = True
-    return verdict
+    cdef bint matches(self, int op, bint changes, bytes path, bytes new_path) except -1:
+        if self.op != op and not (self.op == ANY_CHANGE and changes):
+            return False
+        if not self.path:
+            return True
+        return (path is not None and self.path in path) or (new_path is not None and self.path in new_path)
 
 
-cdef inline const char *_path_of(Faults *faults, int fd) noexcept nogil:
-    return faults.paths[fd] if 0 <= fd < faults.path_room else NULL
+cdef bint transfers(int op) noexcept nogil:
+    return op == OP_PWRITE or op == OP_PREADV or op == OP_SENDFILE
 
 
-cdef Verdict _ask(Faults *faults, int op, int fd, const char *path, const char *other, int flags) noexcept nogil:
-    """Call `_decide` for an operation on a descriptor or, with a descriptor of -1, on names; delay it first."""
-    cdef Verdict verdict
+cdef void pause(int64_t delay_ns) noexcept nogil:
     cdef timespec wanted
-    if faults.delays_ns[op] > 0:
-        wanted.tv_sec = faults.delays_ns[op] // 1_000_000_000
-        wanted.tv_nsec = faults.delays_ns[op] % 1_000_000_000
-        nanosleep(&wanted, NULL)
-    pthread_mutex_lock(&faults.guard)
-    verdict = _decide(faults, op, flags, path if fd < 0 else _path_of(faults, fd), other)
-    pthread_mutex_unlock(&faults.guard)
-    return verdict
+    wanted.tv_sec = delay_ns // 1_000_000_000
+    wanted.tv_nsec = delay_ns % 1_000_000_000
+    nanosleep(&wanted, NULL)
 
 
-cdef inline int64_t _reported(const Verdict *verdict, int64_t status) noexcept nogil:
-    """Return what a call reports that has ended with a status."""
-    return -verdict.error if verdict.error and status >= 0 else status
+cdef int64_t answer(void *context, const Call *call) noexcept nogil:
+    with gil:
+        try:
+            return (<FaultyFiles>context)._answer(call)
+        except MemoryError:
+            return -ENOMEM
 
 
-cdef void _note(Faults *faults, int op, const char *path, int fd, int64_t position, int64_t size,
-                int64_t status) noexcept nogil:
-    """Record a call after it was made."""
-    cdef char *noted = NULL
-    if not faults.recording:
-        return
-    pthread_mutex_lock(&faults.guard)
-    if grow(<void **>&faults.events, &faults.event_room, faults.event_count, sizeof(Event)) == 0:
-        if path == NULL:
-            path = _path_of(faults, fd)
-        if path != NULL:
-            noted = strdup(path)
-        faults.events[faults.event_count] = Event(op, position, size, status, noted)
-        faults.event_count += 1
-    pthread_mutex_unlock(&faults.guard)
-
-
-cdef void _remember(Faults *faults, int fd, const char *path) noexcept nogil:
-    """Remember the path of a descriptor; with NULL forget it."""
-    pthread_mutex_lock(&faults.guard)
-    if path == NULL or grow(<void **>&faults.paths, &faults.path_room, fd, sizeof(char *)) == 0:
-        if 0 <= fd < faults.path_room:
-            free(faults.paths[fd])
-            faults.paths[fd] = NULL
-            if path != NULL:
-                faults.paths[fd] = strdup(path)
-    pthread_mutex_unlock(&faults.guard)
-
-
-# --- the table ---------------------------------------------------------------------------------
-
-cdef int f_open(void *context, const char *path, int flags, int mode) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_OPEN, -1, path, NULL, flags)
-    cdef int status = -verdict.error
-    if verdict.is_made:
-        status = faults.inner.open(faults.inner.context, path, flags, mode)
-        if status >= 0:
-            _remember(faults, status, path)
-    _note(faults, table.OP_OPEN, path, -1, flags, 0, status)
-    return status
-
-
-cdef int f_close(void *context, int fd) noexcept nogil:
-    # A planned failure that did not close the descriptor would leak it.
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_CLOSE, fd, NULL, NULL, 0)
-    cdef int status
-    _note(faults, table.OP_CLOSE, NULL, fd, 0, 0, 0)
-    _remember(faults, fd, NULL)
-    status = faults.inner.close(faults.inner.context, fd)
-    return status if verdict.is_made else -verdict.error
-
-
-cdef int f_fstat(void *context, int fd, FileInfo *out) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_FSTAT, fd, NULL, NULL, 0)
-    return faults.inner.fstat(faults.inner.context, fd, out) if verdict.is_made else -verdict.error
-
-
-cdef int64_t f_pwrite(void *context, int fd, const void *data, size_t size, int64_t position) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_PWRITE, fd, NULL, NULL, 0)
-    cdef int64_t status = 0
-    if verdict.is_made:
-        size = min(size, <size_t>verdict.part)
-        status = faults.inner.pwrite(faults.inner.context, fd, data, size, position)
-    status = _reported(&verdict, status)
-    _note(faults, table.OP_PWRITE, NULL, fd, position, <int64_t>size, status)
-    return status
-
-
-cdef int64_t f_pwritev(void *context, int fd, const iovec *parts, int count, int64_t position) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_PWRITEV, fd, NULL, NULL, 0)
-    cdef int64_t status = 0, size = 0
-    cdef int i
-    for i in range(count):
-        size += <int64_t>parts[i].iov_len
-    if verdict.is_made:
-        if verdict.part < INT64_MAX and count > 0:
-            size = min(verdict.part, <int64_t>parts[0].iov_len)
-            status = faults.inner.pwrite(faults.inner.context, fd, parts[0].iov_base, <size_t>size, position)
-        else:
-            status = faults.inner.pwritev(faults.inner.context, fd, parts, count, position)
-    status = _reported(&verdict, status)
-    _note(faults, table.OP_PWRITEV, NULL, fd, position, size, status)
-    return status
-
-
-cdef int64_t f_preadv(void *context, int fd, const iovec *parts, int count, int64_t position) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_PREADV, fd, NULL, NULL, 0)
-    cdef int64_t status = 0
-    cdef iovec first
-    if verdict.is_made:
-        if verdict.part < INT64_MAX and count > 0:
-            first = parts[0]
-            first.iov_len = min(first.iov_len, <size_t>verdict.part)
-            status = faults.inner.preadv(faults.inner.context, fd, &first, 1, position)
-        else:
-            status = faults.inner.preadv(faults.inner.context, fd, parts, count, position)
-    status = _reported(&verdict, status)
-    _note(faults, table.OP_PREADV, NULL, fd, position, 0, status)
-    return status
-
-
-cdef void _wait_at_gate(Faults *faults, int fd) noexcept nogil:
-    """Block a sync while it is held, as on a slow disk."""
-    cdef const char *path
-    cdef bint held
-    pthread_mutex_lock(&faults.guard)
-    path = _path_of(faults, fd)
-    held = faults.is_held and path != NULL and strstr(path, faults.held) != NULL
-    faults.waiting += held
-    pthread_mutex_unlock(&faults.guard)
-    if held:
-        pthread_mutex_lock(&faults.quota)
-        pthread_mutex_unlock(&faults.quota)
-
-
-cdef int f_fdatasync(void *context, int fd) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict
-    cdef int status
-    _wait_at_gate(faults, fd)
-    verdict = _ask(faults, table.OP_FDATASYNC, fd, NULL, NULL, 0)
-    if verdict.is_made:
-        status = faults.inner.fdatasync(faults.inner.context, fd)
-    else:
-        status = -verdict.error
-        if verdict.error and faults.lose != NULL:
-            faults.lose(faults.inner.context, fd)
-    _note(faults, table.OP_FDATASYNC, NULL, fd, 0, 0, status)
-    return status
-
-
-cdef int f_ftruncate(void *context, int fd, int64_t size) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_FTRUNCATE, fd, NULL, NULL, 0)
-    cdef int status = -verdict.error
-    if verdict.is_made:
-        status = faults.inner.ftruncate(faults.inner.context, fd, size)
-    _note(faults, table.OP_FTRUNCATE, NULL, fd, 0, size, status)
-    return status
-
-
-cdef int f_fallocate(void *context, int fd, int mode, int64_t position, int64_t size) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_FALLOCATE, fd, NULL, NULL, 0)
-    cdef int status = -verdict.error
-    if verdict.is_made:
-        status = faults.inner.fallocate(faults.inner.context, fd, mode, position, size)
-    _note(faults, table.OP_FALLOCATE, NULL, fd, position, size, status)
-    return status
-
-
-cdef int _on_names(Faults *faults, int op, const char *old, const char *new, NamesCall call) noexcept nogil:
-    """Rename or link; the record has the new path."""
-    cdef Verdict verdict = _ask(faults, op, -1, old, new, 0)
-    cdef int status = call(faults.inner.context, old, new) if verdict.is_made else -verdict.error
-    _note(faults, op, new, -1, 0, 0, status)
-    return status
-
-
-cdef int _on_name(Faults *faults, int op, const char *path, NameCall call) noexcept nogil:
-    cdef Verdict verdict = _ask(faults, op, -1, path, NULL, 0)
-    cdef int status = call(faults.inner.context, path) if verdict.is_made else -verdict.error
-    if op == table.OP_FSYNC_DIR and not verdict.is_made and verdict.error and faults.lose_names != NULL:
-        faults.lose_names(faults.inner.context, path)
-    _note(faults, op, path, -1, 0, 0, status)
-    return status
-
-
-cdef int f_rename(void *context, const char *old, const char *new) noexcept nogil:
-    return _on_names(<Faults *>context, table.OP_RENAME, old, new, (<Faults *>context).inner.rename)
-
-
-cdef int f_link(void *context, const char *old, const char *new) noexcept nogil:
-    return _on_names(<Faults *>context, table.OP_LINK, old, new, (<Faults *>context).inner.link)
-
-
-cdef int f_unlink(void *context, const char *path) noexcept nogil:
-    return _on_name(<Faults *>context, table.OP_UNLINK, path, (<Faults *>context).inner.unlink)
-
-
-cdef int f_rmdir(void *context, const char *path) noexcept nogil:
-    return _on_name(<Faults *>context, table.OP_RMDIR, path, (<Faults *>context).inner.rmdir)
-
-
-cdef int f_fsync_dir(void *context, const char *path) noexcept nogil:
-    return _on_name(<Faults *>context, table.OP_FSYNC_DIR, path, (<Faults *>context).inner.fsync_dir)
-
-
-cdef int f_mkdir(void *context, const char *path, int mode) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_MKDIR, -1, path, NULL, 0)
-    cdef int status = faults.inner.mkdir(faults.inner.context, path, mode) if verdict.is_made else -verdict.error
-    _note(faults, table.OP_MKDIR, path, -1, 0, 0, status)
-    return status
-
-
-cdef int f_listdir(void *context, const char *path, name_sink emit, void *sink) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_LISTDIR, -1, path, NULL, 0)
-    return faults.inner.listdir(faults.inner.context, path, emit, sink) if verdict.is_made else -verdict.error
-
-
-cdef int f_statvfs(void *context, const char *path, SpaceInfo *out) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_STATVFS, -1, path, NULL, 0)
-    return faults.inner.statvfs(faults.inner.context, path, out) if verdict.is_made else -verdict.error
-
-
-cdef int f_writeback(void *context, int fd, int64_t position, int64_t size) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_WRITEBACK, fd, NULL, NULL, 0)
-    return faults.inner.writeback(faults.inner.context, fd, position, size) if verdict.is_made else -verdict.error
-
-
-cdef int f_mmap_ro(void *context, int fd, size_t size, const uint8_t **out) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_MMAP_RO, fd, NULL, NULL, 0)
-    return faults.inner.mmap_ro(faults.inner.context, fd, size, out) if verdict.is_made else -verdict.error
-
-
-cdef int f_munmap(void *context, const uint8_t *data, size_t size) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    _ask(faults, table.OP_MUNMAP, -1, NULL, NULL, 0)
-    return faults.inner.munmap(faults.inner.context, data, size)
-
-
-cdef int f_lock(void *context, int fd, int *owner_pid) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_LOCK, fd, NULL, NULL, 0)
-    return faults.inner.lock(faults.inner.context, fd, owner_pid) if verdict.is_made else -verdict.error
-
-
-cdef int64_t f_sendfile(void *context, int out_fd, int in_fd, int64_t position, size_t size) noexcept nogil:
-    cdef Faults *faults = <Faults *>context
-    cdef Verdict verdict = _ask(faults, table.OP_SENDFILE, in_fd, NULL, NULL, 0)
-    cdef int64_t status = -verdict.error
-    if verdict.is_made:
-        size = min(size, <size_t>verdict.part)
-        status = faults.inner.sendfile(faults.inner.context, out_fd, in_fd, position, size)
-    _note(faults, table.OP_SENDFILE, NULL, in_fd, position, <int64_t>size, status)
-    return status
-
-
-# --- the Python class --------------------------------------------------------------------------
-
+# The garbage collector's clear would drop the plans before a mapping of the same cycle makes its last call.
+@cython.no_gc_clear
 cdef class FaultyFiles(Files):
     """`Files` with planned faults. Pass it to `Log.open(..., files=FaultyFiles())`.
 
@@ -389,31 +100,99 @@ cdef class FaultyFiles(Files):
     """
 
     def __cinit__(self, *, descriptor_limit=None):
-        self._faults = <Faults *>calloc(1, sizeof(Faults))
-        if self._faults == NULL:
-            raise MemoryError
-        pthread_mutex_init(&self._faults.guard, NULL)
-        pthread_mutex_init(&self._faults.quota, NULL)
-        self._faults.inner = self.ops
-        self.ops = FileOps(
-            context=<void *>self._faults, open=f_open, close=f_close, fstat=f_fstat, pwrite=f_pwrite,
-            pwritev=f_pwritev, preadv=f_preadv, fdatasync=f_fdatasync, ftruncate=f_ftruncate,
-            fallocate=f_fallocate, rename=f_rename, unlink=f_unlink, link=f_link, mkdir=f_mkdir, rmdir=f_rmdir,
-            listdir=f_listdir, fsync_dir=f_fsync_dir, statvfs=f_statvfs, writeback=f_writeback, mmap_ro=f_mmap_ro,
-            munmap=f_munmap, lock=f_lock, sendfile=f_sendfile)
+        self._plans = []
+        self._paths = {}
+        self._behind = self.ops
+        self.ops = FileOps(<void *>self, answer)
 
-    def __dealloc__(self):
-        cdef int i
-        if self._faults == NULL:
-            return
-        for i in range(self._faults.path_room):
-            free(self._faults.paths[i])
-        free(self._faults.paths)
-        self._forget_events()
-        free(self._faults.events)
-        pthread_mutex_destroy(&self._faults.guard)
-        pthread_mutex_destroy(&self._faults.quota)
-        free(self._faults)
+    cdef int64_t _answer(self, const Call *call) except? -1:
+        """Count a call, pass it on or fail it, and record it."""
+        cdef int op = call.op
+        cdef int64_t status = 0
+        cdef Call made = call[0]
+        cdef Verdict verdict
+        cdef bytes path = self._paths.get(call.fd), new_path = None
+        if call.path != NULL:
+            path = call.path
+        if call.new_path != NULL:
+            new_path = call.new_path
+        self._wait(op, path)
+        verdict = self._decide(call, path, new_path)
+        if op == OP_CLOSE:
+            # Before the call: afterwards another thread may have opened the same descriptor.
+            self._paths.pop(call.fd, None)
+        if verdict.is_made or op == OP_CLOSE or op == OP_MUNMAP:
+            # A planned failure that did not close the descriptor would leak it.
+            if verdict.is_made and transfers(op):
+                made.size = min(made.size, verdict.part)
+            status = self._pass_on(&made)
+        elif verdict.error and (op == OP_FDATASYNC or op == OP_FSYNC_DIR):
+            self._lose(call)
+        if verdict.error and status >= 0:
+            status = -verdict.error
+        if op == OP_OPEN and status >= 0 and verdict.is_made:
+            self._paths[status] = path
+        if self._events is not None and op not in (
+                OP_FSTAT, OP_LISTDIR, OP_STATVFS, OP_WRITEBACK, OP_MMAP_RO, OP_MUNMAP, OP_LOCK):
+            self._events.append((op, new_path or path or b"", made.flags if op == OP_OPEN else made.position,
+                                 made.size, status))
+        return status
+
+    cdef int _wait(self, int op, bytes path) except -1:
+        """Wait at a held sync, and for the delay of an operation, as on a slow disk."""
+        cdef int64_t releases = self._releases, delay_ns = self._delays_ns[op]
+        if op == OP_FDATASYNC and self._held is not None and path is not None and self._held in path:
+            self._waiting += 1
+            while releases == self._releases:
+                with nogil:
+                    pause(POLL_NS)
+        if delay_ns > 0:
+            with nogil:
+                pause(delay_ns)
+        return 0
+
+    cdef Verdict _decide(self, const Call *call, bytes path, bytes new_path) except *:
+        """Count one call and return what becomes of it."""
+        cdef int op = call.op
+        cdef bint changes = op in _CHANGES and (op != OP_OPEN or call.flags & (O_CREAT | O_TRUNC) != 0)
+        cdef bint is_decided = False
+        cdef Verdict verdict = Verdict(True, 0, INT64_MAX)
+        cdef _Plan plan
+        self._counts[op] += 1
+        self._changes += changes
+        self._watched_calls += self._watched == PyThread_get_thread_ident()
+        for plan in self._plans:
+            if not plan.matches(op, changes, path, new_path):
+                continue
+            plan.seen += 1
+            if is_decided:
+                continue
+            if plan.owed:
+                plan.owed = False
+            elif plan.seen < plan.first or (plan.times >= 0 and plan.fired >= plan.times):
+                continue
+            else:
+                plan.fired += 1
+                plan.fired_on = path or plan.fired_on
+                if plan.part >= 0 and (plan.torn or plan.part > 0):
+                    verdict = Verdict(True, plan.error if plan.torn and transfers(op) else 0, plan.part)
+                    plan.owed = not plan.torn and plan.error != 0
+                    is_decided = True
+                    continue
+            verdict = Verdict(False, plan.error, 0)
+            is_decided = True
+        return verdict
+
+    cdef int64_t _pass_on(self, const Call *call) except? -1:
+        """Make a call through the table behind."""
+        cdef int64_t status
+        with nogil:
+            status = self._behind.make(self._behind.context, call)
+        return status
+
+    cdef int _lose(self, const Call *call) except -1:
+        """Lose unsynced changes, after a planned failure of a sync, if the table behind can."""
+        return 0
 
     def fail(
             self, str op not None: str, int64_t nth: int = 1, int errno: int = _errno.EIO, *,
@@ -430,31 +209,24 @@ cdef class FaultyFiles(Files):
         A sync that fails here fails once, unless ``times`` is greater: the next one reports success
         for pages that never reached the disk, as kernels do.
         """
-        cdef Faults *faults = self._faults
-        cdef Plan plan
-        cdef bytes path = os.fsencode(path_contains or "")
+        cdef _Plan plan = _Plan()
         if op != "change" and op not in _NAMES:
             raise ValueError(f"op= is 'change' or one of {', '.join(_NAMES)}, found {op!r}")
-        if nth < 1 or len(path) >= PATH_ROOM or faults.plan_count == PLAN_COUNT:
-            raise ValueError(f"nth= is from 1 on, a path below {PATH_ROOM} bytes, at most {PLAN_COUNT} plans")
-        memset(&plan, 0, sizeof(plan))
+        if nth < 1:
+            raise ValueError(f"nth= is from 1 on, found {nth}")
         plan.op = ANY_CHANGE if op == "change" else _NAMES.index(op)
         plan.error = errno
         plan.first = nth
         plan.times = times
         plan.part = torn if torn >= 0 else short
         plan.torn = torn >= 0
-        strncpy(plan.path, path, PATH_ROOM - 1)
-        pthread_mutex_lock(&faults.guard)
-        faults.plans[faults.plan_count] = plan
-        faults.plan_count += 1
-        pthread_mutex_unlock(&faults.guard)
+        plan.path = os.fsencode(path_contains or "")
+        plan.fired_on = b""
+        self._plans.append(plan)
 
     def heal(self) -> None:
         """Forget all plans."""
-        pthread_mutex_lock(&self._faults.guard)
-        self._faults.plan_count = 0
-        pthread_mutex_unlock(&self._faults.guard)
+        self._plans = []
 
     def delay(self, str op not None: str, double delay_ms: float) -> None:
         """Delay every call of an operation from now on, as on a slow disk; 0 ends it.
@@ -465,101 +237,56 @@ cdef class FaultyFiles(Files):
             raise ValueError(f"op= names an operation of {', '.join(_NAMES)}, found {op!r}")
         if not 0 <= delay_ms < 1e9:
             raise ValueError(f"a delay is 0 ms or more, found {delay_ms}")
-        self._faults.delays_ns[_NAMES.index(op)] = <int64_t>(delay_ms * 1e6)
+        self._delays_ns[<int>_NAMES.index(op)] = <int64_t>(delay_ms * 1e6)
 
     def watch_thread(self) -> None:
         """Count the calls of the calling thread from now on; a loop that never blocks makes none."""
-        pthread_mutex_lock(&self._faults.guard)
-        self._faults.watched = pthread_self()
-        self._faults.is_watched = True
-        self._faults.watched_calls = 0
-        pthread_mutex_unlock(&self._faults.guard)
+        self._watched = PyThread_get_thread_ident()
+        self._watched_calls = 0
 
     def watched_calls(self) -> int:
         """Return how many calls that thread has made."""
-        return self._guarded(&self._faults.watched_calls)
+        return self._watched_calls
 
     def hold_syncs(self, path_contains: str = "") -> None:
-        """Make every sync of such a file wait from now on until `release_syncs`, called by the same thread."""
-        cdef bytes path = os.fsencode(path_contains)
-        if self._faults.is_held or len(path) >= PATH_ROOM:
-            raise ValueError(f"the syncs are held already, or the path has {PATH_ROOM} bytes and more")
-        pthread_mutex_lock(&self._faults.quota)
-        pthread_mutex_lock(&self._faults.guard)
-        strncpy(self._faults.held, path, PATH_ROOM - 1)
-        self._faults.waiting = 0
-        self._faults.is_held = True
-        pthread_mutex_unlock(&self._faults.guard)
+        """Make every sync of such a file wait from now on until `release_syncs`."""
+        if self._held is not None:
+            raise ValueError("the syncs are held already")
+        self._waiting = 0
+        self._held = os.fsencode(path_contains)
 
     def held_syncs(self) -> int:
         """Return how many syncs have reached `hold_syncs`."""
-        return self._guarded(&self._faults.waiting)
+        return self._waiting
 
     def release_syncs(self) -> None:
         """Release the waiting syncs, and hold no more."""
-        cdef bint was_held
-        pthread_mutex_lock(&self._faults.guard)
-        was_held = self._faults.is_held
-        self._faults.is_held = False
-        pthread_mutex_unlock(&self._faults.guard)
-        if was_held:
-            pthread_mutex_unlock(&self._faults.quota)
+        self._held = None
+        self._releases += 1
 
     def fired(self) -> list[tuple[str, str, int]]:
         """Return (operation, path, how often) of each plan that has failed a call."""
-        found = []
-        for i in range(self._faults.plan_count):
-            if self._faults.plans[i].fired:
-                op = self._faults.plans[i].op
-                found.append(("change" if op == ANY_CHANGE else _NAMES[op],
-                              os.fsdecode(<bytes>self._faults.plans[i].fired_on), self._faults.plans[i].fired))
-        return found
+        cdef _Plan plan
+        return [("change" if plan.op == ANY_CHANGE else _NAMES[plan.op], os.fsdecode(plan.fired_on), plan.fired)
+                for plan in self._plans if plan.fired]
 
     def counts(self) -> dict[str, int]:
         """Return how many calls of each operation have reached the table, including failed ones."""
-        return {name: self._guarded(&self._faults.counts[op]) for op, name in enumerate(_NAMES)}
+        return {name: self._counts[op] for op, name in enumerate(_NAMES)}
 
     @property
     def changes(self):
         """The number of calls that changed files or names, made a change durable, or failed to."""
-        return self._guarded(&self._faults.changes)
-
-    cdef int64_t _guarded(self, const int64_t *count) noexcept:
-        """Read a count that calls in other threads may be changing."""
-        cdef int64_t found
-        pthread_mutex_lock(&self._faults.guard)
-        found = count[0]
-        pthread_mutex_unlock(&self._faults.guard)
-        return found
+        return self._changes
 
     def record(self) -> None:
         """Record every call from now on, and forget the earlier record."""
-        pthread_mutex_lock(&self._faults.guard)
-        self._forget_events()
-        self._faults.recording = True
-        pthread_mutex_unlock(&self._faults.guard)
+        self._events = []
 
     def recorded(self) -> list[tuple[str, str, int, int, int]]:
         """Return (operation, path, position, size, status) of each call in order, without stat, list and map.
 
         A rename has its new path. The position of an `open` holds its flags.
         """
-        found = []
-        cdef int64_t i
-        pthread_mutex_lock(&self._faults.guard)
-        try:
-            for i in range(self._faults.event_count):
-                path = ""
-                if self._faults.events[i].path != NULL:
-                    path = os.fsdecode(<bytes>self._faults.events[i].path)
-                found.append((_NAMES[self._faults.events[i].op], path, self._faults.events[i].position,
-                              self._faults.events[i].size, self._faults.events[i].status))
-        finally:
-            pthread_mutex_unlock(&self._faults.guard)
-        return found
-
-    cdef void _forget_events(self) noexcept:
-        cdef int64_t i
-        for i in range(self._faults.event_count):
-            free(self._faults.events[i].path)
-        self._faults.event_count = 0
+        return [(_NAMES[op], os.fsdecode(path), position, size, status)
+                for op, path, position, size, status in self._events or ()]

@@ -1,23 +1,22 @@
-from typing import Final
-
 from typing_extensions import disjoint_base
 
+from logstore.testing._disk import Chance, Disk
 from logstore.testing._faults import FaultyFiles
-
-POLICIES: Final[tuple[str, ...]]
 
 @disjoint_base
 class SimFiles(FaultyFiles):
     """`Files` over a disk in memory; `SimDisk` is what a test uses."""
 
+    _disk: Disk
+    _chance: Chance
+    capacity: int | None
+    """Bytes that all files together may use; None: no limit."""
+    rereads: bool
+    """Whether a file that is not open is read from the disk again after a sync of it has failed."""
+
     def __new__(cls, *, descriptor_limit: int | None = None) -> SimFiles: ...
-    def reseed(self, seed: int) -> None: ...
-    def begin_as_copy_of(self, other: SimFiles, moment: int = -1) -> None:
-        """Replace this disk by a copy of another, as it is or as it was at a kept moment."""
-    def begin_after_crash_of(
-        self, other: SimFiles, policy: str, seed: int | None, keep: int, page_bytes: int
-    ) -> None:
-        """Replace this disk by another after a power cut."""
+    @property
+    def _moments(self) -> list[Disk]: ...
     def keep_moments(self) -> None:
         """Keep a copy of the disk after each operation from now on; forget those kept before."""
     @property
@@ -31,16 +30,6 @@ class SimFiles(FaultyFiles):
         """The number of changes of bytes and names that are not synced."""
     @property
     def used_bytes(self) -> int: ...
-    @property
-    def capacity(self) -> int | None:
-        """Bytes that all files together may use; None: no limit."""
-    @capacity.setter
-    def capacity(self, value: int | None) -> None: ...
-    @property
-    def rereads(self) -> bool:
-        """Return whether a file that is not open is read from the disk again after a sync of it has failed."""
-    @rereads.setter
-    def rereads(self, value: bool) -> None: ...
     def state_hash(self) -> int:
         """Return a 64-bit hash of all names and bytes as they are now."""
     def drop_caches(self) -> None:

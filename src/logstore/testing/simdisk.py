@@ -13,7 +13,11 @@ from collections.abc import Iterator
 
 from logstore.errors import StorageError
 from logstore.io._files import errno_of
-from logstore.testing._simdisk import POLICIES, SimFiles
+from logstore.testing._disk import Chance
+from logstore.testing._simdisk import SimFiles
+
+#: Policies of `SimDisk.crash`.
+POLICIES = ("none", "all", "prefix", "torn", "lost", "zeroed", "reordered")
 
 
 class SimDisk(SimFiles):
@@ -41,7 +45,7 @@ class SimDisk(SimFiles):
     def __new__(cls, seed: int = 0, *, capacity: int | None = None, descriptor_limit: int | None = None) -> SimDisk:
         disk = super().__new__(cls, descriptor_limit=descriptor_limit)
         assert isinstance(disk, SimDisk)
-        disk.reseed(seed)
+        disk._chance = Chance(seed)
         disk.capacity = capacity
         return disk
 
@@ -58,14 +62,19 @@ class SimDisk(SimFiles):
 
         ``seed`` repeats a draw; without it each call draws again.
         """
+        if policy not in POLICIES:
+            raise ValueError(f"policy= is one of {', '.join(POLICIES)}, found {policy!r}")
+        if page_bytes < 1:
+            raise ValueError(f"page_bytes: expected at least 1, found {page_bytes}")
         after = SimDisk()
-        after.begin_after_crash_of(self, policy, seed, -1 if keep is None else keep, page_bytes)
+        chance = Chance(self._chance.draw() if seed is None else seed)
+        after._disk = self._disk.after_cut(policy, -1 if keep is None else keep, page_bytes, chance)
         return after
 
     def kill(self) -> SimDisk:
         """Return the disk as another process finds it after this one was killed: nothing is lost, or synced."""
         found = SimDisk()
-        found.begin_as_copy_of(self)
+        found._disk = self._disk.copied()
         found.capacity, found.rereads = self.capacity, self.rereads
         return found
 
@@ -73,7 +82,7 @@ class SimDisk(SimFiles):
         """Yield the disk as it was after each operation since `keep_moments`, from ``start`` on."""
         for number in range(start, self.moment_count):
             moment = SimDisk(number)
-            moment.begin_as_copy_of(self, number)
+            moment._disk = self._moments[number].copied()
             yield moment
 
     def image(self, path: str = "/") -> dict[str, bytes]:
