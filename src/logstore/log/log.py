@@ -20,6 +20,7 @@ import warnings
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from logstore._segment import Segment
+from logstore.accumulator.timer import TICKER
 from logstore.batch._encode import Encoder
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig
@@ -212,10 +213,8 @@ class Log(Readable):
             # The parent owns the files and the lock: releasing them here would unlock the parent's log.
             state.closed = True
             return
-        self._writer.stop_ticking()
-        for appender in list(self._dropped_appenders):
-            with contextlib.suppress(LogstoreError):  # reported by `_release_dropped` of the appender
-                appender.close()
+        TICKER.remove(self._flusher)
+        self._close_dropped()
         if state.tail is not None and state.failed is None:
             # Reclaiming space for the tail locks other logs: under our lock, it could deadlock with their threads.
             with contextlib.suppress(LogstoreError):
@@ -258,15 +257,18 @@ class Log(Readable):
         """Release a dropped log as a killed process would; else its root would stay locked."""
         # An open appender refers to its log, so it is garbage too: its finalizer may run a moment later.
         wait_until(lambda: len(self._dropped_appenders) >= len(self._appenders))
-        for appender in list(self._dropped_appenders):
-            with contextlib.suppress(LogstoreError):
-                appender.close()
+        self._close_dropped()
         state = self._state
         with held(state.lock):
             state.close_locked()
         state.root.release(self.name, None)
         message = f"log {self.path} was dropped without close(): the next open recovers it"
         warnings.warn(message, ResourceWarning, stacklevel=1, source=self)
+
+    def _close_dropped(self) -> None:
+        for appender in list(self._dropped_appenders):
+            with contextlib.suppress(LogstoreError):  # reported by `_release_dropped` of the appender
+                appender.close()
 
     def __enter__(self) -> Log:
         return self

@@ -14,8 +14,6 @@ Time = int | datetime.datetime
 #: As `Time`, a duration before now (a timedelta of either sign, or a text such as ``-2h``), or an instant as text.
 When = Time | datetime.timedelta | str
 
-_MILLISECOND = datetime.timedelta(milliseconds=1)
-
 
 def moment_of(when: When, clock: Clock) -> int:
     """Return the milliseconds since 1970 of an instant, or of a duration before now; 0 if that is before 1970.
@@ -29,7 +27,7 @@ def moment_of(when: When, clock: Clock) -> int:
         RecordTypeError: another type, or a datetime without a time zone.
     """
     if isinstance(when, datetime.timedelta):
-        return max(clock.now_ms() - abs(when) // _MILLISECOND, 0)
+        return max(clock.now_ms() - abs(when) // datetime.timedelta(milliseconds=1), 0)
     if not isinstance(when, str):
         return timestamp_of(when)
     try:

@@ -17,6 +17,7 @@ from logstore.config.log import LogConfig
 from logstore.errors import InvalidRecordError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
 from logstore.log import Log
 from logstore.log.moments import moment_of
+from logstore.log.read.reader import DEFAULT_READ_BYTES
 from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset
 from logstore.store.catalog.partitions import LentLog
 from logstore.topic_names import INTERNAL, check_writable_by_users
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from logstore.columns.value_schema import ValueSchema
     from logstore.log.moments import Time, When
 
-DEFAULT_READ_BYTES = 1 << 20
 
 #: The next partition for a record without a key: one counter for each topic, whichever handle is used.
 _turns: weakref.WeakKeyDictionary[Source, dict[str, itertools.count[int]]] = weakref.WeakKeyDictionary()

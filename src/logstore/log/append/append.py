@@ -62,7 +62,6 @@ class LogWriter:
         self._clock = state.clock
         self.settle_locked = partial(settle_locked, state)
         self._special_encoders: list[Encoder] = []
-        self._ticking = False
         self.configure(state.config)
 
     def configure(self, config: LogConfig) -> None:
@@ -79,15 +78,9 @@ class LogWriter:
         self._encoders: list[Encoder] = []
         #: Whether the settings may make an append flush without ``ack="synced"``.
         self._flushes = self.flusher.may_become_due
-        was_ticking, self._ticking = self._ticking, config.flush_ms < INT64_MAX
-        if self._ticking and not was_ticking:
+        if config.flush_ms < INT64_MAX:
             TICKER.add(self.flusher, self._clock)
-        elif was_ticking and not self._ticking:
-            TICKER.remove(self.flusher)
-
-    def stop_ticking(self) -> None:
-        """Stop timed flushes before the log is closed."""
-        if self._ticking:
+        else:
             TICKER.remove(self.flusher)
 
     def append(

@@ -310,6 +310,18 @@ def is_ours(names: list[str]) -> bool:
     return any(name.startswith(OURS) for name in names)
 
 
+def segments_in(directory: Directory) -> list[int]:
+    """Return the base offsets of the segments in a partition's directory.
+
+    Raises:
+        NotALogError: there are none.
+    """
+    found = base_offsets(directory.names())
+    if not found:
+        raise NotALogError("the directory holds no segments; name that of a partition", path=directory.path)
+    return found
+
+
 def has_log(names: list[str]) -> bool:
     """Return whether a directory named as a partition has files that Kafka or logstore puts into each partition.
 
@@ -346,16 +358,14 @@ def _stem(name: str) -> str:
     return name
 
 
-def foreign_directories(root: Directory) -> list[str]:
-    """Return the directories below a root that are no partitions; Kafka would refuse to start with them."""
-    return foreign_among(root, root.names())
+def foreign_directories(root: Directory, names: list[str] | None = None) -> list[str]:
+    """Return the directories below a root that are no partitions; Kafka would refuse to start with them.
 
-
-def foreign_among(root: Directory, names: list[str]) -> list[str]:
-    """Return `foreign_directories` of a listing of the root."""
+    ``names`` are those in the root, if they are known.
+    """
     return [
         name
-        for name in names
+        for name in (root.names() if names is None else names)
         if name not in _NO_STRANGERS and _PARTITION.fullmatch(name) is None and _is_directory(root, name)
     ]
 

@@ -95,7 +95,7 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
             "Kafka wrote this log; open it with read_only=True, or call adopt_kafka_directory() for its root first",
             path=directory.path,
         )
-    strangers = files.foreign_among(root, around or [])
+    strangers = files.foreign_directories(root, around or [])
     if strangers:
         raise NotALogError(
             f"the root above the log holds directories that are no partitions: {', '.join(strangers[:5])}; give "

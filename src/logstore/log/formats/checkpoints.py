@@ -190,6 +190,10 @@ class LogKind(enum.StrEnum):
         """
         return LogKind.GAPPED if LogKind.GAPPED in (self, other) else self or other
 
+    def may_have_gaps(self, *, compacted: bool) -> bool:
+        """Return whether offsets may be missing between segments; if never recorded, only in a compacted log."""
+        return self is LogKind.GAPPED or (self is LogKind.UNRECORDED and compacted)
+
 
 class RecoveryPoint(NamedTuple):
     """One slot of ``logstore.recovery``. Offsets are lower bounds."""

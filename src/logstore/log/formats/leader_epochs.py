@@ -171,8 +171,7 @@ class Epochs:
         Raises:
             StorageError: the file exists and cannot be read.
         """
-        data = directory.read(LEADER_EPOCHS)
-        return None if data is None else cls.decode(data)
+        return cls.decode(directory.read(LEADER_EPOCHS) or b"")
 
     def save(self, directory: Directory, *, durable: bool) -> None:
         """Replace the file. It is a hint while the log has batches, whose headers hold the same epochs.

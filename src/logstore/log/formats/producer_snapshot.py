@@ -244,8 +244,7 @@ def remove_beyond(
     before would then describe other batches.
     """
     names = directory.names() if names is None else names
-    data = directory.read(PRODUCERS, names)
-    own = None if data is None else decode_producers(data, generation)
+    own = decode_producers(directory.read(PRODUCERS, names) or b"", generation)
     stale = [name for name in names if (snapshot_offset(name) or 0) > end_offset]
     if own is not None and own.offset > end_offset:
         stale.append(PRODUCERS)
@@ -278,16 +277,16 @@ def load_newest(directory: Directory, end_offset: int, generation: int) -> Saved
     Raises:
         StorageError: a file exists and cannot be read.
     """
-    data = directory.read(PRODUCERS)
-    own = None if data is None else decode_producers(data, generation)
+    own = decode_producers(directory.read(PRODUCERS) or b"", generation)
     if own is not None and own.offset > end_offset:
         own = None
     offsets = [offset for name in directory.names() if (offset := snapshot_offset(name)) is not None]
     for offset in sorted(offsets, reverse=True):
         if own is not None and offset <= own.offset:
             break
-        data = directory.read(snapshot_name(offset)) if offset <= end_offset else None
-        states = None if data is None else decode_snapshot(data, offset)
+        if offset > end_offset:
+            continue
+        states = decode_snapshot(directory.read(snapshot_name(offset)) or b"", offset)
         if states is not None:
             return SavedProducers(offset, states, [])
     return own

@@ -170,8 +170,7 @@ def _recover(
 
 def read_point(directory: Directory) -> RecoveryPoint | None:
     """Read ``logstore.recovery``; None if it is missing or no slot of it is whole."""
-    data = directory.read(checkpoints.RECOVERY)
-    return None if data is None else checkpoints.decode_slots(data)
+    return checkpoints.decode_slots(directory.read(checkpoints.RECOVERY) or b"")
 
 
 def read_kind(directory: Directory) -> LogKind:
@@ -242,6 +241,7 @@ def _check_tail(
 ) -> tuple[int, int, list[tuple[Segment, Extent]]]:
     """Scan from the recovery point on and truncate after the last whole batch: (cut, scanned, extents)."""
     scanned = 0
+    may_have_gaps = kind.may_have_gaps(compacted=config.compacts)
     extents: list[tuple[Segment, Extent]] = []
     if point is None:
         first, position, promised = segments.all[0], 0, -1
@@ -275,7 +275,7 @@ def _check_tail(
                 )
             # A roll begins the next segment at the log end offset, so a gap above the recovery point is a tail
             # that was lost whole. Without a recovery point it is a loss, unless this log may have gaps.
-            if extent.next_offset < following and _is_hole(point, kind, config):
+            if extent.next_offset < following and (point is not None or not may_have_gaps):
                 problem = f"offsets {extent.next_offset} to {following - 1} are missing"
             else:
                 segment.set_end(following)
@@ -292,13 +292,6 @@ def _check_tail(
         cut = _cut_behind(segments, segment, extent, followers, problem)
         return cut, scanned, extents
     return 0, scanned, extents
-
-
-def _is_hole(point: RecoveryPoint | None, kind: LogKind, config: LogConfig) -> bool:
-    """Return whether offsets that are missing before the next segment were lost."""
-    if point is not None or kind is LogKind.CONTIGUOUS:
-        return True
-    return kind is LogKind.UNRECORDED and not config.compacts
 
 
 def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tuple[int, int]:
@@ -539,8 +532,8 @@ def load_aborted(segments: Segments, segment: Segment, config: LogConfig, note: 
 def rebuild_aborted(segments: Segments, segment: Segment, config: LogConfig) -> list[AbortedTransaction]:
     """Replay the aborted transactions of one segment, from the state at its base offset and its headers."""
     produced = [ProducedBatch(*fields) for fields in segment.scan(end=segment.size, check=False).produced]
-    data = segments.directory.read(producer_snapshot.snapshot_name(segment.base_offset))
-    states = None if data is None else producer_snapshot.decode_snapshot(data, segment.base_offset)
+    data = segments.directory.read(producer_snapshot.snapshot_name(segment.base_offset)) or b""
+    states = producer_snapshot.decode_snapshot(data, segment.base_offset)
     if states is None and any(batch.marker is Marker.ABORT for batch in produced):
         # Without that snapshot, the first offsets of the markers' transactions would be unknown: one may have
         # begun before the segment, even if batches of it are in there.

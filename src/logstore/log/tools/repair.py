@@ -131,8 +131,7 @@ def accept_gaps(directory: Directory, *, clock: Clock = SYSTEM_CLOCK) -> None:
         DirectoryLockedError: a process writes below the root.
         NotALogError: there are no segments.
     """
-    if not files.base_offsets(directory.names()):
-        raise NotALogError("the directory holds no segments; name that of a partition", path=directory.path)
+    files.segments_in(directory)
     with _locked(directory, clock):
         point = recovery.read_point(directory)
         if point is not None:
@@ -155,16 +154,10 @@ def cut_damage(directory: Directory, config: LogConfig | None = None, *, clock: 
         DiskFullError: there is no space to keep the removed bytes; nothing was changed.
     """
     config = config or LogConfig()
-    if not files.base_offsets(directory.names()):
-        raise NotALogError("the directory holds no segments; name that of a partition", path=directory.path)
-    with _locked(directory, clock) as root:
-        with closing(Segments.open(directory, config, writable=True)) as segments:
-            kind = recovery.read_kind(directory)
-            if kind is not LogKind.UNRECORDED:
-                gaps_are_meant = kind is LogKind.GAPPED
-            else:
-                gaps_are_meant = config.compacts
-            return _cut_locked(root, directory, segments, gaps_are_meant=gaps_are_meant)
+    files.segments_in(directory)
+    with _locked(directory, clock) as root, closing(Segments.open(directory, config, writable=True)) as segments:
+        gaps_are_meant = recovery.read_kind(directory).may_have_gaps(compacted=config.compacts)
+        return _cut_locked(root, directory, segments, gaps_are_meant=gaps_are_meant)
 
 
 def _cut_locked(root: Directory, directory: Directory, segments: Segments, *, gaps_are_meant: bool) -> Cut | None:

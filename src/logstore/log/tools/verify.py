@@ -101,7 +101,9 @@ def find(path: str | os.PathLike[str], table: Files = LIBC) -> Place:
     """
     here = Directory(path, table)
     try:
-        names = here.names()
+        return Place(here, tuple(files.segments_in(here)))
+    except NotALogError:
+        raise
     except StorageError:
         above = Directory(os.path.dirname(here.path), table)
         name = os.path.basename(here.path)
@@ -113,10 +115,6 @@ def find(path: str | os.PathLike[str], table: Files = LIBC) -> Place:
                 path=here.path,
             ) from None
         return Place(above, tuple(bases))
-    bases = files.base_offsets(names)
-    if not bases:
-        raise NotALogError("the directory holds no segments; name that of a partition", path=here.path)
-    return Place(here, tuple(bases))
 
 
 def segments(place: Place) -> list[SegmentFacts]:
@@ -236,8 +234,7 @@ class Marks(NamedTuple):
 def marks(directory: Directory) -> Marks:
     """Read the recorded offsets of a logstore log; Kafka records none in a log's directory."""
     point = recovery.read_point(directory)
-    data = directory.read(checkpoints.PUBLISHED)
-    published = None if data is None else checkpoints.decode_published(data)
+    published = checkpoints.decode_published(directory.read(checkpoints.PUBLISHED) or b"")
     return Marks(
         None if point is None else point.recovery_point,
         None if published is None else published.log_end_offset,
@@ -305,8 +302,7 @@ def verify(
     """
     known = marks(place.directory)
     kind = recovery.read_kind(place.directory).with_other(kind)
-    if kind is not LogKind.UNRECORDED:
-        is_compacted = kind is LogKind.GAPPED
+    may_have_gaps = kind.may_have_gaps(compacted=is_compacted)
     all_bases = _all_bases(place.directory) or list(place.bases)
     end: int | None = None
     for base in place.bases:
@@ -315,7 +311,7 @@ def verify(
             if attempt:
                 all_bases = _all_bases(place.directory) or all_bases
             following = next((other for other in all_bases if other > base), None)
-            found = _of_segment(place.directory, base, following, known, deep, is_live, is_compacted)
+            found = _of_segment(place.directory, base, following, known, deep, is_live, may_have_gaps)
             if not found.problems:
                 break
         yield from found.problems
@@ -338,7 +334,7 @@ def _of_segment(
     known: Marks,
     deep: bool,
     is_live: bool,
-    is_compacted: bool,
+    may_have_gaps: bool,
 ) -> _Checked:
     """Check one segment; no problems if its owner has deleted it meanwhile."""
     problems: list[Problem] = []
@@ -348,7 +344,7 @@ def _of_segment(
         if problem is not None:
             problems.append(problem)
         elif following is not None:
-            problems += _between(segment, extent.next_offset, following, known.start, is_compacted)
+            problems += _between(segment, extent.next_offset, following, known.start, may_have_gaps)
         if deep:
             problems += _records_of(segment.path, extent.valid_bytes, directory.files)
         problems += _indexes_of(directory, segment, extent.valid_bytes, is_live=is_live and following is None)
@@ -382,11 +378,11 @@ def _is_zeros(file: File, position: int) -> bool:
     return True
 
 
-def _between(segment: Segment, end: int, following: int, start: int, is_compacted: bool) -> Iterator[Problem]:
+def _between(segment: Segment, end: int, following: int, start: int, may_have_gaps: bool) -> Iterator[Problem]:
     if end > following:
         what = f"the segment ends at offset {end - 1}, but the next one begins at {following}"
         yield Problem(Kind.DAMAGE, segment.path, segment.size, following, what)
-    elif max(end, start) < following and not is_compacted:
+    elif max(end, start) < following and not may_have_gaps:
         end = max(end, start)
         what = f"offsets {end} to {following - 1} are missing before the next segment"
         yield Problem(Kind.DAMAGE, segment.path, segment.size, end, what)
