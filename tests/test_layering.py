@@ -163,9 +163,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.remote": (
         "producer",
         "client",
-        "administration produce_connection",
+        "administration in_flight",
         "cluster",
-        "backoff connection in_flight",
+        "backoff connection",
     ),
     "logstore.spark": (
         "source",

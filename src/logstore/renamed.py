@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from collections.abc import Callable, Mapping
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
+from operator import attrgetter
 from types import ModuleType
 
 #: Old name -> new name, for the modules that the documentation named. `logstore.wire` was a folder.
@@ -51,6 +53,22 @@ NAMES = {
 def warn(old: str, new: str) -> None:
     """Warn the caller's caller that a name has changed."""
     warnings.warn(f"{old} is {new} now; the next release deletes the old name", DeprecationWarning, 3)
+
+
+def former(owner: str, names: Mapping[str, tuple[str, str]]) -> Callable[[object, str], object]:
+    """Return the ``__getattr__`` of a class with former names, each with advice and the attribute that it is now.
+
+    The attribute may be one of a part, such as ``replica.epochs``.
+    """
+
+    def find(self: object, name: str) -> object:
+        if name not in names:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        advice, now = names[name]
+        warn(f"{owner}.{name}", advice)
+        return attrgetter(now)(self)
+
+    return find
 
 
 class Renamed(Loader):

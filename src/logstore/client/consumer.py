@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from logstore.batch._batch import Record, RecordChain, RecordIterator
@@ -45,7 +44,7 @@ from logstore.log.moments import When, moment_of
 from logstore.log.read.wait import OffsetListener, wait_for_any
 from logstore.log.watermark import Notifier
 from logstore.records import INT64_MAX, Ack, TimestampOffset, TopicPartition
-from logstore.renamed import warn
+from logstore.renamed import former, warn
 
 _logger = logging.getLogger(__name__)
 
@@ -583,43 +582,38 @@ class Consumer:
         state = "closed" if self._closed else partitions or "unassigned"
         return f"<Consumer {self._commits.group or 'without group'}: {state}>"
 
-    if not TYPE_CHECKING:
-        # Names of the last release. A type checker that sees it accepts every name.
-        def __getattr__(self, name: str) -> Any:
-            if name not in _FORMER:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            advice, former = _FORMER[name]
-            warn(f"Consumer.{name}", advice)
-            return partial(former, self)
+    # -- methods of the last release, by their former names
+
+    def _seek_to_committed(self, partition: Wanted, offset: int, leader_epoch: int) -> int:
+        self.seek(partition, OffsetAndMetadata(offset, leader_epoch=leader_epoch))
+        return self.position(partition)
+
+    def _positions(self) -> dict[TopicPartition, int]:
+        with self._use():
+            return self._subscription.positions()
+
+    def _topic_id(self, partition: Wanted) -> str:
+        return self._subscription.one(partition).topic_id
 
 
-def _seek_to_committed(consumer: Consumer, partition: Wanted, offset: int, leader_epoch: int) -> int:
-    consumer.seek(partition, OffsetAndMetadata(offset, leader_epoch=leader_epoch))
-    return consumer.position(partition)
+#: Methods of the last release that only the library calls.
+_PRIVATE = "abandon end_with_store has_grown listen look_around ready"
 
-
-def _positions(consumer: Consumer) -> dict[TopicPartition, int]:
-    with consumer._use():
-        return consumer._subscription.positions()
-
-
-#: Former names of methods: what replaces each, and the method.
-_FORMER: dict[str, tuple[str, Callable[..., Any]]] = {
-    **{
-        name: ("private", getattr(Consumer, f"_{name}"))
-        for name in ("abandon", "end_with_store", "has_grown", "listen", "look_around", "ready")
-    },
-    "assign_share": ("Consumer.assign", Consumer._assign_share),
-    "leader_epoch": (
-        "OffsetAndMetadata.leader_epoch",
-        lambda self, *given: self._subscription.leader_epoch(*given),
-    ),
-    "positions": ("Consumer.position", _positions),
-    "seek_to_committed": ("Consumer.seek with an OffsetAndMetadata", _seek_to_committed),
-    "seek_to_stored": ("Consumer.seek with an OffsetAndMetadata", _seek_to_committed),
-    "topic_id": ("OffsetAndMetadata.topic_id", lambda self, *given: self._subscription.one(*given).topic_id),
-    "was_added": ("Store.describe_topic", lambda self, *given: self._subscription.was_added(*given)),
-}
+if not TYPE_CHECKING:
+    # A type checker that sees it accepts every name.
+    Consumer.__getattr__ = former(
+        "Consumer",
+        {
+            **{name: ("private", f"_{name}") for name in _PRIVATE.split()},
+            "assign_share": ("Consumer.assign", "_assign_share"),
+            "leader_epoch": ("OffsetAndMetadata.leader_epoch", "_subscription.leader_epoch"),
+            "positions": ("Consumer.position", "_positions"),
+            "seek_to_committed": ("Consumer.seek with an OffsetAndMetadata", "_seek_to_committed"),
+            "seek_to_stored": ("Consumer.seek with an OffsetAndMetadata", "_seek_to_committed"),
+            "topic_id": ("OffsetAndMetadata.topic_id", "_topic_id"),
+            "was_added": ("Store.describe_topic", "_subscription.was_added"),
+        },
+    )
 
 
 def _used_elsewhere() -> ConcurrentUseError:

@@ -23,8 +23,6 @@ from logstore.records import INT32_MAX, TopicPartition
 from logstore.remote.cluster import Cluster, ClusterMetadata
 from logstore.remote.connection import Connection
 
-__all__ = ["Administrator", "NewTopic"]
-
 _TOPIC = 2  #: a resource of DescribeConfigs
 
 #: Name, error code and message of one topic of an answer.
@@ -142,7 +140,7 @@ class Administrator:
             ]
             if not leaderless:
                 return found
-            attempts.pause(codes.error_of(5, f"create topic {leaderless[0]!r}"))
+            attempts.pause(codes.error_of(codes.LEADER_NOT_AVAILABLE, f"create topic {leaderless[0]!r}"))
 
     def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
         """Delete topics with all their records.

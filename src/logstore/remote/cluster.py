@@ -323,7 +323,10 @@ class Cluster:
             )
         if found.leader < 0 or found.leader not in self._known.brokers:
             raise BrokerError(
-                f"partition {tp} has no leader now", code=codes.LEADER_NOT_AVAILABLE, name="LEADER_NOT_AVAILABLE", retriable=True
+                f"partition {tp} has no leader now",
+                code=codes.LEADER_NOT_AVAILABLE,
+                name="LEADER_NOT_AVAILABLE",
+                retriable=True,
             )
         return found.leader, found
 

@@ -29,8 +29,6 @@ from logstore.protocol.frames import decode_response, encode_request
 from logstore.protocol.generated.messages import ApiVersionsRequest, ApiVersionsResponse
 from logstore.records import INT32_MAX
 
-__all__ = ["Connection"]
-
 #: Limit of the first answer: a peer with another protocol could make the client wait for a gigabyte.
 FIRST_FRAME_BYTES = 1 << 20
 FRAME_BYTES = (1 << 30) - 1
