@@ -72,8 +72,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "commits",
         "subscription",
         "lag partition_position",
-        "offsets producer",
-        "backend partitioners scan",
+        "offsets producer scan",
+        "backend partitioners",
     ),
     "logstore.client.scan": (
         "bulk_append",

@@ -162,6 +162,3 @@ class Commits:
         except UnknownTopicError:
             # Nothing is left to commit for it, and the other topics' offsets are to be committed.
             return True
-
-
-__all__ = ["Commits"]

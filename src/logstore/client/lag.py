@@ -92,6 +92,3 @@ def lag_of_group(
             continue
         found.append(lag_of(log, begins[name], store.clock.now_ms(), isolation))
     return found
-
-
-__all__ = ["Lag", "lag_of", "lag_of_group"]

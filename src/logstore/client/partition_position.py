@@ -176,6 +176,3 @@ class PartitionFetcher:
         end = partition.log.end_offset(self._isolation)
         found = partition.log.offset_for_time(timestamp_ms, isolation=self._isolation)
         return end if found is None else found.offset
-
-
-__all__ = ["PartitionFetcher", "PartitionPosition"]

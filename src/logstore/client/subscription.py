@@ -177,6 +177,3 @@ class Subscription:
     def leader_epoch(self, wanted: Wanted, offset: int) -> int:
         """Return the epoch of the record before an offset, to store beside it; -1 if unknown."""
         return epoch_before(self.one(wanted).log, offset)
-
-
-__all__ = ["Followed", "Subscription", "Wanted"]

@@ -40,6 +40,3 @@ def not_behind_its_epoch(log: Readable, offset: int, epoch: int) -> int:
         end,
     )
     return max(end, log.log_start_offset)
-
-
-__all__ = ["UNKNOWN_EPOCH", "epoch_before", "not_behind_its_epoch"]

@@ -14,8 +14,6 @@ from logstore._segment import Segment
 from logstore.errors import RecordError, StorageError
 from logstore.log.read.reader import Readable
 
-__all__ = ["narrowed", "offset_after", "parts_of"]
-
 
 def parts_of(log: Readable, start: int, end: int, parts: int) -> list[tuple[int, int]]:
     """Split ``start`` to ``end`` into at most ``parts`` ranges of about the same size in bytes.

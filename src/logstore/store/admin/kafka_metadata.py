@@ -141,6 +141,3 @@ def apply(cluster: Cluster, value: bytes) -> None:
             settings.pop(record.name, None)
         else:
             settings[record.name] = record.value
-
-
-__all__ = ["Cluster", "apply", "read"]
