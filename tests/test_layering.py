@@ -72,8 +72,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "commits",
         "subscription",
         "lag partition_position",
-        "offsets producer",
-        "backend partitioners scan",
+        "offsets producer scan",
+        "backend partitioners",
     ),
     "logstore.client.scan": (
         "bulk_append",
@@ -163,9 +163,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.remote": (
         "producer",
         "client",
-        "administration produce_connection",
+        "administration in_flight",
         "cluster",
-        "backoff connection in_flight",
+        "backoff connection",
     ),
     "logstore.spark": (
         "source",

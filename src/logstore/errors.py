@@ -269,7 +269,8 @@ class DeliveryTimeoutError(_TimedOutError):
 class BufferExhaustedError(_TimedOutError):
     """``buffer.memory`` was full of records that wait to be written for all of ``max.block.ms``.
 
-    The record was not accepted: send it again when there is space.
+    The record was not accepted: send it again when there is space, which after a `DeliveryTimeoutError` could write
+    it twice.
     """
 
 
@@ -299,7 +300,10 @@ class ConsumerClosedError(ConsumerError, ValueError):
 
 
 class NoOffsetError(ConsumerError, LookupError):
-    """A partition has no committed offset and auto.offset.reset is none. Seek, or commit one."""
+    """A partition has no committed offset and auto.offset.reset is none. Seek, or commit one.
+
+    Kafka's NoOffsetForPartitionException: a consumer that keeps its offsets elsewhere catches it to begin.
+    """
 
 
 class InvalidGroupError(ConsumerError, ValueError):
@@ -351,7 +355,8 @@ class UnexpectedOffsetError(LogstoreError, ValueError):
 class ExpectedOffsetError(UnexpectedOffsetError):
     """A conditional append found another log end offset: another writer appended first. Nothing is written.
 
-    ``found`` is the log end offset, ``expected`` the one that the append named.
+    ``found`` is the log end offset, ``expected`` the one that the append named. A writer catches it to read what
+    was appended and decide again; another `UnexpectedOffsetError` is a mistake in the batch.
     """
 
     def __init__(self, message: str, *, found: int, expected: int) -> None:
@@ -442,7 +447,8 @@ class DiskFullError(StorageError):
 class DiskBudgetError(DiskFullError):
     """The store has used up ``logstore.disk.budget``, and nothing more may be deleted. Nothing was written.
 
-    Reads continue, and appends resume once there is space: delete records or a topic, or raise the budget.
+    Reads continue, and appends resume once there is space: delete records or a topic, or raise the budget. On a
+    disk that is full neither is certain to help.
     """
 
 
@@ -516,7 +522,10 @@ class LaterCatalogueError(DamagedCatalogueError):
 
 
 class MissingLibraryError(LogstoreError, ImportError):
-    """An optional library is not installed; the message names the extra that installs it."""
+    """An optional library is not installed; the message names the extra that installs it.
+
+    A caller that can do without catches it, as it does an ImportError.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         again, made_of, state = super().__reduce__()

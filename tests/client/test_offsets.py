@@ -10,6 +10,7 @@ import pytest
 import logstore
 import logstore.log
 from logstore.client.offsets import CommittedOffsets, OffsetAndMetadata
+from logstore.config.store import StoreConfig
 from logstore.errors import (
     CorruptRecordError,
     DiskFullError,
@@ -76,7 +77,7 @@ def test_records_are_those_of_kafka(store, offsets):
 
 
 def test_a_group_lies_in_the_partition_of_its_hash(store, offsets):
-    CommittedOffsets(store._host, partition_count=50).commit("crew", {A: 3})
+    CommittedOffsets(store._host, StoreConfig(offsets_topic_num_partitions=50)).commit("crew", {A: 3})
     assert numbers(CommittedOffsets(store._host).committed("crew")) == {A: 3}
     assert [n for n in range(50) if store[CONSUMER_OFFSETS][n].log_end_offset] == [13]
 

@@ -12,9 +12,24 @@ from typing import Protocol
 from logstore.clock import Clock
 from logstore.config.log import LogConfig, Setting
 from logstore.log import Log, LogReader
+from logstore.log.read.reader import Readable
 
 #: A partition's log: writable, or read-only if its store is open read-only.
 Opened = Log | LogReader
+
+
+class PartitionedTopic(Protocol):
+    """A topic, as far as producers and scans need it: a log for each of its partitions."""
+
+    @property
+    def partition_count(self) -> int: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def config(self) -> LogConfig: ...
+    def __getitem__(self, partition: int) -> Readable: ...
+    def _log_to_write(self, partition: int) -> Log:
+        """Return one partition's log, opened if needed; it does not keep the store open."""
 
 
 class Source(Protocol):

@@ -206,15 +206,11 @@ class Consumer:
 
     def seek_to_beginning(self, *partitions: Wanted) -> None:
         """Seek to the oldest record that is kept, in these partitions or in all."""
-        with self._use():
-            for partition in self._subscription.chosen(partitions):
-                partition.go_to(partition.log.log_start_offset)
+        self._go_to(partitions, lambda partition: partition.log.log_start_offset)
 
     def seek_to_end(self, *partitions: Wanted) -> None:
         """Seek past the last record, in these partitions or in all."""
-        with self._use():
-            for partition in self._subscription.chosen(partitions):
-                partition.go_to(partition.log.end_offset(self._isolation))
+        self._go_to(partitions, lambda partition: partition.log.end_offset(self._isolation))
 
     def seek_to_time(self, timestamp: When, *partitions: Wanted) -> None:
         """Seek to the first record of this time or later, else to the end.
@@ -222,9 +218,12 @@ class Consumer:
         ``timestamp`` is milliseconds, an aware datetime, or an age: a timedelta, or a text such as ``"-2h"``.
         """
         wanted = moment_of(timestamp, self._clock)
+        self._go_to(partitions, lambda partition: self._fetcher.offset_at(partition, wanted))
+
+    def _go_to(self, partitions: tuple[Wanted, ...], offset_in: Callable[[PartitionPosition], int]) -> None:
         with self._use():
             for partition in self._subscription.chosen(partitions):
-                partition.go_to(self._fetcher.offset_at(partition, wanted))
+                partition.go_to(offset_in(partition))
 
     def beginning_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
         """Return the oldest offsets that are kept; the partitions need not be assigned."""

@@ -26,7 +26,6 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.groups.offsets import (
-    METADATA_MAX,
     OffsetAndMetadata,
     OffsetKey,
     check_commit,
@@ -44,9 +43,6 @@ from logstore.records import Ack, Isolation, TopicPartition
 from logstore.topic_names import CONSUMER_OFFSETS
 
 _logger = logging.getLogger(__name__)
-
-#: Kafka's offsets.retention.minutes, in milliseconds.
-RETENTION_MS = 10_080 * 60_000
 
 #: How often a partition is read again because it is truncated concurrently; then the last result is used.
 _ATTEMPTS = 8
@@ -97,37 +93,16 @@ class CommittedOffsets:
     """
 
     def __init__(
-        self,
-        source: Source,
-        *,
-        partition_count: int = 1,
-        segment_bytes: int = 100 << 20,
-        metadata_max: int = METADATA_MAX,
-        retention_ms: int = RETENTION_MS,
-        writer: CommitWriter | None = None,
+        self, source: Source, config: StoreConfig | None = None, writer: CommitWriter | None = None
     ) -> None:
-        """Use ``writer`` to store commits where the source is read-only."""
+        """Use the store's ``offsets.*`` settings, and ``writer`` to store commits where the source is read-only."""
         self._source = source
+        self._config = StoreConfig() if config is None else config
         self._writer = writer
-        self._partition_count = partition_count
-        self._segment_bytes = segment_bytes
-        self._metadata_max = metadata_max
-        self.retention_ms = retention_ms
+        self.retention_ms = self._config.offsets_retention_minutes * 60_000
         self._lock = threading.Lock()
         self._partitions: dict[int, _Partition] = {}
         self._holders: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
-
-    @classmethod
-    def of(cls, source: Source, config: StoreConfig, writer: CommitWriter | None = None) -> CommittedOffsets:
-        """Use the store's settings: offsets.topic.num.partitions, offsets.retention.minutes and others."""
-        return cls(
-            source,
-            partition_count=config.offsets_topic_num_partitions,
-            segment_bytes=config.offsets_topic_segment_bytes,
-            metadata_max=config.offset_metadata_max_bytes,
-            retention_ms=config.offsets_retention_minutes * 60_000,
-            writer=writer,
-        )
 
     # -- asking
 
@@ -210,7 +185,7 @@ class CommittedOffsets:
         for place, given in offsets.items():
             partition = TopicPartition(*place)
             commit = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
-            check_commit(partition, commit, self._metadata_max)
+            check_commit(partition, commit, self._config.offset_metadata_max_bytes)
             topic_id = self._check_place(partition)
             commits[partition] = commit._replace(
                 commit_ms=now if commit.commit_ms < 0 else commit.commit_ms,
@@ -296,10 +271,11 @@ class CommittedOffsets:
         # As Kafka creates it, with segments small enough to be compacted soon.
         settings: dict[str, Setting] = {
             "cleanup.policy": "compact",
-            "segment.bytes": self._segment_bytes,
+            "segment.bytes": self._config.offsets_topic_segment_bytes,
             "compression.type": "producer",
         }
-        self._source.create_topic(CONSUMER_OFFSETS, self._partition_count, settings, if_not_exists=True)
+        count = self._config.offsets_topic_num_partitions
+        self._source.create_topic(CONSUMER_OFFSETS, count, settings, if_not_exists=True)
         return self._count()
 
     def _epoch_before(self, partition: TopicPartition, commit: OffsetAndMetadata) -> int:
@@ -432,4 +408,4 @@ def _follow(log: Opened, part: _Partition) -> None:
         part.read_to = batches.next_offset
 
 
-__all__ = ["RETENTION_MS", "CommittedOffsets", "OffsetAndMetadata"]
+__all__ = ["CommittedOffsets", "OffsetAndMetadata"]

@@ -23,8 +23,9 @@ from logstore.accumulator.memory import BufferMemory
 from logstore.accumulator.partition_batcher import PartitionBatcher, Shared
 from logstore.accumulator.syncing import Syncing
 from logstore.accumulator.timer import TICKER
+from logstore.client.backend import PartitionedTopic, Source
 from logstore.client.partitioners import Choice, Partitioner, checked, partitioner_of
-from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.clock import SYSTEM_CLOCK
 from logstore.config.client import ProducerConfig
 from logstore.errors import (
     BufferExhaustedError,
@@ -34,43 +35,27 @@ from logstore.errors import (
     StoreClosedError,
 )
 from logstore.io._interrupts import Condition, held, interrupted, shielded
-from logstore.log import Log
 from logstore.records import Ack, TopicPartition
 from logstore.renamed import Former
 from logstore.topic_names import check_is_name, check_writable_by_users
 
 if TYPE_CHECKING:
-    from logstore.config.log import LogConfig
     from logstore.config.schema import Setting
 
 
 _logger = logging.getLogger(__name__)
 
 
-class Host(Protocol):
+class Host(Source, Protocol):
     """The store of a producer, as far as it is needed here."""
-
-    @property
-    def clock(self) -> Clock: ...
 
     @property
     def rng(self) -> random.Random | None: ...
 
-    @property
-    def read_only(self) -> bool: ...
+    def topic(self, name: str) -> PartitionedTopic: ...
 
-    @property
-    def path(self) -> str: ...
-
-    def topic(self, name: str) -> Destination: ...
-
-    def _topics_known(self) -> object:
-        """Return the known state of all topics: another object after each change."""
-
-    def topic_to_send_to(self, name: str) -> Destination:
+    def topic_to_send_to(self, name: str) -> PartitionedTopic:
         """Return a topic, which may be created for this."""
-
-    def next_producer_id(self) -> int: ...
 
     def attach(self, member: Closeable) -> None:
         """Close ``member`` before the store's logs are closed."""
@@ -79,19 +64,6 @@ class Host(Protocol):
 
     def drop(self, member: Closeable) -> None:
         """Attach ``member`` as `attach` does, but without a lock, for a finalizer."""
-
-
-class Destination(Protocol):
-    """A topic, as far as a producer needs it."""
-
-    @property
-    def partition_count(self) -> int: ...
-    @property
-    def id(self) -> str: ...
-    @property
-    def config(self) -> LogConfig: ...
-    def _log_to_write(self, partition: int) -> Log:
-        """Return one partition's log, opened if needed; it does not keep the store open."""
 
 
 class Closeable(Protocol):

@@ -41,10 +41,12 @@ def _equal(one: object, other: object) -> bool:
     return one == other
 
 
-class _Whole(Struct):
-    """A message or a record: what can be encoded by itself."""
+class Message(Struct):
+    """A whole request or response, without its header."""
 
     __slots__ = ()
+    API_KEY: ClassVar[int]
+    IS_REQUEST: ClassVar[bool]
     MIN_VERSION: ClassVar[int]
     MAX_VERSION: ClassVar[int]  #: the newest that Kafka announces; one more may be supported if unstable in Kafka
     FLEXIBLE_SINCE: ClassVar[int | None]  #: the first version with compact lengths and tagged fields
@@ -78,17 +80,10 @@ class _Whole(Struct):
         return found
 
 
-class Message(_Whole):
-    """A whole request or response, without its header."""
-
-    __slots__ = ()
-    API_KEY: ClassVar[int]
-    IS_REQUEST: ClassVar[bool]
-
-
-class Record(_Whole):
+class Record(Message):
     """The key or value of a record in one of Kafka's internal topics, without its type and version.
 
+    It has a ``TYPE``, and neither ``API_KEY`` nor ``IS_REQUEST``.
     `decode` skips bytes behind the fields: a later version of Kafka may write more of them.
     """
 

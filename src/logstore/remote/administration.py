@@ -140,7 +140,7 @@ class Administrator:
             ]
             if not leaderless:
                 return found
-            attempts.pause(codes.error_of(5, f"create topic {leaderless[0]!r}"))
+            attempts.pause(codes.error_of(codes.LEADER_NOT_AVAILABLE, f"create topic {leaderless[0]!r}"))
 
     def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
         """Delete topics with all their records.

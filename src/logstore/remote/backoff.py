@@ -25,25 +25,17 @@ def pause_s(count: int, backoff_ms: int, backoff_max_ms: int) -> float:
 class Attempts:
     """The tries of one call, which take at most ``timeout_ms`` together.
 
-    >>> attempts = Attempts("list offsets", timeout_ms=1000, backoff_ms=10, backoff_max_ms=100)
-    >>> attempts.left_ms() <= 1000
-    True
+    >>> Attempts("list offsets", timeout_ms=1000, backoff_ms=10, backoff_max_ms=100).run(lambda: 7)
+    7
     """
 
-    def __init__(
-        self, what: str, *, timeout_ms: int, backoff_ms: int, backoff_max_ms: int, retries: int | None = None
-    ) -> None:
+    def __init__(self, what: str, *, timeout_ms: int, backoff_ms: int, backoff_max_ms: int) -> None:
         self.what = what
         self.count = 0  #: number of pauses so far
         self._timeout_ms = timeout_ms
         self._deadline = time.monotonic() + timeout_ms / 1000
         self._backoff_ms = backoff_ms
         self._backoff_max_ms = backoff_max_ms
-        self._retries = retries
-
-    def left_ms(self) -> int:
-        """Return the time left for the call, at least 1, so that it can be used as a timeout."""
-        return max(1, int((self._deadline - time.monotonic()) * 1000))
 
     def run(self, call: Callable[[], T]) -> T:
         """Return the result of a call, which is made again after a retriable error."""
@@ -63,16 +55,12 @@ class Attempts:
         """Wait before the next try; ``error`` is the reason for it.
 
         Raises:
-            LogstoreError: ``error`` itself, when no time or no try is left.
+            LogstoreError: ``error`` itself, when no time is left.
         """
         pause = pause_s(self.count, self._backoff_ms, self._backoff_max_ms)
-        if self._retries is not None and self.count >= self._retries:
-            error.add_note(f"{self.what} was tried {self.count + 1} times")
-            raise error
         if time.monotonic() + pause >= self._deadline:
-            if isinstance(error, BrokerTimeoutError):
-                raise error
-            error.add_note(f"{self.what} was tried {self.count + 1} times in {self._timeout_ms} ms")
+            if not isinstance(error, BrokerTimeoutError):
+                error.add_note(f"{self.what} was tried {self.count + 1} times in {self._timeout_ms} ms")
             raise error
         self.count += 1
         time.sleep(pause)

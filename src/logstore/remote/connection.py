@@ -185,35 +185,31 @@ class Connection:
         """The number of requests that wait for their answers."""
         return len(self._asked)
 
-    def ask(
-        self, request: Any, *, version: int | None = None, wait_ms: int = 0, timeout_ms: int | None = None
-    ) -> Any:
+    def ask(self, request: Any, *, version: int | None = None, wait_ms: int = 0) -> Any:
         """Send a request and wait for its answer.
 
         ``wait_ms`` is how long the broker itself may wait before it answers; the answer must arrive within
-        ``request.timeout.ms``, or ``timeout_ms`` if that is less.
+        ``request.timeout.ms``, or soon after ``wait_ms`` if that is more.
 
         Raises:
             BrokerUnreachableError, BrokerTimeoutError: the connection is broken; it is unknown whether the
                 request was carried out.
             MalformedMessageError: the answer cannot be read; the connection is broken.
         """
-        self.send(request, version=version, wait_ms=wait_ms, timeout_ms=timeout_ms)
+        self.send(request, version=version, wait_ms=wait_ms)
         return self.receive()
 
-    def send(
-        self, request: Any, *, version: int | None = None, wait_ms: int = 0, timeout_ms: int | None = None
-    ) -> int:
+    def send(self, request: Any, *, version: int | None = None, wait_ms: int = 0) -> int:
         """Send a request and return its number; `receive` returns the answers in order of the requests."""
         limit = self._config.request_timeout_ms
-        if timeout_ms is not None:
-            limit = max(1, min(limit, timeout_ms))
         if wait_ms > limit:
             limit = wait_ms + _GRACE_MS
         chosen = self.version_of(request) if version is None else version
-        self._await_permission()
-        asked = self._send(request, chosen, limit)
-        return asked.correlation_id
+        left_s = self._not_before - time.monotonic()
+        if left_s > 0:
+            # A throttling broker answers at once, then reads nothing from this connection for its throttle time.
+            time.sleep(left_s)
+        return self._send(request, chosen, limit).correlation_id
 
     def receive(self) -> Any:
         """Return the answer to the oldest request that has none yet; raises as `ask`."""
@@ -241,12 +237,6 @@ class Connection:
     def _ask(self, request: Any, version: int, timeout_ms: int) -> Any:
         self._send(request, version, timeout_ms)
         return self.receive()
-
-    def _await_permission(self) -> None:
-        left = self._not_before - time.monotonic()
-        if left > 0:
-            # A throttling broker answers at once, then reads nothing from this connection for its throttle time.
-            time.sleep(left)
 
     def _send(self, request: Any, version: int, timeout_ms: int) -> _Asked:
         self._check()

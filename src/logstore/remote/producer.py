@@ -26,8 +26,7 @@ from logstore.records import INT32_MAX, TopicPartition
 from logstore.remote.backoff import Attempts, pause_s
 from logstore.remote.client import Client
 from logstore.remote.connection import Connection
-from logstore.remote.in_flight import Delivery, PendingBatch, PendingPartition
-from logstore.remote.produce_connection import ProduceConnection
+from logstore.remote.in_flight import Delivery, PendingBatch, PendingPartition, ProduceConnection
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -288,7 +288,7 @@ class StoreHost:
 
             with held(self._parts_lock):
                 if self._offsets is None:
-                    self._offsets = CommittedOffsets.of(self, self.config, _Writer(self))
+                    self._offsets = CommittedOffsets(self, self.config, _Writer(self))
         return self._offsets
 
     def attach(self, member: Closeable) -> None:

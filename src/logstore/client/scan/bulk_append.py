@@ -8,9 +8,10 @@ written, the error says which records are in the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from logstore.batch._encode import Encoder, timestamp_of
+from logstore.client.backend import PartitionedTopic
 from logstore.client.scan.topic_scan import TopicScan
 from logstore.columns._partition_rows import Spread
 from logstore.config.log import LogConfig, check_keys, check_timestamps
@@ -20,17 +21,6 @@ from logstore.log.moments import Time
 from logstore.log.read.range import Scan
 from logstore.records import Ack, AppendResult, Codec, TimestampType
 
-
-class Target(Protocol):
-    """The topic of an append to several partitions, as far as it is needed here."""
-
-    @property
-    def partition_count(self) -> int: ...
-
-    def _log_to_write(self, partition: int) -> Log:
-        """Return the log of one partition, to be written."""
-
-
 _SPARE_ENCODERS = 16
 _SPARE_BYTES = 4 << 20  #: a buffer that has grown past this is not kept
 
@@ -38,7 +28,7 @@ _spare: list[Encoder] = []
 
 
 def append_spread(
-    topic: Target,
+    topic: PartitionedTopic,
     records: Any,
     *,
     now_ms: int,

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from logstore.batch._batch import Batches, Record
+from logstore.client.backend import PartitionedTopic
 from logstore.columns.tables import Tabular
 from logstore.errors import UnknownPartitionError
 from logstore.log.moments import When
@@ -33,18 +34,10 @@ Bound = int | str | Mapping[int, int | str] | None
 _WORDS = ("earliest", "latest")
 
 
-class HasLogs(Protocol):
-    """An object with a log for each of its partitions: a `Topic`."""
-
-    @property
-    def partition_count(self) -> int: ...
-    def __getitem__(self, partition: int) -> Readable: ...
-
-
 class LogsOf(Mapping[int, Readable]):
     """The logs of a topic by the numbers of its partitions; each is opened when it is first asked for."""
 
-    def __init__(self, topic: HasLogs) -> None:
+    def __init__(self, topic: PartitionedTopic) -> None:
         self._topic = topic
         self._count = topic.partition_count
 

@@ -49,6 +49,7 @@ from logstore.client.backend import Source
 from logstore.errors import LogstoreError, OldBatchError, StagedFileError, UnknownPartitionError, UnknownTopicError
 from logstore.io._interrupts import held, tried
 from logstore.log import Log, ProducerStamp
+from logstore.log.append.append import NO_PRODUCER
 from logstore.log.directory.files import Directory
 from logstore.records import INT32_MAX, AppendResult, Marker, TopicPartition
 from logstore.store.commit import staged_reader
@@ -62,8 +63,6 @@ from logstore.store.commit.staged_writer import AT_LEAST_ONCE, REPLAY, Manifest,
 _logger = logging.getLogger(__name__)
 
 _Offsets = dict[TopicPartition, tuple[int, int]]
-
-_NO_PRODUCER = ProducerStamp(-1, -1, -1)
 
 
 class Ingested(NamedTuple):
@@ -116,7 +115,7 @@ class Ingest:
 
     def _at_least_once(self, manifest: Manifest) -> Ingested:
         with self._checked(manifest) as checked:
-            offsets = self._append(checked, _NO_PRODUCER)
+            offsets = self._append(checked, NO_PRODUCER)
             self._flush(self._logs(each.staged.place for each in checked))
         return Ingested(False, offsets)
 
