@@ -15,13 +15,11 @@ from logstore.batch._batch cimport (
     APPEND_TIME_FLAG,
     AT_LEADER_EPOCH,
     BAD_CRC,
-    BAD_OFFSET,
     CODEC_MASK,
     CONTROL_FLAG,
     HEADER_BYTES,
     SHORT,
     BatchHeader,
-    Record,
     RecordView,
     batch_crc,
     last_offset_of,
@@ -29,11 +27,13 @@ from logstore.batch._batch cimport (
     parse_header,
     payload_of,
     raise_batch_status,
+    record_of,
+    whole_header,
 )
 from logstore.batch._bytes cimport OK, read_varint, store32, store64
 from logstore.io._files cimport OP_PREADV, OP_PWRITE, FileOps, raise_status, read_upto
 from logstore.io._preallocation cimport Growth
-from logstore._segment_index cimport WINDOW_BYTES
+from logstore._segment_index cimport WINDOW_BYTES, Window, bytes_at, check_order, header_at, window_over
 from logstore._segment_scan cimport Scanned
 from logstore.io._file_region cimport FileRegion
 
@@ -100,10 +100,7 @@ cdef class Segment(Scanned):
             if 0 <= next_offset < self.next_offset:
                 raise ValueError(f"offset {next_offset} is taken, the segment ends at {self.next_offset}")
             while p < end:
-                status = parse_header(p, end, &header)
-                if status == OK and header.size > end - p:
-                    status = SHORT
-                raise_batch_status(status, p, end, None, None)
+                raise_batch_status(whole_header(p, end, &header), p, end, None, None)
                 if leader_epoch >= 0:
                     store64(p, next_offset)
                     store32(p + AT_LEADER_EPOCH, leader_epoch)
@@ -125,8 +122,8 @@ cdef class Segment(Scanned):
                 self._cut_back(status)
             p = <uint8_t *>view.buf
             while p < end:
-                self._note(p, position + (p - <uint8_t *>view.buf))
                 parse_header(p, end, &header)
+                self._note(&header, position + (p - <uint8_t *>view.buf))
                 p += header.size
             # Published last: a reader that sees the new size must find its bytes, index and time entries.
             self.next_offset = next_offset
@@ -193,19 +190,18 @@ cdef class Segment(Scanned):
 
         At most ``max_bytes``, but always one batch; batches from ``end_offset`` on are left out.
         """
-        cdef uint8_t window[WINDOW_BYTES]
-        cdef BatchHeader header
-        cdef int64_t start = 0, got = 0, position, end, first, next_offset
+        cdef uint8_t room[WINDOW_BYTES]
+        cdef Window window = window_over(room, WINDOW_BYTES)
+        cdef const BatchHeader *header = &window.header
+        cdef int64_t position, end, first, next_offset
         cdef int64_t bound = self.size, limit = self.next_offset
         cdef FileOps *ops = &self.file.files.ops
         cdef int status, fd
-        position = self._find(offset, bound, window, WINDOW_BYTES, &start, &got)
-        if position < 0:
+        position = self._find(offset, bound, &window)
+        if position < 0 or header.base_offset >= end_offset:
             return None
-        parse_header(window + (position - start), window + got, &header)
         first = header.base_offset
-        if first >= end_offset:
-            return None
+        window.room = HEADER_BYTES
         end = position
         next_offset = first
         fd = self.file.acquire()
@@ -215,17 +211,9 @@ cdef class Segment(Scanned):
                 while end < bound:
                     if next_offset >= end_offset and end > position:
                         break
-                    if end + HEADER_BYTES > start + got:
-                        start = end
-                        got = read_upto(ops, fd, window, min(<int64_t>HEADER_BYTES, bound - end), end)
-                        if got < 0:
-                            break
-                    status = parse_header(window + (end - start), window + got, &header)
-                    if status == OK and header.size > bound - end:
-                        status = SHORT
-                    if status == OK and (header.base_offset < next_offset or
-                                         (limit >= 0 and last_offset_of(&header) >= limit)):
-                        status = BAD_OFFSET
+                    status = header_at(ops, fd, end, bound, &window)
+                    if status == OK:
+                        status = check_order(header, next_offset - 1, limit)
                     if status != OK or header.base_offset >= end_offset:
                         break
                     if header.base_offset > next_offset:
@@ -234,10 +222,9 @@ cdef class Segment(Scanned):
                     if end > position and end + header.size - position > max_bytes:
                         break
                     end += header.size
-                    next_offset = last_offset_of(&header) + 1
-            raise_status(got, "read", self.file.path, end)
-            if end == position:
-                raise_batch_status(status, window + (end - start), window + got, self.file.path, end)
+                    next_offset = last_offset_of(header) + 1
+            if end == position or window.size < 0:
+                self._raise_at(status, &window, end)
         finally:
             self.file.release()
         return FileRegion(self.file, position, end - position, first, next_offset)
@@ -266,13 +253,14 @@ cdef class Segment(Scanned):
             CorruptRecordError: the CRC, length or offset of the first batch is wrong; names file and position.
                 If a later batch is wrong, the result ends before it.
         """
-        cdef uint8_t window[WINDOW_BYTES]
-        cdef BatchHeader header
-        cdef int64_t start = 0, got = 0, position = -1, bound = self.size, want, next_offset = offset, seen
+        cdef uint8_t space[WINDOW_BYTES]
+        cdef Window window = window_over(space, WINDOW_BYTES)
+        cdef BatchHeader *header = &window.header
+        cdef int64_t got = 0, position = -1, bound = self.size, want, next_offset = offset, seen
         cdef int64_t limit = self.next_offset, named = -1, room = WINDOW_BYTES
         cdef int status
         cdef bytes data = None
-        cdef uint8_t *out = window
+        cdef uint8_t *out = space
         cdef const uint8_t *first
         cdef const uint8_t *p
         cdef const uint8_t *end
@@ -292,20 +280,19 @@ cdef class Segment(Scanned):
                 data = PyBytes_FromStringAndSize(NULL, want)
                 out = <uint8_t *>PyBytes_AS_STRING(data)
             got = self._take(out, want, position)
-            start = position
-            if parse_header(out, out + got, &header) != OK or not holds(
-                    &header, offset, named, bound - position, limit) or (
+            if parse_header(out, out + got, header) != OK or not holds(
+                    header, offset, named, bound - position, limit) or (
                     named < 0 and header.base_offset != offset):
                 # Another batch is here: the search finds the right one, or the damage.
                 position = -1
             if position < 0 or header.size > got:
                 data = None
-                got = 0
+            elif data is None:
+                window.start, window.size = position, got
         if position < 0:
-            position = self._find(offset, bound, window, WINDOW_BYTES, &start, &got)
+            position = self._find(offset, bound, &window)
             if position < 0:
                 return None
-            parse_header(window + (position - start), window + got, &header)
         if header.base_offset >= end_offset:
             return None
         want = max(header.size, min(max_bytes, bound - position))
@@ -313,8 +300,8 @@ cdef class Segment(Scanned):
             want = min(want, got)
             if want < PyBytes_GET_SIZE(data):
                 data = data[:want]
-        elif position + want <= start + got:
-            data = PyBytes_FromStringAndSize(<const char *>window + (position - start), want)
+        elif position + want <= window.start + window.size:
+            data = PyBytes_FromStringAndSize(<const char *>bytes_at(&window, position), want)
         else:
             data = PyBytes_FromStringAndSize(NULL, want)
             out = <uint8_t *>PyBytes_AS_STRING(data)
@@ -331,9 +318,7 @@ cdef class Segment(Scanned):
         with nogil:
             # After the published end there may be a partial batch, which must not be read.
             while p < end and seen + 1 < end_offset:
-                status = parse_header(p, end, &header)
-                if status == OK and header.size > end - p:
-                    status = SHORT
+                status = whole_header(p, end, header)
                 if status == SHORT and p > first:
                     # The byte limit, or the published end, falls inside this batch.
                     status = OK
@@ -342,9 +327,8 @@ cdef class Segment(Scanned):
                     break
                 if status == OK and batch_crc(p, header.size) != header.crc:
                     status = BAD_CRC
-                if status == OK and (
-                        header.base_offset <= seen or (limit >= 0 and last_offset_of(&header) >= limit)):
-                    status = BAD_OFFSET
+                if status == OK:
+                    status = check_order(header, seen, limit)
                 if status != OK:
                     break
                 if header.base_offset > seen + 1:
@@ -352,7 +336,7 @@ cdef class Segment(Scanned):
                     break
                 newest = p
                 before_newest = next_offset
-                seen = last_offset_of(&header)
+                seen = last_offset_of(header)
                 next_offset = seen + 1
                 p += header.size
         if p == first:
@@ -382,33 +366,31 @@ cdef class Segment(Scanned):
         Raises:
             CorruptRecordError: the batch is damaged; names file and position.
         """
-        cdef uint8_t window[WINDOW_BYTES]
-        cdef BatchHeader header
+        cdef uint8_t space[WINDOW_BYTES]
+        cdef Window window = window_over(space, WINDOW_BYTES)
+        cdef BatchHeader *header = &window.header
         cdef RecordView view
-        cdef Record record
         cdef bytes data, kept
         cdef const uint8_t *p
         cdef const uint8_t *begin
         cdef const uint8_t *end
-        cdef const uint8_t *own
-        cdef int64_t bound = self.size, got = 0, named = -1, position, room = 0, start = 0
+        cdef int64_t bound = self.size, named = -1, position, room = 0
         cdef int32_t left
         cdef int status
         position = self._candidate(offset, bound, &named, &room)
         if position >= 0:
             room = min(max(room, <int64_t>HEADER_BYTES), min(<int64_t>WINDOW_BYTES, bound - position))
-            got = self._take(window, room, position)
-            start = position
+            window.start, window.size = position, self._take(space, room, position)
         else:
-            position = self._find(offset, bound, window, WINDOW_BYTES, &start, &got)
+            position = self._find(offset, bound, &window)
             if position < 0:
                 return None
-        p = window + (position - start)
-        got -= position - start
-        if (parse_header(p, p + got, &header) != OK or header.attributes & CONTROL_FLAG
-                or not holds(&header, offset, named, bound - position, self.next_offset)):
+        p = bytes_at(&window, position)
+        end = space + window.size
+        if (parse_header(p, end, header) != OK or header.attributes & CONTROL_FLAG
+                or not holds(header, offset, named, bound - position, self.next_offset)):
             return None
-        if header.size > got:
+        if header.size > end - p:
             data = self.file.read(position, <Py_ssize_t>header.size)
             p = <const uint8_t *>PyBytes_AS_STRING(data)
             if PyBytes_GET_SIZE(data) < header.size:
@@ -417,7 +399,7 @@ cdef class Segment(Scanned):
             raise_batch_status(BAD_CRC, p, p + header.size, self.file.path, position)
         end = p + header.size
         if header.attributes & CODEC_MASK:
-            data = payload_of(p, &header, limit)
+            data = payload_of(p, header, limit)
             p = <const uint8_t *>PyBytes_AS_STRING(data)
             end = p + PyBytes_GET_SIZE(data)
         else:
@@ -435,23 +417,12 @@ cdef class Segment(Scanned):
         if status != OK or view.offset != offset or left < 0:
             return None
         # A view would keep the bytes of the whole batch alive: the bytes of the record are copied.
-        record = Record.__new__(Record)
         kept = PyBytes_FromStringAndSize(<const char *>begin, <Py_ssize_t>(view.end - begin))
-        own = <const uint8_t *>PyBytes_AS_STRING(kept)
-        record._owner = kept
-        record._key = own + (view.key - begin)
-        record._key_size = view.key_size
-        record._value = own + (view.value - begin)
-        record._value_size = view.value_size
-        record._headers = own + (view.headers - begin)
-        record._end = own + (view.end - begin)
-        if view.headers[0] == 0:
-            record._headers_object = ()
-        record.topic, record.partition = name
-        record.offset = offset
-        record._timestamp_type = (header.attributes & APPEND_TIME_FLAG) != 0
-        record.timestamp_ms = header.max_timestamp if record._timestamp_type else view.timestamp
-        return record
+        begin = <const uint8_t *>PyBytes_AS_STRING(kept)
+        next_record(&begin, begin + PyBytes_GET_SIZE(kept), header.base_offset, header.base_timestamp, &view)
+        if header.attributes & APPEND_TIME_FLAG:
+            view.timestamp = header.max_timestamp
+        return record_of(&view, kept, name[0], name[1], (header.attributes & APPEND_TIME_FLAG) != 0)
 
     def set_end(self, int64_t next_offset: int) -> None:
         """Set the end offset of a sealed segment; its last batch may end before it."""

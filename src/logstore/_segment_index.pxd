@@ -2,13 +2,55 @@
 """Segment file with its indexes, as other compiled modules see it; `_indexed.pyx` describes it."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
 
-from logstore.batch._batch cimport BatchHeader
-from logstore.io._files cimport File, FileOps
+from logstore.batch._batch cimport BAD_OFFSET, HEADER_BYTES, SHORT, BatchHeader, last_offset_of, parse_header
+from logstore.batch._bytes cimport OK
+from logstore.io._files cimport File, FileOps, read_upto
 from logstore._index cimport OffsetIndex, TimeIndex
 
 cdef enum:
     WINDOW_BYTES = 16_384         # bytes that a search reads at once: an index interval and a batch
+
+cdef struct Window:                # bytes of a segment's file, and the header that was read last
+    uint8_t *data
+    int64_t room                  # bytes to read at once
+    int64_t start                 # position of the first byte
+    int64_t size                  # bytes held; negative: the status of a read that failed
+    BatchHeader header
+
+
+cdef inline Window window_over(uint8_t *data, int64_t room) noexcept nogil:
+    """Return an empty window over room for at least ``room`` bytes."""
+    cdef Window window
+    memset(&window, 0, sizeof(window))
+    window.data, window.room = data, room
+    return window
+
+
+cdef inline uint8_t *bytes_at(const Window *window, int64_t position) noexcept nogil:
+    return window.data + (position - window.start)
+
+
+cdef inline int header_at(FileOps *ops, int fd, int64_t position, int64_t bound, Window *window) noexcept nogil:
+    """Read the header at position, of a batch that must end before bound, from the window or the file.
+
+    A read that fails returns SHORT and leaves a negative size.
+    """
+    cdef int status
+    if position < window.start or position + HEADER_BYTES > window.start + window.size:
+        window.start = position
+        window.size = read_upto(ops, fd, window.data, min(window.room, bound - position), position)
+        if window.size < 0:
+            return SHORT
+    status = parse_header(bytes_at(window, position), window.data + window.size, &window.header)
+    return SHORT if status == OK and window.header.size > bound - position else status
+
+
+cdef inline int check_order(const BatchHeader *header, int64_t seen, int64_t limit) noexcept nogil:
+    """Return BAD_OFFSET if a batch begins at or before offset seen or ends at or after limit (-1: none), else OK."""
+    return BAD_OFFSET if header.base_offset <= seen or 0 <= limit <= last_offset_of(header) else OK
+
 
 cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t expected, int64_t position,
                    int64_t bound) noexcept nogil
@@ -36,9 +78,10 @@ cdef class Indexed:
     cdef int _rebuild(self) except -1
     cdef int _rebuild_hint(self) except -1
     cdef int _hop(self, int64_t position, int64_t bound) except -1
-    cdef int64_t _find(self, int64_t offset, int64_t bound, uint8_t *window, int64_t room, int64_t *start,
-                       int64_t *got) except -2
+    cdef int64_t _find(self, int64_t offset, int64_t bound, Window *window) except -2
     cdef int64_t _candidate(self, int64_t offset, int64_t bound, int64_t *named, int64_t *room) except -2
-    cdef int64_t _walk(self, int64_t offset, int64_t position, int64_t bound, uint8_t *window, int64_t room,
-                       int64_t *start, int64_t *got) except -2
-    cdef int _note(self, const uint8_t *p, int64_t position) except -1
+    cdef int64_t _walk(self, int64_t offset, int64_t position, int64_t bound, Window *window) except -2
+    cdef int64_t _walk_from(self, int64_t entry, OffsetIndex index, int64_t offset, int64_t bound,
+                            Window *window) except -2
+    cdef int _raise_at(self, int status, const Window *window, int64_t position) except -1
+    cdef int _note(self, const BatchHeader *header, int64_t position) except -1

@@ -7,14 +7,13 @@ have the entry's last offset; otherwise the index is rebuilt from the batch head
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING
-from libc.stdint cimport uint32_t
+from libc.stdint cimport INT64_MAX, uint32_t
 
 from logstore.batch._batch cimport (
     BAD_CRC,
     BAD_OFFSET,
     CHECKED_FROM,
     HEADER_BYTES,
-    SHORT,
     BatchHeader,
     last_offset_of,
     parse_header,
@@ -99,12 +98,9 @@ cdef class Indexed:
         # A new segment has no indexes to load; one found on disk loads them at the first search.
         self._ready = size == 0
 
-    cdef int _note(self, const uint8_t *p, int64_t position) except -1:
+    cdef int _note(self, const BatchHeader *header, int64_t position) except -1:
         """Index one batch at position; only this method decides which batches get an entry."""
-        cdef BatchHeader header
-        cdef int64_t last
-        parse_header(p, p + HEADER_BYTES, &header)
-        last = last_offset_of(&header)
+        cdef int64_t last = last_offset_of(header)
         if self.first_timestamp_ms < 0:
             self.first_timestamp_ms = header.max_timestamp
         if header.max_timestamp > self.max_timestamp_ms:
@@ -124,17 +120,15 @@ cdef class Indexed:
         cover later batches: the file may have lost entries, or hold a wrong one. Several threads may run this
         concurrently: the results are set together, at the end.
         """
-        cdef uint8_t window[HEADER_BYTES]
-        cdef BatchHeader header
+        cdef uint8_t room[HEADER_BYTES]
+        cdef Window window = window_over(room, HEADER_BYTES)
         cdef TimeIndex times = self.times
-        cdef int64_t start = 0, got = 0, position = 0, bound = self.size, last, named
+        cdef int64_t position = 0, bound = self.size, last, named
         if times.count:
             last = self.base_offset + times.offset_at(times.count - 1)
             named = times.timestamp_at(times.count - 1)
-            position = self._find(last, bound, window, HEADER_BYTES, &start, &got)
-            if position >= 0:
-                parse_header(window + (position - start), window + got, &header)
-            if position < 0 or last_offset_of(&header) != last or header.max_timestamp != named:
+            position = self._find(last, bound, &window)
+            if position < 0 or last_offset_of(&window.header) != last or window.header.max_timestamp != named:
                 self._rebuild()
                 return
         elif self.index.count:
@@ -146,29 +140,33 @@ cdef class Indexed:
 
     cdef int _hop(self, int64_t position, int64_t bound) except -1:
         """Find the largest timestamp in the headers between a position and the end."""
-        cdef BatchHeader header
-        cdef uint8_t window[HEADER_BYTES]
+        cdef uint8_t room[HEADER_BYTES]
+        cdef Window window = window_over(room, HEADER_BYTES)
         cdef FileOps *ops = &self.file.files.ops
-        cdef int64_t got = 0, largest = -1, offset = self.base_offset
+        cdef int64_t largest = -1, offset = self.base_offset
         cdef int status = OK, fd = self.file.acquire()
         with nogil:
             while position < bound:
-                got = read_upto(ops, fd, window, HEADER_BYTES, position)
-                status = parse_header(window, window + max(got, <int64_t>0), &header)
+                status = header_at(ops, fd, position, INT64_MAX, &window)
                 if status != OK:
                     break
-                if header.max_timestamp > largest:
-                    largest = header.max_timestamp
-                    offset = last_offset_of(&header)
-                position += header.size
+                if window.header.max_timestamp > largest:
+                    largest = window.header.max_timestamp
+                    offset = last_offset_of(&window.header)
+                position += window.header.size
         self.file.release()
-        raise_status(got, "read", self.file.path, position)
-        raise_batch_status(status, window, window + got, self.file.path, position)
+        self._raise_at(status, &window, position)
         # An append may have set a larger one meanwhile.
         if largest > self.max_timestamp_ms:
             self.max_timestamp_ms = largest
             self.max_timestamp_offset = offset
         return 0
+
+    cdef int _raise_at(self, int status, const Window *window, int64_t position) except -1:
+        """Raise the error of a read into the window that failed, or of a status for the batch at position."""
+        raise_status(window.size, "read", self.file.path, position)
+        return raise_batch_status(status, bytes_at(window, position), window.data + window.size, self.file.path,
+                                  position)
 
     # -- indexes ---------------------------------------------------------------------------------
 
@@ -228,11 +226,12 @@ cdef class Indexed:
         They are built aside and set at the end. Otherwise another thread could take partial entries or times for
         complete ones, or an append could add to a half built index.
         """
-        cdef int64_t position = 0, got, seen = self.base_offset - 1
+        cdef int64_t position = 0, seen = self.base_offset - 1
         cdef int64_t bound = self.size, limit = self.next_offset
-        cdef BatchHeader header
         cdef int status
-        cdef uint8_t window[HEADER_BYTES]
+        cdef uint8_t room[HEADER_BYTES]
+        cdef Window window = window_over(room, HEADER_BYTES)
+        cdef const BatchHeader *header = &window.header
         cdef FileOps *ops = &self.file.files.ops
         cdef int fd
         cdef Indexed fresh = Indexed(self.file, self.base_offset, index_interval_bytes=self._interval)
@@ -240,19 +239,14 @@ cdef class Indexed:
         try:
             while position < bound:
                 with nogil:
-                    got = read_upto(ops, fd, window, HEADER_BYTES, position)
-                    status = parse_header(window, window + max(got, <int64_t>0), &header)
-                    if status == OK and header.size > bound - position:
-                        status = SHORT
-                    if status == OK and (header.base_offset <= seen or
-                                         (limit >= 0 and last_offset_of(&header) >= limit)):
-                        status = BAD_OFFSET
+                    status = header_at(ops, fd, position, bound, &window)
+                    if status == OK:
+                        status = check_order(header, seen, limit)
                     if status == OK and header.base_offset > seen + 1:
-                        status = check_gap(ops, fd, &header, seen + 1, position, bound)
-                raise_status(got, "read", self.file.path, position)
-                raise_batch_status(status, window, window + got, self.file.path, position)
-                fresh._note(window, position)
-                seen = last_offset_of(&header)
+                        status = check_gap(ops, fd, header, seen + 1, position, bound)
+                self._raise_at(status, &window, position)
+                fresh._note(header, position)
+                seen = last_offset_of(header)
                 position += header.size
                 if position >= bound and self.size > bound:
                     # Appended meanwhile. No other thread runs between this check and the end of the loop.
@@ -315,10 +309,9 @@ cdef class Indexed:
 
     # -- finding ---------------------------------------------------------------------------------
 
-    cdef int64_t _find(self, int64_t offset, int64_t bound, uint8_t *window, int64_t room, int64_t *start,
-                       int64_t *got) except -2:
+    cdef int64_t _find(self, int64_t offset, int64_t bound, Window *window) except -2:
         """Return the position of the first batch that ends at or after offset, or -1; window as in _walk."""
-        cdef int64_t entry, position, named
+        cdef int64_t entry, found = -1
         cdef int wrong = 0
         cdef OffsetIndex index
         self._load_indexes()
@@ -326,11 +319,8 @@ cdef class Indexed:
         index = self.index
         entry = index.floor_entry(offset - self.base_offset)
         while entry >= 0:
-            position = index.position_at(entry)
-            named = self.base_offset + index.offset_at(entry)
             try:
-                found = self._walk_checked(named, offset, position, bound, <size_t>window, room, <size_t>start,
-                                           <size_t>got)
+                found = self._walk_from(entry, index, offset, bound, window)
             except RecordError:
                 found = -3
             if found != -3:
@@ -340,7 +330,7 @@ cdef class Indexed:
             wrong += 1
             entry = entry - 1 if wrong == 1 else -1
         if entry < 0:
-            found = self._walk(offset, 0, bound, window, room, start, got)
+            found = self._walk(offset, 0, bound, window)
         if wrong:
             # The log is sound up to here, so the index was wrong.
             self._rebuild_hint()
@@ -371,86 +361,61 @@ cdef class Indexed:
         room[0] = (index.position_at(entry + 1) if entry + 1 < index.count else bound) - position
         return position
 
-    def _walk_checked(self, int64_t named, int64_t offset, int64_t position, int64_t bound, size_t window,
-                      int64_t room, size_t start, size_t got):
-        """Call _walk from an index entry that names the last offset `named`; -3 if it does not match the log."""
-        cdef BatchHeader header
-        cdef int64_t *first = <int64_t *>start
-        cdef int64_t *count = <int64_t *>got
-        cdef int64_t found
-        if not 0 <= position < bound:
+    cdef int64_t _walk_from(self, int64_t entry, OffsetIndex index, int64_t offset, int64_t bound,
+                            Window *window) except -2:
+        """Call _walk from the batch that an index entry names; -3 if the entry does not match the log."""
+        cdef int64_t position = index.position_at(entry), named = self.base_offset + index.offset_at(entry)
+        if (not 0 <= position < bound or self._walk(named, position, bound, window) != position
+                or last_offset_of(&window.header) != named):
             return -3
-        found = self._walk(named, position, bound, <uint8_t *>window, room, first, count)
-        if found != position or first[0] != position:
-            return -3
-        if parse_header(<uint8_t *>window, <uint8_t *>window + count[0], &header) != OK:
-            return -3
-        if last_offset_of(&header) != named:
-            return -3
-        if named >= offset:
-            return position
-        return self._walk(offset, position, bound, <uint8_t *>window, room, first, count)
+        return position if named >= offset else self._walk(offset, position, bound, window)
 
-    cdef int64_t _walk(self, int64_t offset, int64_t position, int64_t bound, uint8_t *window, int64_t room,
-                       int64_t *start, int64_t *got) except -2:
+    cdef int64_t _walk(self, int64_t offset, int64_t position, int64_t bound, Window *window) except -2:
         """Step from batch to batch until one ends at or after offset; -1 if there is none below bound.
 
-        The window then holds got[0] bytes of the file from start[0] on, including the found header.
+        The window then holds the header that was found.
         """
-        cdef BatchHeader header
+        cdef const BatchHeader *header = &window.header
         cdef FileOps *ops = &self.file.files.ops
         cdef int status = OK, fd
         cdef int64_t seen = self.base_offset - 1, limit = self.next_offset
         cdef int64_t before = -1                # position of the batch before
+        cdef int64_t room = window.room
         cdef bint follows = position == 0       # the expected base offset is known
         if bound < self.size:
             limit = -1
         fd = self.file.acquire()
         self.file.files.calls[OP_PREADV] += 1
         with nogil:
-            if not (start[0] <= position and position + HEADER_BYTES <= start[0] + got[0]):
-                got[0] = 0
             while position < bound:
-                if got[0] == 0 or position + HEADER_BYTES > start[0] + got[0]:
-                    start[0] = position
-                    got[0] = read_upto(ops, fd, window, min(room, bound - position), position)
-                    if got[0] < 0:
-                        break
-                status = parse_header(window + (position - start[0]), window + got[0], &header)
-                if status == OK and header.size > bound - position:
-                    status = SHORT
-                if status == OK and (
-                        header.base_offset <= seen or (limit >= 0 and last_offset_of(&header) >= limit)):
-                    status = BAD_OFFSET
+                status = header_at(ops, fd, position, bound, window)
+                if status == OK:
+                    status = check_order(header, seen, limit)
                 if status == OK and follows and header.base_offset > seen + 1:
-                    status = check_gap(ops, fd, &header, seen + 1, position, bound)
+                    status = check_gap(ops, fd, header, seen + 1, position, bound)
                     if status == OK and before >= 0:
                         status = check_sum(ops, fd, before, bound)
                 if status != OK:
                     break
-                seen = last_offset_of(&header)
+                seen = last_offset_of(header)
                 before = position
                 follows = True
                 if seen >= offset:
                     break
                 position += header.size
-                if header.size > room:
+                if header.size > window.room:
                     # Batches are large here: bytes after the next header would not be used.
-                    room = HEADER_BYTES
-            if status == OK and got[0] >= 0 and position >= bound and before >= 0 and seen + 1 < limit:
+                    window.room = HEADER_BYTES
+            if status == OK and position >= bound and before >= 0 and seen + 1 < limit:
                 # A gap at the end of the segment, as a compaction leaves it, or a last batch whose damaged
                 # length includes the batches after it.
                 status = check_sum(ops, fd, before, bound)
         self.file.release()
-        if got[0] < 0:
-            status = <int>got[0]
-            got[0] = 0
-            raise_status(status, "read", self.file.path, position)
+        window.room = room
         if status == BAD_CRC:
             raise CorruptRecordError("the batch is damaged: the next one does not follow it, and its CRC-32C does "
                                      "not fit its bytes", path=self.file.path, position=before)
-        if status != OK:
-            raise_batch_status(status, window + (position - start[0]), window + got[0], self.file.path, position)
+        self._raise_at(status, window, position)
         return position if position < bound else -1
 
     def offset_for_time(self, int64_t timestamp_ms):
@@ -459,9 +424,9 @@ cdef class Indexed:
         None: every record of this segment is older.
         """
         cdef int64_t entry
-        cdef uint8_t window[HEADER_BYTES]
-        cdef BatchHeader header
-        cdef int64_t start = 0, got = 0, position, named, offset
+        cdef uint8_t room[HEADER_BYTES]
+        cdef Window window = window_over(room, HEADER_BYTES)
+        cdef int64_t named, offset
         cdef TimeIndex times
         newest = self.largest_timestamp()
         if newest is None or newest[0] < timestamp_ms:
@@ -474,11 +439,9 @@ cdef class Indexed:
         named = times.timestamp_at(entry)
         # The batch that the entry names must have its timestamp; a wrong entry could skip records. The
         # entries may have changed: the search rebuilds them when it finds a wrong one.
-        position = self._find(offset, self.size, window, HEADER_BYTES, &start, &got)
-        if position >= 0:
-            parse_header(window + (position - start), window + got, &header)
-            if header.max_timestamp == named and last_offset_of(&header) == offset:
-                return header.base_offset
+        if (self._find(offset, self.size, &window) >= 0 and window.header.max_timestamp == named
+                and last_offset_of(&window.header) == offset):
+            return window.header.base_offset
         self._rebuild()
         return self.base_offset
 
@@ -544,11 +507,11 @@ cdef class Indexed:
         Raises:
             CorruptRecordError: a batch near its end is damaged.
         """
-        cdef uint8_t window[WINDOW_BYTES]
-        cdef int64_t start = 0, got = 0
+        cdef uint8_t room[WINDOW_BYTES]
+        cdef Window window = window_over(room, WINDOW_BYTES)
         if not self.joined:
-            self.joined = self.next_offset == self.base_offset or self._find(
-                self.next_offset - 1, self.size, window, WINDOW_BYTES, &start, &got) >= 0
+            self.joined = (self.next_offset == self.base_offset
+                           or self._find(self.next_offset - 1, self.size, &window) >= 0)
         return self.joined
 
     def batches_end(self):
@@ -566,20 +529,16 @@ cdef class Indexed:
         Raises:
             CorruptRecordError, UnsupportedFormatError: damage on the way; names file and position.
         """
-        cdef uint8_t window[WINDOW_BYTES]
-        cdef BatchHeader header
-        cdef int64_t start = 0, got = 0
-        position = self._walk(offset, position, self.size, window, WINDOW_BYTES, &start, &got)
-        if position < 0:
-            return None
-        parse_header(window + (position - start), window + got, &header)
-        return position, header.base_offset
+        cdef uint8_t room[WINDOW_BYTES]
+        cdef Window window = window_over(room, WINDOW_BYTES)
+        position = self._walk(offset, position, self.size, &window)
+        return None if position < 0 else (position, window.header.base_offset)
 
     def position_of(self, int64_t offset):
         """Return the position of the batch that holds or follows ``offset``; the size if there is none."""
-        cdef uint8_t window[HEADER_BYTES]
-        cdef int64_t start = 0, got = 0
-        position = self._find(offset, self.size, window, HEADER_BYTES, &start, &got)
+        cdef uint8_t room[HEADER_BYTES]
+        cdef Window window = window_over(room, HEADER_BYTES)
+        position = self._find(offset, self.size, &window)
         return self.size if position < 0 else position
 
 

@@ -8,25 +8,24 @@ from libc.stdlib cimport free, malloc
 from logstore.batch._batch cimport (
     AT_MAGIC,
     BAD_CRC,
-    BAD_OFFSET,
     CHECKED_FROM,
     CONTROL_FLAG,
     HEADER_BYTES,
-    SHORT,
     TRANSACTIONAL_FLAG,
     BatchHeader,
     batch_crc,
     last_offset_of,
     marker_of,
     parse_header,
-    raise_batch_status,
     sequence_after,
 )
 from logstore.batch._bytes cimport OK, load64
 from logstore.batch._crc32c cimport logstore_crc32c, logstore_crc32c_init
 from logstore.io._files cimport FileOps, raise_status, read_upto
 from logstore._index cimport OffsetIndex, TimeIndex
-from logstore._segment_index cimport Indexed, check_gap, check_sum, header_fields
+from logstore._segment_index cimport (
+    Indexed, Window, bytes_at, check_gap, check_order, check_sum, header_at, header_fields, window_over,
+)
 
 from logstore.errors import CorruptRecordError, RecordError, StorageError
 
@@ -115,14 +114,14 @@ cdef class Scanned(Indexed):
         """
         cdef Extent extent = Extent()
         cdef FileOps *ops = &self.file.files.ops
-        cdef BatchHeader header
         cdef int status = OK, fd, producing = 0
         cdef int64_t file_bytes = self.file.size() if end < 0 else end
-        cdef int64_t start = position, got = 0, done, part = 0
-        cdef int64_t room = min(<int64_t>CHUNK_BYTES, max(file_bytes - position, <int64_t>HEADER_BYTES))
+        cdef int64_t done, part = 0
         cdef uint32_t crc
         cdef int32_t epoch = -2
-        cdef uint8_t *window = NULL
+        cdef Window window = window_over(NULL, min(<int64_t>CHUNK_BYTES, max(file_bytes - position,
+                                                                             <int64_t>HEADER_BYTES)))
+        cdef const BatchHeader *header = &window.header
         cdef uint8_t *spill = NULL
         if next_offset < 0:
             next_offset = self.base_offset
@@ -147,45 +146,39 @@ cdef class Scanned(Indexed):
         fd = self.file.acquire()
         try:
             # Allocated inside the try block: an error before it would leak the memory.
-            window = <uint8_t *>malloc(<size_t>room)
-            if window == NULL:
+            window.data = <uint8_t *>malloc(<size_t>window.room)
+            if window.data == NULL:
                 raise MemoryError
             while position < file_bytes:
                 with nogil:
                     producing = 0
                     while position < file_bytes:
-                        if got == 0 or position + HEADER_BYTES > start + got:
-                            start = position
-                            got = read_upto(ops, fd, window, min(room, file_bytes - position), position)
-                            if got < 0:
-                                break
-                        status = parse_header(window + (position - start), window + got, &header)
-                        if status == OK and header.size > file_bytes - position:
-                            status = SHORT
-                        if status == OK and (header.base_offset < next_offset
-                                             or last_offset_of(&header) - self.base_offset > INT32_MAX):
-                            status = BAD_OFFSET
+                        status = header_at(ops, fd, position, file_bytes, &window)
+                        if status == OK:
+                            status = check_order(header, next_offset - 1, self.base_offset + INT32_MAX + 1)
                         if status == OK and header.base_offset > next_offset:
-                            status = check_gap(ops, fd, &header, next_offset, position, file_bytes)
+                            status = check_gap(ops, fd, header, next_offset, position, file_bytes)
                         if status != OK:
                             break
                         if check:
-                            if position + header.size > start + got and start != position:
-                                start = position
-                                got = read_upto(ops, fd, window, min(room, file_bytes - position), position)
-                                if got < 0:
+                            if position + header.size > window.start + window.size and window.start != position:
+                                # Emptied, so that the batch is read from its beginning.
+                                window.size = 0
+                                status = header_at(ops, fd, position, file_bytes, &window)
+                                if status != OK:
                                     break
-                            if position + header.size <= start + got:
-                                crc = batch_crc(window + (position - start), header.size)
+                            if position + header.size <= window.start + window.size:
+                                crc = batch_crc(bytes_at(&window, position), header.size)
                             else:
                                 # A batch larger than the window: its checksum is computed in parts, read into
                                 # another buffer, as the code below needs the header.
-                                crc = logstore_crc32c(0, window + CHECKED_FROM, <size_t>(got - CHECKED_FROM))
-                                done = got
+                                crc = logstore_crc32c(0, window.data + CHECKED_FROM,
+                                                      <size_t>(window.size - CHECKED_FROM))
+                                done = window.size
                                 if spill == NULL:
                                     spill = <uint8_t *>malloc(CHUNK_BYTES)
                                     if spill == NULL:
-                                        got = -12
+                                        window.size = -12
                                         break
                                 while done < header.size:
                                     part = min(<int64_t>CHUNK_BYTES, header.size - done)
@@ -195,7 +188,7 @@ cdef class Scanned(Indexed):
                                     crc = logstore_crc32c(crc, spill, <size_t>part)
                                     done += part
                                 if done < header.size:
-                                    got = part if part < 0 else -5
+                                    window.size = part if part < 0 else -5
                                     break
                             if crc != header.crc:
                                 status = BAD_CRC
@@ -203,23 +196,22 @@ cdef class Scanned(Indexed):
                         producing = header.producer_id >= 0 or header.leader_epoch != epoch or adopt
                         if producing:
                             break
-                        self._count(extent, &header)
-                        next_offset = last_offset_of(&header) + 1
+                        self._count(extent, header)
+                        next_offset = last_offset_of(header) + 1
                         position += header.size
-                if got < 0:
-                    raise_status(got, "read", self.file.path, position)
+                raise_status(window.size, "read", self.file.path, position)
                 if status != OK or not producing:
                     break
                 if header.leader_epoch != epoch:
                     epoch = header.leader_epoch
                     extent.epochs.append((epoch, header.base_offset))
                 if header.producer_id >= 0:
-                    extent.produced.append(self._produced(window + (position - start), &header,
-                                                          start + got - position, position))
+                    extent.produced.append(self._produced(bytes_at(&window, position), header,
+                                                          window.start + window.size - position, position))
                 if adopt:
-                    self._note(window + (position - start), position)
-                self._count(extent, &header)
-                next_offset = last_offset_of(&header) + 1
+                    self._note(header, position)
+                self._count(extent, header)
+                next_offset = last_offset_of(header) + 1
                 position += header.size
             extent.valid_bytes = position
             extent.next_offset = next_offset
@@ -230,13 +222,13 @@ cdef class Scanned(Indexed):
                             f"CRC-32C of the batch at base offset {header.base_offset} "
                             "does not fit its bytes",
                             path=self.file.path, position=position)
-                    raise_batch_status(status, window + (position - start), window + got, self.file.path, position)
+                    self._raise_at(status, &window, position)
                 except Exception as error:
                     extent.problem = str(error)
                     extent.error = error
         finally:
             self.file.release()
-            free(window)
+            free(window.data)
             free(spill)
         if adopt:
             self.size = extent.valid_bytes
@@ -277,9 +269,10 @@ cdef class Scanned(Indexed):
 
         For readers beside a writer's process. Ends early if the file is shorter.
         """
-        cdef int64_t position, got, file_bytes
-        cdef BatchHeader header
-        cdef uint8_t window[HEADER_BYTES]
+        cdef int64_t position, file_bytes
+        cdef uint8_t room[HEADER_BYTES]
+        cdef Window window = window_over(room, HEADER_BYTES)
+        cdef const BatchHeader *header = &window.header
         cdef FileOps *ops = &self.file.files.ops
         cdef int status, fd
         if not self._ready:
@@ -294,13 +287,12 @@ cdef class Scanned(Indexed):
         try:
             while self.next_offset < end_offset:
                 with nogil:
-                    got = read_upto(ops, fd, window, HEADER_BYTES, position)
-                    status = parse_header(window, window + max(got, <int64_t>0), &header)
-                raise_status(got, "read", self.file.path, position)
-                if (status != OK or header.base_offset < self.next_offset
-                        or last_offset_of(&header) >= end_offset or header.size > file_bytes - position
-                        or (header.base_offset > self.next_offset
-                            and check_gap(ops, fd, &header, self.next_offset, position, INT64_MAX) != OK)):
+                    status = header_at(ops, fd, position, INT64_MAX, &window)
+                raise_status(window.size, "read", self.file.path, position)
+                if (status != OK or check_order(header, self.next_offset - 1, end_offset) != OK
+                        or header.size > file_bytes - position or (
+                            header.base_offset > self.next_offset
+                            and check_gap(ops, fd, header, self.next_offset, position, INT64_MAX) != OK)):
                     # A published batch that is missing is damage. Batches after it can still be read; a search for
                     # them that finds none is not repeated.
                     if file_bytes - position < HEADER_BYTES or file_bytes == self._searched:
@@ -314,9 +306,9 @@ cdef class Scanned(Indexed):
                     position, self.next_offset = found
                     self.size = position
                     continue
-                self._note(window, position)
+                self._note(header, position)
                 position += header.size
-                self.next_offset = last_offset_of(&header) + 1
+                self.next_offset = last_offset_of(header) + 1
                 self.size = position
         finally:
             self.file.release()

@@ -337,3 +337,6 @@ cdef class Record:    # final, freelist: see _batch.pyx
     cdef readonly int64_t offset
     cdef readonly int64_t timestamp_ms
     cdef int _timestamp_type
+
+
+cdef Record record_of(const RecordView *view, object owner, str topic, int32_t partition, bint append_time)

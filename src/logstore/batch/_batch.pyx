@@ -208,6 +208,26 @@ cdef class Record:
                 f"key={self.key!r}, value={self.value!r}, headers={self.headers!r})")
 
 
+cdef Record record_of(const RecordView *view, object owner, str topic, int32_t partition, bint append_time):
+    """Return a record that was read from the bytes of ``owner``."""
+    cdef Record record = Record.__new__(Record)
+    record._owner = owner
+    record._key = view.key
+    record._key_size = view.key_size
+    record._value = view.value
+    record._value_size = view.value_size
+    record._headers = view.headers
+    record._end = view.end
+    if view.headers[0] == 0:
+        record._headers_object = ()
+    record.topic = topic
+    record.partition = partition
+    record.offset = view.offset
+    record.timestamp_ms = view.timestamp
+    record._timestamp_type = append_time
+    return record
+
+
 # --- one batch --------------------------------------------------------------------------------
 
 cdef object payload_of(const uint8_t *p, const BatchHeader *header, int64_t limit):
@@ -228,26 +248,31 @@ cdef struct Survey:
     int32_t position_of_fault     # which record, when a status is below OK
 
 
+cdef inline const uint8_t *headers_end(const RecordView *record, bint as_text) noexcept nogil:
+    """Return where the headers of a record end, or NULL if one is malformed, or with as_text its key is not UTF-8."""
+    cdef const uint8_t *key
+    cdef const uint8_t *value
+    cdef const uint8_t *p = record.headers
+    cdef int32_t count, key_size, value_size
+    if read_varint(&p, record.end, &count) != OK or count < 0:
+        return NULL
+    for _ in range(count):
+        if (next_header(&p, record.end, &key, &key_size, &value, &value_size) != OK
+                or (as_text and not is_utf8(key, key_size))):
+            return NULL
+    return p
+
+
 cdef int read_through(const uint8_t *p, const uint8_t *end, const BatchHeader *header) noexcept nogil:
     """Walk all records of a payload as a reader of every field would; return OK, or MALFORMED.
 
     At the top of the loop the records before p can be read, with their headers.
     """
     cdef RecordView record
-    cdef const uint8_t *key
-    cdef const uint8_t *value
-    cdef const uint8_t *h
-    cdef int32_t headers, key_size, value_size
     for _ in range(header.record_count):
-        if next_record(&p, end, header.base_offset, header.base_timestamp, &record) != OK:
+        if (next_record(&p, end, header.base_offset, header.base_timestamp, &record) != OK
+                or headers_end(&record, True) == NULL):
             return MALFORMED
-        h = record.headers
-        if read_varint(&h, record.end, &headers) != OK or headers < 0 or headers > record.end - h:
-            return MALFORMED
-        for _ in range(headers):
-            if (next_header(&h, record.end, &key, &key_size, &value, &value_size) != OK
-                    or not is_utf8(key, key_size)):
-                return MALFORMED
     return OK
 
 
@@ -261,10 +286,7 @@ cdef int survey_records(const uint8_t *p, const uint8_t *end, const BatchHeader 
     At the top of the loop the records before p are whole and their offsets rise.
     """
     cdef RecordView record
-    cdef const uint8_t *key
-    cdef const uint8_t *value
-    cdef const uint8_t *h
-    cdef int32_t i, headers, key_size, value_size
+    cdef int32_t i
     cdef int status
     cdef int64_t last = header.base_offset - 1
     out.max_timestamp = INT64_MIN
@@ -278,15 +300,7 @@ cdef int survey_records(const uint8_t *p, const uint8_t *end, const BatchHeader 
         if record.offset <= last or (contiguous and record.offset != last + 1):
             return BAD_OFFSET
         last = record.offset
-        h = record.headers
-        if read_varint(&h, record.end, &headers) != OK or headers < 0:
-            return MALFORMED
-        for _ in range(headers):
-            if next_header(&h, record.end, &key, &key_size, &value, &value_size) != OK:
-                return MALFORMED
-            if contiguous and not is_utf8(key, key_size):
-                return MALFORMED
-        if h != record.end:
+        if headers_end(&record, contiguous) != record.end:
             return MALFORMED
         if record.key_size < 0:
             out.null_keys += 1
@@ -923,7 +937,6 @@ cdef class RecordIterator:
     cdef Record take(self):
         """Return the next record, or None where the iterator stops."""
         cdef RecordView view
-        cdef Record record
         cdef bint found
         cdef int64_t allowed
         cdef RunReader reader = self._reader
@@ -944,22 +957,7 @@ cdef class RecordIterator:
             return None
         self._allowed = allowed - 1
         self.position = view.offset + 1
-        record = Record.__new__(Record)
-        record._owner = reader.payload
-        record._key = view.key
-        record._key_size = view.key_size
-        record._value = view.value
-        record._value_size = view.value_size
-        record._headers = view.headers
-        record._end = view.end
-        if view.headers[0] == 0:
-            record._headers_object = ()
-        record.topic = reader.run.topic
-        record.partition = reader.run.partition
-        record.offset = view.offset
-        record.timestamp_ms = view.timestamp
-        record._timestamp_type = reader.append_time
-        return record
+        return record_of(&view, reader.payload, reader.run.topic, reader.run.partition, reader.append_time)
 
 
 @cython.final

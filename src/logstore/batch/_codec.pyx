@@ -287,14 +287,23 @@ cdef object _behind(int codec, int64_t position, int64_t size):
     return _corrupt(codec, f"{size - position} bytes behind the last frame", position)
 
 
-cdef object _load(int codec, str module, str package, str requirement):
-    """Import the package of a codec, or raise with the package to install."""
-    try:
-        return __import__(module, fromlist=["_"])
-    except ImportError as error:
-        raise UnsupportedCodecError(
-            f"codec {_NAMES[codec]} needs the package {package}, which cannot be imported here "
-            f"({error}); pip install {requirement}") from error
+cdef dict _MODULES = {SNAPPY: "cramjam", LZ4: "lz4.frame", ZSTD: "zstandard"}
+cdef dict _loaded = {}      # by codec
+
+
+cdef object _package(int codec):
+    """Return the module of a codec, imported at its first use, or raise with the package to install."""
+    module = _loaded.get(codec)
+    if module is None:
+        name = _MODULES[codec]
+        package = name.partition(".")[0]
+        try:
+            module = _loaded[codec] = __import__(name, fromlist=["_"])
+        except ImportError as error:
+            raise UnsupportedCodecError(
+                f"codec {_NAMES[codec]} needs the package {package}, which cannot be imported here "
+                f"({error}); pip install {'logstore[snappy]' if codec == SNAPPY else package}") from error
+    return module
 
 
 # --- gzip --------------------------------------------------------------------------------------
@@ -335,18 +344,8 @@ cdef bytes _gzip_decompress(object data, Py_ssize_t size, int64_t limit):
 
 # --- snappy ------------------------------------------------------------------------------------
 
-cdef object _cramjam = None
-
-
-cdef object _snappy():
-    global _cramjam
-    if _cramjam is None:
-        _cramjam = _load(SNAPPY, "cramjam", "cramjam", "logstore[snappy]")
-    return _cramjam
-
-
 cdef bytes _snappy_compress(object data, const uint8_t *start, Py_ssize_t size):
-    compress_raw = _snappy().snappy.compress_raw
+    compress_raw = _package(SNAPPY).snappy.compress_raw
     cdef list parts = [SNAPPY_HEADER]
     cdef Py_ssize_t at = 0, taken
     # An empty input is one empty block: aiokafka does not accept a bare header as framing.
@@ -362,9 +361,10 @@ cdef bytes _snappy_compress(object data, const uint8_t *start, Py_ssize_t size):
 
 
 cdef bytes _snappy_block(object block):
+    cramjam = _package(SNAPPY)
     try:
-        return bytes(_cramjam.snappy.decompress_raw(block))
-    except _cramjam.DecompressionError as error:
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
         raise _corrupt(SNAPPY, str(error)) from error
 
 
@@ -381,7 +381,7 @@ cdef int64_t _snappy_claim(
 
 cdef bytes _snappy_decompress(object data, const uint8_t *start, Py_ssize_t size, int64_t limit):
     cdef int64_t at, block, total = 0
-    _snappy()
+    _package(SNAPPY)
     if size < 8 or memcmp(start, <const char *>SNAPPY_HEADER, 8) != 0:
         _snappy_claim(start, 0, size, 0, limit)
         return _snappy_block(data)
@@ -449,28 +449,12 @@ cdef bytes _frames_decompress(
     return b"".join(parts)
 
 
-cdef object _lz4_compress_frame = None
-cdef object _lz4_decompress_chunk = None
-cdef object _lz4_new_context = None
-cdef object _lz4_reset_context = None
 cdef list _lz4_contexts = []
 
 
-cdef int _need_lz4() except -1:
-    global _lz4_compress_frame, _lz4_decompress_chunk, _lz4_new_context, _lz4_reset_context
-    if _lz4_compress_frame is None:
-        frame = _load(LZ4, "lz4.frame", "lz4", "lz4")
-        _lz4_decompress_chunk = frame.decompress_chunk
-        _lz4_new_context = frame.create_decompression_context
-        _lz4_reset_context = frame.reset_decompression_context
-        _lz4_compress_frame = frame.compress
-    return 0
-
-
 cdef bytes _lz4_compress(object data, int level):
-    _need_lz4()
     # Independent blocks, which every Kafka client can read; no checksum, since the batch has its own.
-    return _lz4_compress_frame(
+    return _package(LZ4).compress(
         data, compression_level=0 if level == LZ4_KAFKA_LEVEL else level,
         block_size=LZ4_BLOCK_SIZE_ID, block_linked=False, store_size=False)
 
@@ -478,13 +462,11 @@ cdef bytes _lz4_compress(object data, int level):
 cdef bytes _lz4_frame(object whole, Frame *frame, int64_t left, int64_t limit):
     cdef int64_t most = min(left, frame.bound if frame.announced == UNKNOWN else frame.announced)
     cdef bytes part
-    try:
-        context = _lz4_contexts.pop()
-    except IndexError:
-        context = _lz4_new_context()
+    lz4 = _package(LZ4)
+    context = _lz4_contexts.pop() if _lz4_contexts else lz4.create_decompression_context()
     try:
         # One more than can come, so that a full destination always means too much.
-        part, _, ended = _lz4_decompress_chunk(
+        part, _, ended = lz4.decompress_chunk(
             context, whole, max_length=min(most, <int64_t>PY_SSIZE_T_MAX - 1) + 1)
     except RuntimeError as error:
         raise _corrupt(LZ4, str(error)) from error
@@ -493,36 +475,21 @@ cdef bytes _lz4_frame(object whole, Frame *frame, int64_t left, int64_t limit):
     if not ended:
         raise _corrupt(LZ4, "a frame that does not end with its last block")
     if frame.window_bytes <= KEPT_WINDOW_BYTES and len(_lz4_contexts) < KEPT_CONTEXTS:
-        _lz4_reset_context(context)
+        lz4.reset_decompression_context(context)
         _lz4_contexts.append(context)
     return part
 
 
-cdef object _zstandard = None
 cdef dict _zstd_compressors = {}        # by level
 cdef list _zstd_decompressors = []
 
 
-cdef object _need_zstd():
-    global _zstandard
-    if _zstandard is None:
-        _zstandard = _load(ZSTD, "zstandard", "zstandard", "zstandard")
-    return _zstandard
-
-
 cdef bytes _zstd_compress(object data, int level):
-    _need_zstd()
     cdef list kept = <list>_zstd_compressors.get(level)
-    if kept is None:
-        # An invalid level raises here, before the table grows by it.
-        compressor = _zstandard.ZstdCompressor(level=level or ZSTD_KAFKA_LEVEL)
-        kept = <list>_zstd_compressors.setdefault(level, [])
-    else:
-        try:
-            compressor = kept.pop()
-        except IndexError:
-            compressor = _zstandard.ZstdCompressor(level=level or ZSTD_KAFKA_LEVEL)
+    # An invalid level raises here, before the table grows by it.
+    compressor = kept.pop() if kept else _package(ZSTD).ZstdCompressor(level=level or ZSTD_KAFKA_LEVEL)
     cdef bytes compressed = compressor.compress(data)
+    kept = <list>_zstd_compressors.setdefault(level, [])
     if len(kept) < KEPT_CONTEXTS:
         kept.append(compressor)
     return compressed
@@ -530,16 +497,14 @@ cdef bytes _zstd_compress(object data, int level):
 
 cdef bytes _zstd_frame(object whole, Frame *frame, int64_t left, int64_t limit):
     cdef bytes part
-    try:
-        decompressor = _zstd_decompressors.pop()
-    except IndexError:
-        decompressor = _need_zstd().ZstdDecompressor()
+    zstandard = _package(ZSTD)
+    decompressor = _zstd_decompressors.pop() if _zstd_decompressors else zstandard.ZstdDecompressor()
     try:
         if frame.announced == UNKNOWN and frame.bound > left:
             part = _zstd_streamed(decompressor, whole, left, limit)
         else:
             part = decompressor.decompress(whole, max_output_size=frame.bound)
-    except _zstandard.ZstdError as error:
+    except zstandard.ZstdError as error:
         raise _corrupt(ZSTD, str(error)) from error
     if frame.window_bytes <= KEPT_WINDOW_BYTES and len(_zstd_decompressors) < KEPT_CONTEXTS:
         _zstd_decompressors.append(decompressor)
@@ -627,12 +592,9 @@ cpdef bytes decompress(int codec, object data, int64_t limit):
         raise ValueError(f"expected a limit of at least 0 bytes, found {limit}")
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        if codec == LZ4:
-            _need_lz4()
-            return _frames_decompress(LZ4, data, <const uint8_t *>view.buf, view.len, limit)
-        if codec == ZSTD:
-            _need_zstd()
-            return _frames_decompress(ZSTD, data, <const uint8_t *>view.buf, view.len, limit)
+        if codec == LZ4 or codec == ZSTD:
+            _package(codec)
+            return _frames_decompress(codec, data, <const uint8_t *>view.buf, view.len, limit)
         if codec == SNAPPY:
             return _snappy_decompress(data, <const uint8_t *>view.buf, view.len, limit)
         if codec == GZIP:

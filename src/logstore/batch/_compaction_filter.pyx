@@ -215,42 +215,29 @@ cdef class Filter:
         cdef const uint8_t *p = first + position
         cdef BatchHeader header
         cdef int status = OK
-        cdef bint packed = False, asked = False
+        cdef bint stays_empty
         if not 0 <= position <= end - first:
             raise ValueError(f"position {position} is outside {end - first} bytes")
         self._free_to_write()
-        while p < end:
-            with nogil:
-                packed = asked = False
-                while p < end:
-                    status = self._look(p, end, end_offset, &header)
+        with nogil:
+            while p < end:
+                status = self._look(p, end, end_offset, &header)
+                if status != OK or header.attributes & (CONTROL_FLAG | TRANSACTIONAL_FLAG):
+                    break
+                stays_empty = self._is_last_of_producer(&header) or (ends_group and p + header.size == end)
+                if header.attributes & CODEC_MASK and header.record_count:
+                    with gil:
+                        self._pass_packed(p, &header, stays_empty, path, file_position + (p - first))
+                else:
+                    status = self._pass_plain(p, &header, False, False, stays_empty)
                     if status != OK:
                         break
-                    if header.attributes & (CONTROL_FLAG | TRANSACTIONAL_FLAG):
-                        asked = True
-                        break
-                    if header.attributes & CODEC_MASK and header.record_count:
-                        packed = True
-                        break
-                    status = self._pass_plain(
-                        p, &header, False, False,
-                        self._is_last_of_producer(&header) or (ends_group and p + header.size == end))
-                    if status != OK:
-                        break
-                    self._step(&header)
-                    p += header.size
-            if status == SHORT:
-                return p - first, ENDED
-            self._check(status, p, end, &header, path, file_position + (p - first))
-            if asked:
-                return p - first, DECIDE
-            if packed:
-                self._pass_packed(
-                    p, &header, self._is_last_of_producer(&header) or (ends_group and p + header.size == end),
-                    path, file_position + (p - first))
                 self._step(&header)
                 p += header.size
-        return p - first, ENDED
+        if status == SHORT:
+            return p - first, ENDED
+        self._check(status, p, end, &header, path, file_position + (p - first))
+        return p - first, DECIDE if p < end else ENDED
 
     def decide(self, bytes data not None, int64_t position, int64_t end_offset, *, bint discard, bint marker_goes,
                bint stays_empty, str path=None, int64_t file_position=0):

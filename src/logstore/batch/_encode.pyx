@@ -434,16 +434,15 @@ cdef class Encoder:
         return self._add_fields(None, item, None, None)
 
     cdef int _add_fields(self, object key, object value, object timestamp, object headers) except -1:
-        cdef const uint8_t *key_data = NULL
-        cdef const uint8_t *value_data = NULL
         cdef const uint8_t *header_data = NULL
-        cdef int64_t key_size = -1, value_size = -1, header_size = 0, ms
+        cdef int64_t header_size = 0, ms = self._default_timestamp
         cdef Py_buffer key_buffer, value_buffer
-        cdef bint key_held = False, value_held = False
         cdef bytes encoded
-        if timestamp is None:
-            ms = self._default_timestamp
-        else:
+        # As they are for None, and without an owner, so that releasing them does nothing.
+        memset(&key_buffer, 0, sizeof(Py_buffer))
+        memset(&value_buffer, 0, sizeof(Py_buffer))
+        key_buffer.len = value_buffer.len = -1
+        if timestamp is not None:
             ms = timestamp_of(timestamp)
         if headers is not None and headers is not _NO_HEADERS and not (
                 PyList_CheckExact(headers) and len(<list>headers) == 0):
@@ -452,29 +451,14 @@ cdef class Encoder:
             header_size = PyBytes_GET_SIZE(encoded)
         try:
             if key is not None:
-                if PyBytes_CheckExact(key):
-                    key_data = <const uint8_t *>PyBytes_AS_STRING(key)
-                    key_size = PyBytes_GET_SIZE(key)
-                else:
-                    _get_buffer("a key", key, &key_buffer)
-                    key_held = True
-                    key_data = <const uint8_t *>key_buffer.buf
-                    key_size = key_buffer.len
+                _get_buffer("a key", key, &key_buffer)
             if value is not None:
-                if PyBytes_CheckExact(value):
-                    value_data = <const uint8_t *>PyBytes_AS_STRING(value)
-                    value_size = PyBytes_GET_SIZE(value)
-                else:
-                    _get_buffer("a value", value, &value_buffer)
-                    value_held = True
-                    value_data = <const uint8_t *>value_buffer.buf
-                    value_size = value_buffer.len
-            return self.add_one(ms, key_data, key_size, value_data, value_size, header_data, header_size)
+                _get_buffer("a value", value, &value_buffer)
+            return self.add_one(ms, <const uint8_t *>key_buffer.buf, key_buffer.len,
+                                <const uint8_t *>value_buffer.buf, value_buffer.len, header_data, header_size)
         finally:
-            if key_held:
-                PyBuffer_Release(&key_buffer)
-            if value_held:
-                PyBuffer_Release(&value_buffer)
+            PyBuffer_Release(&key_buffer)
+            PyBuffer_Release(&value_buffer)
 
     def add(
             self, value: Buffer | None, key: Buffer | None = None, timestamp_ms: Timestamp | None = None,

@@ -38,6 +38,14 @@ cdef inline uint32_t murmur2_of(const uint8_t *data, int64_t size) noexcept nogi
     return h
 
 
+cdef inline int32_t partition_of_hash(uint32_t h, int32_t partition_count) noexcept nogil:
+    """Return the partition of a key's hash, whose sign bit is cleared, not negated: `Utils.toPositive`."""
+    return <int32_t>((h & 0x7FFFFFFF) % <uint32_t>partition_count)
+
+
 cdef inline int32_t partition_of_key(const uint8_t *data, int64_t size, int32_t partition_count) noexcept nogil:
-    """Return the partition of a key; the hash's sign bit is cleared, not negated: `Utils.toPositive`."""
-    return <int32_t>((murmur2_of(data, size) & 0x7FFFFFFF) % <uint32_t>partition_count)
+    """Return the partition of a key."""
+    return partition_of_hash(murmur2_of(data, size), partition_count)
+
+
+cdef int32_t hash_of(object key) except? -1

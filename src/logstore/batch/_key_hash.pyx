@@ -12,7 +12,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SI
 from logstore.errors import RecordTypeError
 
 
-cdef int32_t _hash(object key) except? -1:
+cdef int32_t hash_of(object key) except? -1:
     cdef Py_buffer view
     cdef int32_t h
     if PyBytes_CheckExact(key):
@@ -39,7 +39,7 @@ def murmur2(key: Buffer) -> int:
     Raises:
         RecordTypeError: the key is no buffer.
     """
-    return _hash(key)
+    return hash_of(key)
 
 
 def partition_of(key: Buffer, int32_t partition_count: int) -> int:
@@ -54,4 +54,4 @@ def partition_of(key: Buffer, int32_t partition_count: int) -> int:
     """
     if partition_count < 1:
         raise ValueError(f"a topic has 1 partition or more, found {partition_count}")
-    return (_hash(key) & 0x7FFFFFFF) % partition_count
+    return partition_of_hash(<uint32_t>hash_of(key), partition_count)

@@ -189,59 +189,37 @@ cdef class KeyMap:
         cdef bytes payload
         cdef int64_t refused = -1
         cdef int status = OK, records_status = OK
-        cdef bint compressed = False
         if not 0 <= position <= end - first:
             raise ValueError(f"position {position} is outside {end - first} bytes")
-        while p < end:
-            with nogil:
-                compressed = False
-                while p < end:
-                    status = check_batch(p, end, &header)
-                    if status != OK:
-                        break
-                    if not single and header.attributes & (CONTROL_FLAG | TRANSACTIONAL_FLAG):
-                        break
-                    if header.attributes & CODEC_MASK and header.record_count:
-                        compressed = True
-                        break
-                    if last_offset_of(&header) >= start_offset:
-                        records_status = self._take_records(p + HEADER_BYTES, p + header.size, header.base_offset,
-                                                            header.base_timestamp, header.record_count,
-                                                            start_offset, &refused)
-                        if records_status != OK or refused >= 0:
-                            break
-                        self.latest_offset = max(self.latest_offset, last_offset_of(&header))
-                    p += header.size
-                    if single:
-                        break
-            if status == SHORT:
-                # The bytes end inside this batch: the caller's next bytes hold the rest.
-                return p - first, ENDED
-            raise_batch_status(status, p, end, path, file_position + (p - first))
-            if compressed:
+        with nogil:
+            while p < end:
+                status = check_batch(p, end, &header)
+                if status != OK or (not single and header.attributes & (CONTROL_FLAG | TRANSACTIONAL_FLAG)):
+                    break
                 if last_offset_of(&header) >= start_offset:
-                    payload = payload_of(p, &header, limit)
-                    records = <const uint8_t *>PyBytes_AS_STRING(payload)
-                    records_end = records + PyBytes_GET_SIZE(payload)
-                    with nogil:
-                        records_status = self._take_records(records, records_end, header.base_offset,
-                                                            header.base_timestamp, header.record_count,
-                                                            start_offset, &refused)
-                    if records_status == OK and refused < 0:
-                        self.latest_offset = max(self.latest_offset, last_offset_of(&header))
-                if records_status == OK and refused < 0:
-                    p += header.size
-                    if single:
+                    records, records_end = p + HEADER_BYTES, p + header.size
+                    if header.attributes & CODEC_MASK and header.record_count:
+                        with gil:
+                            payload = payload_of(p, &header, limit)
+                            records = <const uint8_t *>PyBytes_AS_STRING(payload)
+                            records_end = records + PyBytes_GET_SIZE(payload)
+                    records_status = self._take_records(records, records_end, header.base_offset,
+                                                        header.base_timestamp, header.record_count, start_offset,
+                                                        &refused)
+                    if records_status != OK or refused >= 0:
                         break
-                    continue
-            if records_status != OK:
-                raise CorruptRecordError(
-                    f"a record of the batch at base offset {header.base_offset} is malformed, or bytes are left "
-                    "behind the last", path=path, position=file_position + (p - first))
-            if refused >= 0:
-                return p - first, FILLED
-            if single:
-                break
-            if p < end:
-                return p - first, DECIDE
-        return p - first, ENDED
+                    self.latest_offset = max(self.latest_offset, last_offset_of(&header))
+                p += header.size
+                if single:
+                    end = p
+        if status == SHORT:
+            # The bytes end inside this batch: the caller's next bytes hold the rest.
+            return p - first, ENDED
+        raise_batch_status(status, p, end, path, file_position + (p - first))
+        if records_status != OK:
+            raise CorruptRecordError(
+                f"a record of the batch at base offset {header.base_offset} is malformed, or bytes are left "
+                "behind the last", path=path, position=file_position + (p - first))
+        if refused >= 0:
+            return p - first, FILLED
+        return p - first, DECIDE if p < end else ENDED

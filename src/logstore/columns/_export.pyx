@@ -26,7 +26,7 @@ from threading import get_ident, main_thread
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
-from cpython.pycapsule cimport PyCapsule_New
+from cpython.pycapsule cimport PyCapsule_Destructor, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.errno cimport EINVAL, EIO, ENOMEM
 from libc.stdint cimport INT32_MAX, int32_t, int64_t
@@ -248,15 +248,21 @@ cdef int set_columns_schema(ArrowSchema *out, Layout layout) except -1:
     return 0
 
 
-cdef object schema_capsule(Layout layout):
-    cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
-    if schema == NULL:
+cdef object new_capsule(void **block, size_t size, const char *name, PyCapsule_Destructor destroy):
+    """Return a capsule that owns a zeroed block, and set its address."""
+    block[0] = calloc(1, size)
+    if block[0] == NULL:
         raise MemoryError
     try:
-        capsule = PyCapsule_New(schema, "arrow_schema", free_schema_capsule)
+        return PyCapsule_New(block[0], name, destroy)
     except BaseException:
-        free(schema)
+        free(block[0])
         raise
+
+
+cdef object schema_capsule(Layout layout):
+    cdef ArrowSchema *schema
+    capsule = new_capsule(<void **>&schema, sizeof(ArrowSchema), "arrow_schema", free_schema_capsule)
     set_columns_schema(schema, layout)
     return capsule
 
@@ -293,14 +299,8 @@ cdef class ColumnBatch:
 
     def __arrow_c_array__(self, requested_schema=None):
         """Return capsules with the Arrow schema and array; another schema than ours is not provided."""
-        cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
-        if array == NULL:
-            raise MemoryError
-        try:
-            capsule = PyCapsule_New(array, "arrow_array", free_array_capsule)
-        except BaseException:
-            free(array)
-            raise
+        cdef ArrowArray *array
+        capsule = new_capsule(<void **>&array, sizeof(ArrowArray), "arrow_array", free_array_capsule)
         set_columns(array, self._table)
         return self.__arrow_c_schema__(), capsule
 
@@ -450,14 +450,8 @@ cdef void release_stream(ArrowArrayStream *stream) noexcept nogil:
 
 
 cdef object stream_capsule(_Source source):
-    cdef ArrowArrayStream *stream = <ArrowArrayStream *>calloc(1, sizeof(ArrowArrayStream))
-    if stream == NULL:
-        raise MemoryError
-    try:
-        capsule = PyCapsule_New(stream, "arrow_array_stream", free_stream_capsule)
-    except BaseException:
-        free(stream)
-        raise
+    cdef ArrowArrayStream *stream
+    capsule = new_capsule(<void **>&stream, sizeof(ArrowArrayStream), "arrow_array_stream", free_stream_capsule)
     Py_INCREF(source)
     stream.private_data = <void *>source
     stream.get_schema = get_schema

@@ -43,6 +43,11 @@ cdef struct Cells:                    # a column of byte strings
     const void *sizes                 # of these buffers
     int64_t buffer_count
 
+cdef struct Numbers:                  # a column of int64
+    const void *data                  # NULL: there is none
+    const uint8_t *valid
+    int64_t first
+
 cdef struct Rows:
     int64_t count
     const int32_t *picks              # the wanted rows, count of them; NULL: all
@@ -50,14 +55,10 @@ cdef struct Rows:
     int64_t first
     Cells key
     Cells value
-    const void *times                 # NULL: none
-    const uint8_t *times_valid
-    int64_t times_first
+    Numbers times
     Unit unit
     int64_t default_time
-    const void *offsets               # NULL: none, or no int64
-    const uint8_t *offsets_valid
-    int64_t offsets_first
+    Numbers offsets
     Kind lists                        # of headers: STARTS32, STARTS64 or ABSENT
     const void *list_starts
     const uint8_t *lists_valid
@@ -91,6 +92,16 @@ cdef inline int64_t load_start64(const void *starts, int64_t i) noexcept nogil:
     return number
 
 
+cdef inline void load_range(Kind kind, const void *starts, int64_t i, int64_t *start, int64_t *end) noexcept nogil:
+    """Load where entry i begins and ends."""
+    if kind == STARTS32:
+        start[0] = load_start32(starts, i)
+        end[0] = load_start32(starts, i + 1)
+    else:
+        start[0] = load_start64(starts, i)
+        end[0] = load_start64(starts, i + 1)
+
+
 cdef inline bint is_set(const uint8_t *bits, int64_t i) noexcept nogil:
     return bits == NULL or bits[i >> 3] >> (i & 7) & 1
 
@@ -105,12 +116,8 @@ cdef inline int cell(const Cells *cells, int64_t row, const uint8_t **data, int6
     if cells.kind == ABSENT or not is_set(cells.valid, i):
         size[0] = -1
         return OK
-    if cells.kind == STARTS32:
-        start = load_start32(cells.starts, i)
-        end = load_start32(cells.starts, i + 1)
-    elif cells.kind == STARTS64:
-        start = load_start64(cells.starts, i)
-        end = load_start64(cells.starts, i + 1)
+    if cells.kind == STARTS32 or cells.kind == STARTS64:
+        load_range(cells.kind, cells.starts, i, &start, &end)
     elif cells.kind == FIXED:
         data[0] = cells.data + i * cells.stride
         size[0] = cells.width

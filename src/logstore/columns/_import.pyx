@@ -63,12 +63,12 @@ _GIVEN_ANEW = frozenset(("topic", "partition", "offset", "timestampType"))
 
 cdef inline int time_of(const Rows *rows, int64_t row, int64_t *out) noexcept nogil:
     """Return a row's timestamp in ms; -1, Kafka's "none", stays."""
-    cdef int64_t i = rows.times_first + row
+    cdef int64_t i = rows.times.first + row
     cdef int64_t time
-    if rows.times == NULL or not is_set(rows.times_valid, i):
+    if rows.times.data == NULL or not is_set(rows.times.valid, i):
         out[0] = rows.default_time
         return OK
-    time = load_start64(rows.times, i)
+    time = load_start64(rows.times.data, i)
     if rows.unit == MILLISECONDS:
         if time < -1:
             return BEFORE_1970
@@ -101,12 +101,7 @@ cdef int encode_headers(const Rows *rows, int64_t row, uint8_t *scratch, int64_t
     size[0] = 0
     if not is_set(rows.lists_valid, i):
         return OK
-    if rows.lists == STARTS32:
-        start = load_start32(rows.list_starts, i)
-        end = load_start32(rows.list_starts, i + 1)
-    else:
-        start = load_start64(rows.list_starts, i)
-        end = load_start64(rows.list_starts, i + 1)
+    load_range(rows.lists, rows.list_starts, i, &start, &end)
     if start < 0 or end < start or end > rows.header_count:
         return FALLING
     if start == end:
@@ -170,7 +165,7 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
     cdef int64_t needed = 0
     cdef const uint8_t *key = NULL
     cdef const uint8_t *value = NULL
-    cdef bint keyed = rows.key.kind != ABSENT, headed = rows.lists != ABSENT, timed = rows.times != NULL
+    cdef bint keyed = rows.key.kind != ABSENT, headed = rows.lists != ABSENT, timed = rows.times.data != NULL
     cdef bint placed = encoder._keeps_offsets
     cdef int64_t offset = -1, base_offset = encoder._base_offset, last_offset = encoder._last_offset, place
     cdef Cells keys = rows.key, values = rows.value
@@ -215,10 +210,10 @@ cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scra
                 break
         place = count
         if placed:
-            if not is_set(rows.offsets_valid, rows.offsets_first + of):
+            if not is_set(rows.offsets.valid, rows.offsets.first + of):
                 status = NO_OFFSET
                 break
-            offset = load_start64(rows.offsets, rows.offsets_first + of)
+            offset = load_start64(rows.offsets.data, rows.offsets.first + of)
             if offset < 0 or offset > INT64_MAX - 1 - INT32_MAX:     # no batch may begin there
                 status = NO_OFFSET
                 break
@@ -375,6 +370,16 @@ cdef int bind_cells(Cells *cells, str what, const ArrowSchema *schema, const Arr
     return 0
 
 
+cdef int bind_numbers(Numbers *numbers, str what, const ArrowArray *array, int64_t first, int64_t count) except -1:
+    check(what, array, first + count, 2, 0)
+    numbers.first = array.offset + first
+    numbers.valid = validity(array)
+    numbers.data = array.buffers[1]
+    if numbers.data == NULL and count:
+        raise malformed(what, "buffer 1 is missing")
+    return 0
+
+
 cdef int bind_times(Rows *rows, const ArrowSchema *schema, const ArrowArray *array, int64_t first) except -1:
     cdef bytes format = schema.format
     if schema.dictionary == NULL and format == b"l":
@@ -385,26 +390,14 @@ cdef int bind_times(Rows *rows, const ArrowSchema *schema, const ArrowArray *arr
         raise RecordTypeError(
             f"the column timestamp has the type {type_name(schema)}; accepted are timestamp of any unit, "
             "and int64 milliseconds")
-    check("the column timestamp", array, first + rows.count, 2, 0)
-    rows.times_first = array.offset + first
-    rows.times_valid = validity(array)
-    rows.times = array.buffers[1]
-    if rows.times == NULL and rows.count:
-        raise malformed("the column timestamp", "buffer 1 is missing")
-    return 0
+    return bind_numbers(&rows.times, "the column timestamp", array, first, rows.count)
 
 
 cdef int bind_offsets(Rows *rows, const ArrowSchema *schema, const ArrowArray *array, int64_t first) except -1:
     """Bind the offsets; another type is ignored, since only an encoder that keeps offsets needs them."""
     if schema.dictionary != NULL or schema.format != b"l":
         return 0
-    check("the column offset", array, first + rows.count, 2, 0)
-    rows.offsets_first = array.offset + first
-    rows.offsets_valid = validity(array)
-    rows.offsets = array.buffers[1]
-    if rows.offsets == NULL and rows.count:
-        raise malformed("the column offset", "buffer 1 is missing")
-    return 0
+    return bind_numbers(&rows.offsets, "the column offset", array, first, rows.count)
 
 
 cdef int bind_headers(Rows *rows, const ArrowSchema *schema, const ArrowArray *array,
@@ -615,7 +608,7 @@ cdef class _Intake:
         cdef int status
         cdef Fields fields
         rows.default_time = encoder._default_timestamp
-        if encoder._keeps_offsets and rows.offsets == NULL and rows.count:
+        if encoder._keeps_offsets and rows.offsets.data == NULL and rows.count:
             raise RecordTypeError("the column offset of type int64 is missing, and offsets are to be kept")
         try:
             while True:

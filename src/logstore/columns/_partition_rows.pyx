@@ -9,7 +9,7 @@ appends them. One thread uses a spread at a time.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -17,14 +17,13 @@ from logstore.columns._import cimport ABSENT, _Intake, Rows, cell, fault, is_set
 from logstore.batch._batch cimport Record
 from logstore.batch._bytes cimport OK
 from logstore.batch._encode cimport Encoder
-from logstore.batch._key_hash cimport partition_of_key
+from logstore.batch._key_hash cimport hash_of, partition_of_hash, partition_of_key
 
 from logstore.errors import RecordError, RecordTypeError, UnknownPartitionError
 
 cdef extern from "Python.h":
     # Of borrowed references.
     ctypedef struct PyObject
-    PyObject *Py_None
     PyObject *PyList_GET_ITEM(PyObject *items, Py_ssize_t index)
     Py_ssize_t PyList_GET_SIZE(PyObject *items)
     PyObject *PyTuple_GET_ITEM(PyObject *items, Py_ssize_t index)
@@ -106,42 +105,14 @@ cdef class Spread:
             encoder = self._encoders[partition] = self._begin(partition)
         return <Encoder?>encoder
 
-    cdef int32_t _partition_of(self, PyObject *item) except -1:
-        cdef PyObject *key
-        if is_bytes(item):
-            return self._keyless
-        if is_tuple(item) and PyTuple_GET_SIZE(item) >= 2:
-            key = PyTuple_GET_ITEM(item, 0)
-            if is_bytes(key):
-                return partition_of_key(bytes_data(key), bytes_size(key), self._count)
-            if key == Py_None:
-                return self._keyless
-            return self._partition_of_key(<object>key)
-        return self._partition_of_object(<object>item)
-
-    cdef int32_t _partition_of_object(self, object item) except -1:
+    cdef int32_t _partition_of(self, object item) except -1:
+        key = None
         if isinstance(item, Record):
             key = item.key
-            return self._keyless if key is None else self._partition_of_key(key)
-        if isinstance(item, tuple) and len(<tuple>item) >= 2 and (<tuple>item)[0] is not None:
-            return self._partition_of_key((<tuple>item)[0])
-        # A value, or an object that the encoder will refuse.
-        return self._keyless
-
-    cdef int32_t _partition_of_key(self, object key) except -1:
-        cdef Py_buffer view
-        cdef int32_t chosen
-        if isinstance(key, str):
-            raise RecordTypeError(
-                "a key must be bytes or another buffer, found str; encode it first: text.encode()")
-        try:
-            PyObject_GetBuffer(key, &view, PyBUF_SIMPLE)
-        except (TypeError, BufferError, ValueError):
-            raise RecordTypeError(
-                f"a key must be bytes or another contiguous buffer, found {type(key).__name__}") from None
-        chosen = partition_of_key(<const uint8_t *>view.buf, view.len, self._count)
-        PyBuffer_Release(&view)
-        return chosen
+        elif isinstance(item, tuple) and len(<tuple>item) >= 2:
+            key = (<tuple>item)[0]
+        # Else a value, or an object that the encoder will refuse.
+        return self._keyless if key is None else partition_of_hash(<uint32_t>hash_of(key), self._count)
 
     def add_all(self, records):
         """Divide an iterable of values, (key, value, timestamp, headers) or `Record`s.
@@ -172,14 +143,17 @@ cdef class Spread:
     cdef int _add(self, PyObject *item) except -1:
         cdef object held
         cdef Encoder encoder
-        if is_bytes(item) or (is_tuple(item) and PyTuple_GET_SIZE(item) >= 2
-                              and is_bytes(PyTuple_GET_ITEM(item, 0))):
-            encoder = self._encoder_of(self._partition_of(item))
+        cdef PyObject *key = NULL
+        if is_tuple(item) and PyTuple_GET_SIZE(item) >= 2:
+            key = PyTuple_GET_ITEM(item, 0)
+        if is_bytes(item) or (key != NULL and is_bytes(key)):
+            encoder = self._encoder_of(self._keyless if key == NULL else partition_of_key(
+                bytes_data(key), bytes_size(key), self._count))
             if encoder._add_plain(item):
                 return 0
         # Held: reading the bytes of an object may remove it from the list that it came from.
         held = <object>item
-        encoder = self._encoder_of(self._partition_of(<PyObject *>held))
+        encoder = self._encoder_of(self._partition_of(held))
         if not encoder._add_plain(<PyObject *>held):
             encoder._add_object(held)
         return 0

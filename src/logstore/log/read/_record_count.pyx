@@ -8,10 +8,10 @@ CRC is checked, so damage inside a batch goes unnoticed: a read or a verificatio
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 
-from logstore.batch._batch cimport CONTROL_FLAG, HEADER_BYTES, BatchHeader, last_offset_of, parse_header
+from logstore.batch._batch cimport CONTROL_FLAG, HEADER_BYTES, BatchHeader, last_offset_of
 from logstore.batch._bytes cimport OK
-from logstore.io._files cimport OP_PREADV, FileOps, raise_status, read_upto
-from logstore._segment_index cimport WINDOW_BYTES, check_gap
+from logstore.io._files cimport OP_PREADV, FileOps, raise_status
+from logstore._segment_index cimport WINDOW_BYTES, Window, check_gap, check_order, header_at, window_over
 from logstore._segment cimport Segment
 
 cdef enum:
@@ -21,33 +21,28 @@ cdef enum:
     ROOM_BYTES = 65_536
 
 
-cdef int64_t tally(FileOps *ops, int fd, int64_t position, int64_t bound, int64_t end_offset, uint8_t *window,
-                   int64_t *start, int64_t *got, int64_t *next_offset) noexcept nogil:
-    """Count the records of the batches from a position on; -1 if a read fails, with its status in got.
+cdef int64_t tally(FileOps *ops, int fd, int64_t position, int64_t bound, int64_t end_offset, Window *window,
+                   int64_t *next_offset) noexcept nogil:
+    """Count the records of the batches from a position on; a read that fails leaves a negative size in the window.
 
     At the top of the loop they are counted up to ``position``, and ``next_offset`` is the offset after them.
     Stops before a batch that is not whole, reaches end_offset, or is out of place.
     """
-    cdef BatchHeader header
-    cdef int64_t records = 0, want = ROOM_BYTES
+    cdef const BatchHeader *header = &window.header
+    cdef int64_t records = 0
+    window.room = ROOM_BYTES
     while position < bound:
-        if position < start[0] or position + HEADER_BYTES > start[0] + got[0]:
-            start[0] = position
-            got[0] = read_upto(ops, fd, window, min(want, bound - position), position)
-            if got[0] < 0:
-                return -1
-        if (parse_header(window + (position - start[0]), window + got[0], &header) != OK
-                or header.size > bound - position or header.base_offset < next_offset[0]
-                or last_offset_of(&header) >= end_offset):
+        if (header_at(ops, fd, position, bound, window) != OK
+                or check_order(header, next_offset[0] - 1, end_offset) != OK):
             break
         if header.base_offset > next_offset[0] and (
-                check_gap(ops, fd, &header, next_offset[0], position, INT64_MAX) != OK):
+                check_gap(ops, fd, header, next_offset[0], position, INT64_MAX) != OK):
             break
         if not header.attributes & CONTROL_FLAG:
             records += header.record_count
         position += header.size
-        next_offset[0] = last_offset_of(&header) + 1
-        want = HEADER_BYTES if header.size >= LARGE_BYTES else ROOM_BYTES
+        next_offset[0] = last_offset_of(header) + 1
+        window.room = HEADER_BYTES if header.size >= LARGE_BYTES else ROOM_BYTES
     return records
 
 
@@ -57,23 +52,23 @@ def count_whole(Segment segment not None, int64_t offset, int64_t end_offset):
     None: no batch of the segment reaches ``offset``. The offset reached is that of the first batch that is
     incomplete in the range, or damaged: a read there raises its error.
     """
-    cdef uint8_t *window
-    cdef int64_t start = 0, got = 0, bound = segment.size, next_offset = offset, records = 0, position
+    cdef uint8_t *room = <uint8_t *>malloc(ROOM_BYTES)
+    cdef Window window = window_over(room, WINDOW_BYTES)
+    cdef int64_t bound = segment.size, next_offset = offset, records = 0, position
     cdef FileOps *ops = &segment.file.files.ops
     cdef int fd
-    window = <uint8_t *>malloc(ROOM_BYTES)
-    if window == NULL:
+    if room == NULL:
         raise MemoryError
     try:
-        position = segment._find(offset, bound, window, WINDOW_BYTES, &start, &got)
+        position = segment._find(offset, bound, &window)
         if position < 0:
             return None
         fd = segment.file.acquire()
         segment.file.files.calls[OP_PREADV] += 1
         with nogil:
-            records = tally(ops, fd, position, bound, end_offset, window, &start, &got, &next_offset)
+            records = tally(ops, fd, position, bound, end_offset, &window, &next_offset)
         segment.file.release()
-        raise_status(min(got, <int64_t>0), "read", segment.path, start)
+        raise_status(window.size, "read", segment.path, window.start)
     finally:
-        free(window)
+        free(room)
     return records, next_offset
