@@ -20,6 +20,7 @@ from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig, Setting, canonical
 from logstore.config.store import StoreConfig, warn_of_unkept
 from logstore.errors import (
+    ConcurrentUseError,
     ForkedError,
     LogstoreError,
     NotALogError,
@@ -36,9 +37,8 @@ from logstore.store.catalog import layout
 from logstore.store.catalog.partitions import Partitions, lent
 from logstore.store.catalog.reserve import ReserveGate
 from logstore.store.catalog.topics import FollowedTopics, Topics, TopicTable
-from logstore.store.consumers import Consumers
 from logstore.store.lifecycle import Closeable, StoreLifecycle
-from logstore.store.maintenance.disk_quota import DiskQuota, Holdings, Limits
+from logstore.store.maintenance.disk_quota import DiskQuota, Limits
 from logstore.store.maintenance.scheduler import Progress, Scheduler
 from logstore.store.maintenance.tasks import MaintenanceTasks
 from logstore.store.requests.commit_server import SETTLE_MS, SWEEP_MS, LeftFiles, RequestServer
@@ -48,6 +48,7 @@ from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL
 if TYPE_CHECKING:
     import random
 
+    from logstore.client.consumer import Consumer
     from logstore.client.offsets import CommittedOffsets
     from logstore.groups.offsets import OffsetAndMetadata
     from logstore.store.admin.snapshots import Snapshot
@@ -78,11 +79,11 @@ class StoreHost:
         path: Path,
         config: StoreConfig,
         *,
-        read_only: bool,
+        read_only: bool = False,
         create: bool,
         clock: Clock,
         files: Files,
-        rng: random.Random | None,
+        rng: random.Random | None = None,
         brief: bool = False,
         patient: bool = True,
     ) -> None:
@@ -127,7 +128,6 @@ class StoreHost:
             kind_of=lambda topic: table.entry(topic).kind,
             drops_keyless=table.is_compaction_confirmed,
             clock=clock,
-            files=files,
         )
         table.manage(partitions)
         self.table: TopicTable = table
@@ -149,15 +149,9 @@ class StoreHost:
     ) -> None:
         scheduler = Scheduler(self.clock, self.path)
         tasks = MaintenanceTasks(topics, partitions, hold, self.config, scheduler)
-        holdings = Holdings(
-            root,
-            opened=tasks.opened,
-            logs=tasks.logs,
-            retain=tasks.retain,
-            is_retention_chosen=topics.is_retention_chosen,
-        )
-        self.disk_quota = DiskQuota(Limits(self.config.disk_budget, self.config.disk_reserve), holdings, self.clock)
-        reserve, budget = topics.reserve, self.disk_quota if self.disk_quota.limits.is_set else None
+        limits = Limits(self.config.disk_budget, self.config.disk_reserve)
+        self.disk_quota = DiskQuota(limits, root, tasks, self.clock)
+        reserve, budget = topics.reserve, self.disk_quota if limits.is_set else None
 
         def quota_of(name: TopicPartition) -> SpaceQuota | None:
             quota = None if budget is None else budget.quota(name)
@@ -334,9 +328,7 @@ class StoreHost:
         self.check_writable()
         return shielded(self.topics_table.next_producer_id)
 
-    def snapshot(
-        self, path: Path, *, link: bool = True, verify: bool = False, progress: Progress | None = None
-    ) -> Snapshot:
+    def snapshot(self, path: Path, *, link: bool, verify: bool, progress: Progress | None = None) -> Snapshot:
         """Copy the store; see `Store.snapshot`."""
         self.check_open()
         if self.read_only:
@@ -348,15 +340,7 @@ class StoreHost:
         # The copies of the logs and of the record of ingested batches must be of one moment.
         with self.scheduler.paused(), self._ingest.paused():
             root = Directory(self.path, self.files)
-            return take(
-                self.topics_table,
-                self.partitions,
-                root,
-                os.fspath(path),
-                link=link,
-                verify=verify,
-                progress=progress,
-            )
+            return take(self.topics_table, self.partitions, root, path, link=link, verify=verify, progress=progress)
 
     def ask_writer(self, request: Request[R]) -> R:
         """Have the process that writes the store carry out a request; without one, this process does."""
@@ -420,6 +404,38 @@ class StoreHost:
             )
 
 
+class Consumers:
+    """The consumers of one store that are alive: woken for new partitions, ended with their store. Any thread."""
+
+    def __init__(self) -> None:
+        #: No WeakSet: iterating one fails if another thread adds to it.
+        self._consumers: weakref.WeakKeyDictionary[Consumer, None] = weakref.WeakKeyDictionary()
+
+    def add(self, consumer: Consumer) -> None:
+        """Register a consumer. It is not kept alive."""
+        self._consumers[consumer] = None
+
+    def notify(self) -> None:
+        """Wake waiting consumers, so that they look for partitions that were added to a topic."""
+        for consumer in self._alive():
+            consumer._look_around()
+
+    def end(self) -> None:
+        """Have each commit the records that it is known to have processed, while the logs are still open."""
+        for consumer in self._alive():
+            try:
+                consumer._abandon()
+            except ConcurrentUseError:
+                # Another thread waits in the consumer; it raises that the store is closed.
+                consumer._end_with_store()
+            except LogstoreError as error:
+                # An error raised here would leave the logs open; records without a commit are read again.
+                _logger.warning("a consumer could not commit at the end of its store: %r: %s", consumer, error)
+
+    def _alive(self) -> list[Consumer]:
+        return [consumer for each in self._consumers.keyrefs() if (consumer := each()) is not None]
+
+
 class _Writer:
     """The process that writes a store, asked by one that is open read-only."""
 
@@ -476,20 +492,13 @@ def briefly(
     clock: Clock = SYSTEM_CLOCK,
     files: Files = LIBC,
 ) -> StoreHost:
-    """Open a store for one piece of work; see `logstore.store.open_briefly`."""
+    """Open a store for one piece of work, without housekeeping; if it is ``brief``, other processes wait for it.
+
+    A ``patient`` caller waits for others that do the same. Raises as `open_store`.
+    """
     config = StoreConfig.layered(settings, environ=os.environ, arguments={"logstore.housekeeping": "manual"})
     return made(
-        lambda: StoreHost(
-            path,
-            config,
-            read_only=False,
-            create=create,
-            clock=clock,
-            files=files,
-            rng=None,
-            brief=brief,
-            patient=patient,
-        ),
+        lambda: StoreHost(path, config, create=create, clock=clock, files=files, brief=brief, patient=patient),
         StoreHost.close,
     )
 
