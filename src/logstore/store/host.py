@@ -20,7 +20,6 @@ from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig, Setting, canonical
 from logstore.config.store import StoreConfig, warn_of_unkept
 from logstore.errors import (
-    ConcurrentUseError,
     ForkedError,
     LogstoreError,
     NotALogError,
@@ -37,7 +36,7 @@ from logstore.store.catalog import layout
 from logstore.store.catalog.partitions import Partitions, lent
 from logstore.store.catalog.reserve import ReserveGate
 from logstore.store.catalog.topics import FollowedTopics, Topics, TopicTable
-from logstore.store.lifecycle import Closeable, StoreLifecycle
+from logstore.store.lifecycle import Closeable, Consumers, StoreLifecycle
 from logstore.store.maintenance.disk_quota import DiskQuota, Limits
 from logstore.store.maintenance.scheduler import Progress, Scheduler
 from logstore.store.maintenance.tasks import MaintenanceTasks
@@ -48,7 +47,6 @@ from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL
 if TYPE_CHECKING:
     import random
 
-    from logstore.client.consumer import Consumer
     from logstore.client.offsets import CommittedOffsets
     from logstore.groups.offsets import OffsetAndMetadata
     from logstore.store.admin.snapshots import Snapshot
@@ -89,6 +87,7 @@ class StoreHost:
     ) -> None:
         """Open the store, see `logstore.open`."""
         root = Directory(path, files)
+        self._root = root
         self.path = root.path
         self.config = config
         self.read_only = read_only
@@ -339,15 +338,16 @@ class StoreHost:
 
         # The copies of the logs and of the record of ingested batches must be of one moment.
         with self.scheduler.paused(), self._ingest.paused():
-            root = Directory(self.path, self.files)
-            return take(self.topics_table, self.partitions, root, path, link=link, verify=verify, progress=progress)
+            return take(
+                self.topics_table, self.partitions, self._root, path, link=link, verify=verify, progress=progress
+            )
 
     def ask_writer(self, request: Request[R]) -> R:
         """Have the process that writes the store carry out a request; without one, this process does."""
         from logstore.store.requests.asking import ask
 
         opener = partial(briefly, self.path, self.config, patient=False, clock=self.clock, files=self.files)
-        return ask(Directory(self.path, self.files), request, opener, clock=self.clock)
+        return ask(self._root, request, opener, clock=self.clock)
 
     @property
     def closed(self) -> bool:
@@ -377,7 +377,7 @@ class StoreHost:
 
             with held(self._parts_lock):
                 if self._ingest_made is None:
-                    self._ingest_made = Ingest(self, Directory(self.path, self.files))
+                    self._ingest_made = Ingest(self, self._root)
         return self._ingest_made
 
     @property
@@ -402,38 +402,6 @@ class StoreHost:
             raise ReadOnlyError(
                 "the store is open read-only; open it without read_only=True to change it", path=self.path
             )
-
-
-class Consumers:
-    """The consumers of one store that are alive: woken for new partitions, ended with their store. Any thread."""
-
-    def __init__(self) -> None:
-        #: No WeakSet: iterating one fails if another thread adds to it.
-        self._consumers: weakref.WeakKeyDictionary[Consumer, None] = weakref.WeakKeyDictionary()
-
-    def add(self, consumer: Consumer) -> None:
-        """Register a consumer. It is not kept alive."""
-        self._consumers[consumer] = None
-
-    def notify(self) -> None:
-        """Wake waiting consumers, so that they look for partitions that were added to a topic."""
-        for consumer in self._alive():
-            consumer._look_around()
-
-    def end(self) -> None:
-        """Have each commit the records that it is known to have processed, while the logs are still open."""
-        for consumer in self._alive():
-            try:
-                consumer._abandon()
-            except ConcurrentUseError:
-                # Another thread waits in the consumer; it raises that the store is closed.
-                consumer._end_with_store()
-            except LogstoreError as error:
-                # An error raised here would leave the logs open; records without a commit are read again.
-                _logger.warning("a consumer could not commit at the end of its store: %r: %s", consumer, error)
-
-    def _alive(self) -> list[Consumer]:
-        return [consumer for each in self._consumers.keyrefs() if (consumer := each()) is not None]
 
 
 class _Writer:

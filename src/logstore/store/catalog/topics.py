@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -321,10 +322,7 @@ class Topics(TopicTable):
         self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool = False
     ) -> TopicEntry:
         """Make a topic. Durable on return; on an error nothing of it is left."""
-
-        def make() -> TopicEntry:
-            return self._create(name, partitions, settings, if_not_exists=if_not_exists)
-
+        make = partial(self._create, name, partitions, settings, if_not_exists=if_not_exists)
         return self.reserve.with_room(make) if name in INTERNAL else make()
 
     def _create(
