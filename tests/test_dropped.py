@@ -223,7 +223,7 @@ def test_settings_that_a_user_gives_a_log_outlive_what_the_user_holds(tmp_path: 
         topic = store.create_topic("flights")
         topic.log(0).maintenance.reconfigure(flush_ms=1)
         gc.collect()
-        assert topic[0].config.flush_ms == 1
+        assert topic[0].maintenance.config.flush_ms == 1
         assert len(TICKER._members) == 1  # which flushes it
     assert not TICKER._members
 

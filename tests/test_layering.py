@@ -215,7 +215,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "requests",
         "admin",
         "descriptions lifecycle maintenance topic",
-        "catalog commit consumers",
+        "catalog commit",
     ),
     "logstore.store.admin": (
         "rebuild",
@@ -232,10 +232,11 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "ingest",
         "kept restore",
         "commit_log staged_reader",
-        "side_by_side staged_writer",
+        "staged_writer",
     ),
     "logstore.store.maintenance": (
-        "disk_quota tasks",
+        "disk_quota",
+        "tasks",
         "scheduler",
     ),
     "logstore.store.requests": (

@@ -16,6 +16,7 @@ from logstore.errors import (
     ConfigError,
     ConsumerClosedError,
     DirectoryLockedError,
+    InvalidManifestError,
     ReadOnlyError,
     StorageFailedError,
     StoreClosedError,
@@ -23,6 +24,7 @@ from logstore.errors import (
     WakeupError,
 )
 from logstore.records import RecordMetadata
+from logstore.store.commit.staged_writer import Manifest
 from logstore.testing._faults import FaultyFiles
 from tests.kit.waiting import until
 
@@ -191,6 +193,8 @@ async def test_a_store_can_be_awaited_as_well_as_entered(tmp_path):
     for name, value in {"read_only": False, "closed": False, "cluster_id": store.sync._host.cluster_id}.items():
         with pytest.warns(DeprecationWarning, match=rf"store.{name} is "):
             assert getattr(store, name) == value
+    with pytest.warns(DeprecationWarning, match=r"store.ingest is "), pytest.raises(InvalidManifestError):
+        await store.ingest(Manifest("", 0, "replay", ()))
     await store.create_topic("flights")
     producer = await store.producer()
     assert (await (await producer.send("flights", b"v"))).offset == 0

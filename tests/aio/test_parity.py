@@ -54,11 +54,8 @@ def public(kind) -> set[str]:
 def test_every_public_name_has_its_twin(sync, twin):
     missing = public(sync) - public(twin) - WITHOUT[sync]
     assert not missing, f"{twin.__name__} of logstore.aio lacks {sorted(missing)}"
-    unknown = (
-        public(twin) - public(sync) - {"sync", "name", "id", "path", "config", "read_only", "columns", "topic"}
-    )
-    # A store has these on its host.
-    assert not (unknown - {"partitioner", "cluster_id", "ingest"}), f"the store has no {sorted(unknown)}"
+    unknown = public(twin) - public(sync) - {"sync", "name", "id", "path", "config", "columns", "topic"}
+    assert not unknown, f"the store has no {sorted(unknown)}"
     gone = WITHOUT[sync] & public(twin)
     assert not gone, f"{sorted(gone)} have twins: take them off the list"
 

@@ -65,7 +65,7 @@ def test_no_class_has_more_than_25_public_methods() -> None:
         methods = [name for name, text in members.items() if name and text.startswith("(")]
         if len(methods) > 25:
             large[f"{module}.{node.name}"] = methods
-    assert large.keys() == WITH_MANY_METHODS.keys(), large
+    assert large.keys() <= WITH_MANY_METHODS.keys(), large
 
 
 def test_the_package_has_few_names() -> None:

@@ -36,9 +36,8 @@ from logstore.store.catalog import layout
 from logstore.store.catalog.partitions import Partitions, lent
 from logstore.store.catalog.reserve import ReserveGate
 from logstore.store.catalog.topics import FollowedTopics, Topics, TopicTable
-from logstore.store.consumers import Consumers
-from logstore.store.lifecycle import Closeable, StoreLifecycle
-from logstore.store.maintenance.disk_quota import DiskQuota, Holdings, Limits
+from logstore.store.lifecycle import Closeable, Consumers, StoreLifecycle
+from logstore.store.maintenance.disk_quota import DiskQuota, Limits
 from logstore.store.maintenance.scheduler import Progress, Scheduler
 from logstore.store.maintenance.tasks import MaintenanceTasks
 from logstore.store.requests.commit_server import SETTLE_MS, SWEEP_MS, LeftFiles, RequestServer
@@ -78,16 +77,17 @@ class StoreHost:
         path: Path,
         config: StoreConfig,
         *,
-        read_only: bool,
+        read_only: bool = False,
         create: bool,
         clock: Clock,
         files: Files,
-        rng: random.Random | None,
+        rng: random.Random | None = None,
         brief: bool = False,
         patient: bool = True,
     ) -> None:
         """Open the store, see `logstore.open`."""
         root = Directory(path, files)
+        self._root = root
         self.path = root.path
         self.config = config
         self.read_only = read_only
@@ -127,7 +127,6 @@ class StoreHost:
             kind_of=lambda topic: table.entry(topic).kind,
             drops_keyless=table.is_compaction_confirmed,
             clock=clock,
-            files=files,
         )
         table.manage(partitions)
         self.table: TopicTable = table
@@ -149,15 +148,9 @@ class StoreHost:
     ) -> None:
         scheduler = Scheduler(self.clock, self.path)
         tasks = MaintenanceTasks(topics, partitions, hold, self.config, scheduler)
-        holdings = Holdings(
-            root,
-            opened=tasks.opened,
-            logs=tasks.logs,
-            retain=tasks.retain,
-            is_retention_chosen=topics.is_retention_chosen,
-        )
-        self.disk_quota = DiskQuota(Limits(self.config.disk_budget, self.config.disk_reserve), holdings, self.clock)
-        reserve, budget = topics.reserve, self.disk_quota if self.disk_quota.limits.is_set else None
+        limits = Limits(self.config.disk_budget, self.config.disk_reserve)
+        self.disk_quota = DiskQuota(limits, root, tasks, self.clock)
+        reserve, budget = topics.reserve, self.disk_quota if limits.is_set else None
 
         def quota_of(name: TopicPartition) -> SpaceQuota | None:
             quota = None if budget is None else budget.quota(name)
@@ -334,9 +327,7 @@ class StoreHost:
         self.check_writable()
         return shielded(self.topics_table.next_producer_id)
 
-    def snapshot(
-        self, path: Path, *, link: bool = True, verify: bool = False, progress: Progress | None = None
-    ) -> Snapshot:
+    def snapshot(self, path: Path, *, link: bool, verify: bool, progress: Progress | None = None) -> Snapshot:
         """Copy the store; see `Store.snapshot`."""
         self.check_open()
         if self.read_only:
@@ -347,15 +338,8 @@ class StoreHost:
 
         # The copies of the logs and of the record of ingested batches must be of one moment.
         with self.scheduler.paused(), self._ingest.paused():
-            root = Directory(self.path, self.files)
             return take(
-                self.topics_table,
-                self.partitions,
-                root,
-                os.fspath(path),
-                link=link,
-                verify=verify,
-                progress=progress,
+                self.topics_table, self.partitions, self._root, path, link=link, verify=verify, progress=progress
             )
 
     def ask_writer(self, request: Request[R]) -> R:
@@ -363,7 +347,7 @@ class StoreHost:
         from logstore.store.requests.asking import ask
 
         opener = partial(briefly, self.path, self.config, patient=False, clock=self.clock, files=self.files)
-        return ask(Directory(self.path, self.files), request, opener, clock=self.clock)
+        return ask(self._root, request, opener, clock=self.clock)
 
     @property
     def closed(self) -> bool:
@@ -393,7 +377,7 @@ class StoreHost:
 
             with held(self._parts_lock):
                 if self._ingest_made is None:
-                    self._ingest_made = Ingest(self, Directory(self.path, self.files))
+                    self._ingest_made = Ingest(self, self._root)
         return self._ingest_made
 
     @property
@@ -476,19 +460,12 @@ def briefly(
     clock: Clock = SYSTEM_CLOCK,
     files: Files = LIBC,
 ) -> StoreHost:
-    """Open a store for one piece of work; see `logstore.store.open_briefly`."""
+    """Open a store for one piece of work, without housekeeping; if it is ``brief``, other processes wait for it.
+
+    A ``patient`` caller waits for others that do the same. Raises as `open_store`.
+    """
     config = StoreConfig.layered(settings, environ=os.environ, arguments={"logstore.housekeeping": "manual"})
     return made(
-        lambda: StoreHost(
-            path,
-            config,
-            read_only=False,
-            create=create,
-            clock=clock,
-            files=files,
-            rng=None,
-            brief=brief,
-            patient=patient,
-        ),
+        lambda: StoreHost(path, config, create=create, clock=clock, files=files, brief=brief, patient=patient),
         StoreHost.close,
     )

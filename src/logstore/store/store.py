@@ -10,7 +10,6 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar, Unpack, cast
 
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -29,6 +28,7 @@ from logstore.log import Log
 from logstore.log.directory.lock import Patience as Patience
 from logstore.records import Ack, Isolation, TopicPartition
 from logstore.renamed import former_names, warn
+from logstore.store.catalog.partitions import in_turn
 from logstore.store.descriptions import TopicDescription, describe
 from logstore.store.host import Path, Settings, StoreHost, briefly
 from logstore.store.maintenance.disk_quota import Limits, may_go
@@ -364,14 +364,7 @@ class Store:
             StorageFailedError: a sync failed; the others were still made.
         """
         self._host.check_writable()
-        failure: BaseException | None = None
-        for log in self._host.partitions.opened():
-            try:
-                log.flush()
-            except BaseException as error:  # noqa: BLE001  raised below, once every log has had its turn
-                failure = failure or error
-        if failure is not None:
-            raise failure
+        in_turn(lambda log: log.flush(), self._host.partitions.opened())
 
     def snapshot(
         self, path: Path, *, link: bool = True, verify: bool = False, progress: Progress | None = None
@@ -514,36 +507,23 @@ def open_store(
     where = config.directory(path)
 
     def opened() -> Store:
-        return made(
-            lambda: Store(
-                StoreHost(where, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng)
-            ),
-            Store.close,
+        return Store(
+            StoreHost(where, config, read_only=read_only, create=create, clock=clock, files=files, rng=rng)
         )
 
     patience, never = Patience(clock, wait_s, files), Condition()
     while True:
         try:
-            return opened()
+            return made(opened, Store.close)
         except DirectoryLockedError as error:
             pause_s = patience.pause_s(error)
         with held(never):
             clock.wait(never, pause_s)
 
 
-def open_briefly(
-    path: Path,
-    settings: Settings = None,
-    *,
-    create: bool = False,
-    brief: bool = True,
-    patient: bool = True,
-    clock: Clock = SYSTEM_CLOCK,
-    files: Files = LIBC,
-) -> Store:
-    """Open a store for one piece of work, without housekeeping; if it is ``brief``, other processes wait for it.
+def open_briefly(path: Path, settings: Settings = None, *, create: bool = False) -> Store:
+    """Open a store for one piece of work, without housekeeping: other processes wait for it.
 
-    A ``patient`` caller waits for others that do the same. Raises as `open_store`.
+    Waits for others that do the same. Raises as `open_store`.
     """
-    opener = partial(briefly, path, settings, create=create, brief=brief, patient=patient, clock=clock, files=files)
-    return made(lambda: Store(opener()), Store.close)
+    return made(lambda: Store(briefly(path, settings, create=create)), Store.close)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from logstore.io._files import LIBC, Files
-from logstore.store.commit.side_by_side import side_by_side
+from logstore.store.commit.ingest import side_by_side
 from tests.kit.waiting import wait_for
 
 

@@ -439,7 +439,7 @@ def test_a_topic_that_is_altered_to_keep_for_ever_loses_nothing_to_a_thread_that
             return really(log, offset)
 
         monkeypatch.setattr(Log, "delete_before", altered)
-        store._host.disk_quota._limits = Limits(40 * KIB)
+        store._host.disk_quota.limits = Limits(40 * KIB)
         store._host.disk_quota.reclaim(0)
         assert done == ["flights"]
         assert other[0].log_start_offset > 0

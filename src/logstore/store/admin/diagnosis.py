@@ -12,6 +12,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from logstore.config.checks import Severity, check
@@ -55,6 +56,11 @@ class Finding(NamedTuple):
         return f"{self.level.value}: {self.where}: {self.what}" + (f"; {self.advice}" if self.advice else "")
 
 
+_problem = partial(Finding, Level.PROBLEM)
+_warning = partial(Finding, Level.WARNING)
+_info = partial(Finding, Level.INFO)
+
+
 @dataclass(frozen=True)
 class _Seen:
     """Facts of a root, for the rules below."""
@@ -92,20 +98,20 @@ def diagnose(
             what = (
                 "the directory does not exist" if not os.path.exists(root.path) else "the path is not a directory"
             )
-            yield Finding(Level.PROBLEM, "no-directory", root.path, what, "check the path")
+            yield _problem("no-directory", root.path, what, "check the path")
         else:
-            yield Finding(Level.PROBLEM, "unreadable", root.path, str(error))
+            yield _problem("unreadable", root.path, str(error))
         return
     catalogue: Catalogue | None = None
     try:
         catalogue = Catalogue.load(root)
     except DamagedCatalogueError as error:
-        yield Finding(Level.PROBLEM, "catalogue-damaged", root.path, str(error))
+        yield _problem("catalogue-damaged", root.path, str(error))
     if catalogue is None:
         try:
             layout.refuse_lost_catalogue(root)
         except DamagedCatalogueError as error:
-            yield Finding(Level.PROBLEM, "catalogue-missing", root.path, str(error))
+            yield _problem("catalogue-missing", root.path, str(error))
     seen = _Seen(
         root, config or StoreConfig(), holder_of(root), tuple(files.partitions_below(root)), catalogue, deep, step
     )
@@ -117,47 +123,37 @@ def diagnose(
 def _owner(seen: _Seen, names: list[str]) -> Finding:
     where = seen.root.path
     if seen.holder is not None:
-        return Finding(Level.INFO, "held", where, f"{seen.holder} writes it now")
+        return _info("held", where, f"{seen.holder} writes it now")
     if not os.access(where, os.W_OK):
-        return Finding(
-            Level.WARNING, "not-writable", where, "this user cannot write it", "it can be opened read-only"
-        )
-    return Finding(Level.INFO, "free", where, "no process writes it")
+        return _warning("not-writable", where, "this user cannot write it", "it can be opened read-only")
+    return _info("free", where, "no process writes it")
 
 
 def _whose(seen: _Seen) -> Iterator[Finding]:
     where = seen.root.path
     for stranger in files.foreign_directories(seen.root):
         advice = "move it away: neither logstore nor Kafka opens the root beside it"
-        yield Finding(
-            Level.PROBLEM, "foreign-directory", seen.root.join(stranger), "a directory that is no partition", advice
-        )
+        yield _problem("foreign-directory", seen.root.join(stranger), "a directory that is no partition", advice)
     ours = files.is_ours(seen.root.names()) or any(layout.is_ours(seen.directory_of(n)) for n in seen.partitions)
     logs = files.logs_below(seen.root)
     for name in seen.partitions:
         if name not in logs and not files.foreign_names(seen.directory_of(name).names()):
             advice = "remove it, or restore its files from a copy"
-            yield Finding(Level.WARNING, "no-log", seen.directory_of(name).path, "no log is in it", advice)
+            yield _warning("no-log", seen.directory_of(name).path, "no log is in it", advice)
     if logs and not ours:
-        yield Finding(
-            Level.INFO, "kafkas", where, "Kafka wrote it", "it opens read-only, or for writing once it is adopted"
-        )
+        yield _info("kafkas", where, "Kafka wrote it", "it opens read-only, or for writing once it is adopted")
     try:
         files.refuse_incomplete(seen.root, seen.root.names())
     except NotALogError as error:
-        yield Finding(Level.PROBLEM, "incomplete", where, str(error), "remove it")
+        yield _problem("incomplete", where, str(error), "remove it")
     for name in seen.partitions:
         if name.topic == CLUSTER_METADATA:
             continue  # Kafka's alone, with files of its own
         foreign = files.foreign_names(seen.directory_of(name).names())
         if foreign:
-            yield Finding(
-                Level.PROBLEM,
-                "foreign-file",
-                seen.directory_of(name).path,
-                f"holds files that belong to no log: {', '.join(foreign[:5])}",
-                "move them away",
-            )
+            what = f"holds files that belong to no log: {', '.join(foreign[:5])}"
+            advice = "move them away"
+            yield _problem("foreign-file", seen.directory_of(name).path, what, advice)
 
 
 def _room(seen: _Seen) -> Iterator[Finding]:
@@ -168,33 +164,19 @@ def _room(seen: _Seen) -> Iterator[Finding]:
         for facts in _segments(seen.directory_of(name))
     )
     where = seen.root.path
-    yield Finding(Level.INFO, "size", where, f"{used} bytes in {len(seen.partitions)} partition(s), {free} free")
+    yield _info("size", where, f"{used} bytes in {len(seen.partitions)} partition(s), {free} free")
     reserve = seen.config.reserve_bytes(total)
     budget = seen.config.budget_bytes(total)
     if free <= reserve:
-        yield Finding(
-            Level.PROBLEM,
-            "below-reserve",
-            where,
-            f"{free} bytes are free, logstore.disk.reserve keeps {reserve}",
-            "make room, or lower the reserve",
-        )
+        what = f"{free} bytes are free, logstore.disk.reserve keeps {reserve}"
+        advice = "make room, or lower the reserve"
+        yield _problem("below-reserve", where, what, advice)
     elif total and free / total < NEARLY_FULL:
-        yield Finding(
-            Level.WARNING,
-            "nearly-full",
-            where,
-            f"{free} of {total} bytes are free",
-            "make room, or shorten retention",
-        )
+        yield _warning("nearly-full", where, f"{free} of {total} bytes are free", "make room, or shorten retention")
     if budget is not None and used > budget:
-        yield Finding(
-            Level.WARNING,
-            "above-budget",
-            where,
-            f"{used} bytes are in use, logstore.disk.budget allows {budget}",
-            "raise it, or shorten retention",
-        )
+        what = f"{used} bytes are in use, logstore.disk.budget allows {budget}"
+        advice = "raise it, or shorten retention"
+        yield _warning("above-budget", where, what, advice)
 
 
 def _segments(directory: Directory) -> list[verify.SegmentFacts]:
@@ -212,51 +194,34 @@ def _topics(seen: _Seen) -> Iterator[Finding]:
     for topic, entry in seen.catalogue.topics.items():
         where = f"topic {topic}"
         if entry.state is not TopicState.READY and seen.holder is None:
-            yield Finding(
-                Level.INFO,
-                "interrupted",
-                where,
-                f"a crash has left it {entry.state.value}",
-                "the next open for writing finishes or undoes it",
-            )
+            what = f"a crash has left it {entry.state.value}"
+            advice = "the next open for writing finishes or undoes it"
+            yield _info("interrupted", where, what, advice)
             continue
         if entry.state in (TopicState.CREATING, TopicState.DELETING):
             continue
         if is_retention_unrecorded(topic, entry, effective_config(seen.config, entry)):
-            yield Finding(
-                Level.WARNING, "retention-unrecorded", where, RETENTION_UNRECORDED, "set retention.ms to choose"
-            )
+            yield _warning("retention-unrecorded", where, RETENTION_UNRECORDED, "set retention.ms to choose")
         for number in range(entry.partitions):
             name = TopicPartition(topic, number)
+            path = seen.root.join(str(name))
             if name not in found:
-                yield Finding(
-                    Level.PROBLEM,
-                    "partition-missing",
-                    seen.root.join(str(name)),
-                    "the catalogue has it, the disk has not",
-                    "restore the directory from a copy",
-                )
+                what = "the catalogue has it, the disk has not"
+                advice = "restore the directory from a copy"
+                yield _problem("partition-missing", path, what, advice)
             elif not layout.holds_a_log(seen.directory_of(name).names()):
-                yield Finding(
-                    Level.PROBLEM,
-                    "partition-emptied",
-                    seen.root.join(str(name)),
-                    "the directory has lost the files of a log",
-                    "restore them from a copy",
-                )
+                what = "the directory has lost the files of a log"
+                advice = "restore them from a copy"
+                yield _problem("partition-emptied", path, what, advice)
     for name in seen.partitions:
         entry_of = seen.catalogue.topics.get(name.topic)
         known = entry_of is not None and name.partition < max(entry_of.partitions, entry_of.target)
         if not known and name.topic not in (*INTERNAL, CLUSTER_METADATA):
             told = layout.read_partition_metadata(seen.directory_of(name))
             of = next((topic for topic, entry in seen.catalogue.topics.items() if entry.id == told), None)
-            yield Finding(
-                Level.WARNING,
-                "partition-unknown",
-                seen.root.join(str(name)),
-                f"the disk has it, the catalogue has not{'' if of is None else f': it is of the topic {of!r}'}",
-                "move it away if it is not wanted" if of is None else "a copy, or moved: move it away, or back",
-            )
+            what = f"the disk has it, the catalogue has not{'' if of is None else f': it is of the topic {of!r}'}"
+            advice = "move it away if it is not wanted" if of is None else "a copy, or moved: move it away, or back"
+            yield _warning("partition-unknown", seen.root.join(str(name)), what, advice)
 
 
 # --- logs --------------------------------------------------------------------------------------
@@ -268,40 +233,30 @@ def _logs(seen: _Seen) -> Iterator[Finding]:
         try:
             yield from _log(seen, name, directory)
         except LogstoreError as error:
-            yield Finding(Level.PROBLEM, "unreadable", directory.path, str(error))
+            yield _problem("unreadable", directory.path, str(error))
         seen.step(1)
 
 
 def _log(seen: _Seen, name: TopicPartition, directory: Directory) -> Iterator[Finding]:
     names = directory.names()
     if any(each.endswith(files.LOG + files.SWAP) for each in names) and seen.holder is None:
-        yield Finding(
-            Level.INFO,
-            "swap",
-            directory.path,
-            "a compaction was cut off at its swap",
-            "the next open for writing finishes it",
+        yield _info(
+            "swap", directory.path, "a compaction was cut off at its swap", "the next open for writing finishes it"
         )
     if "logstore.recovery" in names and seen.holder is None:
         point = recovery.read_point(directory)
         if point is not None and point.suspect:
-            yield Finding(
-                Level.WARNING,
-                "suspect",
-                directory.path,
-                "a sync failed: what is in memory may differ from the disk",
-                "the next open writes it anew; look at the disk's health",
-            )
+            what = "a sync failed: what is in memory may differ from the disk"
+            advice = "the next open writes it anew; look at the disk's health"
+            yield _warning("suspect", directory.path, what, advice)
         elif point is not None and not point.clean:
-            yield Finding(
-                Level.INFO, "unclean", directory.path, "it was not closed", "the next open for writing recovers it"
-            )
+            yield _info("unclean", directory.path, "it was not closed", "the next open for writing recovers it")
     bases = files.base_offsets(names)
     if not bases:
         lost = verify.lost_segments(directory)
         if lost is not None:
             advice = "restore the partition's files from a copy"
-            yield Finding(Level.PROBLEM, lost.kind.value, lost.path, str(lost), advice)
+            yield _problem(lost.kind.value, lost.path, str(lost), advice)
         return
     place = verify.Place(directory, tuple(bases) if seen.deep else (bases[-1],))
     config, kind = seen.config.log, recovery.read_kind(directory)
@@ -310,19 +265,11 @@ def _log(seen: _Seen, name: TopicPartition, directory: Directory) -> Iterator[Fi
         config, kind = effective_config(seen.config, entry), kind.with_other(entry.kind)
     yield from _gaps(seen, directory, kind)
     for problem in verify.verify(place, is_live=seen.holder is not None, is_compacted=config.compacts, kind=kind):
-        is_damage = problem.kind is verify.Kind.DAMAGE
-        advice = (
-            "restore the file from a copy, or see `logstore segment repair`"
-            if is_damage
-            else "the next open for writing mends it"
-        )
-        yield Finding(
-            Level.PROBLEM if is_damage else Level.WARNING,
-            problem.kind.value,
-            problem.path,
-            str(problem),
-            advice,
-        )
+        if problem.kind is verify.Kind.DAMAGE:
+            found, advice = _problem, "restore the file from a copy, or see `logstore segment repair`"
+        else:
+            found, advice = _warning, "the next open for writing mends it"
+        yield found(problem.kind.value, problem.path, str(problem), advice)
 
 
 def _gaps(seen: _Seen, directory: Directory, kind: LogKind) -> Iterator[Finding]:
@@ -336,7 +283,7 @@ def _gaps(seen: _Seen, directory: Directory, kind: LogKind) -> Iterator[Finding]
         for gap in found:
             what = f"offsets {gap.first_offset} to {gap.end_offset - 1} are missing before the next segment"
             advice = "restore the missing file from a copy, or see `logstore segment repair`"
-            yield Finding(Level.PROBLEM, "gap", gap.path, what, advice)
+            yield _problem("gap", gap.path, what, advice)
     elif found:
         first, missing = found[0], sum(gap.end_offset - gap.first_offset for gap in found)
         what = (
@@ -344,10 +291,10 @@ def _gaps(seen: _Seen, directory: Directory, kind: LogKind) -> Iterator[Finding]
             f"{first.first_offset} to {first.end_offset - 1}"
         )
         if kind is LogKind.GAPPED:
-            yield Finding(Level.INFO, "gap", directory.path, what, "what Kafka or a replica wrote may have gaps")
+            yield _info("gap", directory.path, what, "what Kafka or a replica wrote may have gaps")
         else:
             advice = "whether they were meant was never recorded: compare it with a copy"
-            yield Finding(Level.WARNING, "gap", directory.path, what, advice)
+            yield _warning("gap", directory.path, what, advice)
 
 
 def _settings(seen: _Seen) -> Iterator[Finding]:
@@ -358,14 +305,10 @@ def _settings(seen: _Seen) -> Iterator[Finding]:
     total, _free = seen.root.files.space(seen.root.path)
     for found in check(seen.config, topics, disk_bytes=total):
         if found.severity is Severity.DANGER:
-            yield Finding(Level.WARNING, found.name, found.where, found.meaning, found.advice)
+            yield _warning(found.name, found.where, found.meaning, found.advice)
     needed = len(seen.partitions) * 2
     limit = seen.root.files.descriptor_limit
     if needed > limit:
-        yield Finding(
-            Level.INFO,
-            "descriptors",
-            seen.root.path,
-            f"{len(seen.partitions)} partitions share {limit} descriptors",
-            "raise the limit of open files (ulimit -n) if all of them are busy",
-        )
+        what = f"{len(seen.partitions)} partitions share {limit} descriptors"
+        advice = "raise the limit of open files (ulimit -n) if all of them are busy"
+        yield _info("descriptors", seen.root.path, what, advice)

@@ -65,11 +65,11 @@ def take(
     topics: Topics,
     partitions: Partitions,
     root: Directory,
-    path: str,
+    path: str | os.PathLike[str],
     *,
     link: bool,
     verify: bool,
-    progress: Progress | None = None,
+    progress: Progress | None,
 ) -> Snapshot:
     """Take a snapshot, see `Store.snapshot`; maintenance is paused meanwhile."""
     target = Directory(path, root.files)

@@ -7,13 +7,13 @@ partitions open them concurrently; two that ask for the same one get the same lo
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from logstore.client.backend import Opened
 from logstore.clock import Clock
 from logstore.config.log import LogConfig
 from logstore.errors import NotALogError, StoreClosedError
-from logstore.io._files import Files
 from logstore.io._interrupts import held, shielded
 from logstore.log import Log, LogReader
 from logstore.log.directory.files import Directory
@@ -23,6 +23,8 @@ from logstore.metrics import Taken
 from logstore.records import TopicPartition
 from logstore.store.catalog import layout
 from logstore.topic_names import INTERNAL
+
+T = TypeVar("T")
 
 
 class Partitions:
@@ -37,7 +39,6 @@ class Partitions:
         kind_of: Callable[[str], LogKind],
         drops_keyless: Callable[[str], bool],
         clock: Clock,
-        files: Files,
     ) -> None:
         self._root = root
         self._read_only = read_only
@@ -45,7 +46,6 @@ class Partitions:
         self._kind_of = kind_of
         self._drops_keyless = drops_keyless
         self._clock = clock
-        self._files = files
         self._open: dict[TopicPartition, Opened] = {}
         self._opening: dict[TopicPartition, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -95,9 +95,9 @@ class Partitions:
         return found
 
     def _open_log(self, name: TopicPartition) -> Opened:
-        path = self._root.join(str(name))
+        directory = layout.partition_directory(self._root, name)
+        path, files = directory.path, directory.files
         config, kind = self._config_of(name.topic), self._kind_of(name.topic)
-        directory = Directory(path, self._files)
         lost = "its directory is gone" if not directory.exists() else ""
         if not lost and not layout.holds_a_log(directory.names()):
             lost = "its directory has lost the files of a log"
@@ -109,12 +109,12 @@ class Partitions:
                 path=path,
             )
         if self._read_only:
-            return Log.open(path, config, read_only=True, clock=self._clock, files=self._files, kind=kind)
+            return Log.open(path, config, read_only=True, clock=self._clock, files=files, kind=kind)
         return Log.open(
             path,
             config,
             clock=self._clock,
-            files=self._files,
+            files=files,
             quota=self.quota_of(name),
             kind=kind,
             drop_keyless=self._drops_keyless(name.topic),
@@ -163,7 +163,7 @@ class Partitions:
         with held(self._lock):
             doomed = [name for name in self._open if name.topic == topic]
             logs = [self._open.pop(name) for name in doomed]
-        close_all(logs, reason)
+        in_turn(lambda log: log.close(reason=reason), logs)
 
     def close(self) -> None:
         """Close every log. All are closed even if one fails; the first failure is raised."""
@@ -171,7 +171,7 @@ class Partitions:
             self._closed = True
             logs = list(self._open.values())
             self._open.clear()
-        close_all(logs, "the store is closed; call logstore.open() again")
+        in_turn(lambda log: log.close(reason="the store is closed; call logstore.open() again"), logs)
 
 
 class LentLog(Log):
@@ -209,13 +209,13 @@ def lent(log: Opened, store: object) -> Opened:
     return LentLog(log, store) if isinstance(log, Log) else LentReader(log, store)
 
 
-def close_all(logs: list[Opened], reason: str) -> None:
-    """Close logs one after the other, for a reason; after a failure the others are still closed."""
+def in_turn(work: Callable[[T], object], things: Iterable[T]) -> None:
+    """Do ``work`` for each thing, one after the other; once all have had their turn, raise the first failure."""
     failure: BaseException | None = None
-    for log in logs:
+    for thing in things:
         try:
-            log.close(reason=reason)
-        except BaseException as error:  # noqa: BLE001  raised below, once every log has had its turn
+            work(thing)
+        except BaseException as error:  # noqa: BLE001  raised below, once all have had their turn
             failure = failure or error
     if failure is not None:
         raise failure

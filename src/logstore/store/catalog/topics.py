@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -119,20 +119,26 @@ def is_retention_unrecorded(name: str, entry: TopicEntry, config: LogConfig) -> 
     return entry.defaults is None and keeps and name not in INTERNAL and "retention.ms" not in entry.settings
 
 
-class TopicTable(ABC):
+class TopicTable:
     """The topics of a store, for reading."""
 
-    def __init__(self, root: Directory, config: StoreConfig) -> None:
+    def __init__(self, root: Directory, config: StoreConfig, catalogue: Catalogue) -> None:
         self._root = root
         self._config = config
+        self._catalogue = catalogue
+        self._partitions: Partitions | None = None
 
     @property
-    @abstractmethod
     def catalogue(self) -> Catalogue:
         """The catalogue as it is known now."""
+        return self._catalogue
 
-    def refresh(self) -> None:  # noqa: B027  a writer knows its own catalogue
-        """Read the catalogue again if it has changed."""
+    def manage(self, partitions: Partitions) -> None:
+        """Set the logs to be closed or changed when their topic is."""
+        self._partitions = partitions
+
+    def refresh(self) -> None:
+        """Read the catalogue again if it has changed; a writer knows its own."""
 
     def names(self, *, internal: bool = False) -> list[str]:
         """Return every topic, sorted; those of the store itself only with ``internal``."""
@@ -227,34 +233,26 @@ class Topics(TopicTable):
     def __init__(
         self, root: Directory, config: StoreConfig, clock: Clock, rng: random.Random | None, hold: StoreLock
     ) -> None:
-        super().__init__(root, config)
         self._clock = clock
         self._rng = rng
         self._hold = hold
         self._lock = threading.RLock()
         self._ids_left = range(0)
         self.reserve = Reserve(root)
-        self._catalogue = self._settle(Catalogue.load(root))
-        self._partitions: Partitions | None = None
-
-    def manage(self, partitions: Partitions) -> None:
-        """Set the logs to be closed or changed when their topic is."""
-        self._partitions = partitions
-
-    @property
-    def catalogue(self) -> Catalogue:
-        return self._catalogue
+        found = Catalogue.load(root)
+        fresh = found or Catalogue(
+            cluster_id=layout.read_meta_properties(root).get("cluster.id") or new_id(rng),
+            next_producer_id=FIRST_PRODUCER_ID,
+            adopted=is_kafkas(root),
+        )
+        super().__init__(root, config, fresh)
+        self._settle(found)
 
     # -- recovery after a crash
 
-    def _settle(self, found: Catalogue | None) -> Catalogue:
-        catalogue = found or Catalogue(
-            cluster_id=self._known_cluster_id() or new_id(self._rng),
-            next_producer_id=FIRST_PRODUCER_ID,
-            adopted=is_kafkas(self._root),
-        )
-        settled = catalogue
-        for name, entry in catalogue.topics.items():
+    def _settle(self, found: Catalogue | None) -> None:
+        settled = self._catalogue
+        for name, entry in settled.topics.items():
             if entry.state in (TopicState.CREATING, TopicState.DELETING):
                 self._hold.root.forget(
                     TopicPartition(name, number) for number in range(max(entry.partitions, entry.target))
@@ -273,10 +271,7 @@ class Topics(TopicTable):
             # Made by an earlier version, or the mark is lost: a log that is opened alone needs it.
             layout.mark_adopted(self._root)
         layout.write_meta_properties(self._root, settled.cluster_id, self._config.node_id, new_id(self._rng))
-        return settled
-
-    def _known_cluster_id(self) -> str | None:
-        return layout.read_meta_properties(self._root).get("cluster.id")
+        self._catalogue = settled
 
     def _take_in(self, catalogue: Catalogue) -> Catalogue:
         """Make topics of the logs below the root that the catalogue does not know.
@@ -327,10 +322,7 @@ class Topics(TopicTable):
         self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool = False
     ) -> TopicEntry:
         """Make a topic. Durable on return; on an error nothing of it is left."""
-
-        def make() -> TopicEntry:
-            return self._create(name, partitions, settings, if_not_exists=if_not_exists)
-
+        make = partial(self._create, name, partitions, settings, if_not_exists=if_not_exists)
         return self.reserve.with_room(make) if name in INTERNAL else make()
 
     def _create(
@@ -414,7 +406,8 @@ class Topics(TopicTable):
             if after.compacts and not drop_keyless and not self.is_compaction_confirmed(name):
                 # Opening looks for records without a key: one that is opened after the change would be too late.
                 for number in range(entry.partitions):
-                    self._opened(TopicPartition(name, number))
+                    if self._partitions is not None:
+                        self._partitions.get(TopicPartition(name, number))
             try:
                 # Tried first: an open log cannot change some settings.
                 self._reconfigure(name, after, drop_keyless)
@@ -429,10 +422,6 @@ class Topics(TopicTable):
                 self._reconfigure(name, before, drop_keyless=True)
                 raise
             return changed
-
-    def _opened(self, name: TopicPartition) -> None:
-        if self._partitions is not None:
-            self._partitions.get(name)
 
     def altered(self, name: str, changes: Mapping[str, Setting]) -> tuple[LogConfig, dict[str, str]]:
         """Return all settings of a topic as they would be after `alter`, and its own."""
@@ -539,14 +528,12 @@ class FollowedTopics(TopicTable):
     """The topics of a store that another process may be writing, or that Kafka has written."""
 
     def __init__(self, root: Directory, config: StoreConfig) -> None:
-        super().__init__(root, config)
         files.refuse_file(root)
         if not root.exists():
             raise NotALogError("the directory does not exist; check the path", path=root.path)
         files.refuse_incomplete(root, root.names())
-        self._partitions: Partitions | None = None
+        super().__init__(root, config, Catalogue.load(root) or Catalogue(cluster_id=""))
         self._data: bytes | None = None
-        self._catalogue = Catalogue.load(root) or Catalogue(cluster_id="")
         self.refresh()
         if not self._catalogue.topics and not files.is_ours(root.names()):
             named = ", ".join(map(str, files.partitions_below(root)[:5]))
@@ -555,14 +542,6 @@ class FollowedTopics(TopicTable):
                 f"{f' ({named} hold no log)' if named else ''}; check the path",
                 path=root.path,
             )
-
-    def manage(self, partitions: Partitions) -> None:
-        """Set the readers to be closed when their topic is deleted."""
-        self._partitions = partitions
-
-    @property
-    def catalogue(self) -> Catalogue:
-        return self._catalogue
 
     def entry_now(self, name: str, topic_id: str | None = None) -> TopicEntry:
         self.refresh()

@@ -137,15 +137,7 @@ class Manifest(NamedTuple):
 
     def to_json(self) -> str:
         """Return the manifest as text, for `from_json`."""
-        return json.dumps(
-            {
-                "version": _VERSION,
-                "query": self.query,
-                "batch": self.batch,
-                "mode": self.mode,
-                "files": [list(file) for file in self.files],
-            }
-        )
+        return json.dumps({"version": _VERSION, **self._asdict()})  # tuples become lists
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Manifest:

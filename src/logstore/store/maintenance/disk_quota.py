@@ -28,7 +28,7 @@ import contextlib
 import heapq
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logstore.config.log import LogConfig
@@ -45,11 +45,13 @@ from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.space_quota import SpaceQuota
 from logstore.records import TopicPartition
+from logstore.store.catalog.layout import partition_directory
 from logstore.store.maintenance.scheduler import Interrupted
 from logstore.topic_names import INTERNAL
 
 if TYPE_CHECKING:
     from logstore.clock import Clock
+    from logstore.store.maintenance.tasks import MaintenanceTasks
 
 _logger = logging.getLogger(__name__)
 
@@ -94,57 +96,25 @@ def may_go(topic: str, config: LogConfig, *, chosen: bool) -> bool:
     return topic not in INTERNAL and config.deletes and not config.compacts and not keeps
 
 
-class Holdings:
-    """The budget's interface to its store, so that it knows no more of it."""
-
-    def __init__(
-        self,
-        root: Directory,
-        *,
-        opened: Callable[[], Iterable[Log]],
-        logs: Callable[[Callable[[str, LogConfig], bool]], Iterator[Log]],
-        retain: Callable[[], None],
-        is_retention_chosen: Callable[[str], bool],
-    ) -> None:
-        self.root = root
-        self.opened = opened  #: the logs that are open
-        self.logs = logs  #: the logs of topics whose settings fit, opened if necessary
-        self.retain = retain  #: one pass of retention
-        self.is_retention_chosen = is_retention_chosen  #: of a topic: whether its retention was set
-
-
 class DiskQuota:
     """The disk budget of one store that is open for writing. Any thread."""
 
-    def __init__(self, limits: Limits, holdings: Holdings, clock: Clock) -> None:
-        self._limits = limits
-        self._holdings = holdings
+    def __init__(self, limits: Limits, root: Directory, tasks: MaintenanceTasks, clock: Clock) -> None:
+        self.limits = limits
+        self._root = root
+        self._tasks = tasks
         self._clock = clock
         self._lock = threading.Lock()
         self._making = threading.Lock()
-        self._limit = 0
-        self._charged = 0  #: bytes taken, and reserved
+        self.limit_bytes = 0  #: bytes that the logs may take in all
+        self.used_bytes = 0  #: bytes that the logs take on the disk or have reserved, as far as known now
         self._granted = 0  #: bytes reserved while a measurement is under way
         self._sizes: dict[TopicPartition, dict[str, int]] = {}
         self._refused: tuple[object, float] | None = None  #: state and time when there was no space
 
-    @property
-    def limits(self) -> Limits:
-        return self._limits
-
-    @property
-    def used_bytes(self) -> int:
-        """Bytes that the logs take on the disk or have reserved, as far as known now."""
-        return self._charged
-
-    @property
-    def limit_bytes(self) -> int:
-        """Bytes that the logs may take in all."""
-        return self._limit
-
     def may_go(self, topic: str, config: LogConfig) -> bool:
         """Return whether old records of a topic may be deleted for lack of space."""
-        return may_go(topic, config, chosen=self._holdings.is_retention_chosen(topic))
+        return may_go(topic, config, chosen=self._tasks.is_retention_chosen(topic))
 
     def quota(self, name: TopicPartition) -> SpaceQuota:
         """Return the quota of one log."""
@@ -156,12 +126,12 @@ class DiskQuota:
         Raises:
             InvalidSettingError: records that may not be deleted exceed it. Nothing was changed.
         """
-        before, self._limits = self._limits, limits
+        before, self.limits = self.limits, limits
         try:
             self.measure()
             self.check_pinned(self.may_go)
         except BaseException:
-            self._limits = before
+            self.limits = before
             self.measure()
             raise
 
@@ -183,12 +153,12 @@ class DiskQuota:
         Raises:
             InvalidSettingError: they would.
         """
-        total, _ = self._holdings.root.files.space(self._holdings.root.path)
-        budget = _bytes_of(self._limits.budget, total)
-        if budget < 0 or self._charged <= budget:
+        total, _ = self._root.files.space(self._root.path)
+        budget = _bytes_of(self.limits.budget, total)
+        if budget < 0 or self.used_bytes <= budget:
             return
-        deletable = sum(log.metrics().size for log in self._holdings.logs(goes))
-        pinned = self._charged - deletable
+        deletable = sum(log.metrics().size for log in self._tasks.logs(goes))
+        pinned = self.used_bytes - deletable
         if pinned > budget * (1 + slack):
             raise InvalidSettingError(
                 {
@@ -208,16 +178,16 @@ class DiskQuota:
     def _measure_locked(self, *, all_files: bool = False) -> None:
         with held(self._lock):
             self._granted = 0
-        root = self._holdings.root
+        root = self._root
         # Before the files: bytes written meanwhile are counted twice then, instead of not at all.
-        rooms = sum(log.maintenance.reserved_bytes for log in self._holdings.opened())
+        rooms = sum(log.maintenance.reserved_bytes for log in self._tasks.opened())
         known = {} if all_files else self._sizes
         self._sizes = {name: self._sizes_of(name, known.get(name, {})) for name in files.partitions_below(root)}
         taken = sum(sum(sizes.values()) for sizes in self._sizes.values())
         total, free = root.files.space(root.path)
         with held(self._lock):
-            self._charged = taken + rooms + self._granted
-            self._limit = self._limits.of(taken, total, free)
+            self.used_bytes = taken + rooms + self._granted
+            self.limit_bytes = self.limits.of(taken, total, free)
 
     def _measure_one_locked(self, name: TopicPartition) -> None:
         """Measure one log after a deletion from it: with many partitions, measuring all of them takes long."""
@@ -225,10 +195,10 @@ class DiskQuota:
         after = self._sizes[name] = self._sizes_of(name, before)
         with held(self._lock):
             # Free space has grown by as much, so the limit stays the same.
-            self._charged -= sum(before.values()) - sum(after.values())
+            self.used_bytes -= sum(before.values()) - sum(after.values())
 
     def _sizes_of(self, name: TopicPartition, known: dict[str, int]) -> dict[str, int]:
-        directory = Directory(self._holdings.root.join(str(name)), self._holdings.root.files)
+        directory = partition_directory(self._root, name)
         found: dict[str, int] = {}
         try:
             names = directory.names()
@@ -246,28 +216,27 @@ class DiskQuota:
 
     def left(self) -> int:
         """Return the bytes that may still be reserved; negative if too much is taken."""
-        return self._limit - self._charged
+        return self.limit_bytes - self.used_bytes
 
     def slack(self) -> int:
         """Return how much space is kept free ahead of need."""
-        return min(self._limit // _SLACK_SHARE, _SLACK_BYTES)
+        return min(self.limit_bytes // _SLACK_SHARE, _SLACK_BYTES)
 
     # -- reserving, under a log's lock
 
     def reserve(self, name: TopicPartition, needed: int, *, refuses: bool) -> int:
         """Reserve space for a log, see `SpaceQuota.reserve`."""
         with held(self._lock):
-            left = self._limit - self._charged
+            left = self.limit_bytes - self.used_bytes
             if refuses and needed > left:
                 raise DiskBudgetError(
-                    f"{name}: no room for {needed} bytes: the store takes {self._charged} of the {self._limit} "
-                    "that it may, and nothing more can be deleted; delete records or a topic, shorten a "
-                    "retention.ms, or "
-                    "raise logstore.disk.budget",
-                    path=self._holdings.root.path,
+                    f"{name}: no room for {needed} bytes: the store takes {self.used_bytes} of the "
+                    f"{self.limit_bytes} that it may, and nothing more can be deleted; delete records or a topic, "
+                    "shorten a retention.ms, or raise logstore.disk.budget",
+                    path=self._root.path,
                 )
             granted = max(needed, min(GRANT_BYTES, left // 16))
-            self._charged += granted
+            self.used_bytes += granted
             self._granted += granted
             return granted
 
@@ -301,16 +270,16 @@ class DiskQuota:
 
     def _look(self) -> object:
         """Return a value that changes when records are deleted or limits changed."""
-        starts = tuple((log.name, log.log_start_offset) for log in self._holdings.opened())
-        return self._limits, starts
+        starts = tuple((log.name, log.log_start_offset) for log in self._tasks.opened())
+        return self.limits, starts
 
     def _make_room_locked(self, needed: int) -> None:
         wanted = max(needed, self.slack())
         if self.left() >= wanted:
             return
-        self._holdings.retain()
+        self._tasks.retain()
         self._measure_locked(all_files=True)
-        active_bytes = max(self._limit // _SLACK_SHARE, 1)
+        active_bytes = max(self.limit_bytes // _SLACK_SHARE, 1)
         heap: list[tuple[int, TopicPartition, Log]] = []
         # Records written from here on are left: a fast writer would keep this loop busy for ever.
         ends: dict[TopicPartition, int] = {}
@@ -326,7 +295,7 @@ class DiskQuota:
 
         if self.left() >= wanted:
             return
-        for log in self._holdings.logs(self.may_go):
+        for log in self._tasks.logs(self.may_go):
             push(log)
         while heap and self.left() < wanted:
             timestamp_ms, name, log = heapq.heappop(heap)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from logstore.clock import Clock
@@ -41,6 +42,7 @@ Progress = Callable[[int, int], object]
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class Task:
     """A recurring task.
 
@@ -48,12 +50,11 @@ class Task:
     may never end while others write, so it gives ``pieces`` too: all that there is to do now.
     """
 
-    def __init__(self, name: str, period_ms: int, run: Run, pieces: Callable[[], list[Run]] | None = None) -> None:
-        self.name = name
-        self.period_s = period_ms / 1000
-        self.run = run
-        self.pieces = pieces
-        self.due_s = 0.0
+    name: str
+    period_s: float
+    run: Run
+    pieces: Callable[[], list[Run]] | None
+    due_s: float
 
 
 class Scheduler:
@@ -74,20 +75,12 @@ class Scheduler:
 
         A task may change its own period while it runs.
         """
-        task = Task(name, period_ms, run, pieces)
-        task.due_s = self.clock.monotonic_s() + min(period_ms, INITIAL_DELAY_MS) / 1000
+        due_s = self.clock.monotonic_s() + min(period_ms, INITIAL_DELAY_MS) / 1000
+        task = Task(name, period_ms / 1000, run, pieces, due_s)
         with held(self._changed):
             self._tasks.append(task)
             self._changed.notify_all()
         return task
-
-    def hasten(self, name: str) -> None:
-        """Have a task run as soon as its turn comes, and then in its period again."""
-        with held(self._changed):
-            for task in self._tasks:
-                if task.name == name:
-                    task.due_s = self.clock.monotonic_s()
-            self._changed.notify_all()
 
     # -- running
 

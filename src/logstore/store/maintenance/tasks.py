@@ -104,11 +104,13 @@ class MaintenanceTasks:
                 if isinstance(log, Log):
                     yield log
 
-    def opened(self, topic: str | None = None) -> Iterator[Log]:
-        """Iterate over the logs that are open now, of one topic or of all."""
-        for log in self._partitions.opened(topic):
-            if isinstance(log, Log):
-                yield log
+    def opened(self) -> Iterator[Log]:
+        """Iterate over the logs that are open now."""
+        return (log for log in self._partitions.opened() if isinstance(log, Log))
+
+    def is_retention_chosen(self, topic: str) -> bool:
+        """Return whether a topic's retention was set; else it is the default."""
+        return self._topics.is_retention_chosen(topic)
 
     def _report(self, name: TopicPartition, error: LogstoreError) -> None:
         # Reported once: a damaged partition would repeat the same line every minute.

@@ -28,7 +28,7 @@ from logstore.log.directory.lock import holder_of
 from logstore.store.catalog.layout import check_root
 from logstore.store.catalog.topic_list import CATALOGUE
 from logstore.store.requests import channel
-from logstore.store.requests.requests import VERSION, ClosableWriter, Request, message_of
+from logstore.store.requests.requests import VERSION, Request, StoreWriter, message_of
 
 _logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ _SOCKET_S: Final = 5.0
 class Opener(Protocol):
     """Opens the store for a request."""
 
-    def __call__(self, *, brief: bool) -> ClosableWriter:
+    def __call__(self, *, brief: bool) -> StoreWriter:
         """Open the store, ``brief`` or for longer.
 
         Raises:

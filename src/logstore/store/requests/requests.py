@@ -8,7 +8,7 @@ that it does not know.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
@@ -22,6 +22,7 @@ from logstore.store.commit.ingest import Ingested
 from logstore.store.commit.staged_writer import Manifest, sweep
 
 if TYPE_CHECKING:
+    from logstore.client.offsets import CommittedOffsets
     from logstore.store.maintenance.scheduler import Progress
 
 R = TypeVar("R")
@@ -30,34 +31,13 @@ R = TypeVar("R")
 _SWEEP_BATCHES: Final = 256
 
 
-class Offsets(Protocol):
-    """The committed offsets of a store."""
-
-    def commit(
-        self,
-        group: str,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        *,
-        ack: Ack | None,
-        asked_ms: int | None,
-    ) -> None: ...
-    def delete(
-        self, group: str, partitions: Iterable[TopicPartition], *, ack: Ack | None, asked_ms: int | None
-    ) -> int: ...
-
-
 class StoreWriter(Protocol):
     """A store that is open for writing, as far as requests need it."""
 
     @property
-    def offsets(self) -> Offsets: ...
+    def offsets(self) -> CommittedOffsets: ...
     def ingest(self, manifest: Manifest) -> Ingested: ...
     def snapshot(self, path: str, *, link: bool, verify: bool, progress: Progress | None = None) -> Snapshot: ...
-
-
-class ClosableWriter(StoreWriter, Protocol):
-    """A store that is open for a request alone."""
-
     def close(self) -> None: ...
 
 
