@@ -96,7 +96,7 @@ def may_go(topic: str, config: LogConfig, *, chosen: bool) -> bool:
 
 
 class Holdings:
-    """The budget's interface to its store, so that it knows no more of it."""
+    """Interface of a store that its disk budget uses."""
 
     def __init__(
         self,
