@@ -323,7 +323,7 @@ class StoreHost:
         return self.table.catalogue.cluster_id
 
     def next_producer_id(self) -> int:
-        """Return a producer id that this store has never given before. Blocks on the disk now and then."""
+        """Return a producer id that this store has never given before. Some calls block on the disk."""
         self.check_writable()
         return shielded(self.topics_table.next_producer_id)
 
@@ -343,7 +343,7 @@ class StoreHost:
             )
 
     def ask_writer(self, request: Request[R]) -> R:
-        """Have the process that writes the store carry out a request; without one, this process does."""
+        """Execute a request in the process that writes the store; without one, in this process."""
         from logstore.store.requests.asking import ask
 
         opener = partial(briefly, self.path, self.config, patient=False, clock=self.clock, files=self.files)

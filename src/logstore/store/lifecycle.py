@@ -38,7 +38,7 @@ class Worker(Closeable, Protocol):
     """An object with a thread."""
 
     def stop(self) -> None:
-        """Have the thread end soon. Does not wait for it."""
+        """Tell the thread to end. Does not wait for it."""
 
 
 class Consumers:
@@ -145,7 +145,7 @@ class StoreLifecycle:
             raise failure
 
     def forgotten(self) -> None:
-        """Have a thread flush and warn about a store that was dropped. Takes no lock, and does not block."""
+        """Queue a dropped store for a thread that warns and flushes it. Takes no lock, and does not block."""
         if not self.closed and self._fork == fork_generation():
             hand_over(self.release_dropped)
 

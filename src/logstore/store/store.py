@@ -240,7 +240,7 @@ class Store:
         return self.topic(name)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with all its records. It is gone for good on return; its consumers get an error.
+        """Delete a topic with all its records. Durable on return; its consumers get an error.
 
         Raises:
             UnknownTopicError: there is none.

@@ -30,9 +30,9 @@ from logstore.io._files import LIBC
 def config() -> None:
     """Show, explain, check and convert settings.
 
-    Settings have Kafka's names. They come from the command line (--set), the environment
-    (LOGSTORE_RETENTION_MS is retention.ms), a file (--config: TOML or a server.properties), and the
-    defaults; the first of these that has a value is used.
+    Settings have Kafka's names. The first of these that has a value is used: the command line (--set), the
+    environment (LOGSTORE_RETENTION_MS is retention.ms), a file (--config: TOML or a server.properties), the
+    defaults.
     """
 
 
@@ -292,9 +292,9 @@ def _facts(options: StoreOptions, groups: tuple[str, ...]) -> dict[str, Any]:
 def convert(file: str, form: str) -> None:
     """Print the settings of a file in another form, by their topic names.
 
-    Keys of Kafka without effect here are left out and named on standard error. Unknown keys are
-    refused. Retention in a server.properties applies to topics created with it, by default Kafka's
-    7 days; in the other forms it applies to every topic without settings of its own.
+    Keys of Kafka without effect here are left out and named on standard error. Unknown keys are refused. Retention
+    in a server.properties, by default Kafka's 7 days, applies to topics created with it. In the other forms it
+    applies to every topic without its own settings.
     """
     loaded = StoreConfig.load(file)
     values = {key: value for key, value in loaded.items() if key in loaded.sources}

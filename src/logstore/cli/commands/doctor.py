@@ -20,8 +20,8 @@ from logstore.store.admin.diagnosis import Level, diagnose
 def doctor(deep: bool, everything: bool, as_json: bool, options: StoreOptions) -> int:
     """Diagnose a store's DIRECTORY (else --dir), without changing anything.
 
-    The command reports the process that writes the store, leftovers of a crash, differences between the files
-    and the list of topics, lack of free space, and dangerous settings. Status 1 if there is a problem.
+    The command reports the process that writes the store, leftovers of a crash, and differences between the files
+    and the list of topics. It also reports low disk space and dangerous settings. Status 1 if there is a problem.
 
     JSON: level, name, where, what, advice.
     """

@@ -334,7 +334,7 @@ def repair_damage(
     --yes-cut-damage it only reports what it would do, with status 1.
 
     --accept-gaps removes nothing. If a segment, or the end of one, is lost between others, reading stops before
-    the gap with an error; with this option it skips the gap. The option is permanent: of a later loss between
+    the gap with an error. With this option it skips the gap. The option is permanent: of a later loss between
     segments of this partition, only doctor gives a report.
 
     JSON: offset (where the log ends now), path, position, size (bytes removed), kept.

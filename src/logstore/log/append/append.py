@@ -215,7 +215,7 @@ class LogWriter:
                 self.flush()
         except NO_ROOM as error:
             state = self.state
-            # The memory tail found no room, or no descriptor was free for a sync. The append itself has succeeded:
+            # The memory tail has no space, or no descriptor was free for a sync. The append itself has succeeded:
             # after the error of a failed append the caller would repeat it.
             if ack is Ack.SYNCED:
                 raise NotSyncedError(

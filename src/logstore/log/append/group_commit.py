@@ -3,7 +3,7 @@
 The first thread becomes the leader and syncs for all whose bytes were written before it began. The others wait,
 each on a lock of its own, and are woken when their bytes are on disk. Later writers are served by the next round.
 The same leader runs it at once, since waking another would leave the disk idle for longer than a sync takes. After
-a few rounds another thread leads. No thread of its own.
+a few rounds another thread leads. The module starts no thread.
 
 Threads that append in a loop come back right after a round has woken them. A leader that synced at once would
 leave half of them for the next round. So it waits until as many threads wait as at the end of the last round, but
@@ -113,7 +113,7 @@ class GroupCommit:
             return
         until = self._clock.monotonic_s() + patience_s
         if patience_s < _LEAST_WAIT_S:
-            # Only the interpreter lock is given away: a timed wait would take longer.
+            # Only the interpreter lock is released: a timed wait would take longer.
             for _ in range(_TURNS):
                 if len(self._waiting) >= self._gathered or self._clock.monotonic_s() >= until:
                     break

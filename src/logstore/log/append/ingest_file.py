@@ -3,7 +3,7 @@
 The file is below the log's directory, in the same file system, and has no writer any more; the caller has checked
 its batches. It is stamped in place, synced, and renamed to follow the last segment. Until the rename the log is
 unchanged. From then on it is an append like any other: above the recovery point, where recovery keeps whole
-batches. A stamped file that is not adopted may still be copied, in the same call of the store, but not later.
+batches. A stamped file that was not ingested may still be copied, in the same call of the store, but not later.
 
 An empty active segment gives its name to the file. Readers in other processes may hold the empty file open, so
 the generation rises, as after a truncation.
@@ -43,7 +43,7 @@ _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Whole(NamedTuple):
-    """Checked contents of a file that may be adopted; they cover every byte of it."""
+    """Checked contents of a file that may be ingested; they cover every byte of it."""
 
     name: str  #: in the log's directory, or below it
     size: int

@@ -29,10 +29,9 @@ different sectors so that one torn write leaves the other. Big-endian::
     52  8  replay from
     60  4  CRC-32C of bytes [0, 60)
 
-The valid slot
-with the highest sequence is used. It is a lower bound of what is on disk and is not synced, except
-when a truncation lowers it: then *both* slots are written, so that no later torn write of one can
-bring the higher recovery point back.
+The valid slot with the highest sequence is used. It is a lower bound of the synced end and is not synced, except
+when a truncation lowers it. Then *both* slots are written, so that no later torn write of one can bring the higher
+recovery point back.
 
 **`logstore.start`** of a partition: the same two slots. Only the log start offset and the kind are used, and
 only if `logstore.recovery` is lost: the other fields have no meaning.

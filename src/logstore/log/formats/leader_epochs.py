@@ -12,9 +12,9 @@ The file is Kafka's ``leader-epoch-checkpoint``, text without a checksum::
     0 0        epoch, start offset; each line ends with a newline
     3 1042
 
-It is a hint. One that is damaged, or whose epochs or offsets do not rise, is None, and the caller
-rebuilds the table from batch headers; one that is whole may still be older or newer than the log,
-so after `load` the caller truncates it to both ends of the log (KAFKA-10706).
+It is a hint. A damaged file, or one whose epochs or offsets do not rise, is None, and the caller rebuilds the
+table from batch headers. A whole file may still be older or newer than the log: after `load` the caller truncates
+it to both ends of the log (KAFKA-10706).
 
 Invariant: epochs and start offsets both rise, strictly.
 """

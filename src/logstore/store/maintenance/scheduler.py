@@ -71,7 +71,7 @@ class Scheduler:
         self._fork = fork_generation()
 
     def add(self, name: str, period_ms: int, run: Run, pieces: Callable[[], list[Run]] | None = None) -> Task:
-        """Have ``run`` called every ``period_ms`` from now on, for the first time after at most 30 s; see `Task`.
+        """Call ``run`` every ``period_ms`` from now on, for the first time after at most 30 s; see `Task`.
 
         A task may change its own period while it runs.
         """
@@ -128,7 +128,7 @@ class Scheduler:
                 task.due_s = self.clock.monotonic_s() + task.period_s
 
     def check(self) -> None:
-        """Raise if the store is being closed: for long tasks to call now and then.
+        """Raise if the store is being closed: long tasks call it repeatedly.
 
         Raises:
             Interrupted: it is.
@@ -170,7 +170,7 @@ class Scheduler:
     # -- ending
 
     def stop(self) -> None:
-        """Begin no task any more, and have a running one end at its next `check`. Does not wait for it."""
+        """Begin no further task; a running one ends at its next `check`. Does not wait for it."""
         if self._fork != fork_generation():
             return
         with held(self._changed):

@@ -1,9 +1,9 @@
 """The recurring work of a store: retention, compaction, expiry of producers, checkpoints of the root.
 
-This module goes through the partitions and asks each log to do its part; `maintenance.scheduler` is
-responsible for the time. Logs that have not been used since the store was opened are opened for it, one
-after the other, where their settings ask for anything. A partition that cannot be opened or worked on is
-reported once and skipped: the others continue.
+This module iterates over the partitions and calls each log's part of the work; `maintenance.scheduler` is
+responsible for the time. Logs that have not been used since the store was opened are opened for it, one after the
+other, where their settings ask for anything. A partition that cannot be opened or worked on is reported once and
+skipped: the others continue.
 """
 
 from __future__ import annotations
@@ -202,12 +202,12 @@ class MaintenanceTasks:
         self._hold.root.checkpoint(facts, token)
 
 
-#: Beside appends at full speed, a compaction rests so many times as long as it works. It reads and writes its map
-#: all over, and an append takes more than twice as long meanwhile: see docs/benchmarks.md.
+#: Beside appends at full speed, a compaction pauses this many times as long as it works. It reads and writes its
+#: map at random places, and a concurrent append takes more than twice as long: see docs/benchmarks.md.
 REST: Final = 11
 
 #: Time that one append takes of a core, without its bytes. Six times less on the machine of docs/benchmarks.md: on
-#: a slower one, appends at full speed must not look like a trickle.
+#: a slower one, appends at full speed must not look like few appends.
 APPEND_S: Final = 50e-6
 
 #: Least bytes a second of a disk and a core, whatever the compaction measured: for a small log the measured time

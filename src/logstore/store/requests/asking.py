@@ -64,7 +64,7 @@ def ask(
     timeout_s: float = PATIENCE_S,
     clock: Clock = SYSTEM_CLOCK,
 ) -> R:
-    """Have a request carried out, and return its result.
+    """Execute a request, here or by the store's owner, and return its result.
 
     An owner gets ``timeout_s`` to accept it, and as long again, or as it lives, to finish.
 
@@ -100,7 +100,7 @@ def check(root: str | os.PathLike[str], *, files: Files = LIBC) -> None:
 
 
 def _do_here(root: Directory, request: Request[R], opener: Opener, clock: Clock) -> tuple[R] | None:
-    """Do it in this process; None if another one writes the store."""
+    """Execute the request in this process; None if another one writes the store."""
     try:
         store = opener(brief=not request.takes_long)
     except DirectoryLockedError:
@@ -136,7 +136,7 @@ class _Sender(Generic[R]):
         self._began_s = clock.monotonic_s()
 
     def ask(self) -> tuple[R] | None:
-        """Have the owner do it; None if there is no owner any more."""
+        """Send the request to the owner and return its result; None if there is no owner any more."""
         self._is_accepted = False
         self._owner = holder_of(self._root)
         self._connection: socket.socket | None = None

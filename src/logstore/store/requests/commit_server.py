@@ -1,8 +1,7 @@
-"""The owner's side of the channel: a store that is open for writing carries out requests of other processes.
-
-A thread waits for connections, and carries out one request after the other; long ones have threads of
-their own. It runs beside the maintenance of the logs: a sender waits for its answer, and a compaction may
-take long. A store without threads answers in `Store.housekeep`; until then its connections wait in the backlog.
+"""The owner's side of the channel: a store that is open for writing executes requests of other processes. A thread
+waits for connections, and executes one request after the other; long ones have their own threads. It runs beside
+the maintenance of the logs: a sender waits for its answer, and a compaction may take long. A store without threads
+answers in `Store.housekeep`; until then its connections wait in the backlog.
 
 The thread does not refer to the `Store`, which would keep it alive. The socket stays in the root until the last
 log is closed, just before the lock is released. Senders wait that long, and then execute their requests
@@ -39,9 +38,9 @@ SENDER_S: Final = 5.0
 #: Pause before the next connection is accepted, if no descriptor is left for it.
 _PAUSE_S: Final = 1.0
 
-#: How often batches are looked for that a failure has left undecided, and whose query may not continue.
+#: Period of the search for batches that a failure has left undecided, and whose query may not continue.
 SETTLE_MS: Final = 30_000
-#: How often files are looked for that ended processes have left; those of senders go after a day.
+#: Period of the search for files that ended processes have left; those of senders are removed after a day.
 SWEEP_MS: Final = 86_400_000
 #: Requests and answers of versions that had files for them. This version does not act on them.
 _EARLIER: Final = ("logstore.inbox.", "logstore.taken.", "logstore.answer.")
@@ -87,7 +86,7 @@ class RequestServer:
                     pass
 
     def check(self) -> None:
-        """Raise if the store is being closed: for long requests to call now and then.
+        """Raise if the store is being closed: long requests call it repeatedly.
 
         Raises:
             Interrupted: it is.
@@ -96,7 +95,7 @@ class RequestServer:
             raise Interrupted("the store is being closed")
 
     def stop(self) -> None:
-        """Begin no request any more, and have a long one end at its next `check`. Does not wait for it."""
+        """Begin no further request; a long one ends at its next `check`. Does not wait for it."""
         if self._fork == fork_generation():
             self._stopping.set()
             if self._listener is not None:
@@ -146,7 +145,7 @@ class RequestServer:
                 self._stopping.wait(_PAUSE_S)
 
     def _serve_next(self, listener: socket.socket) -> bool:
-        """Carry out the request of the next connection; False if none can be accepted."""
+        """Execute the request of the next connection; False if none can be accepted."""
         from logstore.store.requests import channel  # here: most stores are closed before the first request
         from logstore.store.requests.requests import accepted, request_of
 

@@ -1,8 +1,8 @@
 """Requests from a process to the one that writes a store, as JSON and back.
 
-A request carries itself out with a store that is open for writing, and converts its result to JSON; `channel`
-is responsible for its delivery. The sender may be an earlier or a later program, so an owner refuses a kind
-that it does not know.
+A request executes itself with a store that is open for writing, and converts its result to JSON; `channel` is
+responsible for its delivery. The sender may be an earlier or a later program, so an owner refuses a kind that it
+does not know.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-#: Every so many batches of a query, and for every job, look beside all logs for staged files that were left behind.
+#: Count of batches of a query after which staged files that were left behind are searched beside all logs; for a
+#: job, each time.
 _SWEEP_BATCHES: Final = 256
 
 
@@ -71,7 +72,7 @@ class Request(ABC, Generic[R]):
 
     @abstractmethod
     def done_by(self, owner: StoreWriter, check: Callable[[], None]) -> R:
-        """Carry it out, and return the result. ``check`` is called now and then; its error ends the request."""
+        """Execute it and return the result. ``check`` is called repeatedly; its error ends the request."""
 
     def tidy(self, root: Directory, clock: Clock) -> None:
         """Remove files that were left behind, for a store without maintenance."""
