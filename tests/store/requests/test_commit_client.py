@@ -427,6 +427,7 @@ def test_an_owner_that_no_process_asks_does_not_wake(root, monkeypatch):
     monkeypatch.setattr(channel, "accept", accept)
     with logstore.open(root):
         commit_client.commit(root, stage(root), timeout_s=300)
+        wait_for(lambda: len(waits) > 1, 300)
     assert waits == [None, None]  # one after the commit, until the store was closed
 
 

@@ -130,7 +130,7 @@ def explained(key: str) -> list[dict[str, Any]]:
         kafkas = kafka_keys.keys(scope).get(canonical_key)
         if canonical_key in honoured:
             rule = honoured[canonical_key]
-            default = _defaults(scope)[canonical_key]
+            default = client_config.DEFAULTS.get(scope, store_config.DEFAULTS)[canonical_key]
             entries.append(
                 {
                     "key": canonical_key,
@@ -174,11 +174,6 @@ def _without_effect(kafkas: kafka_keys.KafkaKey) -> dict[str, Any]:
             else f"Kafka's key; refused but for Kafka's default: {refusal.removesuffix(' (found any)')}."
         ),
     }
-
-
-def _defaults(scope: str) -> Mapping[str, Any]:
-    defaults: Mapping[str, Any] = client_config.DEFAULTS.get(scope, store_config.DEFAULTS)
-    return defaults
 
 
 def _same(theirs: str | None, ours: Any) -> bool:
@@ -305,8 +300,9 @@ def convert(file: str, form: str) -> None:
         keeping = [f"{key}={_plain(values[key])}" for key in store_config.KEEPING if key in values]
     with open(file, "rb") as opened:
         given = config_text.read_settings(opened.read(), file)
-    named = {source.name for source in loaded.sources.values()}
-    dropped = sorted(key for key in given if key not in named and key not in _overruled(given))
+    # Another name in the same file may override a setting's: that one is known, and no source.
+    known = {*SYNONYMS, *SCALED, *store_config.DEFAULTS, *(source.name for source in loaded.sources.values())}
+    dropped = sorted(key for key in given if key not in known)
     if form == "toml":
         if keeping:
             output.line(f"# Also of topics that are there, unless they have their own: {', '.join(keeping)}")
@@ -322,12 +318,6 @@ def convert(file: str, form: str) -> None:
             f"{', '.join(keeping)}: in the file for topics that are made with it, in this form for all that have "
             "no settings of their own, also those that are there"
         )
-
-
-def _overruled(given: Mapping[str, Any]) -> set[str]:
-    """Return names of settings that another name in the same file overrides."""
-    known = {*SYNONYMS, *SCALED, *store_config.DEFAULTS}
-    return {key for key in given if key in known}
 
 
 def _plain(value: Any) -> str:

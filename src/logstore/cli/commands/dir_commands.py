@@ -138,12 +138,13 @@ def housekeep(options: StoreOptions) -> None:
     A process that has the store open does the same at intervals.
     """
     with options.open(read_only=False) as store:
-        before = sum(_size(store, name) for name in store.topics(internal=True))
+        before = _size(store)
         with output.counted("housekeep") as progress:
             store.housekeep(progress=progress)
-        after = sum(_size(store, name) for name in store.topics(internal=True))
+        after = _size(store)
     output.say(f"{before} bytes of segments before, {after} now")
 
 
-def _size(store: Store, name: str) -> int:
-    return sum(partition.size for partition in store.describe_topic(name).partitions)
+def _size(store: Store) -> int:
+    topics = map(store.describe_topic, store.topics(internal=True))
+    return sum(partition.size for topic in topics for partition in topic.partitions)
