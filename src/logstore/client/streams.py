@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sized
+from contextlib import suppress
 from typing import Protocol
 
 from logstore.batch._batch import Record
@@ -81,14 +82,10 @@ class MessageStream:
         """End the iteration, and commit what is known to be processed."""
         self._ended.set()
         self._consumer.wakeup()
-        try:
+        # Concurrent use: the stream's thread is inside, and the wakeup ends its loop, which closes.
+        with suppress(ConcurrentUseError, ConsumerClosedError):
             # The stream may have no thread any more. The record in hand is not known to be processed.
             self._consumer._abandon()
-        except ConcurrentUseError:
-            # The stream's thread is inside; the wakeup ends its loop, which closes.
-            pass
-        except ConsumerClosedError:
-            pass
 
     def __repr__(self) -> str:
         return f"<MessageStream {self.topic} partitions {[partition for _, partition in self.partitions]}>"
@@ -136,6 +133,7 @@ class ConsumerConnector:
         if self._closed:
             raise ConsumerClosedError("the connector was shut down; make another ConsumerConnector()")
         made: dict[str, list[MessageStream]] = {}
+        streams: list[MessageStream] = []
         try:
             for topic, count in topic_counts.items():
                 if not is_whole(count) or count < 1:
@@ -144,15 +142,14 @@ class ConsumerConnector:
                 total = len(self._store[topic])
                 for number in range(count):
                     consumer = self._store.consumer(self._settings, group=self._group)
-                    made[topic].append(MessageStream(topic, consumer))
+                    streams.append(MessageStream(topic, consumer))
+                    made[topic].append(streams[-1])
                     consumer._assign_share(topic, total, number, count)
         except BaseException:
-            for streams in made.values():
-                for stream in streams:
-                    stream.end()
+            for stream in streams:
+                stream.end()
             raise
-        for streams in made.values():
-            self._streams.extend(streams)
+        self._streams += streams
         return made
 
     def commit_offsets(self) -> None:

@@ -119,7 +119,8 @@ class Administrator:
                 left.pop(name, None)
                 # The previous try may have made the change and lost its answer.
                 if code and not (isinstance(problem, done) and name in before):
-                    refused.append(_about_setting(problem, code))
+                    is_setting = codes.name_of(code) == "INVALID_CONFIG"
+                    refused.append(ConfigError({"settings": str(problem)}) if is_setting else problem)
             if again:
                 raise again
 
@@ -220,9 +221,3 @@ class Administrator:
                         if not each.is_future_key:
                             sizes[TopicPartition(topic_found.name, each.partition_index)] = each.partition_size
         return sizes
-
-
-def _about_setting(error: LogstoreError, code: int) -> LogstoreError:
-    if codes.name_of(code) == "INVALID_CONFIG":
-        return ConfigError({"settings": str(error)})
-    return error

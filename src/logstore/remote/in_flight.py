@@ -99,10 +99,6 @@ class PendingPartition:
         """Return whether it needs another producer id and no batch is in flight."""
         return self.needs_id and not self.in_flight
 
-    def may_send_to(self, node: int) -> bool:
-        """Return whether batches may be sent to this broker: not while earlier ones are in flight to another."""
-        return not self.in_flight or self.node == node
-
     def sent(self, node: int) -> PendingBatch:
         """Move the first unsent batch in flight to a broker, and return it."""
         batch = self.unsent.popleft()

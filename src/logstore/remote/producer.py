@@ -246,7 +246,8 @@ class IdempotentProducer(Gathering):
             except LogstoreError as error:
                 self._put_off(partition, error)
                 continue
-            if partition.may_send_to(node):
+            # Sent to another broker, a batch could overtake those in flight.
+            if not partition.in_flight or partition.node == node:
                 by_leader.setdefault(node, []).append(partition)
         for node, partitions in by_leader.items():
             sent |= self._send_to(node, partitions)

@@ -67,24 +67,20 @@ def narrowed(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, i
     Uses the greatest timestamp of each segment, and its time index. A log stores no least timestamp: records
     need not be in the order of their timestamps.
     """
+    maintenance = log.maintenance
     try:
-        return _since(log, start, end, since_ms)
+        segments = [segment for segment in maintenance.segments if segment.base_offset < end]
+        for segment in segments:
+            # Records lost between two segments may be as new as ``since_ms``; only a full read would tell.
+            maintenance.check_joined(segment)
+        new = [place for place, segment in enumerate(segments) if _is_as_new(segment, since_ms)]
+        if not new:
+            return end, end
+        first, last = segments[new[0]], new[-1]
+        # Where in the segment to begin to look; earlier records are older.
+        begin = first.offset_for_time(since_ms)
     except (RecordError, StorageError):
         return start, end
-
-
-def _since(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, int]:
-    maintenance = log.maintenance
-    segments = [segment for segment in maintenance.segments if segment.base_offset < end]
-    for segment in segments:
-        # Records lost between two segments may be as new as ``since_ms``; only a full read would tell.
-        maintenance.check_joined(segment)
-    new = [place for place, segment in enumerate(segments) if _is_as_new(segment, since_ms)]
-    if not new:
-        return end, end
-    first, last = segments[new[0]], new[-1]
-    # Where in the segment to begin to look; earlier records are older.
-    begin = first.offset_for_time(since_ms)
     start = max(start, first.base_offset if begin is None else begin)
     if last + 1 < len(segments):
         end = min(end, segments[last + 1].base_offset)
