@@ -39,7 +39,7 @@ def rows(cluster: FakeCluster, **more: str) -> list[tuple[int, int, bytes]]:
     return [
         (row["partition"], row["offset"], row["value"])
         for part in reader.partitions()
-        for batch in read_ranges(part, reader.options, reader.table)
+        for batch in read_ranges(part, reader.options)
         for row in batch.to_pylist()
     ]
 

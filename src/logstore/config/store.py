@@ -312,10 +312,8 @@ class StoreConfig(BaseConfig):
         said = self.log.changed() | {key: value for key, value in self.log.items() if key in self.sources}
         if not self.broker_file:
             return said
-        return {key: value for key, value in said.items() if key not in KEEPING or self._overrides(key)}
-
-    def _overrides(self, key: str) -> bool:
-        return self.source(key).origin > Origin.FILE
+        overridden = {key for key in KEEPING if self.source(key).origin > Origin.FILE}
+        return {key: value for key, value in said.items() if key not in KEEPING or key in overridden}
 
     def source(self, key: str) -> Source:
         """Return the source of the value of a key."""

@@ -108,7 +108,8 @@ def java_home(environ: Mapping[str, str] = os.environ) -> Path:
         SparkNotReadyError: none is suitable; the message names those that were found.
     """
     refused = []
-    for home in _candidates(environ):
+    with_java = (home for home in _places(environ) if (home / "bin" / "java").is_file())
+    for home in dict.fromkeys(with_java):
         reason = _unfit(home)
         if reason is None:
             return home
@@ -117,12 +118,8 @@ def java_home(environ: Mapping[str, str] = os.environ) -> Path:
     raise SparkNotReadyError(f"Spark needs Java {JAVA_VERSION} or newer{found}: {JAVA_ADVICE}")
 
 
-def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield directories with a ``bin/java``, each once."""
-    yield from dict.fromkeys(home for home in _places(environ) if (home / "bin" / "java").is_file())
-
-
 def _places(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield directories where a Java may be."""
     if environ.get("JAVA_HOME"):
         yield Path(environ["JAVA_HOME"])
     on_path = shutil.which("java", path=environ.get("PATH"))

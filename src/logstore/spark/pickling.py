@@ -29,11 +29,7 @@ def unpacked(module: str, name: str, state: bytes) -> Any:
             "cluster (pip install 'logstore[spark]'), or name a Python that has it by PYSPARK_PYTHON"
         ) from None
     made = object.__new__(kind)
-    found = pickle.loads(state)
-    if hasattr(made, "__setstate__"):
-        made.__setstate__(found)
-    else:
-        made.__dict__.update(found)
+    made.__dict__.update(pickle.loads(state))
     return made
 
 

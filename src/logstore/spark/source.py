@@ -37,20 +37,13 @@ if TYPE_CHECKING:
 
 
 class _Reader(PickledByName):
-    """Part of every reader: its options, which are pickled, and the columns, which each process makes again."""
+    """Part of every reader: its options. Each task makes its own columns, whose decoders cannot be pickled."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
-        self.table = QueryColumns(options)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]  # each process makes its own decoders and caches
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_ranges(partition, self.options, self.table)
+        return read_ranges(partition, self.options)
 
 
 class BatchReader(_Reader, DataSourceReader):

@@ -257,8 +257,8 @@ def test_sparks_stand_in_for_no_partition_reads_nothing(root: Path) -> None:
     from pyspark.sql.datasource import InputPartition
 
     given = options(root)
-    assert list(read_ranges(InputPartition(None), given, QueryColumns(given))) == []
-    assert len(list(read_ranges(PartitionRanges([Range("events", 0, 0, 5)]), given, QueryColumns(given)))) == 1
+    assert list(read_ranges(InputPartition(None), given)) == []
+    assert len(list(read_ranges(PartitionRanges([Range("events", 0, 0, 5)]), given))) == 1
     assert stores.RECORDS == 1000
 
 

@@ -54,7 +54,7 @@ def reader(path: str, *filters: Any) -> tuple[PushdownReader, list[Any]]:
 def rows(made: PushdownReader) -> list[dict[str, Any]]:
     found = []
     for part in made.partitions():
-        for batch in read_ranges(part, made.options, made.table):
+        for batch in read_ranges(part, made.options):
             found.extend(batch.to_pylist())
     return found
 
@@ -213,7 +213,7 @@ def test_segments_whose_records_are_all_older_are_left_out_at_the_end_too(
     # The active segment may grow, and is always looked at.
     assert part.ranges[0].end == backend.latest([TopicPartition("events", 0)])[TopicPartition("events", 0)]
     assert len(list(itertools.chain.from_iterable(
-        batch.to_pylist() for batch in read_ranges(part, whole.options, whole.table)))) == 10  # fmt: skip
+        batch.to_pylist() for batch in read_ranges(part, whole.options)))) == 10  # fmt: skip
 
 
 # --- in a session --------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
-from logstore.spark.pipelines.input.values import is_text
+from logstore.spark.pipelines.input.values import is_text, json_record
 from logstore.spark.pipelines.parameters import interval_of
 from logstore.spark.pipelines.running.queries import finish_in_turn, start_into_parquet, start_into_topic
 from logstore.spark.pipelines.topics import ensure_topics, read_batch, read_stream
@@ -102,20 +102,9 @@ def sessions_of(
 
 def session_records(sessions: DataFrame) -> DataFrame:
     """Convert sessions to records: key = visitor, timestamp = its last record, value = JSON with times in ms."""
-    value = F.to_json(
-        F.struct(
-            "user",
-            F.unix_millis("start").alias("start"),
-            F.unix_millis("end").alias("end"),
-            "events",
-            "did",
-        )
-    )
-    return sessions.select(
-        F.col("user").cast("binary").alias("key"),
-        value.cast("binary").alias("value"),
-        F.col("end").alias("timestamp"),
-    )
+    start, end = (F.unix_millis(name).alias(name) for name in ("start", "end"))
+    record = json_record("user", F.struct("user", start, end, "events", "did"))
+    return sessions.select(*record, F.col("end").alias("timestamp"))
 
 
 def session_rows(records: DataFrame, activities: Sequence[str] = ACTIVITIES) -> DataFrame:
@@ -141,10 +130,7 @@ def counts_of(records: DataFrame) -> DataFrame:
 
 def count_records(counts: DataFrame) -> DataFrame:
     """Convert counts to records: key = topic, value = JSON."""
-    return counts.select(
-        F.col("topic").cast("binary").alias("key"),
-        F.to_json(F.struct("topic", "events")).cast("binary").alias("value"),
-    )
+    return counts.select(*json_record("topic", F.struct("topic", "events")))
 
 
 def warehouse_rows(records: DataFrame) -> DataFrame:

@@ -6,6 +6,7 @@ session, not Spark Connect. Any thread.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -37,11 +38,8 @@ def names(spark: SparkSession, directory: str) -> list[str]:
 def read_text(spark: SparkSession, path: str) -> str:
     """Read a whole file, in UTF-8."""
     files, found = _at(spark, path)
-    stream = files.open(found)
-    try:
+    with contextlib.closing(files.open(found)) as stream:
         return str(spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-    finally:
-        stream.close()
 
 
 def first_line(spark: SparkSession, path: str) -> str | None:
@@ -49,16 +47,13 @@ def first_line(spark: SparkSession, path: str) -> str | None:
     files, found = _at(spark, path)
     jvm = spark._jvm
     codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(files.getConf()).getCodec(found)
-    opened = files.open(found)
-    try:
+    with contextlib.closing(files.open(found)) as opened:
         stream = opened if codec is None else codec.createInputStream(opened)
         lines = jvm.java.io.BufferedReader(jvm.java.io.InputStreamReader(stream, "UTF-8"))
         while (line := lines.readLine()) is not None:
             if (text := str(line).removeprefix("\ufeff")).strip():
                 return text
         return None
-    finally:
-        opened.close()
 
 
 def without_patterns(path: str) -> str:
@@ -75,12 +70,9 @@ def write_text(spark: SparkSession, path: str, text: str) -> None:
     files, found = _at(spark, path)
     half = found.suffix(".half")
     hidden = spark._jvm.org.apache.hadoop.fs.Path(half.getParent(), "." + half.getName())
-    stream = files.create(hidden, True)
-    try:
+    with contextlib.closing(files.create(hidden, True)) as stream:
         stream.write(bytearray(text.encode()))
         stream.hsync()
-    finally:
-        stream.close()
     if files.exists(found) or not files.rename(hidden, found):
         files.delete(hidden, False)
         raise FileExistsError(path)

@@ -41,7 +41,7 @@ from logstore.config.quantities import duration_ms
 from logstore.errors import InvalidSettingError
 from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
-from logstore.spark.pipelines.input.values import fields_of, is_text
+from logstore.spark.pipelines.input.values import fields_of, is_text, json_record
 from logstore.spark.pipelines.running.queries import finish_in_turn, start_into_parquet, start_into_topic
 from logstore.spark.pipelines.topics import ensure_topics, read_stream
 
@@ -245,8 +245,7 @@ def to_records(rows: DataFrame, seconds: int, digits: int) -> DataFrame:
         for name in ("sum", "min", "max")
     ]
     length = F.lit(seconds).alias("seconds")
-    value = F.to_json(F.struct("series", "start", length, "count", *numbers, "late"))
-    return rows.select(F.col("series").cast("binary").alias("key"), value.cast("binary").alias("value"))
+    return rows.select(*json_record("series", F.struct("series", "start", length, "count", *numbers, "late")))
 
 
 # -- the whole

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 
 from logstore.spark import functions as F
 from logstore.spark.pipelines import Parameters, Report, parameter, pipeline
-from logstore.spark.pipelines.input.values import fields_of, is_text
+from logstore.spark.pipelines.input.values import fields_of, is_text, json_record
 from logstore.spark.pipelines.output.outputs import TopicOutput, query_of
 from logstore.spark.pipelines.parameters import interval_of
 from logstore.spark.pipelines.running.queries import finish, start
@@ -128,23 +128,9 @@ def price_records(prices: DataFrame) -> DataFrame:
 
     The windows of a cell are in order.
     """
-    value = F.to_json(
-        F.struct(
-            "cell",
-            "price",
-            "demand",
-            "supply",
-            "ratio",
-            F.unix_millis("start").alias("start"),
-            F.unix_millis("end").alias("end"),
-        )
-    )
-    records = prices.select(
-        F.col("cell").cast("binary").alias("key"),
-        value.cast("binary").alias("value"),
-        F.col("newest").alias("timestamp"),
-        F.col("end"),
-    )
+    start, end = (F.unix_millis(name).alias(name) for name in ("start", "end"))
+    record = json_record("cell", F.struct("cell", "price", "demand", "supply", "ratio", start, end))
+    records = prices.select(*record, F.col("newest").alias("timestamp"), "end")
     # The windows of a cell come out of different tasks; its newest price must come last in the topic.
     return records.repartition("key").sortWithinPartitions("end").drop("end")
 

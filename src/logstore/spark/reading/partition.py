@@ -66,12 +66,13 @@ def version() -> str:
     return next((found.version for found in distributions(name="logstore", path=[home])), "")
 
 
-def read_ranges(partition: InputPartition, options: ReadOptions, table: QueryColumns) -> Iterator[pa.RecordBatch]:
+def read_ranges(partition: InputPartition, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Read a task's partition, with errors shown as one sentence."""
     if not isinstance(partition, PartitionRanges):
         return  # Spark's placeholder where no partition was planned
     with short_errors():
         check_version(partition.version, version())
+        table = QueryColumns(options)
         for range in partition.ranges:
             yield from fetches.read(range, options, table, partition.since_ms, partition.until_ms)
 
@@ -116,7 +117,6 @@ class RangeReader(PickledByName):
         self.options = options
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        table = QueryColumns(self.options)
         for batch in batches:
             for ranges in batch.column(0).to_pylist():
-                yield from read_ranges(pickle.loads(ranges), self.options, table)
+                yield from read_ranges(pickle.loads(ranges), self.options)

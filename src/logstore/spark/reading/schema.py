@@ -21,8 +21,20 @@ if TYPE_CHECKING:
     from logstore.columns._builder import Decoder
     from logstore.spark.reading.options import ReadOptions
 
+
+def _struct(*fields: tuple[str, Any]) -> dict[str, Any]:
+    """Return a struct with nullable fields in Spark's JSON."""
+    return {
+        "type": "struct",
+        "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in fields],
+    }
+
+
+_HEADERS = {"type": "array", "elementType": _struct(("key", "string"), ("value", "binary")), "containsNull": True}
+
+
 #: Column -> its type in Spark's JSON; headers come last and only when they are asked for.
-COLUMNS: dict[str, str] = {
+COLUMNS: dict[str, Any] = {
     "key": "binary",
     "value": "binary",
     "topic": "string",
@@ -30,7 +42,7 @@ COLUMNS: dict[str, str] = {
     "offset": "long",
     "timestamp": "timestamp",
     "timestampType": "integer",
-    "headers": "headers",
+    "headers": _HEADERS,
 }
 
 _DEFAULT = tuple(COLUMNS)[:-1]
@@ -56,17 +68,6 @@ _FIELD_TYPES: dict[bytes, tuple[str, bool]] = {
     b"tss:UTC": ("timestamp", True),
     b"tsn:UTC": ("timestamp", True),
 }
-
-
-def _struct(*fields: tuple[str, Any]) -> dict[str, Any]:
-    """Return a struct with nullable fields in Spark's JSON."""
-    return {
-        "type": "struct",
-        "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in fields],
-    }
-
-
-_HEADERS = {"type": "array", "elementType": _struct(("key", "string"), ("value", "binary")), "containsNull": True}
 
 
 class _Field(NamedTuple):
@@ -113,18 +114,14 @@ class QueryColumns:
             raise SparkOptionError({"columns": f"a column can be named once, found {', '.join(names)}"})
         return names
 
-    def type_of(self, name: str) -> str:
-        """Return the type of one column in Spark's JSON; ``headers`` stands for that of headers."""
-        return self._fields[name].type if name in self._fields else COLUMNS[name]
-
     # -- for Spark
 
     def spark(self) -> StructType:
         """Return Spark's schema; every column is nullable, as in Spark's Kafka source."""
         from pyspark.sql.types import StructType
 
-        fields = [(name, _HEADERS if (kind := self.type_of(name)) == "headers" else kind) for name in self.names]
-        return StructType.fromJson(_struct(*fields))
+        types = COLUMNS | {name: field.type for name, field in self._fields.items()}
+        return StructType.fromJson(_struct(*((name, types[name]) for name in self.names)))
 
     # -- of records
 

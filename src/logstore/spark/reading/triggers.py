@@ -98,7 +98,8 @@ class StreamPlanner:
             # After a restart, ``start`` is where a query would begin now: repeating the batch from it would differ.
             start = end.began
         backend = self.backend
-        topics = self._topics(backend, [*start.offsets, *end.offsets])
+        there = backend.topics()
+        topics = {tp.topic: there[tp.topic] for tp in (*start.offsets, *end.offsets) if tp.topic in there}
         begins = self._begins(start, topics, end.offsets, backend)
         gone = {tp.topic for tp in end.offsets if tp.topic in topics and _is_other(end, topics[tp.topic])}
         for name in sorted(gone):
@@ -118,11 +119,6 @@ class StreamPlanner:
         # Options are checked here: PySpark would not show an error of the reader's constructor.
         topics = chosen_topics(self.options.for_stream(), backend)
         return topics, subscribed(self.options, topics)
-
-    def _topics(self, backend: Backend, partitions: list[TopicPartition]) -> dict[str, TopicFacts]:
-        """Return those of the topics that still exist."""
-        there = backend.topics()
-        return {tp.topic: there[tp.topic] for tp in partitions if tp.topic in there}
 
     def _reached(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.batch._encode import Encoder
@@ -81,6 +82,7 @@ BY_KEY = Keyless()
 # --- rows --------------------------------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class Rows:
     """Encoder of one task's rows: takes Arrow batches, gives whole record batches by topic and partition.
 
@@ -91,27 +93,16 @@ class Rows:
     Owns: an encoder for each partition that got rows.
     """
 
-    def __init__(
-        self,
-        targets: Mapping[str, TargetTopic],
-        outlet: Outlet,
-        *,
-        topic: str | None = None,
-        keyless: Keyless = BY_KEY,
-        replay: bool = False,
-        seed: int = 0,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        flush_bytes: int | None = None,
-    ) -> None:
-        self.outlet = outlet
-        self.keyless = keyless
-        self.replay = replay
-        self.seed = seed
-        self.clock = clock
-        self._targets = targets
-        self._topic = topic
-        self._flush_bytes = FLUSH_BYTES if flush_bytes is None else flush_bytes
-        self._shares: dict[str, _Share] = {}
+    targets: Mapping[str, TargetTopic]
+    outlet: Outlet
+    _: KW_ONLY
+    topic: str | None = None
+    keyless: Keyless = BY_KEY
+    replay: bool = False
+    seed: int = 0
+    clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    flush_bytes: int = field(default_factory=lambda: FLUSH_BYTES)
+    _shares: dict[str, _Share] = field(default_factory=dict, init=False)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Encode the rows of one Arrow batch.
@@ -138,15 +129,15 @@ class Rows:
 
     def _relieve(self) -> None:
         """Flush encoders that hold enough, and the largest ones while all together hold too much."""
-        total = sum(share.flush(self._flush_bytes) for share in self._shares.values())
-        least = self._flush_bytes
+        total = sum(share.flush(self.flush_bytes) for share in self._shares.values())
+        least = self.flush_bytes
         while total > TASK_BYTES and least:
             least //= 2
             total = sum(share.flush(least) for share in self._shares.values())
 
     def _by_topic(self, batch: pa.RecordBatch) -> Iterable[tuple[_Share, pa.RecordBatch]]:
-        if self._topic is not None:
-            return [(self._share(self._topic), batch)]
+        if self.topic is not None:
+            return [(self._share(self.topic), batch)]
         names = batch.column("topic")
         if names.null_count:
             raise InvalidRecordError(
@@ -154,9 +145,9 @@ class Rows:
                 '.option("topic", name)'
             )
         unique = names.unique().to_pylist()
-        unknown = sorted(name for name in unique if name not in self._targets)
+        unknown = sorted(name for name in unique if name not in self.targets)
         if unknown:
-            raise UnknownTopicError(unknown_topics(unknown, self._targets))
+            raise UnknownTopicError(unknown_topics(unknown, self.targets))
         if len(unique) == 1:
             return [(self._share(unique[0]), batch)]
         import numpy as np
@@ -169,7 +160,7 @@ class Rows:
     def _share(self, topic: str) -> _Share:
         share = self._shares.get(topic)
         if share is None:
-            share = self._shares[topic] = _Share(self._targets[topic], self)
+            share = self._shares[topic] = _Share(self.targets[topic], self)
         return share
 
 

@@ -211,27 +211,24 @@ def targets_of(options: WriteOptions) -> Mapping[str, TargetTopic]:
 # --- writers that Spark calls ------------------------------------------------------------------
 
 
-def sink_of(options: WriteOptions, schema: StructType) -> StoreSink | BrokerSink:
-    """Return the sink for the destination of a write.
+class _Writer(PickledByName):
+    """Part of every writer: the sink of its destination, which does the work, and the batch job, if there is one.
 
     Raises:
         SparkColumnsError: columns are missing or have wrong types.
     """
-    check_columns(columns_of(schema), topic=options.topic, replay=options.replay)
-    if options.bootstrap is None:
-        return StoreSink(options)
-    from logstore.spark.writing.bootstrap import BrokerSink  # loads the client only for a broker
-
-    return BrokerSink(options)
-
-
-class _Writer(PickledByName):
-    """Part of every writer: its sink, which does the work, and the batch job, if it writes for one."""
 
     job: str | None = None
+    sink: StoreSink | BrokerSink
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        self.sink = sink_of(options, schema)
+        check_columns(columns_of(schema), topic=options.topic, replay=options.replay)
+        if options.bootstrap is None:
+            self.sink = StoreSink(options)
+        else:
+            from logstore.spark.writing.bootstrap import BrokerSink  # loads the client only for a broker
+
+            self.sink = BrokerSink(options)
 
     @short_errors()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -32,6 +32,11 @@ def fields_of(text: Column, schema: str) -> tuple[Column, Column]:
     return found.dropFields(_MISFIT), fits
 
 
+def json_record(key: str, fields: Column) -> tuple[Column, Column]:
+    """Return the columns key and value of a record: a column as bytes, and a struct as JSON."""
+    return F.col(key).cast("binary").alias("key"), F.to_json(fields).cast("binary").alias("value")
+
+
 def checked(schema: str) -> StructType:
     """Parse the columns of Spark's DDL. Needs a session.
 
