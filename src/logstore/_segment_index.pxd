@@ -48,7 +48,7 @@ cdef inline int header_at(FileOps *ops, int fd, int64_t position, int64_t bound,
 
 
 cdef inline int check_order(const BatchHeader *header, int64_t seen, int64_t limit) noexcept nogil:
-    """Return BAD_OFFSET if a batch begins at or before offset seen or ends at or after limit (-1: none), else OK."""
+    """Return BAD_OFFSET unless a batch begins after offset seen and ends before limit (-1: there is none)."""
     return BAD_OFFSET if header.base_offset <= seen or 0 <= limit <= last_offset_of(header) else OK
 
 

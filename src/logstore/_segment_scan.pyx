@@ -430,12 +430,12 @@ cdef class Scanned(Indexed):
         return None if edge_base < 0 else (edge, edge_base)
 
     def _start_from_saved_index(self, int64_t end_offset):
-        cdef int64_t entry, position
-        file_bytes = self.file.size()
+        cdef int64_t entry, position, file_bytes = self.file.size()
+        cdef OffsetIndex index = OffsetIndex()
+        cdef TimeIndex times = TimeIndex()
         self.size = 0
         self.next_offset = self.base_offset
         self._ready = True
-        index, times = OffsetIndex(), TimeIndex()
         try:
             self._load_one(index, ".index")
             self._load_one(times, ".timeindex")
@@ -443,21 +443,19 @@ cdef class Scanned(Indexed):
             return
         if not index.is_sound(file_bytes) or not times.is_sound():
             return
-        self.index, self.times = index, times
-        entry = self.index.floor_entry(end_offset - 1 - self.base_offset)
+        entry = index.floor_entry(end_offset - 1 - self.base_offset)
         if entry < 0:
-            self.index, self.times = OffsetIndex(), TimeIndex()
             return
-        position = self.index.position_at(entry)
-        named = self.base_offset + self.index.offset_at(entry)
+        position = index.position_at(entry)
+        named = self.base_offset + index.offset_at(entry)
         data = self.file.read(position, HEADER_BYTES)
         try:
             _, last, size, _, _ = header_fields(data, self.file.path, position)
         except RecordError:
-            last = -1
-        if last != named or size > file_bytes - position:
-            self.index, self.times = OffsetIndex(), TimeIndex()
             return
+        if last != named or size > file_bytes - position:
+            return
+        self.index, self.times = index, times
         self.index.cut(entry + 1)
         self.times.cut_to(named + 1 - self.base_offset)
         self.size = position + size

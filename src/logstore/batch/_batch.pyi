@@ -6,8 +6,6 @@ from typing_extensions import Buffer, disjoint_base
 from logstore.errors import RecordError
 from logstore.records import Codec, Marker, TimestampType
 
-DEFAULT_DECOMPRESSED_LIMIT: int
-
 @final
 class Record:
     """One record. Key, value and headers become objects at their first use."""

@@ -54,8 +54,6 @@ logstore_crc32c_init()
 cdef object _CREATE_TIME = TimestampType.CREATE_TIME
 cdef object _APPEND_TIME = TimestampType.LOG_APPEND_TIME
 
-DEFAULT_DECOMPRESSED_LIMIT = <int>DECOMPRESSED_LIMIT
-
 
 cdef int raise_batch_status(int status, const uint8_t *p, const uint8_t *end, object path,
                             object position) except -1:
@@ -249,7 +247,7 @@ cdef struct Survey:
 
 
 cdef inline const uint8_t *headers_end(const RecordView *record, bint as_text) noexcept nogil:
-    """Return where the headers of a record end, or NULL if one is malformed, or with as_text its key is not UTF-8."""
+    """Return the end of a record's headers; NULL if one is malformed or, with as_text, has a key not in UTF-8."""
     cdef const uint8_t *key
     cdef const uint8_t *value
     cdef const uint8_t *p = record.headers

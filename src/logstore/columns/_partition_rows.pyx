@@ -182,26 +182,25 @@ cdef class Spread:
         cdef _Intake intake = _Intake()
         cdef Rows rows
         cdef Py_buffer view
-        cdef int64_t total = 0, given = 0
+        cdef int64_t total = 0, given
         cdef const uint8_t *chosen = NULL
         intake.take(data)
-        if partitions is None:
-            while intake.next_rows(&rows):
-                self._add_rows(intake, &rows, NULL, total)
-                total += rows.count
-            return total
-        PyObject_GetBuffer(partitions, &view, PyBUF_SIMPLE)
+        # Without an owner, so that releasing it does nothing.
+        memset(&view, 0, sizeof(view))
+        if partitions is not None:
+            PyObject_GetBuffer(partitions, &view, PyBUF_SIMPLE)
+        given = view.len // <Py_ssize_t>sizeof(int32_t)
         try:
-            given = view.len // <Py_ssize_t>sizeof(int32_t)
-            chosen = <const uint8_t *>view.buf
             while intake.next_rows(&rows):
-                if given - total < rows.count:
-                    raise ValueError(f"{given} partitions for more rows than that")
-                self._add_rows(intake, &rows, chosen + total * <int64_t>sizeof(int32_t), total)
+                if partitions is not None:
+                    if given - total < rows.count:
+                        raise ValueError(f"{given} partitions for more rows than that")
+                    chosen = <const uint8_t *>view.buf + total * <int64_t>sizeof(int32_t)
+                self._add_rows(intake, &rows, chosen, total)
                 total += rows.count
         finally:
             PyBuffer_Release(&view)
-        if total != given:
+        if partitions is not None and total != given:
             raise ValueError(f"{given} partitions for {total} rows")
         return total
 
