@@ -231,8 +231,8 @@ async def test_a_failure_reaches_who_awaits_the_future(tmp_path, files):
     store = await aio.open(tmp_path / "data", files=files)
     await store.create_topic("flights")
     producer = await store.producer()
-    future = await producer.send("flights", b"v")
     files.fail("pwrite", 1, errno.EIO, path_contains=".log")
+    future = await producer.send("flights", b"v")
     with pytest.raises(StorageFailedError):
         await future
     with pytest.raises(StorageFailedError):

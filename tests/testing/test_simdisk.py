@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import gc
 import socket
 import threading
+import weakref
 
 import pytest
 from hypothesis import given, settings
@@ -416,3 +418,17 @@ def test_the_machine_is_left_alone(tmp_path):
         log.append([b"v"], ack="synced")
         assert not (tmp_path / "r").exists()
     assert LIBC.open_descriptors == descriptors
+
+
+def test_a_mapping_that_dies_in_a_cycle_with_its_disk_is_released():
+    """The garbage collector clears objects of a cycle in any order; the mapping's last call needs the disk."""
+
+    def die():
+        disk = SimDisk()
+        cycle = [disk, new_file(disk, data=b"abc"), disk.open("/a").map()]
+        cycle.append(cycle)
+        return weakref.ref(disk)
+
+    died = [die() for _ in range(20)]
+    gc.collect()
+    assert [disk() for disk in died] == [None] * 20

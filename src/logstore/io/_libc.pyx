@@ -5,7 +5,9 @@ Each call returns 0, a count or a descriptor, or the negative errno; those that 
 interrupt without effect are retried here.
 """
 
-from libc.errno cimport EINTR, errno as c_errno
+import os
+
+from libc.errno cimport EINTR, ENOMEM, errno as c_errno
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdio cimport rename
 from posix.fcntl cimport O_CLOEXEC, open as c_open
@@ -21,7 +23,6 @@ from logstore.io._file_ops cimport (
 
 cdef extern from *:
     """
-    #include <dirent.h>
     #include <errno.h>
     #include <fcntl.h>
     #include <string.h>
@@ -37,22 +38,6 @@ cdef extern from *:
         close(fd);
         errno = failure;
         return status;
-    }
-    static int logstore_libc_listdir(const char *path, int (*emit)(void *, const char *), void *names) {
-        struct dirent *entry;
-        int failure = 0;
-        DIR *dir = opendir(path);
-        if (dir == NULL) return -1;
-        while (failure == 0) {
-            errno = 0;
-            entry = readdir(dir);
-            if (entry == NULL) { failure = errno; break; }
-            if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-            failure = emit(names, entry->d_name);
-        }
-        closedir(dir);
-        errno = failure;
-        return failure == 0 ? 0 : -1;
     }
     /* Java's FileLock is an fcntl lock of the whole file, so Kafka and we exclude each other. */
     static int logstore_libc_lock(int fd, int *owner_pid) {
@@ -78,21 +63,24 @@ cdef extern from *:
     const unsigned int SYNC_FILE_RANGE_WRITE
     int64_t sendfile(int out_fd, int in_fd, int64_t *position, size_t size) nogil
     int logstore_libc_fsync_dir(const char *path) nogil
-    int logstore_libc_listdir(const char *path, int (*emit)(void *, const char *) noexcept nogil, void *names) nogil
     int logstore_libc_lock(int fd, int *owner_pid) nogil
 
 cdef extern from "Python.h":
     object PyUnicode_DecodeFSDefault(const char *text)
 
 
-cdef int collect_name(void *names, const char *name) noexcept nogil:
+cdef int list_names(const char *path, void *names) noexcept nogil:
+    cdef int failure = 0
     with gil:
         try:
-            # Calls no Python code: an interrupt raised in it would be lost here.
-            (<list>names).append(PyUnicode_DecodeFSDefault(name))
-            return 0
+            # Only builtin functions: an interrupt that Python code raised in here would be lost.
+            (<list>names).extend(os.listdir(PyUnicode_DecodeFSDefault(path)))
+        except OSError as error:
+            failure = error.errno
         except MemoryError:
-            return 12  # ENOMEM
+            failure = ENOMEM
+    (&c_errno)[0] = failure
+    return -1 if failure else 0
 
 
 cdef int stat_file(int fd, FileInfo *out) noexcept nogil:
@@ -157,7 +145,7 @@ cdef int64_t system_call(const Call *call) noexcept nogil:
     elif op == OP_RMDIR:
         return rmdir(call.path)
     elif op == OP_LISTDIR:
-        return logstore_libc_listdir(call.path, collect_name, call.data)
+        return list_names(call.path, call.data)
     elif op == OP_FSYNC_DIR:
         return logstore_libc_fsync_dir(call.path)
     elif op == OP_STATVFS:

@@ -1,9 +1,6 @@
 from typing import Self, final
 
-from typing_extensions import disjoint_base
-
 @final
-@disjoint_base
 class Chance:
     """Random numbers: a splitmix64 sequence."""
 
@@ -12,17 +9,14 @@ class Chance:
         """Return the next number, of 64 bits."""
 
 @final
-@disjoint_base
 class Inode:
     """File or directory: what is synced, the changes since, and what a running system sees."""
 
 @final
-@disjoint_base
 class Place:
     """What a path leads to: an inode, or the directory that has no such name."""
 
 @final
-@disjoint_base
 class Disk:
     """Inodes by number, the names that lead to them, and the changes that are not synced."""
 
