@@ -103,7 +103,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Place:
+class Workspace:
     """Where the demo keeps everything: a directory, and the topics in it or on a broker."""
 
     directory: Path
@@ -137,7 +137,7 @@ def write_files(directory: Path, flights: Any, weather: Any) -> None:
             os.utime(file, (1_000_000_000 + number,) * 2)  # Spark takes files by age
 
 
-def load(spark: SparkSession, place: Place, name: str, columns: dict[str, str], key: str) -> int:
+def load(spark: SparkSession, place: Workspace, name: str, columns: dict[str, str], key: str) -> int:
     """Files into the topic of that name; how many rows."""
     schema = ", ".join(f"{column} {_DDL[kind]}" for column, kind in columns.items())
     report = files.run(
@@ -170,7 +170,7 @@ def joined(flights: DataFrame, weather: DataFrame) -> DataFrame:
     return departed.join(right.select("origin", "wind_speed", "precip", "visib", hour), ["origin", "hour"])
 
 
-def start_join(spark: SparkSession, place: Place, rows: int) -> Any:
+def start_join(spark: SparkSession, place: Workspace, rows: int) -> Any:
     """Both topics to the topic of delays, in a few micro-batches."""
     from pyspark.sql import functions as F
 
@@ -196,7 +196,7 @@ def start_join(spark: SparkSession, place: Place, rows: int) -> Any:
     return start_into_topic(spark, records, parameters, "join", place.topic("delays"))
 
 
-def start_table(spark: SparkSession, place: Place) -> Any:
+def start_table(spark: SparkSession, place: Workspace) -> Any:
     """The topic of delays to Parquet, in folders by airport."""
     parameters = Parameters(**place.parameters("table"))
     rows = read_stream(
@@ -281,7 +281,7 @@ def run(spark: SparkSession, directory: Path, bootstrap: str = "", rows: int = 0
     """
     directory = directory.resolve()
     empty_place(directory)
-    place = Place(directory, bootstrap, f"-{time.time_ns() // 1_000_000}" if bootstrap else "")
+    place = Workspace(directory, bootstrap, f"-{time.time_ns() // 1_000_000}" if bootstrap else "")
     flights, weather = read_source(), read_table("weather")
     if rows:
         flights = flights.sort_values(["time_hour", "origin"], kind="stable").head(rows)

@@ -124,8 +124,8 @@ class Cluster:
         self._wait(lambda: bool(self._status()), "the master did not start")
         for number in range(1, self.workers + 1):
             work = self.directory / f"worker-{number}"
-            room = ["--cores", "1", "--memory", self.memory, "--work-dir", str(work), "--webui-port", "0"]
-            self._launch(f"worker-{number}", WORKER, *address, *room, self.master)
+            limits = ["--cores", "1", "--memory", self.memory, "--work-dir", str(work), "--webui-port", "0"]
+            self._launch(f"worker-{number}", WORKER, *address, *limits, self.master)
         self._wait(lambda: self.alive() == self.workers, "the workers did not start")
 
     def _launch(self, name: str, *command: str) -> None:

@@ -76,7 +76,7 @@ def batches(path: Path) -> Iterator[tuple[int, BatchView]]:
         position += size
 
 
-def room(path: Path) -> int:
+def preallocated_bytes(path: Path) -> int:
     """How many bytes at the end of a segment file are room for more batches."""
     end = max((position + view.size for position, view in batches(path)), default=0)
     rest = path.read_bytes()[end:]
@@ -148,7 +148,7 @@ def test_the_fixtures_hold_what_they_are_for() -> None:
             assert max(len(view.payload()) for view in found) > 1 << 16
             codecs |= {view.codec for view in found}
     assert codecs == set(Codec)
-    assert any(room(path) for path in partition(f"{name}-running", "preallocated").glob("*.log"))
+    assert any(preallocated_bytes(path) for path in partition(f"{name}-running", "preallocated").glob("*.log"))
     with open_fixture(name, "append-time") as log:
         assert {record.timestamp_type for record in log.scan()} == {TimestampType.LOG_APPEND_TIME}
 
@@ -337,7 +337,7 @@ def test_a_marked_copy_is_recovered_and_goes_on(broker: str, topic: str, tmp_pat
     with Log.open(copy / f"{topic}-0", segment_bytes=2_000, **settings) as log:
         assert (log.log_start_offset, log.log_end_offset) == (expected["start"], expected["end"])
         assert [fields(record) for record in log.scan()] == expected["records"]
-        preallocated = sum(room(path) for path in partition(broker, topic).glob("*.log"))
+        preallocated = sum(preallocated_bytes(path) for path in partition(broker, topic).glob("*.log"))
         assert (log.metrics().cut_bytes, log.maintenance.was_clean) == (preallocated, False)
         # Kafka's metadata name the epochs, and Kafka could not follow one of ours.
         assert log.replica.leader_epoch == max(entry.epoch for entry in known.entries)

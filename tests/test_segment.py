@@ -154,7 +154,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Segment, list[Writte
 
 @settings(max_examples=300)
 @given(draw=st.data())
-def test_reads_and_slices_are_whole_batches_below_their_limits(
+def test_reads_and_regions_are_whole_batches_below_their_limits(
     kept: tuple[Segment, list[Written]], draw: st.DataObject
 ) -> None:
     segment, written = kept
@@ -676,7 +676,7 @@ def test_a_seek_reads_one_index_interval_and_one_batch(tmp_path: Path, record_by
 each_way = pytest.mark.parametrize("send", [FileRegion.send_to, FileRegion.copy_to], ids=["sendfile", "copy"])
 
 
-def large_slice(directory: Path) -> tuple[FileRegion, bytes]:
+def large_region(directory: Path) -> tuple[FileRegion, bytes]:
     segment = new_segment(log_path(directory))
     written = fill(segment, [encode([random.Random(n).randbytes(50_000)]) for n in range(60)])
     part = segment.locate(5, 1 << 30, 55)
@@ -697,8 +697,8 @@ def received(peer: socket.socket, size: int) -> bytes:
 @pytest.mark.row("S12", part="one process")
 @each_way
 @pytest.mark.parametrize("start", [0, 1, 70_000])
-def test_a_blocking_socket_takes_the_whole_slice(tmp_path: Path, send: Callable[..., int], start: int) -> None:
-    part, expected = large_slice(tmp_path)
+def test_a_blocking_socket_takes_the_whole_region(tmp_path: Path, send: Callable[..., int], start: int) -> None:
+    part, expected = large_region(tmp_path)
     mine, peer = socket.socketpair()
     with mine, peer:
         taken: list[bytes] = []
@@ -714,8 +714,8 @@ def test_a_blocking_socket_takes_the_whole_slice(tmp_path: Path, send: Callable[
 
 @pytest.mark.row("S12", part="one process")
 @each_way
-def test_a_socket_that_does_not_block_takes_what_it_has_room_for(tmp_path: Path, send: Callable[..., int]) -> None:
-    part, expected = large_slice(tmp_path)
+def test_a_socket_that_does_not_block_takes_what_it_has_space_for(tmp_path: Path, send: Callable[..., int]) -> None:
+    part, expected = large_region(tmp_path)
     mine, peer = socket.socketpair()
     with mine, peer:
         mine.setblocking(False)
@@ -734,7 +734,7 @@ def test_a_socket_that_does_not_block_takes_what_it_has_room_for(tmp_path: Path,
 @pytest.mark.row("S18")
 @pytest.mark.row("S12", part="one process")
 @each_way
-def test_a_slice_is_sent_though_its_segment_is_gone(tmp_path: Path, send: Callable[..., int]) -> None:
+def test_a_region_is_sent_though_its_segment_is_gone(tmp_path: Path, send: Callable[..., int]) -> None:
     segment = new_segment(log_path(tmp_path))
     (batch,) = fill(segment, [encode([b"v"])])
     part = segment.locate(0, 1, 1)
@@ -749,7 +749,7 @@ def test_a_slice_is_sent_though_its_segment_is_gone(tmp_path: Path, send: Callab
         part.close()
         part.close()
         for use in (part.read, lambda: send(part, mine)):
-            with pytest.raises(ValueError, match="slice is closed"):
+            with pytest.raises(ValueError, match="region is closed"):
                 use()
     with pytest.raises(StorageError, match="closed"):
         segment.read(0, 1, 1)
@@ -757,7 +757,7 @@ def test_a_slice_is_sent_though_its_segment_is_gone(tmp_path: Path, send: Callab
 
 @each_way
 def test_what_the_socket_says_is_the_callers_error(tmp_path: Path, send: Callable[..., int]) -> None:
-    part, expected = large_slice(tmp_path)
+    part, expected = large_region(tmp_path)
     mine, peer = socket.socketpair()
     with mine:
         peer.close()
@@ -773,13 +773,13 @@ def test_what_the_socket_says_is_the_callers_error(tmp_path: Path, send: Callabl
 
 
 @each_way
-def test_a_file_that_ends_inside_a_slice_is_damage(tmp_path: Path, send: Callable[..., int]) -> None:
-    part, expected = large_slice(tmp_path)
+def test_a_file_that_ends_inside_a_region_is_damage(tmp_path: Path, send: Callable[..., int]) -> None:
+    part, expected = large_region(tmp_path)
     os.truncate(part.file.path, part.position + 100)
     mine, peer = socket.socketpair()
     with mine, peer:
         assert send(part, mine) == 100
-        with pytest.raises(CorruptRecordError, match="ends inside the slice") as caught:
+        with pytest.raises(CorruptRecordError, match="ends inside the region") as caught:
             send(part, mine, 100)
         assert caught.value.position == part.position + 100
     with pytest.raises(CorruptRecordError, match=f"{len(expected)} bytes expected, 100 are there"):
@@ -839,11 +839,11 @@ def test_a_single_record_outlives_the_batch_that_it_was_read_from(tmp_path: Path
 
 
 @each_way
-def test_a_slice_that_is_closed_while_it_is_sent_sends_its_own_bytes(
+def test_a_region_that_is_closed_while_it_is_sent_sends_its_own_bytes(
     tmp_path: Path, send: Callable[..., int]
 ) -> None:
-    """Another thread closes the slice and the file, whose descriptor's number another file gets."""
-    part, expected = large_slice(tmp_path)
+    """Another thread closes the region and the file, whose descriptor's number another file gets."""
+    part, expected = large_region(tmp_path)
     number = next(int(fd.name) for fd in Path("/proc/self/fd").iterdir() if fd.resolve() == Path(part.file.path))
     other = tmp_path / "other"
     other.write_bytes(b"\xff" * (part.position + part.size))

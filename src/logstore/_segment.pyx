@@ -42,11 +42,11 @@ from logstore.errors import CorruptRecordError, DiskFullError, StorageError, Sto
 cdef Growth _EXTEND = Growth()
 
 
-cdef inline bint holds(const BatchHeader *header, int64_t offset, int64_t named, int64_t room,
+cdef inline bint holds(const BatchHeader *header, int64_t offset, int64_t named, int64_t span,
                        int64_t limit) noexcept nogil:
-    """Return whether a batch holds offset, ends at named (-1: anywhere), and fits in room bytes and below limit."""
+    """Return whether a batch holds offset, ends at named (-1: anywhere), and fits in span bytes and below limit."""
     cdef int64_t last = last_offset_of(header)
-    return (header.base_offset <= offset <= last and (last == named or named < 0) and header.size <= room
+    return (header.base_offset <= offset <= last and (last == named or named < 0) and header.size <= span
             and (last < limit or limit < 0))
 
 
@@ -190,8 +190,8 @@ cdef class Segment(Scanned):
 
         At most ``max_bytes``, but always one batch; batches from ``end_offset`` on are left out.
         """
-        cdef uint8_t room[WINDOW_BYTES]
-        cdef Window window = window_over(room, WINDOW_BYTES)
+        cdef uint8_t span[WINDOW_BYTES]
+        cdef Window window = window_over(span, WINDOW_BYTES)
         cdef const BatchHeader *header = &window.header
         cdef int64_t position, end, first, next_offset
         cdef int64_t bound = self.size, limit = self.next_offset
@@ -201,7 +201,7 @@ cdef class Segment(Scanned):
         if position < 0 or header.base_offset >= end_offset:
             return None
         first = header.base_offset
-        window.room = HEADER_BYTES
+        window.span = HEADER_BYTES
         end = position
         next_offset = first
         fd = self.file.acquire()
@@ -257,7 +257,7 @@ cdef class Segment(Scanned):
         cdef Window window = window_over(space, WINDOW_BYTES)
         cdef BatchHeader *header = &window.header
         cdef int64_t got = 0, position = -1, bound = self.size, want, next_offset = offset, seen
-        cdef int64_t limit = self.next_offset, named = -1, room = WINDOW_BYTES
+        cdef int64_t limit = self.next_offset, named = -1, span = WINDOW_BYTES
         cdef int status
         cdef bytes data = None
         cdef uint8_t *out = space
@@ -272,9 +272,9 @@ cdef class Segment(Scanned):
         elif offset == self.base_offset:
             position = 0 if bound else -1
         else:
-            position = self._candidate(offset, bound, &named, &room)
+            position = self._candidate(offset, bound, &named, &span)
         if position >= 0:
-            want = max(max_bytes, min(max(room, <int64_t>HEADER_BYTES), <int64_t>WINDOW_BYTES))
+            want = max(max_bytes, min(max(span, <int64_t>HEADER_BYTES), <int64_t>WINDOW_BYTES))
             want = min(want, bound - position)
             if want > WINDOW_BYTES:
                 data = PyBytes_FromStringAndSize(NULL, want)
@@ -374,13 +374,13 @@ cdef class Segment(Scanned):
         cdef const uint8_t *p
         cdef const uint8_t *begin
         cdef const uint8_t *end
-        cdef int64_t bound = self.size, named = -1, position, room = 0
+        cdef int64_t bound = self.size, named = -1, position, span = 0
         cdef int32_t left
         cdef int status
-        position = self._candidate(offset, bound, &named, &room)
+        position = self._candidate(offset, bound, &named, &span)
         if position >= 0:
-            room = min(max(room, <int64_t>HEADER_BYTES), min(<int64_t>WINDOW_BYTES, bound - position))
-            window.start, window.size = position, self._take(space, room, position)
+            span = min(max(span, <int64_t>HEADER_BYTES), min(<int64_t>WINDOW_BYTES, bound - position))
+            window.start, window.size = position, self._take(space, span, position)
         else:
             position = self._find(offset, bound, &window)
             if position < 0:

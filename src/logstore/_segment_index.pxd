@@ -14,17 +14,17 @@ cdef enum:
 
 cdef struct Window:                # bytes of a segment's file, and the header that was read last
     uint8_t *data
-    int64_t room                  # bytes to read at once
+    int64_t span                  # bytes to read at once
     int64_t start                 # position of the first byte
     int64_t size                  # bytes held; negative: the status of a read that failed
     BatchHeader header
 
 
-cdef inline Window window_over(uint8_t *data, int64_t room) noexcept nogil:
-    """Return an empty window over room for at least ``room`` bytes."""
+cdef inline Window window_over(uint8_t *data, int64_t span) noexcept nogil:
+    """Return an empty window over room for at least ``span`` bytes."""
     cdef Window window
     memset(&window, 0, sizeof(window))
-    window.data, window.room = data, room
+    window.data, window.span = data, span
     return window
 
 
@@ -40,7 +40,7 @@ cdef inline int header_at(FileOps *ops, int fd, int64_t position, int64_t bound,
     cdef int status
     if position < window.start or position + HEADER_BYTES > window.start + window.size:
         window.start = position
-        window.size = read_upto(ops, fd, window.data, min(window.room, bound - position), position)
+        window.size = read_upto(ops, fd, window.data, min(window.span, bound - position), position)
         if window.size < 0:
             return SHORT
     status = parse_header(bytes_at(window, position), window.data + window.size, &window.header)
@@ -79,7 +79,7 @@ cdef class Indexed:
     cdef int _rebuild_hint(self) except -1
     cdef int _hop(self, int64_t position, int64_t bound) except -1
     cdef int64_t _find(self, int64_t offset, int64_t bound, Window *window) except -2
-    cdef int64_t _candidate(self, int64_t offset, int64_t bound, int64_t *named, int64_t *room) except -2
+    cdef int64_t _candidate(self, int64_t offset, int64_t bound, int64_t *named, int64_t *span) except -2
     cdef int64_t _walk(self, int64_t offset, int64_t position, int64_t bound, Window *window) except -2
     cdef int64_t _walk_from(self, int64_t entry, OffsetIndex index, int64_t offset, int64_t bound,
                             Window *window) except -2

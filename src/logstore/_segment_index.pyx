@@ -120,8 +120,8 @@ cdef class Indexed:
         cover later batches: the file may have lost entries, or hold a wrong one. Several threads may run this
         concurrently: the results are set together, at the end.
         """
-        cdef uint8_t room[HEADER_BYTES]
-        cdef Window window = window_over(room, HEADER_BYTES)
+        cdef uint8_t span[HEADER_BYTES]
+        cdef Window window = window_over(span, HEADER_BYTES)
         cdef TimeIndex times = self.times
         cdef int64_t position = 0, bound = self.size, last, named
         if times.count:
@@ -140,8 +140,8 @@ cdef class Indexed:
 
     cdef int _hop(self, int64_t position, int64_t bound) except -1:
         """Find the largest timestamp in the headers between a position and the end."""
-        cdef uint8_t room[HEADER_BYTES]
-        cdef Window window = window_over(room, HEADER_BYTES)
+        cdef uint8_t span[HEADER_BYTES]
+        cdef Window window = window_over(span, HEADER_BYTES)
         cdef FileOps *ops = &self.file.files.ops
         cdef int64_t largest = -1, offset = self.base_offset
         cdef int status = OK, fd = self.file.acquire()
@@ -229,8 +229,8 @@ cdef class Indexed:
         cdef int64_t position = 0, seen = self.base_offset - 1
         cdef int64_t bound = self.size, limit = self.next_offset
         cdef int status
-        cdef uint8_t room[HEADER_BYTES]
-        cdef Window window = window_over(room, HEADER_BYTES)
+        cdef uint8_t span[HEADER_BYTES]
+        cdef Window window = window_over(span, HEADER_BYTES)
         cdef const BatchHeader *header = &window.header
         cdef FileOps *ops = &self.file.files.ops
         cdef int fd
@@ -336,12 +336,12 @@ cdef class Indexed:
             self._rebuild_hint()
         return found
 
-    cdef int64_t _candidate(self, int64_t offset, int64_t bound, int64_t *named, int64_t *room) except -2:
+    cdef int64_t _candidate(self, int64_t offset, int64_t bound, int64_t *named, int64_t *span) except -2:
         """Return the position of the batch that must hold offset, by the index alone, or -1 if it is not certain.
 
         It is certain where every batch is large enough for an entry of its own: one read then replaces the
         two from the entry before. The caller must check the header with `holds`, with named as last offset.
-        room is the number of bytes before the next entry.
+        span is the number of bytes before the next entry.
         """
         cdef OffsetIndex index
         cdef int64_t entry, position, before, relative = offset - self.base_offset
@@ -358,7 +358,7 @@ cdef class Indexed:
         if not 0 <= position < bound:
             return -1
         named[0] = self.base_offset + index.offset_at(entry)
-        room[0] = (index.position_at(entry + 1) if entry + 1 < index.count else bound) - position
+        span[0] = (index.position_at(entry + 1) if entry + 1 < index.count else bound) - position
         return position
 
     cdef int64_t _walk_from(self, int64_t entry, OffsetIndex index, int64_t offset, int64_t bound,
@@ -380,7 +380,7 @@ cdef class Indexed:
         cdef int status = OK, fd
         cdef int64_t seen = self.base_offset - 1, limit = self.next_offset
         cdef int64_t before = -1                # position of the batch before
-        cdef int64_t room = window.room
+        cdef int64_t span = window.span
         cdef bint follows = position == 0       # the expected base offset is known
         if bound < self.size:
             limit = -1
@@ -403,15 +403,15 @@ cdef class Indexed:
                 if seen >= offset:
                     break
                 position += header.size
-                if header.size > window.room:
+                if header.size > window.span:
                     # Batches are large here: bytes after the next header would not be used.
-                    window.room = HEADER_BYTES
+                    window.span = HEADER_BYTES
             if status == OK and position >= bound and before >= 0 and seen + 1 < limit:
                 # A gap at the end of the segment, as a compaction leaves it, or a last batch whose damaged
                 # length includes the batches after it.
                 status = check_sum(ops, fd, before, bound)
         self.file.release()
-        window.room = room
+        window.span = span
         if status == BAD_CRC:
             raise CorruptRecordError("the batch is damaged: the next one does not follow it, and its CRC-32C does "
                                      "not fit its bytes", path=self.file.path, position=before)
@@ -424,8 +424,8 @@ cdef class Indexed:
         None: every record of this segment is older.
         """
         cdef int64_t entry
-        cdef uint8_t room[HEADER_BYTES]
-        cdef Window window = window_over(room, HEADER_BYTES)
+        cdef uint8_t span[HEADER_BYTES]
+        cdef Window window = window_over(span, HEADER_BYTES)
         cdef int64_t named, offset
         cdef TimeIndex times
         newest = self.largest_timestamp()
@@ -507,8 +507,8 @@ cdef class Indexed:
         Raises:
             CorruptRecordError: a batch near its end is damaged.
         """
-        cdef uint8_t room[WINDOW_BYTES]
-        cdef Window window = window_over(room, WINDOW_BYTES)
+        cdef uint8_t span[WINDOW_BYTES]
+        cdef Window window = window_over(span, WINDOW_BYTES)
         if not self.joined:
             self.joined = (self.next_offset == self.base_offset
                            or self._find(self.next_offset - 1, self.size, &window) >= 0)
@@ -529,15 +529,15 @@ cdef class Indexed:
         Raises:
             CorruptRecordError, UnsupportedFormatError: damage on the way; names file and position.
         """
-        cdef uint8_t room[WINDOW_BYTES]
-        cdef Window window = window_over(room, WINDOW_BYTES)
+        cdef uint8_t span[WINDOW_BYTES]
+        cdef Window window = window_over(span, WINDOW_BYTES)
         position = self._walk(offset, position, self.size, &window)
         return None if position < 0 else (position, window.header.base_offset)
 
     def position_of(self, int64_t offset):
         """Return the position of the batch that holds or follows ``offset``; the size if there is none."""
-        cdef uint8_t room[HEADER_BYTES]
-        cdef Window window = window_over(room, HEADER_BYTES)
+        cdef uint8_t span[HEADER_BYTES]
+        cdef Window window = window_over(span, HEADER_BYTES)
         position = self._find(offset, self.size, &window)
         return self.size if position < 0 else position
 

@@ -146,7 +146,7 @@ cdef class Scanned(Indexed):
         fd = self.file.acquire()
         try:
             # Allocated inside the try block: an error before it would leak the memory.
-            window.data = <uint8_t *>malloc(<size_t>window.room)
+            window.data = <uint8_t *>malloc(<size_t>window.span)
             if window.data == NULL:
                 raise MemoryError
             while position < file_bytes:
@@ -270,8 +270,8 @@ cdef class Scanned(Indexed):
         For readers beside a writer's process. Ends early if the file is shorter.
         """
         cdef int64_t position, file_bytes
-        cdef uint8_t room[HEADER_BYTES]
-        cdef Window window = window_over(room, HEADER_BYTES)
+        cdef uint8_t span[HEADER_BYTES]
+        cdef Window window = window_over(span, HEADER_BYTES)
         cdef const BatchHeader *header = &window.header
         cdef FileOps *ops = &self.file.files.ops
         cdef int status, fd

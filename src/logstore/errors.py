@@ -472,7 +472,7 @@ class TooManyFilesError(StorageError):
 
 
 #: Errors for lack of space or of a descriptor, raised before anything is changed. The log stays usable.
-NO_ROOM = (DiskFullError, TooManyFilesError)
+OUT_OF_RESOURCES = (DiskFullError, TooManyFilesError)
 
 
 class NotSyncedError(StorageError):
@@ -493,7 +493,7 @@ class PartialAppendError(StorageError):
         super().__init__(message)
 
 
-class ImageMovedError(StorageError):
+class CheckpointCopyError(StorageError):
     """Segments were deleted or swapped during every attempt to copy them. Nothing is left of the copy."""
 
     retriable = True
@@ -681,11 +681,12 @@ class RetentionWarning(UserWarning):
 
 # --- old names, kept for one release --------------------------------------------------------------
 
-#: Old name -> the class that it is merged with: a caller reacts to both in the same way.
+#: Old name -> the class of today: renamed, or merged with one to which a caller reacts in the same way.
 _RENAMED = {
     "ArchiveIncompleteError": "CheckpointMismatchError",
     "BudgetTooSmallError": "InvalidSettingError",
     "DecompressedTooLargeError": "RecordTooLargeError",
+    "ImageMovedError": "CheckpointCopyError",
     "UnsupportedSecurityError": "InvalidSettingError",
 }
 

@@ -227,7 +227,7 @@ async def test_errors_are_those_of_the_twin(tmp_path):
 
 
 @looped
-async def test_a_failure_reaches_who_awaits_the_future(tmp_path, files):
+async def test_a_failure_reaches_the_task_that_awaits_the_future(tmp_path, files):
     store = await aio.open(tmp_path / "data", files=files)
     await store.create_topic("flights")
     producer = await store.producer()

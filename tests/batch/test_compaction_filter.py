@@ -215,7 +215,7 @@ def test_transactions_and_markers_are_decided_elsewhere():
     run = bytes(data + marker)
     table = KeyMap(480, bytes(16))
 
-    def decided(**what) -> list[Left]:
+    def passed_on(**what) -> list[Left]:
         chosen = Filter(table, known_offset=1, now_ms=NOW, delete_retention_ms=RETENTION, level_of=lambda codec: 1)
         chosen.begin(0, [])
         assert chosen.run(run, 0, END, False) == (0, DECIDE)
@@ -225,14 +225,14 @@ def test_transactions_and_markers_are_decided_elsewhere():
         assert chosen.decide(run, at, END, **what) == len(run)
         return [BatchView(bytes(memoryview(chosen)))] if len(chosen) else []
 
-    (kept,) = decided(discard=False, marker_goes=False, stays_empty=False)
+    (kept,) = passed_on(discard=False, marker_goes=False, stays_empty=False)
     assert bytes(kept) == bytes(marker)
-    (waiting,) = decided(discard=False, marker_goes=True, stays_empty=False)
+    (waiting,) = passed_on(discard=False, marker_goes=True, stays_empty=False)
     assert (waiting.delete_horizon_ms, waiting.marker, len(waiting)) == (NOW + RETENTION, (1, 0), 1)
     waiting.check()
     assert next(iter(Batches(bytes(waiting)).batches())).max_timestamp_ms == 2_000
-    assert decided(discard=True, marker_goes=True, stays_empty=False) == []
-    (header,) = decided(discard=True, marker_goes=True, stays_empty=True)
+    assert passed_on(discard=True, marker_goes=True, stays_empty=False) == []
+    (header,) = passed_on(discard=True, marker_goes=True, stays_empty=True)
     header.check()
     assert (len(header), header.is_control, header.marker, header.producer_epoch) == (0, True, None, 1)
     assert (header.base_timestamp_ms, header.max_timestamp_ms, header.is_transactional) == (-1, 2_000, True)
@@ -302,7 +302,7 @@ def test_bytes_that_end_inside_a_batch_are_left_and_another_format_is_refused():
         filter_of_nothing().run(run, len(run) + 1, END, False)
 
 
-def test_what_stays_is_not_changed_while_somebody_looks_at_it():
+def test_what_stays_is_not_changed_while_a_reader_has_it():
     run, _ = encoded([Given([(b"a", b"1", 5, [])])])
     chosen = filter_of_nothing()
     chosen.run(run, 0, END, False)

@@ -434,7 +434,7 @@ def test_the_bytes_are_lent_only_while_no_batch_is_open() -> None:
     assert bytes(encoder.finish()) == b""
 
 
-def test_the_buffer_is_used_again_and_starts_anew() -> None:
+def test_the_buffer_is_used_again_and_starts_again() -> None:
     encoder = Encoder()
     for _ in range(3):
         encoder.begin(timestamp_ms=3, codec=Codec.LZ4, transactional=True, producer_id=1, base_sequence=0)

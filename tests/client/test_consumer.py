@@ -713,7 +713,7 @@ def test_no_consumer_commits_without_a_group(store):
 
 
 @pytest.mark.row("C4")
-def test_who_comes_late_gets_everything_of_one_topic_or_many(store):
+def test_a_late_consumer_gets_everything_of_one_topic_or_many(store):
     fill(store, 5)
     early = earliest(store, "early")
     assert len(early.poll()) == 5
@@ -740,7 +740,7 @@ def test_a_new_assignment_keeps_the_positions_that_stay(store):
     assert (consumer.position(A), consumer.position(B)) == (4, 3)
 
 
-def test_a_topic_that_was_made_anew_begins_anew(store):
+def test_a_topic_that_was_made_again_begins_again(store):
     fill(store, 10)
     with earliest(store, "crew") as consumer:
         consumer.poll()
@@ -761,7 +761,7 @@ def test_offsets_for_an_earlier_topic_of_that_name_do_not_count(store):
     assert len(earliest(store, "crew").poll()) == 3
 
 
-def test_a_position_in_a_topic_that_was_made_anew_is_committed_for_nobody(store):
+def test_a_position_in_a_topic_that_was_made_again_is_committed_for_no_group(store):
     """Committed under the new topic's id it would pass over the first records of that."""
     fill(store, 10)
     closing, asking = earliest(store, "crew"), earliest(store, "tower")
@@ -824,7 +824,7 @@ def test_a_closed_consumer_says_so(store):
                 use()
 
 
-def test_a_deleted_topic_is_an_error_for_those_who_read_it(store):
+def test_a_deleted_topic_is_an_error_for_its_readers(store):
     fill(store, 3)
     consumer = earliest(store)
     assert len(consumer.poll()) == 3

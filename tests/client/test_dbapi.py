@@ -123,7 +123,7 @@ def test_an_error_takes_back_both_and_the_records_come_again(store, database):
     assert effects(database) == expected(10)
 
 
-def test_whoever_claims_last_has_the_partitions(store, database, tmp_path):
+def test_the_last_claim_has_the_partitions(store, database, tmp_path):
     fill(store, 10)
     first, first_offsets = claimed(store, database)
     records = first.poll(max_records=4)
@@ -172,7 +172,7 @@ def test_groups_and_tables_are_apart(store, database):
     assert consumer.position(A) == 0
 
 
-def test_a_topic_that_was_made_anew_begins_anew(store, database):
+def test_a_topic_that_was_made_again_begins_again(store, database):
     fill(store, 10)
     consumer, offsets = claimed(store, database)
     offsets.save(database.cursor(), {A: 9, B: 9})

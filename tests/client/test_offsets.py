@@ -159,7 +159,7 @@ def test_a_bad_commit_stores_nothing(store, offsets, given, error):
     assert CONSUMER_OFFSETS not in store
 
 
-def test_old_offsets_expire_unless_somebody_reads(store, offsets):
+def test_old_offsets_expire_unless_a_member_reads(store, offsets):
     class Holder:
         pass
 
@@ -239,7 +239,7 @@ def test_a_full_disk_stores_nothing_and_heals(tmp_path):
             assert numbers(found.committed("crew")) == {A: 3}
 
 
-def test_an_offset_that_is_committed_anew_while_the_old_one_expires_stays(store, offsets, monkeypatch):
+def test_an_offset_that_is_committed_again_while_the_old_one_expires_stays(store, offsets, monkeypatch):
     store.topic("flights").append_many([b"x"] * 9, partition=0)
     offsets.commit("crew", {A: 3})
     forget = offsets._forget
@@ -265,7 +265,7 @@ def test_a_deleted_topic_takes_no_offset_of_the_next_one_along(store, offsets):
     assert numbers(offsets.committed("crew")) == {A: 1}
 
 
-def test_files_that_keep_being_exchanged_hide_no_offset(store, offsets, monkeypatch):
+def test_files_that_keep_being_swapped_hide_no_offset(store, offsets, monkeypatch):
     """Else a group would begin where auto.offset.reset says."""
     offsets.commit("crew", {A: 5})
     looks = itertools.count(1_000)

@@ -218,7 +218,7 @@ def test_a_flush_waits_for_answers_of_another_thread_and_not_for_its_callbacks(s
 
 @pytest.mark.row("P1")
 @pytest.mark.parametrize("ack", ["written", "synced"])
-def test_a_flush_answers_answers_all_that_its_thread_has_sent_whoever_is_writing_it(tmp_path, ack):
+def test_a_flush_answers_all_that_its_thread_has_sent_whichever_thread_writes_it(tmp_path, ack):
     """Eight threads, the ticker and the syncing thread meet in one partition."""
     with logstore.open(tmp_path / "data") as store:
         store.create_topic("flights")
@@ -269,7 +269,7 @@ def test_a_callback_may_send(store):
     assert values_of(store["flights"]) == [b"first"] + [b"again"] * 5
 
 
-def test_waiting_for_a_record_that_nobody_writes_ends_in_time(store):
+def test_waiting_for_a_record_that_no_producer_writes_ends_in_time(store):
     with store.producer(linger_ms=60_000) as producer:
         future = producer.send("flights", b"v")
         with pytest.raises(DeliveryTimeoutError, match="within 3 s") as raised:
@@ -287,7 +287,7 @@ def test_a_future_is_made_by_send_alone():
 
 
 @pytest.mark.row("P14", part="one process")
-def test_a_producer_does_the_same_whether_nobody_reads_or_many_are_behind(store, files):
+def test_a_producer_does_the_same_whether_no_reader_or_many_are_behind(store, files):
     """Counted in calls to the system: consumers that are slow, or off, cost a producer none."""
 
     def calls_of_sending() -> dict[str, int]:
@@ -348,7 +348,7 @@ def test_one_sync_serves_all_batches_of_a_partition(store):
     assert [log.synced_end for log in topic.partitions] == [50, 50]
 
 
-def test_who_waits_for_a_future_syncs_the_log_himself(store):
+def test_a_thread_that_waits_for_a_future_syncs_the_log_itself(store):
     """No thread, and no tick: the batch is in its log, so waiting for it can only mean a sync."""
     store.create_topic("sure", settings={"logstore.ack": "synced"})
     with store.producer(linger_ms=0) as producer:
@@ -382,7 +382,7 @@ def test_a_failed_sync_fails_the_futures_that_waited_for_it(store, files):
 
 
 @pytest.mark.row("P7")
-def test_with_acks_0_nobody_is_told_of_a_failure(store, files):
+def test_with_acks_0_no_caller_is_told_of_a_failure(store, files):
     producer = store.producer(acks=0)
     future = producer.send("flights", b"v")
     files.fail("pwrite", 1, errno.EIO, path_contains=".log")
@@ -574,7 +574,7 @@ def test_a_batch_whose_write_was_interrupted_is_not_written_twice(store, monkeyp
     assert log.metrics().counters["duplicates"] == 1
 
 
-def test_acks_that_nobody_waits_for_turn_idempotence_off(store):
+def test_acks_that_no_caller_waits_for_turn_idempotence_off(store):
     for settings in ({"acks": "1"}, {"acks": "0"}, {"enable_idempotence": False}, {"retries": 0}):
         with store.producer(**settings) as producer:
             producer.send("flights", b"v")
@@ -649,7 +649,7 @@ def test_an_unknown_topic_is_refused_at_once(store):
         producer.send("trains", b"v")
 
 
-def test_a_topic_that_is_deleted_fails_its_records_and_one_of_that_name_begins_anew(store):
+def test_a_topic_that_is_deleted_fails_its_records_and_one_of_that_name_begins_again(store):
     producer = store.producer()
     producer.send("flights", b"a")
     producer.flush()

@@ -290,7 +290,7 @@ def test_headers_may_be_a_map_and_may_be_missing() -> None:
     assert tuples_of(absent) == [(None, b"x", DEFAULT_MS, [])]
 
 
-def test_headers_larger_than_the_room_for_them_find_room() -> None:
+def test_headers_larger_than_the_space_for_them_find_space() -> None:
     headers = [[{"key": "k" * n, "value": b"v" * n}] for n in (1, 5_000, 3, 60_000, 70_000)]
     table = pa.table({"value": [b"x"] * 5, "headers": pa.array(headers, HEADERS)})
     assert [[len(value) for _, value in row[3]] for row in tuples_of(table)] == [

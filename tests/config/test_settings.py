@@ -328,7 +328,7 @@ def has_a_producer_id(world: World, producer: Any) -> bool:
     return producer.producer_id >= 0
 
 
-def spread(world: World, producer: Any) -> set[int]:
+def partitions_used(world: World, producer: Any) -> set[int]:
     for _ in range(8):
         producer.send("many", b"x" * 10, b"always")
     producer.flush()
@@ -433,8 +433,12 @@ EFFECTS: dict[str, dict[str, tuple[Any, Probe, Any]]] = {
         "max.request.size": (1_000, produced(refuses_a_large_record), True),
         "logstore.ack": ("synced", produced(is_durable), True),
         "enable.idempotence": (False, produced(has_a_producer_id), False),
-        "partitioner.class": ("roundrobin", produced(spread), {2}),
-        "partitioner.ignore.keys": (True, produced(spread, partitioner__class="default", batch__size=1), None),
+        "partitioner.class": ("roundrobin", produced(partitions_used), {2}),
+        "partitioner.ignore.keys": (
+            True,
+            produced(partitions_used, partitioner__class="default", batch__size=1),
+            None,
+        ),
     },
     "consumer": {
         "group.id": ("g", consumed(group_can_commit), True),
@@ -468,7 +472,7 @@ ELSEWHERE = {
     "store logstore.disk.reserve": ("store/maintenance/test_disk_quota.py", "disk.reserve"),
     "producer buffer.memory": ("client/test_producer.py", "buffer_memory"),
     "producer max.block.ms": ("client/test_producer.py", "max_block_ms"),
-    "producer acks": ("client/test_producer.py", "test_with_acks_0_nobody_is_told_of_a_failure"),
+    "producer acks": ("client/test_producer.py", "test_with_acks_0_no_caller_is_told_of_a_failure"),
     "producer delivery.timeout.ms": (
         "client/test_producer.py",
         "test_a_disk_that_stays_full_fails_the_records_after_the_delivery_timeout",

@@ -13,7 +13,7 @@ from logstore import ConsumerConfig, Isolation, LogConfig, ProducerConfig, Store
 from logstore.config import client as client_config
 from logstore.config import kafka_keys
 from logstore.config.log import WITHOUT_EFFECT
-from logstore.config.store import DEFAULTS, Origin, Source
+from logstore.config.store import DEFAULTS, ConfigLayer, ConfigSource
 from logstore.config.text import PREFIX
 from logstore.errors import InvalidSettingError, StorageError, UnknownSettingError
 
@@ -66,7 +66,7 @@ def test_a_server_properties_is_taken_as_it_is(tmp_path, caplog):
         "retention.ms": 48 * 3_600_000,
     }
     assert str(config.source("retention.ms")) == f"file {path} (log.retention.hours)"
-    assert config.source("segment.bytes") == Source(Origin.FILE, "log.segment.bytes", str(path))
+    assert config.source("segment.bytes") == ConfigSource(ConfigLayer.FILE, "log.segment.bytes", str(path))
     (record,) = caplog.records
     assert "num.io.threads" in record.getMessage()
 

@@ -203,7 +203,7 @@ def partition_of(image: dict[str, bytes]) -> dict[str, bytes]:
     return {name: data for name, data in image.items() if name.startswith(PARTITION)}
 
 
-class Place(NamedTuple):
+class BatchLocation(NamedTuple):
     """Where a batch is."""
 
     name: str
@@ -213,7 +213,7 @@ class Place(NamedTuple):
     next_offset: int
 
 
-def places(image: dict[str, bytes]) -> list[Place]:
+def places(image: dict[str, bytes]) -> list[BatchLocation]:
     """The batches in the .log files of an image, parsed by length and delta alone."""
     found = []
     for name, data in sorted(image.items()):
@@ -221,7 +221,7 @@ def places(image: dict[str, bytes]) -> list[Place]:
         while name.endswith(".log") and position < len(data):
             base, length = struct.unpack_from(">qi", data, position)
             (delta,) = struct.unpack_from(">i", data, position + 23)
-            found.append(Place(name, position, length + 12, base, base + delta + 1))
+            found.append(BatchLocation(name, position, length + 12, base, base + delta + 1))
             position += length + 12
     return found
 
@@ -230,4 +230,4 @@ def until(sent: list[Sent], next_offset: int) -> list[Sent]:
     return [batch for batch in sent if batch.last < next_offset]
 
 
-NO_ROOM = errno.ENOSPC
+DISK_FULL = errno.ENOSPC

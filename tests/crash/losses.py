@@ -1,6 +1,6 @@
 """A store with something of everything in it, the loss of its files, and what it answers after that.
 
-`build` lives a store's life on a simulated disk and gives three disks of it: as a close leaves it, as a kill
+`build` runs a store's workload on a simulated disk and gives three disks of it: as a close leaves it, as a kill
 leaves it, and as it was "yesterday". A `Fault` changes one file of such a disk: deleted, emptied, cut, or
 replaced by yesterday's. `observe` asks a store everything that a user may ask, for writing or read-only, each
 answer on its own, so that a refusal of one is told from a wrong answer of another.
@@ -23,7 +23,7 @@ from logstore.log import Marker, ProducerStamp
 from logstore.log.directory import files
 from logstore.records import Isolation, TopicPartition
 from logstore.store.admin.diagnosis import Finding, Level, diagnose
-from logstore.store.commit.staged_writer import EXACTLY_ONCE, Manifest, StagingFile
+from logstore.store.commit.staged_writer import EXACTLY_ONCE, Manifest, StagedFileWriter
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.clock import START_MS
 
@@ -71,7 +71,7 @@ def open_store(disk: SimDisk, *, read_only: bool = False, clock: ManualClock | N
     )
 
 
-class _Life:
+class _Workload:
     """Writes to the store. Owns: nothing that outlives `build`."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class _Life:
 
 def stage(store: logstore.Store, batch: int) -> Manifest:
     """Stage a batch of the query as a task of Spark does."""
-    staging = StagingFile.create(
+    staging = StagedFileWriter.create(
         ROOT, "moves", store["moves"].id, 0, query=QUERY, batch=batch, attempt=0, files=store._host.files
     )
     encoder = Encoder().begin(timestamp_ms=store._host.clock.now_ms())
@@ -161,51 +161,51 @@ def stage(store: logstore.Store, batch: int) -> Manifest:
 
 
 def build() -> Built:
-    """Live the life of a store, up to a close and up to a kill; both ends hold the same."""
-    life = _Life()
-    life.store.create_topic("flights", 2, {"retention.ms": -1})
-    life.store.create_topic("moves", 1, {"retention.ms": -1})
-    life.store.create_topic("keys", 1, {"cleanup.policy": "compact"})
-    life.plain("flights", 0, 2)
-    life.commit_once()
-    _day(life)
-    life.log("flights", 1).delete_before(3)
-    _compact(life)
-    life.again()
+    """Run the workload of a store, up to a close and up to a kill; both ends hold the same."""
+    workload = _Workload()
+    workload.store.create_topic("flights", 2, {"retention.ms": -1})
+    workload.store.create_topic("moves", 1, {"retention.ms": -1})
+    workload.store.create_topic("keys", 1, {"cleanup.policy": "compact"})
+    workload.plain("flights", 0, 2)
+    workload.commit_once()
+    _day(workload)
+    workload.log("flights", 1).delete_before(3)
+    _compact(workload)
+    workload.again()
     # A process that wrote nothing has an epoch of its own all the same.
-    life.plain("flights", 1, 1)
-    yesterday = life.disk.kill()
-    life.again()
-    _day(life)
-    life.log("flights", 1).delete_before(8)
-    _compact(life)
-    life.store.alter_topic("flights", {"max.message.bytes": 900_000})
-    life.plain("flights", 0, 1)
-    life.commit()
-    life.store["flights"].append(WRITTEN, b"key", partition=1, ack="written")
-    epochs = {place: life.log(*files.parse_partition(place)).replica.leader_epoch for place in EVERYWHERE}
-    killed = life.disk.kill()
-    life.store.close()
-    return Built(life.disk, killed, yesterday, tuple(life.ids), epochs, dict(life.stamps))
+    workload.plain("flights", 1, 1)
+    yesterday = workload.disk.kill()
+    workload.again()
+    _day(workload)
+    workload.log("flights", 1).delete_before(8)
+    _compact(workload)
+    workload.store.alter_topic("flights", {"max.message.bytes": 900_000})
+    workload.plain("flights", 0, 1)
+    workload.commit()
+    workload.store["flights"].append(WRITTEN, b"key", partition=1, ack="written")
+    epochs = {place: workload.log(*files.parse_partition(place)).replica.leader_epoch for place in EVERYWHERE}
+    killed = workload.disk.kill()
+    workload.store.close()
+    return Built(workload.disk, killed, yesterday, tuple(workload.ids), epochs, dict(workload.stamps))
 
 
-def _day(life: _Life) -> None:
-    life.plain("flights", 0, 3)
-    life.produced("flights", 0, 3)
-    life.plain("flights", 1, 6)
-    life.transaction(Marker.ABORT, 2)
-    life.transaction(Marker.COMMIT, 1)
-    life.transaction(Marker.ABORT, 3)
-    life.keyed(8)
-    life.commit(3)
-    life.take_in()
-    life.plain("moves", 0, 1)
+def _day(workload: _Workload) -> None:
+    workload.plain("flights", 0, 3)
+    workload.produced("flights", 0, 3)
+    workload.plain("flights", 1, 6)
+    workload.transaction(Marker.ABORT, 2)
+    workload.transaction(Marker.COMMIT, 1)
+    workload.transaction(Marker.ABORT, 3)
+    workload.keyed(8)
+    workload.commit(3)
+    workload.take_in()
+    workload.plain("moves", 0, 1)
 
 
-def _compact(life: _Life) -> None:
-    life.log("keys").maintenance.roll()
-    life.keyed(2)
-    life.log("keys").maintenance.compact()
+def _compact(workload: _Workload) -> None:
+    workload.log("keys").maintenance.roll()
+    workload.keyed(2)
+    workload.log("keys").maintenance.compact()
 
 
 # --- faults ------------------------------------------------------------------------------------

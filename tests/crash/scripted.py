@@ -1,4 +1,4 @@
-"""One scripted life of a log (create, append, roll, flush, delete, truncate, close, reopen), for faults in turn.
+"""One scripted workload of a log (create, append, roll, flush, delete, truncate, close, reopen), for faults.
 
 Each run has another call failing. Whatever happens, either the operation raised an error of ours and the
 log goes on, or the log is failed and acknowledges nothing more.
@@ -47,8 +47,8 @@ def promise_before_the_sync(monkeypatch) -> None:
     monkeypatch.setattr(flush.Flusher, "_sync_round", hasty)
 
 
-class ScriptedLife:
-    """The life, below a root of any table; `run` says how it ended."""
+class ScriptedWorkload:
+    """The workload, below a root of any table; `run` says how it ended."""
 
     def __init__(self, root, files) -> None:
         self.path = root / PARTITION

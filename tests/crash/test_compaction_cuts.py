@@ -1,7 +1,7 @@
 """The power is cut after every operation of a compaction and of retention; every call of them fails in turn.
 
 Whatever is left opens, no key is lost, none comes back, and the next compaction goes on. The bugs that the
-order of an exchange rules out are planted and found.
+order of a swap rules out are planted and found.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from logstore.errors import StorageError, StorageFailedError
 from logstore.log.compaction import compaction, segment_swap
 from logstore.log.state import State
 from logstore.testing import ManualClock, SimDisk
-from tests.crash.keyed_lives import KeyedLife, Vow, check_vow, cut_all, open_log
+from tests.crash.keyed_workload import KeyedWorkload, Vow, check_vow, cut_all, open_log
 from tests.crash.planted import must_break
 from tests.crash.power_cuts import Examined
 from tests.kit.inside import failure_of
@@ -31,16 +31,16 @@ STATES_EACH = 500
 
 @pytest.mark.parametrize("seed", range(-(-STATES // STATES_EACH)))
 def test_every_power_cut_leaves_every_key_with_its_newest_record(seed):
-    examined, lives = Examined(), 0
+    examined, workloads = Examined(), 0
     while len(examined.states) < STATES_EACH:
-        life = KeyedLife(seed + 1_000 * lives).run()
-        share = 1.5 * (STATES_EACH - len(examined.states)) / max(life.disk.moment_count * 4, 1)
+        workload = KeyedWorkload(seed + 1_000 * workloads).run()
+        share = 1.5 * (STATES_EACH - len(examined.states)) / max(workload.disk.moment_count * 4, 1)
         try:
-            cut_all(life, examined, share=share, most=STATES_EACH)
+            cut_all(workload, examined, share=share, most=STATES_EACH)
         finally:
-            life.log.close()
-        lives += 1
-    print(f"seed {seed}: {len(examined.states)} distinct states, {examined.cuts} power cuts, {lives} lives")
+            workload.log.close()
+        workloads += 1
+    print(f"seed {seed}: {len(examined.states)} distinct states, {examined.cuts} power cuts, {workloads} workloads")
     assert len(examined.states) >= STATES_EACH
 
 
@@ -56,15 +56,15 @@ FAULTS = {
 }
 
 
-def prepared(seed: int) -> tuple[SimDisk, KeyedLife]:
-    """A life up to where it is to be compacted and retained, all of it synced."""
-    life = KeyedLife(seed, steps=0)
+def prepared(seed: int) -> tuple[SimDisk, KeyedWorkload]:
+    """A workload up to where it is to be compacted and retained, all of it synced."""
+    workload = KeyedWorkload(seed, steps=0)
     for _ in range(40):
-        life.history.step()
-    life.history.settle()
-    life.log.maintenance.roll()
-    life.log.flush()
-    return life.disk, life
+        workload.history.step()
+    workload.history.settle()
+    workload.log.maintenance.roll()
+    workload.log.flush()
+    return workload.disk, workload
 
 
 @pytest.mark.parametrize("fault", list(FAULTS))
@@ -75,16 +75,16 @@ def test_every_call_of_a_compaction_fails_in_turn_and_no_key_is_lost(seed, fault
     nth, seen = 0, {"done": 0, "went on": 0, "failed": 0}
     while True:
         nth += 1
-        disk, life = prepared(seed)
-        history, log = life.history, life.log
+        disk, workload = prepared(seed)
+        history, log = workload.history, workload.log
         history.compact()
-        life.clock.advance(DELETE_RETENTION_MS)
+        workload.clock.advance(DELETE_RETENTION_MS)
         for _ in range(12):
             history.append(2, ack="synced")
         log.maintenance.roll()
         log.flush()
         disk.fail(op, nth, **how)
-        history.runs.append(life.clock.now_ms())
+        history.runs.append(workload.clock.now_ms())
         try:
             log.maintenance.compact()
             ended = "done"
@@ -101,16 +101,16 @@ def test_every_call_of_a_compaction_fails_in_turn_and_no_key_is_lost(seed, fault
             with pytest.raises(StorageFailedError):
                 log.maintenance.compact()
         else:
-            assert not [name for name in disk.listdir(life.path) if name.endswith(".swap")]
+            assert not [name for name in disk.listdir(workload.path) if name.endswith(".swap")]
             history.append(1, ack="synced")
             log.maintenance.roll()
             history.compact()
             check(log, history.parts, history.runs, thorough=False)
-            assert not [name for name in disk.listdir(life.path) if name.endswith((".swap", ".cleaned"))]
+            assert not [name for name in disk.listdir(workload.path) if name.endswith((".swap", ".cleaned"))]
         promised = Vow(tuple(history.parts), tuple(history.runs), history.parts[-1].last + 1)
         check_vow(log, promised)
         for left in (disk.kill(), disk.crash("none"), disk.crash("reordered", seed=nth)):
-            with open_log(life, left) as again:
+            with open_log(workload, left) as again:
                 check_vow(again, promised)
                 again.append([(b"k", b"v")], ack="synced")
                 again.maintenance.roll()
@@ -124,20 +124,20 @@ def test_every_call_of_a_compaction_fails_in_turn_and_no_key_is_lost(seed, fault
     assert seen["done"] < nth
 
 
-# --- the order of an exchange -------------------------------------------------------------------
+# --- the order of a swap -------------------------------------------------------------------
 
 
-def operations_of_an_exchange() -> list[tuple[str, str]]:
-    disk, life = prepared(2)
+def operations_of_a_swap() -> list[tuple[str, str]]:
+    disk, workload = prepared(2)
     disk.record()
-    life.log.maintenance.compact()
+    workload.log.maintenance.compact()
     calls = [(op, os.path.basename(path)) for op, path, *_ in disk.recorded()]
-    life.log.close()
+    workload.log.close()
     return calls
 
 
 def test_what_takes_the_place_is_synced_named_and_durable_before_anything_goes():
-    calls = operations_of_an_exchange()
+    calls = operations_of_a_swap()
     # A rename is recorded by its new name.
     swap = next(n for n, (op, name) in enumerate(calls) if op == "rename" and name.endswith(".log.swap"))
     base = calls[swap][1][:20]
@@ -155,15 +155,15 @@ def test_what_takes_the_place_is_synced_named_and_durable_before_anything_goes()
 
 
 def find(broken: str, seeds=range(6)) -> None:
-    """Cut the power in lives, one after the other, until a promise is broken: the one that reads ``broken``."""
+    """Cut the power in workloads, one after the other, until a promise is broken: the one that reads ``broken``."""
 
     def search() -> None:
         for seed in seeds:
-            life = KeyedLife(seed).run()
+            workload = KeyedWorkload(seed).run()
             try:
-                cut_all(life, Examined(), share=0.2)
+                cut_all(workload, Examined(), share=0.2)
             finally:
-                life.log.close()
+                workload.log.close()
 
     must_break(broken, search)
 

@@ -16,8 +16,8 @@ from logstore.errors import DamagedLogError, DiskFullError, LogstoreError, Stora
 from logstore.testing import SimDisk
 from logstore.testing.simdisk import POLICIES
 from tests.crash.histories import PARTITION, History, Sent
-from tests.crash.lives import Life, check_content, check_promise, expect_from, open_log
-from tests.crash.scripted import FAULTS, SETTINGS, ScriptedLife
+from tests.crash.scripted import FAULTS, SETTINGS, ScriptedWorkload
+from tests.crash.workload import Workload, check_content, check_promise, expect_from, open_log
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="failing disk")]
 
@@ -25,16 +25,16 @@ ROOT = Path("/r")
 PATH = str(ROOT / PARTITION)
 
 
-def check(disk: SimDisk, life: ScriptedLife, least: int, *, claims: bool = True) -> None:
-    """Open what is left, hold it against what the life was told, write on, and lose the power."""
-    sent = [*life.sent, *([] if life.history.attempted is None else [life.history.attempted])]
-    if life.cutting is not None:
-        least = min(least, life.cutting)
+def check(disk: SimDisk, workload: ScriptedWorkload, least: int, *, claims: bool = True) -> None:
+    """Open what is left, hold it against what the workload was told, write on, and lose the power."""
+    sent = [*workload.sent, *([] if workload.history.attempted is None else [workload.history.attempted])]
+    if workload.cutting is not None:
+        least = min(least, workload.cutting)
     log = Log.open(PATH, files=disk, **SETTINGS)
     try:
         end, start = log.log_end_offset, log.log_start_offset
         assert end >= least, f"acknowledged up to {least}, but the log ends at {end}"
-        assert life.least_start <= start <= max(life.start, life.least_start)
+        assert workload.least_start <= start <= max(workload.start, workload.least_start)
         kept = [batch for batch in sent if batch.last < end]
         assert end == max(kept[-1].last + 1 if kept else 0, start)
         expect_from(log, kept, start, thorough=False)
@@ -52,37 +52,37 @@ def check(disk: SimDisk, life: ScriptedLife, least: int, *, claims: bool = True)
 def test_every_change_fails_in_turn_and_then_the_power(fault):
     op, plan = FAULTS[fault]
     whole = SimDisk()
-    assert ScriptedLife(ROOT, whole).run() == "done"
+    assert ScriptedWorkload(ROOT, whole).run() == "done"
     count = whole.changes if op == "change" else whole.counts()[op]
     assert count > 80
     outcomes = dict.fromkeys(("done", "full", "failed", "not open"), 0)
     for nth in range(1, count + 1):
         disk = SimDisk(nth)
         disk.fail(op, nth, **plan)
-        life = ScriptedLife(ROOT, disk)
+        workload = ScriptedWorkload(ROOT, disk)
         try:
-            outcomes[life.run()] += 1
+            outcomes[workload.run()] += 1
             # A mark that could not be written warns no reader, and nothing restores lost names above the log.
             above = {path for _, path, _ in disk.fired()} & {"/", str(ROOT)}
-            fail_further(disk, life, nth, claims="for good" not in fault and not above)
+            fail_further(disk, workload, nth, claims="for good" not in fault and not above)
         except (AssertionError, LogstoreError) as error:
             pytest.fail(f"{fault} at {op} {nth}, {disk.fired()}: {error!r}")
         finally:
             disk.heal()
-            life.abandon()
+            workload.abandon()
     print(f"{fault}: {count} calls, {outcomes}")
 
 
-def fail_further(disk: SimDisk, life: ScriptedLife, nth: int, *, claims: bool) -> None:
+def fail_further(disk: SimDisk, workload: ScriptedWorkload, nth: int, *, claims: bool) -> None:
     """After a fault: power cuts, a new process with the old page cache, and one that has to read again."""
     policy = POLICIES[nth % len(POLICIES)]
     for after in (disk.crash("none"), disk.crash(policy)):
-        check(after, life, life.synced)
-    acknowledged = life.sent[-1].last + 1 if life.sent else 0
-    check(disk.kill(), life, acknowledged, claims=claims)
+        check(after, workload, workload.synced)
+    acknowledged = workload.sent[-1].last + 1 if workload.sent else 0
+    check(disk.kill(), workload, acknowledged, claims=claims)
     reread = disk.kill()
     reread.drop_caches()
-    check(reread, life, life.synced, claims=claims)
+    check(reread, workload, workload.synced, claims=claims)
 
 
 @pytest.mark.parametrize("rereads", [False, True])
@@ -99,17 +99,17 @@ def reopened_after_failed_syncs(where: str, *, rereads: bool) -> None:
         disk = SimDisk(nth)
         disk.rereads = rereads
         disk.fail(op, nth, path_contains=where)
-        life = ScriptedLife(ROOT, disk)
-        ended = life.run()
+        workload = ScriptedWorkload(ROOT, disk)
+        ended = workload.run()
         if not disk.fired():
             break
         fired += 1
         disk.heal()
-        life.abandon()
+        workload.abandon()
         # No kill: the same disk, opened again by the same process.
-        acknowledged = life.sent[-1].last + 1 if life.sent and not rereads else life.synced
+        acknowledged = workload.sent[-1].last + 1 if workload.sent and not rereads else workload.synced
         try:
-            check(disk, life, acknowledged)
+            check(disk, workload, acknowledged)
         except (AssertionError, LogstoreError) as error:
             raise AssertionError(f"{op} {nth} of {where}, {ended}: {error!r}") from error
     assert fired
@@ -119,12 +119,12 @@ def reopened_after_failed_syncs(where: str, *, rereads: bool) -> None:
 
 
 @pytest.mark.parametrize("first", range(4))
-def test_a_disk_that_runs_full_goes_on_when_there_is_room(first):
+def test_a_disk_that_runs_full_goes_on_when_there_is_space(first):
     """Whatever write it is that finds no room: nothing is lost, the log stays open, nothing is cut."""
     refused = 0
     for capacity in range(300 + first * 97, 13_000, 4 * 97):
         disk = SimDisk(capacity=capacity)
-        log = opened_with_room(disk)
+        log = opened_with_space(disk)
         sent: list[Sent] = []
         history = History(log, random.Random(capacity), sent)
         for n in range(45):
@@ -149,7 +149,7 @@ def test_a_disk_that_runs_full_goes_on_when_there_is_room(first):
     assert refused > 50
 
 
-def opened_with_room(disk: SimDisk) -> Log:
+def opened_with_space(disk: SimDisk) -> Log:
     for _ in range(200):
         try:
             return Log.open(PATH, files=disk, **SETTINGS)
@@ -182,8 +182,8 @@ def check_cut(disk: SimDisk, sent: list[Sent], synced: int) -> None:
 @pytest.mark.parametrize("op", ["preadv", "fstat", "open", "listdir"])
 def test_a_read_error_after_a_power_cut_is_no_end_of_file_and_no_damage(op):
     """The call raises, and the same disk, once it can be read, gives what it would have given before."""
-    life = Life(0).run()
-    longest = max(life.chapters, key=lambda chapter: chapter.disk.moment_count)
+    workload = Workload(0).run()
+    longest = max(workload.chapters, key=lambda chapter: chapter.disk.moment_count)
     refused = 0
     try:
         for number, (moment, promise, _what) in enumerate(longest.moments()):
@@ -196,16 +196,16 @@ def test_a_read_error_after_a_power_cut_is_no_end_of_file_and_no_damage(op):
                 disk = torn.kill()
                 disk.fail(op, nth)
                 try:
-                    open_log(life, disk).close()
+                    open_log(workload, disk).close()
                 except StorageError as error:
                     assert not isinstance(error, DamagedLogError), f"moment {number}, {op} {nth}: {error}"
                     refused += 1
                 if not disk.fired():
                     break
                 disk.heal()
-                with open_log(life, disk) as log:
+                with open_log(workload, disk) as log:
                     kept = check_promise(log, promise._replace(clean=False))
                     check_content(log, kept, thorough=False)
     finally:
-        life.forget()
+        workload.forget()
     assert refused > 30

@@ -1,6 +1,6 @@
 """Every call that changes anything fails in turn: once, with a part written, and for good.
 
-One life of a log (create, append, roll, flush, delete, truncate, close, reopen) is run again and
+One workload of a log (create, append, roll, flush, delete, truncate, close, reopen) is run again and
 again, each time with another call failing. Whatever happens, either the operation raised an error of
 ours and the log goes on, or the log is failed and acknowledges nothing more; and a healthy process
 finds everything that was acknowledged and no part of anything else. Three planted bugs show that
@@ -41,18 +41,18 @@ from tests.crash.histories import (
     restore,
 )
 from tests.crash.planted import must_break
-from tests.crash.scripted import FAULTS, SETTINGS, ScriptedLife, promise_before_the_sync
+from tests.crash.scripted import FAULTS, SETTINGS, ScriptedWorkload, promise_before_the_sync
 from tests.kit.inside import segments_of
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="failing disk")]
 
 
-def calls_of_a_life(root, op: str) -> int:
+def calls_of_a_workload(root, op: str) -> int:
     """How many calls there are to fail."""
     files = FaultyFiles()
-    life = ScriptedLife(root, files)
-    assert life.run() == "done"
-    life.examine()
+    workload = ScriptedWorkload(root, files)
+    assert workload.run() == "done"
+    workload.examine()
     return files.changes if op == "change" else files.counts()[op]
 
 
@@ -60,17 +60,17 @@ def calls_of_a_life(root, op: str) -> int:
 def test_every_change_fails_in_turn_and_nothing_acknowledged_is_lost(ram_path, fault):
     """With a fault for good this is a kill at every system call, too: nothing reaches the disk any more."""
     op, plan = FAULTS[fault]
-    count = calls_of_a_life(ram_path / "whole", op)
+    count = calls_of_a_workload(ram_path / "whole", op)
     assert count > 80
     outcomes = dict.fromkeys(("done", "full", "failed", "not open"), 0)
     for nth in range(1, count + 1):
         files = FaultyFiles()
         files.fail(op, nth, **plan)
-        life = ScriptedLife(ram_path / f"r{nth}", files)
+        workload = ScriptedWorkload(ram_path / f"r{nth}", files)
         try:
-            ended = life.run()
-            life.abandon()
-            life.examine()
+            ended = workload.run()
+            workload.abandon()
+            workload.examine()
         except (AssertionError, LogstoreError) as error:
             pytest.fail(f"{fault} at {op} {nth}, {files.fired()}: {error!r}")
         outcomes[ended] += 1

@@ -8,7 +8,7 @@ What the CRC of a batch does not cover, and what becomes of it:
 * *base offset* (bytes 0-7): found wherever the log has no gaps, because the batch then overlaps a
   neighbour or ends behind its segment. Not found: an upward flip in the very last batch of an
   unsynced tail, when the log is opened after a crash (nothing behind it, nothing promised);
-  `test_the_one_base_offset_that_nobody_can_check` pins it. Nor one that stays inside a gap which a
+  `test_the_one_base_offset_that_no_reader_can_check` pins it. Nor one that stays inside a gap which a
   compaction has left.
 * *leader epoch* (bytes 12-15): never found, and no record shows it: the records are the same. After
   a crash the epoch table is built from it, so the epoch may jump; `test_a_leader_epoch...` pins it.
@@ -205,7 +205,7 @@ def test_every_base_offset_bit_of_a_synced_log_is_found(world, ram_path):
                     assert error.path.endswith(place.name)
 
 
-def test_the_one_base_offset_that_nobody_can_check(world, ram_path):
+def test_the_one_base_offset_that_no_reader_can_check(world, ram_path):
     """The last batch of an unsynced tail after a crash: upward it looks like a gap, downward it is cut."""
     files, last = quick_files(), world.places[-1]
     assert last.next_offset > world.synced

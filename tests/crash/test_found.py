@@ -269,7 +269,7 @@ def test_a_log_whose_creation_was_cut_off_is_still_ours(ram_path):
             assert log.append([b"v"]).first_offset == 0
 
 
-def test_a_deletion_without_room_has_deleted_nothing_and_may_be_repeated(ram_path):
+def test_a_deletion_without_space_has_deleted_nothing_and_may_be_repeated(ram_path):
     """It had moved the start in memory, so the second call found nothing to do, and wrote nothing."""
     files = FaultyFiles()
     log = Log.open(ram_path / PARTITION, files=files)
@@ -298,7 +298,7 @@ def test_a_clean_mark_that_cannot_be_taken_back_poisons(ram_path):
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_search_by_time_survives_an_index_that_is_made_anew_under_it(ram_path, read_only):
+def test_a_search_by_time_survives_an_index_that_is_made_again_under_it(ram_path, read_only):
     """It went on with its place in the entries of before, which could lie outside the new ones: a crash."""
     index = closed_log(ram_path, index_interval_bytes=200).with_suffix(".index")
     whole = index.read_bytes()

@@ -22,7 +22,7 @@ from logstore.store.commit.commit_log import COMMITTING, INTENT, Sinks
 from logstore.store.commit.ingest import Ingest
 from logstore.testing import SimDisk
 from logstore.testing.simdisk import POLICIES
-from tests.crash.ingest_life import PARTITIONS, IngestLife, check, expected, open_store, seen, take_in
+from tests.crash.ingest_workload import PARTITIONS, IngestWorkload, check, expected, open_store, seen, take_in
 from tests.crash.planted import must_break
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("U3")]
@@ -55,10 +55,10 @@ def adopted(monkeypatch, request):
 
 
 def cut_everywhere(*, seed: int = 1, share: float = 1.0, step: str = "") -> int:
-    """Cut the power after operations of a life, by every policy; how many states were examined."""
+    """Cut the power after operations of a workload, by every policy; how many states were examined."""
     rng = random.Random(seed)
     states: set[tuple[int, object]] = set()
-    for at, moment in enumerate(IngestLife(SimDisk(seed)).run()):
+    for at, moment in enumerate(IngestWorkload(SimDisk(seed)).run()):
         if rng.random() > share or step not in moment.step:
             continue
         for policy in POLICIES if moment.disk.pending else ("none",):
@@ -84,16 +84,16 @@ def test_power_cuts_leave_each_batch_once(seed):
 
 def test_a_killed_process_leaves_each_batch_once():
     examined = 0
-    for moment in IngestLife(SimDisk(7)).run()[::5]:
+    for moment in IngestWorkload(SimDisk(7)).run()[::5]:
         check(moment.disk.kill(), moment.before, moment.at_hand)
         examined += 1
     assert examined > 100
 
 
 def test_readers_in_other_processes_see_each_part_whole():
-    """At every moment of a life, without any writer's help."""
+    """At every moment of a workload, without any writer's help."""
     wholes = {}
-    for moment in IngestLife(SimDisk(3)).run():
+    for moment in IngestWorkload(SimDisk(3)).run():
         with contextlib.suppress(LogstoreError), open_reader(moment.disk.kill()) as reader:
             if not set(PARTITIONS) <= set(reader.topics()):
                 continue
@@ -109,7 +109,7 @@ def test_readers_in_other_processes_see_each_part_whole():
 
 def open_reader(disk):
     import logstore
-    from tests.crash.ingest_life import ROOT
+    from tests.crash.ingest_workload import ROOT
 
     return logstore.open(ROOT, files=disk, read_only=True)
 
@@ -121,7 +121,7 @@ def read_committed(reader, topic, number):
 
 
 def expected_in(done, topic, number):
-    from tests.crash.ingest_life import values_of
+    from tests.crash.ingest_workload import values_of
 
     return sorted(value for key in done for value in values_of(key, topic, number))
 
@@ -141,33 +141,33 @@ FAULTS = {
 def test_every_change_fails_in_turn_and_each_batch_is_there_once(fault):
     op, plan = FAULTS[fault]
     whole = SimDisk()
-    IngestLife(whole).run(moments=False)
+    IngestWorkload(whole).run(moments=False)
     count = whole.changes if op == "change" else whole.counts()[op]
     failed = 0
     for nth in range(1 + len(fault) % 5, count + 1, 13 if op != "fdatasync" else 3):
         disk = SimDisk(nth)
         disk.fail(op, nth, **plan)
-        life = IngestLife(disk)
+        workload = IngestWorkload(disk)
         try:
-            failed += run_with_faults(life, stubborn=bool(nth % 2))
-            final = life.disk
+            failed += run_with_faults(workload, stubborn=bool(nth % 2))
+            final = workload.disk
             final.heal()
             with open_store(final.kill()) as store:
                 store.housekeep()
-                assert seen(store) == expected(life.done)
+                assert seen(store) == expected(workload.done)
             names_lost = any("." not in path for _, path, _ in disk.fired())
-            check(final.kill(), frozenset(life.done), None, cut_again=not names_lost)
+            check(final.kill(), frozenset(workload.done), None, cut_again=not names_lost)
         except (AssertionError, LogstoreError) as error:
             pytest.fail(f"{fault} at {op} {nth}, {disk.fired()}: {error!r}")
-    print(f"{fault}: {count} calls, {failed} lives had a failed step")
+    print(f"{fault}: {count} calls, {failed} workloads had a failed step")
     assert failed > count // 90
 
 
-def run_with_faults(life: IngestLife, *, stubborn: bool) -> int:
-    """The whole life; a step that fails is tried again, in the same process if it is ``stubborn`` and may."""
+def run_with_faults(workload: IngestWorkload, *, stubborn: bool) -> int:
+    """The whole workload; a step that fails is tried again, in the same process if it is ``stubborn`` and may."""
     failures = 0
     abandoned = []
-    for name, step, _ in life.steps():
+    for name, step, _ in workload.steps():
         for _ in range(4):
             try:
                 step()
@@ -175,15 +175,15 @@ def run_with_faults(life: IngestLife, *, stubborn: bool) -> int:
             except LogstoreError as error:
                 failures += 1
                 if name == "close":
-                    abandoned.append(life.store)
-                    life.disk = life.disk.kill()
+                    abandoned.append(workload.store)
+                    workload.disk = workload.disk.kill()
                     break
                 if not stubborn or name == "open" or isinstance(error, StorageFailedError):
-                    abandoned.append(life.store)
-                    life.disk = life.disk.kill()
+                    abandoned.append(workload.store)
+                    workload.disk = workload.disk.kill()
                     if name != "open":
-                        life.open()
-                if name.startswith("take in") and was_taken_in(life, name):
+                        workload.open()
+                if name.startswith("take in") and was_taken_in(workload, name):
                     # It had failed after the decision, and is told to be there when it is asked for again.
                     break
         else:
@@ -196,12 +196,12 @@ def run_with_faults(life: IngestLife, *, stubborn: bool) -> int:
     return failures > 0
 
 
-def was_taken_in(life: IngestLife, name: str) -> bool:
-    key = next(key for known, _, key in life.steps() if known == name)
-    if take_in(life.store, key, attempt=2).duplicate:
-        life.done.add(key)
+def was_taken_in(workload: IngestWorkload, name: str) -> bool:
+    key = next(key for known, _, key in workload.steps() if known == name)
+    if take_in(workload.store, key, attempt=2).duplicate:
+        workload.done.add(key)
         return True
-    life.done.add(key)
+    workload.done.add(key)
     return True
 
 
@@ -235,29 +235,29 @@ def test_an_interrupt_before_or_after_any_step_leaves_each_batch_once(monkeypatc
             raise KeyboardInterrupt
 
         disk = SimDisk(nth)
-        life = IngestLife(disk)
-        life.open()
-        life.create()
-        take_in(life.store, ("q", 0))
+        workload = IngestWorkload(disk)
+        workload.open()
+        workload.create()
+        take_in(workload.store, ("q", 0))
         monkeypatch.setattr(owner, name, interrupted)
         try:
             with contextlib.suppress(KeyboardInterrupt):
-                take_in(life.store, ("q", 1))
+                take_in(workload.store, ("q", 1))
         finally:
             monkeypatch.setattr(owner, name, honest)
         if nth % 2:
             check(disk.kill(), frozenset({("q", 0)}), ("q", 1))
             check(disk.crash("none"), frozenset({("q", 0)}), ("q", 1))
-        take_in(life.store, ("q", 1), attempt=1)
-        assert seen(life.store) == expected({("q", 0), ("q", 1)})
-        life.store.close()
+        take_in(workload.store, ("q", 1), attempt=1)
+        assert seen(workload.store) == expected({("q", 0), ("q", 1)})
+        workload.store.close()
         if calls <= nth:
             break
     # Each file is adopted or written.
     assert nth > 1 or (owner, name, bool(adopted)) == (LogReplica, "append_run", True)
 
 
-# -- bugs that are planted; without them the same life keeps everything
+# -- bugs that are planted; without them the same workload keeps everything
 
 
 #: A batch that was taken in is not there, or not all of it.
@@ -265,7 +265,7 @@ NOT_WHOLE = "batches in part: found|(after taking in .* again|after another powe
 
 
 def find(broken: str, step: str = "('q', 1)") -> None:
-    """Cut the power in a life until a promise is broken: the one that reads ``broken``."""
+    """Cut the power in a workload until a promise is broken: the one that reads ``broken``."""
 
     def search() -> None:
         for seed in range(2, 8):
@@ -323,7 +323,7 @@ def planted_unsynced(monkeypatch, phase):
     monkeypatch.setattr(Sinks, "put", put)
 
 
-def test_planted_a_batch_that_nobody_asks_for_is_found(monkeypatch):
+def test_planted_a_batch_that_no_query_asks_for_is_found(monkeypatch):
     honest = Sinks.get
 
     def get(self, query):

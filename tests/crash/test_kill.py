@@ -58,7 +58,7 @@ class Ledger:
             self.cutting = numbers[0]
         elif word == "C":
             self.cut_at = numbers[0]
-            self.content = {offset: who for offset, who in self.content.items() if offset < numbers[0]}
+            self.content = {offset: sender for offset, sender in self.content.items() if offset < numbers[0]}
             assert numbers[0] == self.cutting
             self.cutting = None
         elif word == "d":
@@ -187,9 +187,9 @@ class Trial:
                 assert view.record_count == count, "half a batch"
                 content[record.offset] = (run, thread, n, i, count)
         assert expected is None or expected == end
-        self.compare({o: who for o, who in content.items() if o >= start}, ledger, start, end, in_flight)
+        self.compare({o: sender for o, sender in content.items() if o >= start}, ledger, start, end, in_flight)
         self.check_isolation(log, batches, start)
-        self.content, self.start = {o: who for o, who in content.items() if o >= start}, start
+        self.content, self.start = {o: sender for o, sender in content.items() if o >= start}, start
         for view in batches:
             if view.producer_id in self.sequences and not view.is_control:
                 self.sequences[view.producer_id] = view.last_sequence + 1
@@ -198,16 +198,16 @@ class Trial:
     def compare(self, content, ledger: Ledger, start: int, end: int, in_flight) -> None:
         assert end >= (ledger.cutting or 0)
         promised = end if ledger.cutting is not None else 1 << 62
-        for offset, who in ledger.content.items():
+        for offset, sender in ledger.content.items():
             if start <= offset < promised:
-                assert content.get(offset) == who, f"acknowledged at {offset}, run {self.run}: {who}"
+                assert content.get(offset) == sender, f"acknowledged at {offset}, run {self.run}: {sender}"
         for offset in content.keys() - ledger.content.keys():
-            who = content[offset]
-            if who[0] == "marker":
-                assert who[1] in (ledger.ending, *self.pending_markers), "a marker that no victim has sent"
+            sender = content[offset]
+            if sender[0] == "marker":
+                assert sender[1] in (ledger.ending, *self.pending_markers), "a marker that no victim has sent"
             else:
-                assert who[:3] in self.pending, f"a phantom at {offset}: {who}"
-                in_flight.setdefault(who[:3], []).append(offset)
+                assert sender[:3] in self.pending, f"a phantom at {offset}: {sender}"
+                in_flight.setdefault(sender[:3], []).append(offset)
         for offsets in in_flight.values():
             self.seen["in flight"] += 1
             assert len(offsets) == content[offsets[0]][4]

@@ -14,7 +14,7 @@ import pytest
 from logstore import Log
 from logstore.errors import LogstoreError, NotSyncedError, StorageError, StorageFailedError, TooManyFilesError
 from logstore.testing import FaultyFiles
-from tests.crash.scripted import SETTINGS, ScriptedLife
+from tests.crash.scripted import SETTINGS, ScriptedWorkload
 from tests.kit.inside import failure_of
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="failing disk")]
@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="failing disk")]
 OPENING = ("open", "fsync_dir", "listdir")
 
 
-class Starved(ScriptedLife):
-    """The scripted life; each step that finds no descriptor is made again when there are some."""
+class Starved(ScriptedWorkload):
+    """The scripted workload; each step that finds no descriptor is made again when there are some."""
 
     refused = 0
 
@@ -74,16 +74,16 @@ def test_every_call_that_needs_a_descriptor_finds_none_from_there_on(tmp_path, o
     for nth in range(1, count + 1):
         files = FaultyFiles()
         files.fail(op, nth, errno.EMFILE, times=-1)
-        life = Starved(tmp_path / str(nth), files)
+        workload = Starved(tmp_path / str(nth), files)
         try:
-            ended.append(life.run())
-            life.abandon()
-            refused += life.refused
+            ended.append(workload.run())
+            workload.abandon()
+            refused += workload.refused
             files.heal()
-            life.examine()
+            workload.examine()
             if ended[-1] != "done":
                 # A cut or an exchange of names that had begun, and no other: opening the log finishes it.
-                assert life.cutting is not None, "failed, and no cut had begun"
+                assert workload.cutting is not None, "failed, and no cut had begun"
         except (AssertionError, LogstoreError) as error:
             pytest.fail(f"{op} {nth}, {files.fired()}: {error!r}")
     assert refused > count // 4
@@ -97,9 +97,9 @@ def test_one_call_that_finds_none_is_made_again_with_a_descriptor_of_the_cache(t
     for nth in range(1, whole.counts()[op] + 1):
         files = FaultyFiles()
         files.fail(op, nth, errno.ENFILE)
-        life = Starved(tmp_path / str(nth), files)
-        assert life.run() == "done"
-        life.examine()
+        workload = Starved(tmp_path / str(nth), files)
+        assert workload.run() == "done"
+        workload.examine()
 
 
 def in_a_child(script: str, *arguments: str) -> dict:

@@ -1,6 +1,6 @@
 """Bugs planted into the log, each one that others have shipped, and the power cut that finds it.
 
-Without the bug the same lives keep every promise (`test_power_cuts`, `test_disk_faults`).
+Without the bug the same workloads keep every promise (`test_power_cuts`, `test_disk_faults`).
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from logstore.log.directory.segments import Segments
 from logstore.log.formats.recovery_point import RecoveryPointFile
 from logstore.log.recovery import recovery
 from logstore.testing import SimDisk
-from tests.crash.lives import Life
 from tests.crash.planted import must_break
 from tests.crash.power_cuts import Examined, cut_all
 from tests.crash.scripted import promise_before_the_sync
 from tests.crash.test_disk_faults import reopened_after_failed_syncs
+from tests.crash.workload import Workload
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="planted bugs")]
 
 
 def find(broken: str, plant=lambda disk: None, seeds=range(5)) -> None:
-    """Cut the power in lives, one after the other, until a promise is broken: the one that reads ``broken``."""
+    """Cut the power in workloads, one after the other, until a promise is broken: the one that reads ``broken``."""
 
     def search() -> None:
         for seed in seeds:
-            life = Life(seed, plant=plant, steps=25)
+            workload = Workload(seed, plant=plant, steps=25)
             try:
-                life.run()
-                cut_all(life, Examined(), most=600)
+                workload.run()
+                cut_all(workload, Examined(), most=600)
             finally:
-                life.forget()
+                workload.forget()
 
     must_break(broken, search)
 

@@ -1,4 +1,4 @@
-"""The power is cut after every operation of many lives; whatever is left opens, and keeps every promise.
+"""The power is cut after every operation of many workloads; whatever is left opens, and keeps every promise.
 
 LOGSTORE_STATES says how many distinct states of the disk are examined, 10 000 if it is not set.
 """
@@ -14,8 +14,8 @@ from logstore.batch._encode import encode
 from logstore.records import Origin
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
-from tests.crash.lives import Life
 from tests.crash.power_cuts import Examined, cut_all, moment_count
+from tests.crash.workload import Workload
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="power cuts")]
 
@@ -28,18 +28,18 @@ STATES_A_MOMENT = 4
 def test_every_power_cut_leaves_what_was_promised(seed):
     """Each seed has disks of its own: a state of one is none of another, for its path is in the names."""
     examined = Examined()
-    lives = 0
+    workloads = 0
     while len(examined.states) < STATES_EACH:
-        life = Life(seed + 1_000_000 * lives)
-        life.run()
-        # A life has more states than are asked of it, so they are taken from all its moments alike.
+        workload = Workload(seed + 1_000_000 * workloads)
+        workload.run()
+        # A workload has more states than are asked of it, so they are taken from all its moments alike.
         missing = STATES_EACH - len(examined.states)
         try:
-            cut_all(life, examined, share=missing / moment_count(life) / STATES_A_MOMENT)
+            cut_all(workload, examined, share=missing / moment_count(workload) / STATES_A_MOMENT)
         finally:
-            life.forget()
-        lives += 1
-    print(f"seed {seed}: {len(examined.states)} distinct states, {examined.cuts} power cuts, {lives} lives")
+            workload.forget()
+        workloads += 1
+    print(f"seed {seed}: {len(examined.states)} distinct states, {examined.cuts} power cuts, {workloads} workloads")
     assert len(examined.states) >= STATES_EACH
 
 

@@ -424,9 +424,9 @@ def test_a_reader_beside_truncation_sees_no_garbage_and_then_what_came_after(age
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-@pytest.mark.parametrize("anew", [0, 30])
+@pytest.mark.parametrize("appended_again", [0, 30])
 def test_a_cut_between_the_look_at_the_end_and_the_look_at_the_files_leaves_no_gap(
-    ram_path, monkeypatch, read_only, anew
+    ram_path, monkeypatch, read_only, appended_again
 ):
     """Once "nothing is there" was answered with the end of before the cut, and new records were stepped over."""
     with open_log(ram_path) as log:
@@ -436,13 +436,13 @@ def test_a_cut_between_the_look_at_the_end_and_the_look_at_the_files_leaves_no_g
 
         def cut():
             log.replica.truncate_to(5)
-            for n in range(anew):
+            for n in range(appended_again):
                 log.append([b"new %d" % n])
 
         at_the_next_look(monkeypatch, reader, cut)
         batches = reader.read(5)
         assert batches.values() == [b"new %d" % n for n in range(batches.next_offset - 5)]
-        assert bool(batches) == bool(anew)
+        assert bool(batches) == bool(appended_again)
         reader.close()
 
 
@@ -599,7 +599,7 @@ def test_a_forked_child_is_refused_by_every_method_of_its_parents_reader(agents)
 
 
 @pytest.mark.row("S20", part="killed processes")
-def test_a_forked_child_opens_for_reading_anew_and_for_writing_once_the_parent_has_closed(agents):
+def test_a_forked_child_opens_for_reading_again_and_for_writing_once_the_parent_has_closed(agents):
     parent = agents.writer()
     parent.do("put(log, 'one')")
     assert parent.do("in_child(lambda: scanned(Log.open(path, read_only=True)))") == [[0, "one"]]

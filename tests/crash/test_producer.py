@@ -1,4 +1,4 @@
-"""The power is cut at every moment of a producer's life; what it was told is on disk is there, once, in order."""
+"""Power cuts at every moment of a producer's workload: acknowledged records are there, once, in order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Told(NamedTuple):
     value: bytes
 
 
-class Life:
+class Workload:
     """A producer that sends, lingers, flushes, and finds the disk full now and then.
 
     A root of its own: two disks of one test must not be taken for one store.
@@ -106,18 +106,18 @@ class Life:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_a_producer_was_told_survives_every_power_cut(seed):
-    life = Life(seed)
-    life.run()
-    states = life.cut_everywhere()
-    print(f"seed {seed}: {states} states, {len(life.told)} records")
+    workload = Workload(seed)
+    workload.run()
+    states = workload.cut_everywhere()
+    print(f"seed {seed}: {states} states, {len(workload.told)} records")
     assert states > 100
 
 
 def live(seeds) -> None:
     for seed in seeds:
-        life = Life(seed)
-        life.run()
-        life.cut_everywhere()
+        workload = Workload(seed)
+        workload.run()
+        workload.cut_everywhere()
 
 
 def test_planted_an_acknowledgement_before_the_sync_is_found(monkeypatch):
@@ -130,7 +130,7 @@ def test_planted_an_acknowledgement_before_the_sync_is_found(monkeypatch):
         live(range(10, 15))
 
 
-def test_planted_a_batch_that_is_dropped_when_there_is_no_room_is_found(monkeypatch):
+def test_planted_a_batch_that_is_dropped_when_there_is_no_space_is_found(monkeypatch):
     """Its futures are answered all the same: with the offset that it would have got."""
     from logstore.accumulator.partition_batcher import PartitionBatcher
 

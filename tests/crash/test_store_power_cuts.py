@@ -1,4 +1,4 @@
-"""Power cuts in the life of a store: topics are made, changed, grown and deleted whole or not at all.
+"""Power cuts in the workload of a store: topics are made, changed, grown and deleted whole or not at all.
 
 What each partition's log has to keep is asked in `test_power_cuts`; here it is what stands around the logs: the
 catalogue, the directories, the checkpoints of the root. Bugs that are planted into it are found.
@@ -22,7 +22,7 @@ from logstore.store.catalog.topics import Topics
 from logstore.testing import SimDisk
 from logstore.testing.simdisk import POLICIES
 from tests.crash.planted import must_break
-from tests.crash.store_life import StoreLife, check, check_checkpoints, open_store
+from tests.crash.store_workload import StoreWorkload, check, check_checkpoints, open_store
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="power cuts")]
 
@@ -32,11 +32,11 @@ class Violation(AssertionError):
 
 
 def cut_everywhere(*, seed: int = 1, draws: int = 1, most: int | None = None) -> int:
-    """Cut the power after every operation of a life, by every policy; how many states were examined."""
+    """Cut the power after every operation of a workload, by every policy; how many states were examined."""
     rng = random.Random(seed)
-    life = StoreLife(SimDisk(seed))
+    workload = StoreWorkload(SimDisk(seed))
     seen: set[tuple[int, int]] = set()
-    for at, moment in enumerate(life.run()):
+    for at, moment in enumerate(workload.run()):
         for policy in POLICIES:
             for _ in range(draws if moment.disk.pending else policy == "none"):
                 cut = rng.getrandbits(63)
@@ -62,11 +62,11 @@ def test_every_power_cut_leaves_topics_whole():
     assert states > 500
 
 
-# -- bugs that others have had, planted; without them the same life keeps everything
+# -- bugs that others have had, planted; without them the same workload keeps everything
 
 
 def find(broken: str) -> None:
-    """Cut the power in a life until a promise is broken: the one that reads ``broken``."""
+    """Cut the power in a workload until a promise is broken: the one that reads ``broken``."""
     must_break(broken, lambda: cut_everywhere(seed=2))
 
 
@@ -171,27 +171,27 @@ FAULTS = {
 def test_every_change_fails_in_turn_and_topics_stay_whole(fault):
     op, plan = FAULTS[fault]
     whole = SimDisk()
-    StoreLife(whole).run(moments=False)
+    StoreWorkload(whole).run(moments=False)
     count = whole.changes if op == "change" else whole.counts()[op]
     assert count > 100
     failed = 0
     for nth in range(1, count + 1, 3 if "for good" not in fault else 7):
         disk = SimDisk(nth)
         disk.fail(op, nth, **plan)
-        life = StoreLife(disk)
+        workload = StoreWorkload(disk)
         try:
-            ended = life.run_with_faults(stubborn=bool(nth % 2))
-            failed += life.failures > 0
+            ended = workload.run_with_faults(stubborn=bool(nth % 2))
+            failed += workload.failures > 0
             undecided = ended.removeprefix("create ")
             # Nothing restores names that a failed sync of a directory has lost; see durability.md.
             claims = "for good" not in fault and all("." in path for _, path, _ in disk.fired())
-            life.disk.heal()
-            check(life.disk.kill(), life.view, life.view, write_on=claims, undecided=undecided)
+            workload.disk.heal()
+            check(workload.disk.kill(), workload.view, workload.view, write_on=claims, undecided=undecided)
             if claims:
-                check(life.disk.crash("none"), life.view, life.view)
+                check(workload.disk.crash("none"), workload.view, workload.view)
         except (AssertionError, LogstoreError) as error:
             pytest.fail(f"{fault} at {op} {nth}, {disk.fired()}: {error!r}")
         finally:
-            life.abandon()
-    print(f"{fault}: {count} calls, {failed} lives had a failed step")
+            workload.abandon()
+    print(f"{fault}: {count} calls, {failed} workloads had a failed step")
     assert failed > count // 30 if "for good" not in fault else failed

@@ -98,7 +98,7 @@ def plain_seeds() -> list[Seed]:
     emptied = bytearray(out[0].data[:HEADER_BYTES])
     struct.pack_into(">i", emptied, 57, 0)
     struct.pack_into(">h", emptied, AT_ATTRIBUTES, 0x40)
-    mend(emptied)
+    repair(emptied)
     out.append(Seed(bytes(emptied), ()))
     return out
 
@@ -117,7 +117,7 @@ def compressed_seeds(codec: int) -> list[Seed]:
 # --- changes ------------------------------------------------------------------------------------
 
 
-def mend(data: bytearray, *, length: bool = True) -> None:
+def repair(data: bytearray, *, length: bool = True) -> None:
     """Set the length and the CRC as the bytes ask for, or the CRC as the length says."""
     if len(data) < HEADER_BYTES:
         return
@@ -154,7 +154,7 @@ def changed(m: Mutator, seeds: Sequence[Seed], others: Sequence[bytes]) -> bytes
     data = bytearray(seed.data)
     change_batch(m, data, seed.varints, others)
     if m.chance(0.96):
-        mend(data, length=m.chance(0.85))
+        repair(data, length=m.chance(0.85))
     return bytes(data)
 
 
@@ -167,7 +167,7 @@ def changed_inside(m: Mutator, seeds: Sequence[Seed], others: Sequence[bytes], c
         return bytes(data)
     data[HEADER_BYTES:] = compress(codec, bytes(data[HEADER_BYTES:]))
     data[AT_ATTRIBUTES + 1] = data[AT_ATTRIBUTES + 1] & 0xF8 | codec
-    mend(data)
+    repair(data)
     return bytes(data)
 
 
@@ -269,7 +269,7 @@ def changed_run(m: Mutator, seeds: Sequence[Seed], others: Sequence[bytes]) -> b
         if m.chance(0.5):
             change_batch(m, data, seed.varints, others)
             if m.chance(0.95):
-                mend(data, length=m.chance(0.9))
+                repair(data, length=m.chance(0.9))
         if len(data) >= HEADER_BYTES and m.chance(0.9):
             data[:8] = (base & (2**64 - 1)).to_bytes(8, "big")
             base += max(_load32(data, 23)[0], 0) + 1

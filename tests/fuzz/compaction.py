@@ -9,7 +9,7 @@ from logstore.batch import _compaction_filter, _offset_map
 from logstore.batch._batch import Batches, BatchView
 from logstore.batch._compaction_filter import Filter
 from logstore.batch._offset_map import SLOT_BYTES, KeyMap
-from logstore.log.compaction.transaction_filter import Decided
+from logstore.log.compaction.transaction_filter import TransactionFilter
 from logstore.records import AbortedTransaction
 from tests.fuzz.batches import LIMIT
 
@@ -22,7 +22,7 @@ def read_compaction(data: bytes) -> None:
     slots, known, now, flags = 2 + choice[0] % 60, choice[1], choice[2] * 50, choice[3]
     aborted = [AbortedTransaction(7, 0, 20, 0), AbortedTransaction(2**62, choice[4], 2**62, 0)] if flags & 1 else []
     keys = KeyMap(slots * SLOT_BYTES, bytes(16))
-    _fill(keys, body, choice[5], Decided(aborted))
+    _fill(keys, body, choice[5], TransactionFilter(aborted))
     chosen = Filter(
         keys,
         known_offset=max(keys.latest_offset, known if flags & 2 else -1),
@@ -32,14 +32,14 @@ def read_compaction(data: bytes) -> None:
         limit=LIMIT,
     )
     chosen.begin(0, [known, known + 3] if flags & 4 else [])
-    decided = Decided(aborted)
+    transaction_filter = TransactionFilter(aborted)
     at = 0
     while True:
         at, why = chosen.run(body, at, END, bool(flags & 8))
         if why != _compaction_filter.DECIDE:
             break
         batch = BatchView(memoryview(body)[at:])
-        spent = decided.may_discard(batch)
+        spent = transaction_filter.may_discard(batch)
         at = chosen.decide(
             body, at, END, discard=spent and bool(flags & 16), marker_goes=spent, stays_empty=bool(flags & 32)
         )
@@ -48,14 +48,14 @@ def read_compaction(data: bytes) -> None:
     _check(body[:at], left)
 
 
-def _fill(keys: KeyMap, body: bytes, start: int, decided: Decided) -> None:
+def _fill(keys: KeyMap, body: bytes, start: int, transaction_filter: TransactionFilter) -> None:
     at = 0
     while True:
         at, why = keys.add_run(body, start, position=at, limit=LIMIT)
         if why != _offset_map.DECIDE:
             return
         batch = BatchView(memoryview(body)[at:])
-        if decided.may_discard(batch) or batch.is_control:
+        if transaction_filter.may_discard(batch) or batch.is_control:
             keys.pass_over(batch.last_offset)
         elif keys.add_batch(body, start, position=at, limit=LIMIT)[1] == _offset_map.FILLED:
             return

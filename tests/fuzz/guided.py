@@ -14,7 +14,7 @@ import atheris
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from tests.fuzz.batches import mend
+from tests.fuzz.batches import repair
 from tests.fuzz.mutate import Mutator
 from tests.fuzz.targets import TARGETS, Target
 
@@ -35,7 +35,7 @@ def main() -> None:
         else:
             m.changes(changed)
         if name.startswith("batch") and m.chance(0.95):
-            mend(changed, length=m.chance(0.85))
+            repair(changed, length=m.chance(0.85))
         return bytes(changed[:most])
 
     def read(data: bytes) -> None:

@@ -28,10 +28,10 @@ INTERVAL = 64
 INT64_MAX = 2**63 - 1
 
 
-class Place:
+class FuzzedSegment:
     """A directory in memory with one segment's files; made when it is first needed."""
 
-    _made: Place | None = None
+    _made: FuzzedSegment | None = None
 
     def __init__(self) -> None:
         memory = Path("/dev/shm")
@@ -47,7 +47,7 @@ class Place:
         }
 
     @classmethod
-    def get(cls) -> Place:
+    def get(cls) -> FuzzedSegment:
         if cls._made is None:
             cls._made = cls()
         return cls._made
@@ -71,7 +71,7 @@ def read_log(data: bytes) -> None:
     """A log file as recovery, a reader and a fetch meet it. The first eight bytes choose where they look."""
     offset = BASE_OFFSET + data[0] if data[1] & 1 else int.from_bytes(data[:8], "big") >> 1
     body = data[8:]
-    place = Place.get()
+    place = FuzzedSegment.get()
     place.write(".log", body)
     place.write(".index", b"")
     place.write(".timeindex", b"")
@@ -143,7 +143,7 @@ _written = False
 
 def index_seeds() -> tuple[bytes, bytes]:
     """The entries that the log itself would write."""
-    place = Place.get()
+    place = FuzzedSegment.get()
     place.write(".log", _LOG)
     segment = place.segment(len(_LOG), _END_OFFSET)
     segment.rebuild_indexes()
@@ -185,7 +185,7 @@ def read_beside_indexes(data: bytes) -> None:
     """Finding and reading by a wrong index gives what the log holds, and the index is rebuilt."""
     global _written
     size, offset, flags = struct.unpack_from(">HBB", data)
-    place = Place.get()
+    place = FuzzedSegment.get()
     if not _written:
         place.write(".log", _LOG)
         _written = True

@@ -79,7 +79,7 @@ def write_history(path: Path, codec: Codec, *, killed: Path, seed: int = 0) -> H
     rng = random.Random(seed)
     with Log.open(killed / path.name, **SETTINGS) as log:
         writer = Writer(log, codec)
-        _write_one_life(writer, rng, START_MS)
+        _write_one_workload(writer, rng, START_MS)
         copy = crashed_copy(log, path.parent.with_name(path.parent.name + ".crashed"))
     if path.exists():
         shutil.rmtree(path)
@@ -89,12 +89,12 @@ def write_history(path: Path, codec: Codec, *, killed: Path, seed: int = 0) -> H
     with Log.open(path, **SETTINGS) as log:
         assert log.replica.leader_epoch == 1
         writer.log = log
-        _write_one_life(writer, rng, START_MS + 24 * HOUR_MS)
+        _write_one_workload(writer, rng, START_MS + 24 * HOUR_MS)
         assert log.metrics().segment_count > 2
     return History(path, writer.records, writer.aborted)
 
 
-def _write_one_life(writer: Writer, rng: random.Random, at_ms: int) -> None:
+def _write_one_workload(writer: Writer, rng: random.Random, at_ms: int) -> None:
     writer.send(several(20, at_ms))
     for row in AWKWARD:
         writer.send([row])

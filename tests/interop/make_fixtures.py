@@ -178,14 +178,14 @@ def wait_until_compacted(java: JavaClient, data: Path) -> None:
     wait_for(is_compacted, WAIT_S, lambda: f"not compacted: {cleaned}, active segments at {active}", every_s=0.5)
 
 
-def write_epochs(java: JavaClient, life: int) -> None:
+def write_epochs(java: JavaClient, epoch: int) -> None:
     """Some segments of each life of the broker, which has a leader epoch of its own."""
-    if life == 0:
+    if epoch == 0:
         java.create("epochs", **HOURLY)
-    java.open("e", enable_idempotence="false", compression_type=CODECS[life])
-    for hour in range(2 * life, 2 * life + 3):
+    java.open("e", enable_idempotence="false", compression_type=CODECS[epoch])
+    for hour in range(2 * epoch, 2 * epoch + 3):
         for part in range(8):
-            java.send("e", "epochs", several(3, START_MS + hour * HOUR_MS + part, b"life %d" % life))
+            java.send("e", "epochs", several(3, START_MS + hour * HOUR_MS + part, b"life %d" % epoch))
     java.close("e")
 
 

@@ -16,7 +16,7 @@ from logstore.log.directory.files import Directory
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.store.admin import kafka_metadata
 from logstore.store.commit.ingest import Ingested
-from logstore.store.commit.staged_writer import Manifest, StagingFile
+from logstore.store.commit.staged_writer import Manifest, StagedFileWriter
 from tests.interop.broker import Broker
 from tests.interop.clients import JavaClient, Row
 from tests.interop.killed_store import live
@@ -130,7 +130,7 @@ def test_a_batch_of_a_sink_that_is_in_is_known_after_kafka_had_the_directory(
 def sink(store: logstore.Store, batch: int, lines: list[bytes]) -> Ingested:
     """Commit a batch as Spark's sink does."""
     topic_id = store[TOPIC].id
-    file = StagingFile.create(store.path, TOPIC, topic_id, 0, query="q", batch=batch, attempt=0)
+    file = StagedFileWriter.create(store.path, TOPIC, topic_id, 0, query="q", batch=batch, attempt=0)
     encoder = Encoder().begin(timestamp_ms=START_MS)
     encoder.add_all(lines)
     file.write(encoder.finish())

@@ -43,7 +43,7 @@ class Disk:
     def load(self) -> None:
         self.ballast.write_bytes(bytes(BALLAST_BYTES))
 
-    def make_room(self) -> None:
+    def make_space(self) -> None:
         self.ballast.unlink()
 
     def remount(self) -> None:
@@ -87,7 +87,7 @@ def check_files(path: Path) -> None:
 
 
 @pytest.mark.parametrize("ack", ["written", "synced"])
-def test_a_disk_that_runs_full_costs_no_record_and_the_log_goes_on_when_there_is_room(disk, ack):
+def test_a_disk_that_runs_full_costs_no_record_and_the_log_goes_on_when_there_is_space(disk, ack):
     rng, sent = random.Random(1), []
     with Log.open(disk.path, **SETTINGS) as log:
         for _ in range(3):
@@ -97,7 +97,7 @@ def test_a_disk_that_runs_full_costs_no_record_and_the_log_goes_on_when_there_is
             check(log, sent)
             check_files(disk.path)
         assert len(sent) > 500
-        disk.make_room()
+        disk.make_space()
         before = len(sent)
         fill(log, rng, sent, ack=ack)
         assert len(sent) > before
@@ -109,7 +109,7 @@ def test_a_disk_that_runs_full_costs_no_record_and_the_log_goes_on_when_there_is
         assert log.maintenance.was_clean or disk.is_kept
 
 
-def test_on_a_full_disk_a_log_opens_reads_and_makes_room_by_deleting(disk):
+def test_on_a_full_disk_a_log_opens_reads_and_makes_space_by_deleting(disk):
     rng, sent = random.Random(2), []
     with Log.open(disk.path, **SETTINGS) as log:
         fill(log, rng, sent)
@@ -133,7 +133,7 @@ def test_on_a_full_disk_a_log_opens_reads_and_makes_room_by_deleting(disk):
         assert [record.value for record in log] == sent[half:]
 
 
-def test_a_log_that_was_killed_on_a_full_disk_opens_there_for_whoever_makes_room(disk):
+def test_a_log_that_was_killed_on_a_full_disk_opens_there_to_free_space(disk):
     rng, sent = random.Random(3), []
     log = Log.open(disk.path, **SETTINGS)
     fill(log, rng, sent)
@@ -144,10 +144,10 @@ def test_a_log_that_was_killed_on_a_full_disk_opens_there_for_whoever_makes_room
         log = Log.open(disk.path, **SETTINGS)
     except StorageError as error:
         assert isinstance(error, DiskFullError)
-        disk.make_room()
+        disk.make_space()
         log = Log.open(disk.path, **SETTINGS)
     else:
-        disk.make_room()
+        disk.make_space()
     with log:
         check(log, sent)
         fill(log, rng, sent)
@@ -156,14 +156,14 @@ def test_a_log_that_was_killed_on_a_full_disk_opens_there_for_whoever_makes_room
         check(log, sent)
 
 
-def test_a_memory_tail_waits_for_room(disk):
+def test_a_memory_tail_waits_for_space(disk):
     rng, sent = random.Random(4), []
     with Log.open(disk.path, {"logstore.tail": "memory", "logstore.tail.bytes": 100_000}, **SETTINGS) as log:
         fill(log, rng, sent)
         assert log.log_end_offset == len(sent)
         with pytest.raises(DiskFullError):
             log.flush()
-        disk.make_room()
+        disk.make_space()
         log.flush()
         check(log, sent)
     disk.remount()
@@ -196,7 +196,7 @@ def test_a_store_with_a_reserve_never_fills_the_disk(disk):
 
 @pytest.mark.row("O14")
 @pytest.mark.row("R4")
-def test_a_store_that_keeps_for_ever_refuses_and_goes_on_when_there_is_room(disk):
+def test_a_store_that_keeps_for_ever_refuses_and_goes_on_when_there_is_space(disk):
     rng = random.Random(8)
     with logstore.open(disk.at / "store", segment_bytes=200_000, retention_ms=-1) as store:
         topic = store.create_topic("kept")
@@ -206,7 +206,7 @@ def test_a_store_that_keeps_for_ever_refuses_and_goes_on_when_there_is_room(disk
         with pytest.raises(DiskFullError):
             store.create_topic("another", 50)
         assert store.topics() == ["kept"]
-        disk.make_room()
+        disk.make_space()
         for _ in range(50):
             sent.append(rng.randbytes(3_000))
             topic.append(sent[-1])

@@ -49,7 +49,7 @@ def empty_log(place: Path) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_offsets_go_to_a_broker_and_come_back(kafka_jars: Path, tmp_path: Path) -> None:
     """A client commits to a broker, ours reads its directory; ours commits, and the client is told so."""
-    from kafka import TopicPartition as Place
+    from kafka import TopicPartition as KafkaPartition
     from kafka.structs import OffsetAndMetadata as Commit
 
     broker = Broker(tmp_path / "broker")
@@ -59,8 +59,10 @@ def test_offsets_go_to_a_broker_and_come_back(kafka_jars: Path, tmp_path: Path) 
             java.create("gates")
         for group, offsets in (("crew", {A: 5, B: 7}), ("crew", {A: 6}), ("tower-größe", {B: 1})):
             client = consumer_of(broker, group)
-            client.assign([Place(*place) for place in offsets])
-            client.commit({Place(*place): Commit(offset, f"at {offset}", -1) for place, offset in offsets.items()})
+            client.assign([KafkaPartition(*place) for place in offsets])
+            client.commit(
+                {KafkaPartition(*place): Commit(offset, f"at {offset}", -1) for place, offset in offsets.items()}
+            )
             client.close()
     with logstore.open(broker.data, read_only=True) as store:
         assert store.offsets.groups() == ["crew", "tower-größe"]
@@ -89,7 +91,7 @@ def test_offsets_go_to_a_broker_and_come_back(kafka_jars: Path, tmp_path: Path) 
     with broker:
         for group, expected in (("crew", {A: 60, B: None}), ("new", {A: None, B: 3}), ("tower-größe", {B: None})):
             client = consumer_of(broker, group)
-            assert {each: client.committed(Place(*each)) for each in expected} == expected
+            assert {each: client.committed(KafkaPartition(*each)) for each in expected} == expected
             client.close()
 
 

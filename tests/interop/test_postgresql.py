@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 A = TopicPartition("payments", 0)
-RECORDS, LIVES = 200, 1000
+RECORDS, ROUNDS = 200, 1000
 
 
 def _programs() -> Path:
@@ -131,7 +131,7 @@ def finish(store, database):
 def test_a_thousand_lives_that_end_at_any_step_count_exactly(store, connect):
     rng = random.Random(17)
     steps = Counter()
-    for _ in range(LIVES):
+    for _ in range(ROUNDS):
         with contextlib.closing(connect()) as database:
             cut = rng.choice(["claimed", "effects", "saved", "committed"])
             steps[cut] += 1

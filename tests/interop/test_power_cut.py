@@ -115,11 +115,11 @@ def examine(log, before: Ledger, after: Ledger, later: list[str]) -> int:
     begun = [int(line.split()[1]) for line in later if line[0] in "td"]
     assert before.start <= start <= max([before.start, before.deleting or 0, *begun])
     cut = min([before.truncating, *(int(line.split()[1]) for line in later if line[0] == "t")], key=_no_end_last)
-    for offset, who in before.content().items():
+    for offset, sender in before.content().items():
         # A batch that a truncation meets inside goes whole.
-        stays = cut is None or before.places[who[0]] + before.counts[who[0]] <= cut
+        stays = cut is None or before.places[sender[0]] + before.counts[sender[0]] <= cut
         if start <= offset < before.synced_end and stays:
-            assert found.get(offset) == who, f"synced at {offset}: {who}, found {found.get(offset)}"
+            assert found.get(offset) == sender, f"synced at {offset}: {sender}, found {found.get(offset)}"
     assert end >= min(before.synced_end, before.synced_end if cut is None else max(cut - 5, 0))
     for offset, (n, i) in found.items():
         assert n in after.counts, f"a phantom at {offset}"

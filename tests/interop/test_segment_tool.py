@@ -78,7 +78,7 @@ def values_served(broker: Broker, directory: Path) -> list[bytes | None]:
         return [read.row.value[:4] if read.row.value else None for read in java.read("flights", "read_uncommitted")]
 
 
-def test_a_broker_takes_indexes_that_we_made_anew(stopped: Broker, tmp_path: Path) -> None:
+def test_a_broker_takes_indexes_that_we_made_again(stopped: Broker, tmp_path: Path) -> None:
     partition = stopped.data / "flights-0"
     for path in (*partition.glob("*.index"), *partition.glob("*.timeindex")):
         path.unlink()

@@ -29,7 +29,7 @@ from logstore.errors import (
 from logstore.protocol.generated.messages import FetchRequest, ListOffsetsRequest, MetadataRequest
 from logstore.records import Codec, Isolation, TopicPartition
 from logstore.remote.client import EARLIEST, LATEST, Client, EpochEnd, NewTopic
-from logstore.remote.connection import Connection
+from logstore.remote.connection import BrokerConnection
 from logstore.remote.producer import IdempotentProducer
 from logstore.spark.backend.backend import Range
 from logstore.spark.backend.bootstrap import BootstrapBackend
@@ -180,7 +180,7 @@ def test_gaps_of_compaction_are_passed(
         assert [read.offset for read in found] == sorted({read.offset for read in found})
 
 
-def test_deleted_offsets_and_a_topic_made_anew(
+def test_deleted_offsets_and_a_topic_made_again(
     java: JavaClient, client: Client, backends: Callable[[Isolation], BootstrapBackend]
 ) -> None:
     topic = "short-lived"
@@ -218,7 +218,7 @@ def test_every_version_that_both_know_reads_the_same(java: JavaClient, client: C
     java.close("versions")
     topic = client.topic("versions")
     (address,) = client.cluster.known.brokers.values()
-    connection = Connection(address, client.config)
+    connection = BrokerConnection(address, client.config)
     seen = set()
     for version in range(connection.versions[1][0], connection.version_of(FetchRequest) + 1):
         by_id = version >= 13
@@ -323,7 +323,7 @@ def test_a_batch_sent_twice_is_there_once(java: JavaClient, client: Client) -> N
     assert [read.row.value for read in java.read("once")] == [b"0", b"1", b"2", b"3"]
 
 
-def test_a_hole_in_the_sequence_is_mended_with_another_producer_id(java: JavaClient, client: Client) -> None:
+def test_a_hole_in_the_sequence_is_repaired_with_another_producer_id(java: JavaClient, client: Client) -> None:
     client.create_topics([NewTopic("holes", 1)])
     tp = TopicPartition("holes", 0)
     with IdempotentProducer(client) as producer:

@@ -547,7 +547,7 @@ def test_threads_share_the_cache(tmp_path: Path) -> None:
     assert descriptors_in(tmp_path) == []
 
 
-def test_a_table_that_nobody_holds_gives_its_descriptors_back(tmp_path: Path) -> None:
+def test_a_table_without_references_gives_its_descriptors_back(tmp_path: Path) -> None:
     files = Files(descriptor_limit=8)
     kept = [created(files, tmp_path / str(n)) for n in range(3)]
     assert len(descriptors_in(tmp_path)) == 3
@@ -596,7 +596,7 @@ def test_a_limit_below_1_is_refused(limit: int) -> None:
         Files(descriptor_limit=limit)
 
 
-def test_the_limit_leaves_room_for_others() -> None:
+def test_the_limit_leaves_space_for_others() -> None:
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

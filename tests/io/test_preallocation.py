@@ -21,7 +21,7 @@ def fill(log, total: int) -> None:
         log.append([b"%08d" % number + bytes(99_992)])
 
 
-def room_behind(path) -> int:
+def space_after(path) -> int:
     """Bytes that a file takes on the disk beyond its size, of whole pages."""
     found = os.stat(path)
     return found.st_blocks * 512 - (found.st_size + 4095) // 4096 * 4096
@@ -39,20 +39,20 @@ def test_every_strategy_leaves_the_same_files(tmp_path):
     assert trees[0] == trees[1] == trees[2]
 
 
-def test_a_large_segment_takes_room_ahead_and_gives_it_back(tmp_path):
+def test_a_large_segment_takes_space_ahead_and_gives_it_back(tmp_path):
     with open_log(tmp_path, segment_bytes=8 * MiB) as log:
         fill(log, 3 * MiB)
         (path,) = log_files(log).values()
-        if room_behind(path) == 0:
+        if space_after(path) == 0:
             pytest.skip("this file system reserves no room (fallocate KEEP_SIZE); run on ext4, XFS or tmpfs")
-        assert MiB < room_behind(path) < 8 * MiB
+        assert MiB < space_after(path) < 8 * MiB
         assert path.stat().st_size < 3.1 * MiB
         log.maintenance.roll()
-        assert room_behind(path) < 65_536
+        assert space_after(path) < 65_536
         fill(log, 2 * MiB)
         active = log_files(log)[log.log_end_offset - 20]
-        assert room_behind(active) > 0
-    assert room_behind(active) < 65_536
+        assert space_after(active) > 0
+    assert space_after(active) < 65_536
 
 
 def test_what_a_killed_process_has_reserved_is_given_back_later(tmp_path):
@@ -60,17 +60,17 @@ def test_what_a_killed_process_has_reserved_is_given_back_later(tmp_path):
     log = open_log(tmp_path, files=files)
     fill(log, 2 * MiB)
     (path,) = log_files(log).values()
-    reserved = room_behind(path)
+    reserved = space_after(path)
     if reserved == 0:
         pytest.skip("this file system reserves no room (fallocate KEEP_SIZE); run on ext4, XFS or tmpfs")
     files.fail("ftruncate", times=-1)
     log.close()
     # Give or take a block of the file system's own.
-    assert abs(room_behind(path) - reserved) <= 65_536, "a refused release is lost room and no error"
+    assert abs(space_after(path) - reserved) <= 65_536, "a refused release is lost room and no error"
     files.heal()
     with open_log(tmp_path):
         pass
-    assert room_behind(path) < 65_536
+    assert space_after(path) < 65_536
 
 
 def test_small_segments_take_nothing_ahead(tmp_path):
@@ -81,7 +81,7 @@ def test_small_segments_take_nothing_ahead(tmp_path):
     assert files.counts()["fallocate"] == 0
 
 
-def test_room_is_not_taken_past_the_end_of_the_segment(tmp_path):
+def test_space_is_not_taken_past_the_end_of_the_segment(tmp_path):
     files = FaultyFiles()
     files.record()
     with open_log(tmp_path, files=files, segment_bytes=MiB) as log:
@@ -113,7 +113,7 @@ def test_a_refused_reservation_costs_nothing(tmp_path, number):
     assert (files.counts()["fallocate"] > 1) == (number == errno.ENOSPC)
 
 
-def test_a_cut_takes_the_room_and_the_next_append_takes_it_again(tmp_path):
+def test_a_cut_takes_the_space_and_the_next_append_takes_it_again(tmp_path):
     files = FaultyFiles()
     with open_log(tmp_path, files=files) as log:
         fill(log, MiB)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 
 from logstore import Log
-from logstore.errors import ImageMovedError, OffsetOutOfRangeError
+from logstore.errors import CheckpointCopyError, OffsetOutOfRangeError
 from logstore.io._files import Files
 from logstore.log.compaction import segment_swap
 from logstore.log.directory.files import LOG, Directory
@@ -147,7 +147,7 @@ def test_a_reader_with_few_descriptors_waits_while_the_old_files_are_away(tmp_pa
 
 
 @pytest.mark.row("R3")
-def test_a_reader_takes_no_segments_from_between_two_steps_of_an_exchange(tmp_path, monkeypatch, stop):
+def test_a_reader_takes_no_segments_from_between_two_steps_of_a_swap(tmp_path, monkeypatch, stop):
     """Between its look for a swap and its look at the segments, the old files were deleted."""
     log = written(tmp_path).log
     wanted = newest(log.scan())
@@ -170,7 +170,7 @@ def test_a_reader_takes_no_segments_from_between_two_steps_of_an_exchange(tmp_pa
 
 
 @pytest.mark.row("R3")
-def test_a_search_by_time_passes_over_no_segment_that_is_exchanged_meanwhile(tmp_path, monkeypatch, stop):
+def test_a_search_by_time_passes_over_no_segment_that_is_swapped_meanwhile(tmp_path, monkeypatch, stop):
     log = written(tmp_path).log
     announced = Stop()
     stopped_at(monkeypatch, announced, "_name_swap", after=False, number=1)
@@ -220,12 +220,12 @@ def test_a_copy_of_a_log_that_is_cut_meanwhile_is_asked_for_again(tmp_path):
     log = written(tmp_path / "log").log
     for _ in range(5):
         log.append([(b"k", b"v")])
-    image = log.maintenance.capture()
+    checkpoint = log.maintenance.checkpoint()
     log.replica.truncate_to(log.log_end_offset - 3)
     target = Directory(str(tmp_path / "copy"))
     (tmp_path / "copy").mkdir()
-    with pytest.raises(ImageMovedError):
-        log.maintenance.copy(image, target)
+    with pytest.raises(CheckpointCopyError):
+        log.maintenance.copy(checkpoint, target)
     log.close()
 
 
@@ -248,14 +248,14 @@ def test_a_compaction_takes_a_segment_that_is_cut_meanwhile_for_no_damage(tmp_pa
         stop.go_on.set()
         cutting.join(WATCHDOG_S)
     assert not done.is_complete
-    assert log.maintenance.cleanable().uncleanable is None
+    assert log.maintenance.cleanable().cleaner_error is None
     log.maintenance.roll()
     assert log.maintenance.compact().is_complete
     log.close()
 
 
 @pytest.mark.row("R3")
-def test_an_inspection_beside_an_exchange_names_no_gap(tmp_path, monkeypatch, stop):
+def test_an_inspection_beside_a_swap_names_no_gap(tmp_path, monkeypatch, stop):
     log = written(tmp_path).log
     stopped_at(monkeypatch, stop, "_take_away", after=True)
     with running(log.maintenance.compact, stop):

@@ -264,7 +264,7 @@ def test_no_public_method_changes_a_record(log):
         *("open", "close", "read", "record_at", "scan", "locate", "offset_for_time", "wait_for"),
         *("metrics", "end_offset", "cleanable", "reconfigure", "facts", "oldest_segment"),
         *("open_transaction", "producer_epoch"),
-        *("capture", "copy", "verify", "check_joined", "check_keys"),
+        *("checkpoint", "copy", "verify", "check_joined", "check_keys"),
         *("flush", "tick", "roll", "advance_high_watermark", "log"),
     }
     assert writing == {
@@ -501,7 +501,7 @@ def test_a_segment_rolls_by_time_after_a_reopen_too(tmp_path, clock, index_inter
         assert bases(log) == [0, 4]
 
 
-def test_the_age_of_a_segment_that_was_cut_to_nothing_begins_anew(tmp_path, clock):
+def test_the_age_of_a_segment_that_was_cut_to_nothing_begins_again(tmp_path, clock):
     with open_log(tmp_path, clock=clock, segment_ms=1_000) as log:
         log.append([b"a"])
         log.replica.truncate_to(0)
@@ -1056,7 +1056,7 @@ def test_only_an_owner_shows_more(tmp_path):
         def high_watermark(self, log_end_offset, synced_end, current):
             return current
 
-    with open_log(tmp_path, owner=Careful()) as log:
+    with open_log(tmp_path, policy=Careful()) as log:
         log.append([b"a", b"b", b"c"])
         assert (log.high_watermark, list(log)) == (0, [])
         log.replica.advance_high_watermark(2)

@@ -17,7 +17,7 @@ class Counted(SpaceQuota):
         self.each, self.times = each, times
         self.asked: list[int] = []
         self.made: list[int] = []
-        self.gives_room = False
+        self.gives_space = False
 
     def reserve(self, needed):
         self.asked.append(needed)
@@ -28,9 +28,9 @@ class Counted(SpaceQuota):
 
     def reclaim(self, needed):
         self.made.append(needed)
-        if self.gives_room:
+        if self.gives_space:
             self.times += 1
-        return self.gives_room
+        return self.gives_space
 
 
 def open_log(quota, **settings):
@@ -56,7 +56,7 @@ def test_its_former_argument_works_with_a_warning():
     assert len(quota.asked) == 1
 
 
-def test_without_room_nothing_is_written_and_the_next_append_asks_again():
+def test_without_space_nothing_is_written_and_the_next_append_asks_again():
     quota = Counted(300, 1)
     with open_log(quota) as log:
         log.append([b"x" * 100])
@@ -72,9 +72,9 @@ def test_without_room_nothing_is_written_and_the_next_append_asks_again():
 
 
 @pytest.mark.parametrize("tail", ["file", "memory"])
-def test_when_room_was_made_the_append_goes_on(tail):
+def test_when_space_was_made_the_append_goes_on(tail):
     quota = Counted(200, 1)
-    quota.gives_room = True
+    quota.gives_space = True
     with open_log(quota, **{"logstore.tail": tail}) as log:
         for number in range(10):
             assert log.append([b"x" * 150], ack="synced").first_offset == number
@@ -82,11 +82,11 @@ def test_when_room_was_made_the_append_goes_on(tail):
         assert [record.offset for record in log.scan()] == list(range(10))
 
 
-def test_a_condition_is_looked_at_again_when_room_was_made():
+def test_a_condition_is_looked_at_again_when_space_was_made():
     class Sneaking(Counted):
         def reclaim(self, needed):
             # As if another thread had appended while this one held no lock.
-            self.times, self.gives_room = 2, True
+            self.times, self.gives_space = 2, True
             log.append([b"between"])
             return True
 
@@ -100,7 +100,7 @@ def test_a_condition_is_looked_at_again_when_room_was_made():
 
 def test_ready_batches_are_retried_too():
     quota = Counted(200, 1)
-    quota.gives_room = True
+    quota.gives_space = True
     with open_log(UnlimitedSpace()) as source:
         source.append([b"x" * 150])
         batch = source.read(0).data
@@ -109,7 +109,7 @@ def test_ready_batches_are_retried_too():
             assert log.replica.append_batch(batch).first_offset == number
 
 
-def test_the_open_gate_makes_no_room():
+def test_the_unlimited_quota_makes_no_space():
     assert not UnlimitedSpace().reclaim(1)
     assert UnlimitedSpace().reserve(1 << 40) >= 1 << 40
     disk = SimDisk(capacity=100_000)

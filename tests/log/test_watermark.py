@@ -53,7 +53,7 @@ def test_every_waiter_goes_on_when_its_value_is_reached_and_no_other():
         assert sorted(reached) == list(range(1, value + 1))
 
 
-def test_who_waits_at_a_value_goes_on_when_it_rises_and_when_it_falls():
+def test_a_thread_that_waits_at_a_value_goes_on_when_it_rises_and_when_it_falls():
     clock = ManualClock()
     mark = Watermark(5, clock=clock)
     assert mark.wait_while(4)

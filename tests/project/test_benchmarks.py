@@ -121,7 +121,7 @@ def test_a_reference_that_does_not_work_is_found_too() -> None:
         race(runner(honest), lazy=runner(idle))
 
 
-def test_work_with_a_wrong_result_is_refused_whoever_did_it() -> None:
+def test_work_with_a_wrong_result_is_refused_from_every_library() -> None:
     with pytest.raises(AssertionError, match="is wrong"):
         race(runner(honest, expected=1))
     with pytest.raises(AssertionError, match="is wrong"):

@@ -103,7 +103,7 @@ def test_aircraft_without_a_tail_number_are_left_out() -> None:
     assert [key for key, _, _ in aircraft_of(frame)] == [b"N1", b"N2"]
 
 
-def test_each_run_begins_anew_and_removes_only_its_own(tmp_path: Path) -> None:
+def test_each_run_begins_again_and_removes_only_its_own(tmp_path: Path) -> None:
     place = tmp_path / "data"
     rows = some_rows(500)
     for _ in range(2):

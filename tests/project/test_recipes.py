@@ -25,7 +25,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(SOURCES)}
 COUNT = 60
 
 #: A life of one recipe: effects go to a file by one write each, or into the database; a kill comes at a given one.
-_LIFE = """
+_PROGRAM = """
     import os, signal, sqlite3, sys
     import logstore
     from examples import {recipe}
@@ -67,7 +67,7 @@ def fill(directory, name):
 
 def lives(recipe, directory, effects, kills):
     """Processes one after the other, each killed at its own place, and a last one that comes to the end."""
-    code = textwrap.dedent(_LIFE).format(recipe=recipe)
+    code = textwrap.dedent(_PROGRAM).format(recipe=recipe)
     for place, number in [*kills, ("never", 0)]:
         arguments = [sys.executable, "-c", code, str(directory), str(effects), place, str(number)]
         done = subprocess.run(arguments, env=ENVIRONMENT, check=False, timeout=300)
@@ -131,7 +131,7 @@ def test_exactly_once_neither_loses_nor_repeats(tmp_path):
 
 
 @pytest.mark.row("C20")
-def test_a_group_that_goes_back_in_time_makes_its_output_anew(tmp_path):
+def test_a_group_that_goes_back_in_time_makes_its_output_again(tmp_path):
     clock = ManualClock()
     rng = random.Random(5)
     with logstore.open(tmp_path, clock=clock) as store:

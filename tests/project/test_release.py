@@ -333,8 +333,8 @@ def test_an_interpreter_that_only_prints_advice_is_passed_over(
 
 
 def git(*command: str, cwd: Path) -> None:
-    who = ["-c", "user.name=release", "-c", "user.email=release@localhost"]
-    subprocess.run(["git", *who, *command], cwd=cwd, check=True, capture_output=True)
+    identity = ["-c", "user.name=release", "-c", "user.email=release@localhost"]
+    subprocess.run(["git", *identity, *command], cwd=cwd, check=True, capture_output=True)
 
 
 def test_a_tag_is_the_version_and_a_commit_after_it_a_later_one(tmp_path: Path) -> None:

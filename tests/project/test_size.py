@@ -44,7 +44,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]
             path.unlink()
 
 
-def test_a_vast_log_is_large_whole_and_takes_little_room(logs: tuple[Path, Path]) -> None:
+def test_a_vast_log_is_large_whole_and_takes_little_space(logs: tuple[Path, Path]) -> None:
     one, hundred = logs
     with Log.open(hundred, retention_ms=-1) as log:
         assert log.maintenance.was_clean

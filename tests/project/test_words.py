@@ -56,6 +56,11 @@ def test_each_kind_of_text_in_code_is_searched() -> None:
     ]
 
 
+def test_a_line_that_keeps_a_former_name_is_not_searched() -> None:
+    assert complaints("a.py", "Bell = 1  # former name\n", TABLE) == []
+    assert complaints("a.py", "Bell = 1  # a former name of old\n", TABLE) == ["a.py:1: 'Bell': use Notifier"]
+
+
 def test_a_phrase_is_found_over_the_end_of_a_line() -> None:
     text = '"""A reader lets\n    go of it."""\n'
     assert complaints("a.py", text, TABLE) == ["a.py:1: 'lets go': use release"]

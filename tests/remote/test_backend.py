@@ -306,7 +306,7 @@ def test_a_broker_that_gives_nothing_of_what_it_has_is_no_quiet_end(cluster: Fak
         scan(backend, all_of(cluster, backend))
 
 
-def test_a_topic_that_was_made_anew_is_a_loss(cluster: FakeCluster) -> None:
+def test_a_topic_that_was_made_again_is_a_loss(cluster: FakeCluster) -> None:
     cluster.topic("orders")[0].add([b"old"])
     backend = open_backend(cluster)
     planned = all_of(cluster, backend)

@@ -78,7 +78,7 @@ def values(client: Client, tp: TopicPartition = ORDERS, offset: int = 0, **how: 
 # --- topics ----------------------------------------------------------------------------------------
 
 
-def test_metadata_says_who_leads_what(cluster: FakeCluster, client: Client) -> None:
+def test_metadata_names_the_leader_of_each_partition(cluster: FakeCluster, client: Client) -> None:
     cluster.topic("orders", 3, leaders=(1, 2))
     cluster.topic("__internal")
     found = client.metadata()
@@ -228,7 +228,7 @@ def test_a_broker_that_comes_back_is_found_again(cluster: FakeCluster, client: C
     thread.join()
 
 
-def test_when_nobody_answers_all_are_named(cluster: FakeCluster) -> None:
+def test_when_no_broker_answers_all_are_named(cluster: FakeCluster) -> None:
     for broker in cluster.brokers.values():
         broker.stop()
     with (
@@ -492,7 +492,7 @@ def test_offsets_that_are_gone_or_not_there_yet_are_named(cluster: FakeCluster, 
         client.fetch(ORDERS, 101)
 
 
-def test_a_topic_that_was_made_anew_is_told_by_its_id(cluster: FakeCluster, client: Client) -> None:
+def test_a_topic_that_was_made_again_is_told_by_its_id(cluster: FakeCluster, client: Client) -> None:
     (partition,) = cluster.topic("orders")
     partition.add([b"old"])
     old = client.topic("orders").id

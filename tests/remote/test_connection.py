@@ -27,7 +27,7 @@ from logstore.protocol.generated.messages import (
     MetadataRequest,
 )
 from logstore.remote.client import Client
-from logstore.remote.connection import Connection
+from logstore.remote.connection import BrokerConnection
 from tests.remote import fake_cluster
 from tests.remote.fake_cluster import ALL, FakeCluster
 
@@ -38,8 +38,8 @@ def cluster() -> Iterator[FakeCluster]:
         yield made
 
 
-def connect(cluster: FakeCluster, **settings: Any) -> Connection:
-    return Connection(("127.0.0.1", cluster.brokers[1].port), WireConfig(**settings), node=1)
+def connect(cluster: FakeCluster, **settings: Any) -> BrokerConnection:
+    return BrokerConnection(("127.0.0.1", cluster.brokers[1].port), WireConfig(**settings), node=1)
 
 
 def closed_port() -> int:
@@ -92,12 +92,12 @@ def test_a_broker_that_does_not_know_our_question_for_versions_is_asked_as_it_wa
 def test_a_refused_connection_names_host_and_port_and_what_to_look_at() -> None:
     port = closed_port()
     with pytest.raises(BrokerUnreachableError, match=rf"127.0.0.1:{port}: Connection refused; .*advertised.list"):
-        Connection(("127.0.0.1", port), WireConfig())
+        BrokerConnection(("127.0.0.1", port), WireConfig())
 
 
 def test_a_host_that_has_no_address_is_named() -> None:
     with pytest.raises(BrokerUnreachableError, match=r"no-such-host.invalid:9092: the host name cannot be"):
-        Connection(("no-such-host.invalid", 9092), WireConfig())
+        BrokerConnection(("no-such-host.invalid", 9092), WireConfig())
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_listener_that_never_answers_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = WireConfig(request_timeout_ms=150)
         with pytest.raises(BrokerTimeoutError, match=r"did not answer for 1\d\d ms"):
-            Connection(("127.0.0.1", listening.getsockname()[1]), config)
+            BrokerConnection(("127.0.0.1", listening.getsockname()[1]), config)
 
 
 # --- answers ------------------------------------------------------------------------------------------

@@ -247,7 +247,7 @@ def test_a_duplicate_is_a_success(cluster: FakeCluster, producer: IdempotentProd
 
 
 @pytest.mark.parametrize("code", [UNKNOWN_PRODUCER, OUT_OF_ORDER])
-def test_a_forgotten_producer_begins_anew(cluster: FakeCluster, producer: IdempotentProducer, code: int) -> None:
+def test_a_forgotten_producer_begins_again(cluster: FakeCluster, producer: IdempotentProducer, code: int) -> None:
     (partition,) = cluster.topic("orders")
     producer.send(ORDERS, batch(b"0"))
     before = producer.producer_id

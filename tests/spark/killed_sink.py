@@ -1,10 +1,10 @@
 """The process that `test_sink_kills` has killed: it runs a query against the sink and kills itself on the way.
 
-Run as ``python -m tests.spark.killed_sink``. Each line of JSON on standard input is one life: a fork of this
+Run as ``python -m tests.spark.killed_sink``. Each line of JSON on standard input is one run: a fork of this
 process, so that nothing is imported twice, which goes on where the checkpoint says and may end at any of its steps.
 A line on standard output says how it ended.
 
-A life plays Spark: two tasks write each batch, one of them twice (its first attempt is lost), the driver
+A run plays Spark: two tasks write each batch, one of them twice (its first attempt is lost), the driver
 commits their messages, then writes down that the batch is done, which is what Spark's own commit log does.
 """
 
@@ -27,13 +27,13 @@ from logstore.log.directory.files import Directory
 from logstore.spark.writing import rows
 from logstore.store.commit import ingest
 from logstore.store.commit.commit_log import DONE, Sinks, SinkState
-from logstore.store.commit.staged_writer import StagingFile
+from logstore.store.commit.staged_writer import StagedFileWriter
 from logstore.store.requests import asking, channel
 from tests.spark import sinks
 
-#: Point -> what counts as a step there; the rest of it is in `Life`.
+#: Point -> what counts as a step there; the rest of it is in `DriverRun`.
 STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
-    "mid-write": ((StagingFile, "create"), (StagingFile, "write"), (StagingFile, "close")),
+    "mid-write": ((StagedFileWriter, "create"), (StagedFileWriter, "write"), (StagedFileWriter, "close")),
     "after-write": (),
     "mid-commit": (
         (LogReplica, "ingest_file"),
@@ -50,8 +50,8 @@ STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
 }
 
 
-class Life:
-    """One life of the driver and its tasks."""
+class DriverRun:
+    """One run of the driver and its tasks."""
 
     def __init__(self, orders: dict[str, Any]) -> None:
         self.point = orders["point"]
@@ -64,7 +64,7 @@ class Life:
         self.query = sinks.Query(orders["root"], query=orders["query"], **options)
         rows.FLUSH_BYTES = 200  # several writes for each file
         if self.left % 2:
-            # In every other life a file becomes a segment, as a large one does.
+            # In every other run a file becomes a segment, as a large one does.
             ingest_file.LEAST_BYTES = ingest_file.LEAST_BATCH_BYTES = 1  # type: ignore[misc]  # constants
         for owner, name in STEPS[self.point]:
             setattr(owner, name, self.counted(getattr(owner, name)))
@@ -144,9 +144,9 @@ def main() -> None:
         if pid == 0:
             code = 1
             try:
-                life = Life(orders)
-                life.run()
-                Path(orders["checkpoint"]).with_suffix(".seen").write_text(str(life.seen))
+                driver_run = DriverRun(orders)
+                driver_run.run()
+                Path(orders["checkpoint"]).with_suffix(".seen").write_text(str(driver_run.seen))
                 code = 0
             finally:
                 if code:

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 import logstore
 from logstore.spark.writing import sink
-from logstore.spark.writing.sink import StagedRows, Task
+from logstore.spark.writing.sink import SinkTask, StagedRows
 
 TASKS = 2
 ROWS = 30
@@ -79,8 +79,8 @@ class _Rows:
 class _Played:
     """Calls a writer's methods as a task, with what Spark would say of it."""
 
-    def play(self, task: Task, call: Callable[[], Any]) -> StagedRows:
-        def task_of(job: str | None, _batch: int = 0) -> Task:
+    def play(self, task: SinkTask, call: Callable[[], Any]) -> StagedRows:
+        def task_of(job: str | None, _batch: int = 0) -> SinkTask:
             return task if job is None else task._replace(query=job)
 
         before, sink.task_of = sink.task_of, task_of
@@ -107,7 +107,7 @@ class Query(_Rows, _Played):
 
     def write_rows(self, rows: Iterable[pa.RecordBatch], batch: int, task: int = 0, attempt: int = 0) -> StagedRows:
         made = pickle.loads(pickle.dumps(self.writer()))
-        return self.play(Task(self.query, batch, task, f"{task}-{attempt}"), lambda: made.write(iter(rows)))
+        return self.play(SinkTask(self.query, batch, task, f"{task}-{attempt}"), lambda: made.write(iter(rows)))
 
     def write(self, batch: int, task: int, attempt: int = 0) -> StagedRows:
         return self.write_rows(self.pieces(batch, task), batch, task, attempt)
@@ -131,7 +131,7 @@ class Job(_Rows, _Played):
 
     def write(self, task: int, attempt: int = 0) -> StagedRows:
         made = pickle.loads(self.pickled)
-        return self.play(Task("", 0, task, f"{task}-{attempt}"), lambda: made.write(iter(self.pieces(0, task))))
+        return self.play(SinkTask("", 0, task, f"{task}-{attempt}"), lambda: made.write(iter(self.pieces(0, task))))
 
     def commit(self, messages: list[Any]) -> None:
         pickle.loads(self.pickled).commit(messages)

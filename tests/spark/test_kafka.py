@@ -154,7 +154,7 @@ def test_keys_go_where_the_connector_sends_them(spark, broker: Broker) -> None:
     for form, topic in (("logstore", "placed-ours"), ("kafka", "placed-theirs")):
         writer = sent.write.format(form).mode("append").option("kafka.bootstrap.servers", broker.bootstrap)
         writer.option("topic", topic).save()
-    ours, theirs = (read(spark, "kafka", broker, subscribe=f"placed-{who}") for who in ("ours", "theirs"))
+    ours, theirs = (read(spark, "kafka", broker, subscribe=f"placed-{side}") for side in ("ours", "theirs"))
     assert fingerprint(ours, "key", "value", "partition") == fingerprint(theirs, "key", "value", "partition")
 
 

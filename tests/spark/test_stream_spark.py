@@ -123,7 +123,7 @@ def test_bytes_limit_a_batch(spark: Any, store: Store, checkpoint: Path) -> None
     assert [progress["numInputRows"] for progress in found] == [100, 100]
 
 
-def test_a_topic_made_anew_ends_the_query_with_one_sentence_and_leaves_the_checkpoint(
+def test_a_topic_made_again_ends_the_query_with_one_sentence_and_leaves_the_checkpoint(
     spark: Any, store: Store, checkpoint: Path
 ) -> None:
     append(store, 5)

@@ -30,7 +30,7 @@ GIB = 1 << 30
 WATCHDOG_S = 60
 
 
-class Place(NamedTuple):
+class Setting(NamedTuple):
     """Where a mistake is made: a store with a topic of 2 partitions, each with a record."""
 
     path: Path
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 
 class Mistake(NamedTuple):
-    make: Callable[[Place], Any]
+    make: Callable[[Setting], Any]
     error: type[LogstoreError]
     says: tuple[str, ...]
     says_not: tuple[str, ...] = ()
@@ -51,32 +51,32 @@ def blob() -> bytes:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path) -> Iterator[Setting]:
     with logstore.open(tmp_path / "data", environ={}) as store:
         topic = store.create_topic("flights", partitions=2)
         for partition in range(2):
             topic.append(b"AA 1141", partition=partition)
-        yield Place(tmp_path, store, topic)
+        yield Setting(tmp_path, store, topic)
 
 
-def scan_of_a_deleted_topic(place: Place) -> object:
+def scan_of_a_deleted_topic(place: Setting) -> object:
     scan = place.topic.scan()
     place.store.delete_topic("flights")
     return scan.count()
 
 
-def log_of_a_deleted_topic(place: Place) -> object:
+def log_of_a_deleted_topic(place: Setting) -> object:
     log = place.topic[0]
     place.store.delete_topic("flights")
     return list(log)
 
 
-def deleted_topic(place: Place) -> object:
+def deleted_topic(place: Setting) -> object:
     place.store.delete_topic("flights")
     return place.topic.read()
 
 
-def deleted_topic_beside_its_writer(place: Place) -> object:
+def deleted_topic_beside_its_writer(place: Setting) -> object:
     with logstore.open(place.path / "data", read_only=True, environ={}) as reader:
         scan = reader.topic("flights").scan()
         assert scan.count() == 2
@@ -86,13 +86,13 @@ def deleted_topic_beside_its_writer(place: Place) -> object:
         return scan.count()
 
 
-def scan_of_a_closed_store(place: Place) -> object:
+def scan_of_a_closed_store(place: Setting) -> object:
     scan = place.topic.scan()
     place.store.close()
     return scan.count()
 
 
-def records_of_a_closed_store(place: Place) -> object:
+def records_of_a_closed_store(place: Setting) -> object:
     """A loop that waits for more while another thread closes the store."""
     consumer = place.store.consumer(auto_offset_reset="earliest")
     consumer.assign_topics(["flights"])
@@ -117,12 +117,12 @@ def records_of_a_closed_store(place: Place) -> object:
     raise ended[0]
 
 
-def send(place: Place, *args: Any, **more: Any) -> object:
+def send(place: Setting, *args: Any, **more: Any) -> object:
     with place.store.producer() as producer:
         return producer.send(*args, **more)
 
 
-def empty_log(place: Place) -> object:
+def empty_log(place: Setting) -> object:
     log = place.topic.log(0)
     log.append([b"x"] * 99)
     log.delete_before(100)
@@ -274,7 +274,7 @@ MISTAKES: dict[str, Mistake] = {
 }
 
 
-def check(mistake: Mistake, place: Place) -> None:
+def check(mistake: Mistake, place: Setting) -> None:
     with pytest.raises(mistake.error) as caught:
         mistake.make(place)
     said = str(caught.value)
@@ -283,14 +283,14 @@ def check(mistake: Mistake, place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_named_with_the_right_call(name: str, place: Place) -> None:
+def test_a_mistake_is_named_with_the_right_call(name: str, place: Setting) -> None:
     check(MISTAKES[name], place)
 
 
 @pytest.mark.parametrize("how", ["append", "append_many", "send"])
-def test_a_record_that_no_setting_helps_is_better_kept_in_a_file(how: str, place: Place, blob: bytes) -> None:
+def test_a_record_that_no_setting_helps_is_better_kept_in_a_file(how: str, place: Setting, blob: bytes) -> None:
     """Raising max.message.bytes alone would only bring the next refusal."""
-    uses: dict[str, Callable[[Place], object]] = {
+    uses: dict[str, Callable[[Setting], object]] = {
         "append": lambda place: place.topic.append(blob),
         "append_many": lambda place: place.topic.append_many([blob]),
         "send": lambda place: send(place, "flights", blob),
@@ -318,7 +318,7 @@ def test_a_variable_that_is_nearly_a_setting_is_refused(variable: str, tmp_path:
         logstore.open(tmp_path, environ={variable: "synced"})
 
 
-def test_a_closed_store_ends_a_wait_with_its_own_error(place: Place) -> None:
+def test_a_closed_store_ends_a_wait_with_its_own_error(place: Setting) -> None:
     """Whichever thread comes first, the waiting one never hears of a `wakeup` that it has not called."""
     consumer = place.store.consumer()
     consumer.assign_topics(["flights"])

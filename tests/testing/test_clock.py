@@ -33,7 +33,7 @@ def test_the_wall_clock_may_go_back_and_monotonic_time_does_not():
         clock.advance(-1)
 
 
-def test_a_wait_that_nobody_ends_moves_time_to_its_end():
+def test_a_wait_without_a_notification_moves_time_to_its_end():
     clock = ManualClock(0)
     assert not Watermark(0, clock=clock).wait_for(1, timeout_s=3_600)
     assert clock.now_ms() == 3_600_000

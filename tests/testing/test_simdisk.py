@@ -361,7 +361,7 @@ def test_a_sync_that_is_skipped_claims_success_and_keeps_nothing():
     assert disk.crash("all").image() == {"/a": b"abc"}
 
 
-def test_a_disk_runs_full_with_a_short_write_and_goes_on_when_there_is_room():
+def test_a_disk_runs_full_with_a_short_write_and_goes_on_when_there_is_space():
     disk = SimDisk(capacity=10)
     one = new_file(disk, "/a", b"abcd")
     other = new_file(disk, "/b")

@@ -58,7 +58,7 @@ def test_records_come_back_as_they_went_in_under_workable_settings(given: dict[s
             assert [record.timestamp_ms for record in found] == [row[2] for row in records]
 
 
-def test_hypothesis_and_pytest_are_imported_for_those_who_ask() -> None:
+def test_hypothesis_and_pytest_are_imported_on_request() -> None:
     script = (
         "import sys, logstore, logstore.testing\n"
         "from logstore.testing import temporary_store, SimDisk, ManualClock, FaultyFiles\n"

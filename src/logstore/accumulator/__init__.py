@@ -1,7 +1,7 @@
 """One accumulator for every writer of single records: batches, linger, futures, memory, close.
 
 It stands below the log, the producer and the client of brokers and knows none of them: a partition is handed in
-as a `syncing.Destination`, whose `_append_encoded` is the function that writes a batch.
+as a `syncing.AppendableLog`, whose `_append_encoded` is the function that writes a batch.
 
 - `_batcher`: the work of each record. `FastBatcher` is the open batch; `FastSend` chooses one of many batchers and
   returns a future, `FastAppend` has one and returns none. `BatchResult` is the delivery result of a batch.

@@ -31,7 +31,7 @@ class Gathering(ABC):
     _fork: int
     _closing: threading.RLock  #: held while closing: a second caller returns once nothing is left
 
-    def _begin_life(self) -> None:
+    def _begin_lifecycle(self) -> None:
         """Count as open from now on: the last step of a constructor that may fail."""
         self._fork = fork_generation()
         self._closing = threading.RLock()

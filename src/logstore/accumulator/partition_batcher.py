@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 
 from logstore.accumulator._batcher import BatchResult, FastBatcher, SendFuture, headers_size, listed, size_of
 from logstore.accumulator.memory import BufferMemory
-from logstore.accumulator.syncing import Destination, Syncing
+from logstore.accumulator.syncing import AppendableLog, Syncing
 from logstore.batch._encode import Encoder, timestamp_of
 from logstore.clock import Clock
 from logstore.config.client import ProducerConfig
 from logstore.config.log import LogConfig, check_keys, check_timestamps
-from logstore.errors import NO_ROOM, NotSyncedError, RecordError, RecordTooLargeError
+from logstore.errors import OUT_OF_RESOURCES, NotSyncedError, RecordError, RecordTooLargeError
 from logstore.io._interrupts import guarded, held, together, tried
 from logstore.records import (
     INT32_MAX,
@@ -124,7 +124,7 @@ class _Rules:
 
 
 @dataclass(slots=True)
-class _Batch:
+class _ProducerBatch:
     encoder: Encoder
     batch_result: BatchResult
     reserved: int  #: of the buffer memory
@@ -150,7 +150,7 @@ class WriteTurn:
 class PartitionBatcher(FastBatcher):
     """A batcher that collects records for one partition and appends them in order."""
 
-    def __init__(self, name: TopicPartition, open_log: Callable[[], Destination], shared: Shared) -> None:
+    def __init__(self, name: TopicPartition, open_log: Callable[[], AppendableLog], shared: Shared) -> None:
         self.name = name
         self._open_log = open_log
         self._shared = shared
@@ -158,8 +158,8 @@ class PartitionBatcher(FastBatcher):
         self._rules: _Rules | None = None
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        self._batch: _Batch | None = None
-        self._sealed: deque[_Batch] = deque()
+        self._batch: _ProducerBatch | None = None
+        self._sealed: deque[_ProducerBatch] = deque()
         self.counts = Counts()
         self.failure: Exception | None = None  #: of a write for which no caller waited
         self._refusal: Callable[[], Exception] | None = None  #: once closed
@@ -168,7 +168,7 @@ class PartitionBatcher(FastBatcher):
         self._full_bytes_now = shared.config.batch_size
 
     @cached_property
-    def log(self) -> Destination:
+    def log(self) -> AppendableLog:
         """The partition's log, opened when the first record is added."""
         return self._open_log()
 
@@ -235,7 +235,7 @@ class PartitionBatcher(FastBatcher):
             rules = self._rules = _Rules.of(config, self._config)
         return rules
 
-    def _begin_locked(self, reserved: int, rules: _Rules) -> _Batch:
+    def _begin_locked(self, reserved: int, rules: _Rules) -> _ProducerBatch:
         shared = self._shared
         try:
             encoder = shared.spare.pop()
@@ -250,7 +250,7 @@ class PartitionBatcher(FastBatcher):
         )
         self._full_bytes_now = rules.full_bytes if self._config.linger_ms or shared.raises else 0
         result = BatchResult(self.name.topic, self.name.partition, clock=shared.clock, failures=shared.failures)
-        batch = self._batch = _Batch(encoder, result, reserved, shared.clock.monotonic_s())
+        batch = self._batch = _ProducerBatch(encoder, result, reserved, shared.clock.monotonic_s())
         shared.active.add(self)
         return batch
 
@@ -268,10 +268,10 @@ class PartitionBatcher(FastBatcher):
         batch = self._batch
         return bool(self._sealed) or (batch is not None and self._is_full(batch))
 
-    def _is_full(self, batch: _Batch) -> bool:
+    def _is_full(self, batch: _ProducerBatch) -> bool:
         return batch.encoder.pending_bytes >= max(self._full_bytes_now, 1)
 
-    def _has_lingered(self, batch: _Batch) -> bool:
+    def _has_lingered(self, batch: _ProducerBatch) -> bool:
         return (self._shared.clock.monotonic_s() - batch.opened_s) * 1000 >= self._config.linger_ms
 
     def is_ready(self) -> bool:
@@ -325,7 +325,7 @@ class PartitionBatcher(FastBatcher):
         for batch_result in answered:
             batch_result.notify()
 
-    def _append(self, batch: _Batch, turn: WriteTurn) -> None:
+    def _append(self, batch: _ProducerBatch, turn: WriteTurn) -> None:
         """Append the oldest sealed batch, unless it still has to wait."""
         shared, encoder, batch_result = self._shared, batch.encoder, batch.batch_result
         stamp = None
@@ -361,10 +361,10 @@ class PartitionBatcher(FastBatcher):
         counts.bytes += size
         self._release(batch)
 
-    def _fail(self, batch: _Batch, error: Exception, turn: WriteTurn) -> None:
+    def _fail(self, batch: _ProducerBatch, error: Exception, turn: WriteTurn) -> None:
         """Give up a batch that could not be appended, or leave it for another try."""
         turn.error = turn.error or error
-        if isinstance(error, NO_ROOM):
+        if isinstance(error, OUT_OF_RESOURCES):
             if self._may_retry(batch):
                 _logger.info("records wait for room: partition=%s error=%s", self.name, error)
                 turn.is_done = False
@@ -380,7 +380,7 @@ class PartitionBatcher(FastBatcher):
                 return
         self._give_up(batch, error, turn.answered)
 
-    def _may_retry(self, batch: _Batch) -> bool:
+    def _may_retry(self, batch: _ProducerBatch) -> bool:
         now_s = self._shared.clock.monotonic_s()
         batch.retries += 1
         self.counts.retries += 1
@@ -390,7 +390,7 @@ class PartitionBatcher(FastBatcher):
             and (now_s - batch.opened_s) * 1000 < self._config.delivery_timeout_ms
         )
 
-    def _give_up(self, batch: _Batch, error: BaseException, answered: list[BatchResult]) -> None:
+    def _give_up(self, batch: _ProducerBatch, error: BaseException, answered: list[BatchResult]) -> None:
         batch.batch_result.fail(error)
         answered.append(batch.batch_result)
         self._sealed.popleft()
@@ -417,7 +417,7 @@ class PartitionBatcher(FastBatcher):
             self._refusal = refusal
             self.pause()
 
-    def _release(self, batch: _Batch) -> None:
+    def _release(self, batch: _ProducerBatch) -> None:
         shared = self._shared
         if shared.memory is not None:
             shared.memory.release(batch.reserved)

@@ -17,14 +17,14 @@ from logstore.accumulator._batcher import BatchResult
 from logstore.batch._encode import Encoder
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig
-from logstore.errors import NO_ROOM, NotSyncedError
+from logstore.errors import OUT_OF_RESOURCES, NotSyncedError
 from logstore.io._interrupts import Condition, held
 from logstore.records import Ack, AppendResult, ProducerStamp, TopicPartition
 
 _logger = logging.getLogger(__name__)
 
 
-class Destination(Protocol):
+class AppendableLog(Protocol):
     """The log of one partition, as far as an accumulator needs it."""
 
     name: TopicPartition
@@ -63,13 +63,13 @@ class Syncing:
     def __init__(self, clock: Clock) -> None:
         self._by_thread = clock is SYSTEM_CLOCK
         self._lock = Condition()
-        self._waiting: dict[Destination, deque[_Waiting]] = {}
+        self._waiting: dict[AppendableLog, deque[_Waiting]] = {}
         self._thread: threading.Thread | None = None
         self._closed = False
         self.sync_count = 0  # of single logs
 
     def add(
-        self, log: Destination, result: BatchResult, first_offset: int, last_offset: int, append_time_ms: int
+        self, log: AppendableLog, result: BatchResult, first_offset: int, last_offset: int, append_time_ms: int
     ) -> None:
         """Answer a batch result when its batch, which is in the log, is on disk. Does not block."""
         with held(self._lock):
@@ -90,14 +90,14 @@ class Syncing:
         for log in logs:
             self.sync_log(log)
 
-    def sync_log(self, log: Destination) -> None:
+    def sync_log(self, log: AppendableLog) -> None:
         """Sync one log and answer the batches that wait for it. A failure reaches the batch results."""
         error: Exception | None = None
         synced = log.log_end_offset
         try:
             self.sync_count += 1
             log.flush()
-        except NO_ROOM as failure:
+        except OUT_OF_RESOURCES as failure:
             # No room for a memory tail, or no file could be opened to sync. The records are in the log: sending
             # them again would duplicate them.
             error = NotSyncedError(

@@ -57,7 +57,7 @@ from logstore.batch._bytes cimport (
 )
 from logstore.batch._codec cimport compress
 from logstore.batch._crc32c cimport logstore_crc32c_init
-from logstore.batch._offset_map cimport Digest, KeyMap, get_hash, logstore_prefetch, logstore_spread, sip_hash
+from logstore.batch._offset_map cimport Digest, KeyMap, get_hash, logstore_prefetch, logstore_bucket, sip_hash
 
 from logstore.errors import CorruptRecordError
 
@@ -141,9 +141,9 @@ cdef class Filter:
     cdef int64_t _next_offset
     cdef uint8_t *_out
     cdef int64_t _size
-    cdef int64_t _room
+    cdef int64_t _capacity
     cdef uint8_t *_scratch
-    cdef int64_t _scratch_room
+    cdef int64_t _scratch_capacity
     cdef Py_ssize_t _exports
     cdef readonly int64_t records_read
     cdef readonly int64_t records_kept
@@ -324,7 +324,7 @@ cdef class Filter:
                 if record.key_size >= 0 and record.offset <= self._known_offset and not all_stay:
                     ahead[pending].digest = sip_hash(record.key, record.key_size, self._map.table.secret_low,
                                                      self._map.table.secret_high)
-                    logstore_prefetch(self._map.table.slots + logstore_spread(ahead[pending].digest.high,
+                    logstore_prefetch(self._map.table.slots + logstore_bucket(ahead[pending].digest.high,
                                                                               self._map.table.slot_count))
                 pending += 1
                 left -= 1
@@ -387,7 +387,7 @@ cdef class Filter:
         cdef Tally tally
         cdef int64_t horizon, size
         cdef int status
-        if self._make_room(header.size) != OK:
+        if self._reserve(header.size) != OK:
             return NO_MEMORY
         status = self._sift(p + HEADER_BYTES, p + header.size, header, all_stay,
                             self._out + self._size + HEADER_BYTES, &tally)
@@ -403,7 +403,7 @@ cdef class Filter:
         size = tally.size
         if horizon >= 0:
             if (self._make_scratch(size) != OK
-                    or self._make_room(HEADER_BYTES + size + <int64_t>tally.kept * MOST_GROWTH) != OK):
+                    or self._reserve(HEADER_BYTES + size + <int64_t>tally.kept * MOST_GROWTH) != OK):
                 return NO_MEMORY
             memcpy(self._scratch, p + HEADER_BYTES if tally.kept == header.record_count
                    else self._out + self._size + HEADER_BYTES, <size_t>size)
@@ -453,7 +453,7 @@ cdef class Filter:
                 size = tally.size
         self._check(status, p, p + header.size, header, path, position)
         if tally.kept == header.record_count and horizon < 0:
-            self._check(self._make_room(header.size), p, p + header.size, header, path, position)
+            self._check(self._reserve(header.size), p, p + header.size, header, path, position)
             self._copy_whole(p, header)
             return 0
         if tally.kept == 0:
@@ -468,7 +468,7 @@ cdef class Filter:
             self._check(<int>min(size, <int64_t>OK), p, p + header.size, header, path, position)
         packed = compress(codec, PyMemoryView_FromMemory(<char *>source, size, PyBUF_READ), self._level_of(codec))
         size = PyBytes_GET_SIZE(packed)
-        self._check(self._make_room(HEADER_BYTES + size), p, p + header.size, header, path, position)
+        self._check(self._reserve(HEADER_BYTES + size), p, p + header.size, header, path, position)
         memcpy(self._out + self._size + HEADER_BYTES, PyBytes_AS_STRING(packed), <size_t>size)
         self._check(self._head(p, header, &tally, horizon, size), p, p + header.size, header, path, position)
         return 0
@@ -485,7 +485,7 @@ cdef class Filter:
         if not stays_empty:
             self.batches_dropped += 1
             return OK
-        if self._make_room(HEADER_BYTES) != OK:
+        if self._reserve(HEADER_BYTES) != OK:
             return NO_MEMORY
         out = self._out + self._size
         memcpy(out, p, HEADER_BYTES)
@@ -517,29 +517,29 @@ cdef class Filter:
 
     # -- what stays ------------------------------------------------------------------------------
 
-    cdef int _make_room(self, int64_t more) noexcept nogil:
-        cdef int64_t room
+    cdef int _reserve(self, int64_t more) noexcept nogil:
+        cdef int64_t capacity
         cdef uint8_t *out
-        if more <= self._room - self._size:
+        if more <= self._capacity - self._size:
             return OK
-        room = max(self._size + more, self._room * 2)
-        out = <uint8_t *>realloc(self._out, <size_t>room)
+        capacity = max(self._size + more, self._capacity * 2)
+        out = <uint8_t *>realloc(self._out, <size_t>capacity)
         if out == NULL:
             return NO_MEMORY
         self._out = out
-        self._room = room
+        self._capacity = capacity
         return OK
 
     cdef int _make_scratch(self, int64_t size) noexcept nogil:
         cdef uint8_t *scratch
-        if size <= self._scratch_room and self._scratch != NULL:
+        if size <= self._scratch_capacity and self._scratch != NULL:
             return OK
         scratch = <uint8_t *>malloc(<size_t>max(size, <int64_t>1))
         if scratch == NULL:
             return NO_MEMORY
         free(self._scratch)
         self._scratch = scratch
-        self._scratch_room = size
+        self._scratch_capacity = size
         return OK
 
     def _free_to_write(self):

@@ -125,8 +125,8 @@ def _check_format(what, value, format):
 
 
 cdef bytes _varlong(int64_t value):
-    cdef uint8_t room[10]
-    return PyBytes_FromStringAndSize(<char *>room, write_varlong(room, value) - room)
+    cdef uint8_t buffer[10]
+    return PyBytes_FromStringAndSize(<char *>buffer, write_varlong(buffer, value) - buffer)
 
 
 cdef bytes _encoded_headers(object headers):

@@ -8,13 +8,13 @@ cdef extern from *:
     """
     static inline uint64_t logstore_rotl64(uint64_t v, int n) { return (v << n) | (v >> (64 - n)); }
     /* Spreads a hash over any number of slots, without the division of a remainder. */
-    static inline uint64_t logstore_spread(uint64_t hash, uint64_t slots) {
+    static inline uint64_t logstore_bucket(uint64_t hash, uint64_t slots) {
         return (uint64_t)(((unsigned __int128)hash * slots) >> 64);
     }
     static inline void logstore_prefetch(const void *p) { __builtin_prefetch(p); }
     """
     uint64_t logstore_rotl64(uint64_t v, int n) noexcept nogil
-    uint64_t logstore_spread(uint64_t hash, uint64_t slots) noexcept nogil
+    uint64_t logstore_bucket(uint64_t hash, uint64_t slots) noexcept nogil
     void logstore_prefetch(const void *p) noexcept nogil
 
 cdef enum:
@@ -89,7 +89,7 @@ cdef inline Digest sip_hash(const uint8_t *p, int64_t size, uint64_t low, uint64
 
 cdef inline int put_hash(Table *table, const Digest *digest, int64_t offset) noexcept nogil:
     """Store the offset of a key, replacing an earlier one; return OK, or FULL if a new key does not fit."""
-    cdef uint64_t place = logstore_spread(digest.high, table.slot_count)
+    cdef uint64_t place = logstore_bucket(digest.high, table.slot_count)
     cdef Slot *slot
     while True:
         slot = table.slots + place
@@ -110,7 +110,7 @@ cdef inline int put_hash(Table *table, const Digest *digest, int64_t offset) noe
 
 cdef inline int64_t get_hash(const Table *table, const Digest *digest) noexcept nogil:
     """Return the offset of a key, or -1."""
-    cdef uint64_t place = logstore_spread(digest.high, table.slot_count)
+    cdef uint64_t place = logstore_bucket(digest.high, table.slot_count)
     cdef const Slot *slot
     while True:
         slot = table.slots + place

@@ -145,7 +145,7 @@ cdef class KeyMap:
                 continue
             digests[pending] = sip_hash(record.key, record.key_size, self.table.secret_low, self.table.secret_high)
             offsets[pending] = record.offset
-            logstore_prefetch(self.table.slots + logstore_spread(digests[pending].high, self.table.slot_count))
+            logstore_prefetch(self.table.slots + logstore_bucket(digests[pending].high, self.table.slot_count))
             pending += 1
             if pending == AHEAD:
                 for i in range(pending):

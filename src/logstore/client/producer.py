@@ -157,7 +157,7 @@ class Producer(FastSend, Gathering):
         self._batchers: list[PartitionBatcher] = []
         self._lock = threading.Lock()  # guards it, and the batchers of each topic
         self._waiting = Condition()
-        self._begin_life()
+        self._begin_lifecycle()
         _producers.add(self)
         store.attach(self)
         TICKER.add(self, self._clock)

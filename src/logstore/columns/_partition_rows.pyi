@@ -6,7 +6,7 @@ from typing_extensions import Buffer
 from logstore.batch._encode import Encoder
 
 @final
-class Spread:
+class RowPartitioner:
     """A division of records among partitions: by Kafka's hash of the key, or to one partition without a key."""
 
     def __new__(cls, partition_count: int, keyless: int, begin: Callable[[int], Encoder]) -> Self: ...

@@ -4,7 +4,7 @@
 Lists are iterated once, without a new object for a record. The partition of every row of Arrow data is computed
 without the GIL. Then each encoder takes its own rows in order (`_import`). So no column is copied except into the
 batches themselves. Order is kept within each partition. Nothing is written: the caller finishes the encoders and
-appends them. One thread uses a spread at a time.
+appends them. One thread uses a partitioner at a time.
 """
 
 cimport cython
@@ -72,7 +72,7 @@ cdef int partitions_of_rows(const Rows *rows, int32_t partition_count, int32_t k
 
 
 @cython.final
-cdef class Spread:
+cdef class RowPartitioner:
     """A division of records among partitions: by Kafka's hash of the key, or to one partition without a key.
 
     ``begin(partition)`` returns an encoder that is ready for records of that partition; it is called once
@@ -118,7 +118,7 @@ cdef class Spread:
         """Divide an iterable of values, (key, value, timestamp, headers) or `Record`s.
 
         Raises:
-            RecordError: as `Encoder.add_all`; names the record's index in ``records``. Discard the spread.
+            RecordError: as `Encoder.add_all`; names the record's index in ``records``. Discard the partitioner.
         """
         cdef Py_ssize_t index = 0
         cdef PyObject *items
@@ -175,7 +175,7 @@ cdef class Spread:
         ``partitions`` is a buffer of int32, one for each row: its partition, or -1 for the choice by key.
 
         Raises:
-            RecordError: as there; names the row. Discard the spread.
+            RecordError: as there; names the row. Discard the partitioner.
             UnknownPartitionError: ``partitions`` names one that does not exist.
             ValueError: there are not as many ``partitions`` as rows.
         """

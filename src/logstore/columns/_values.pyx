@@ -93,7 +93,7 @@ cdef enum:
 
 # A status in addition to those of `_json`.
 cdef enum:
-    NEEDS_ROOM = -100
+    NEEDS_SPACE = -100
     WRONG_SIZE = -101
     NO_MEMORY = -102
 
@@ -185,7 +185,7 @@ cdef int long_double(const Token *token, double *out) noexcept with gil:
     return JSON_OK
 
 
-cdef class _Fields(Decoder):
+cdef class _FieldDecoder(Decoder):
     """The fields of a decoder as its leaves need them.
 
     Owns: the plans. Threads: immutable after construction.
@@ -353,7 +353,7 @@ cdef inline int decode_json(const Plan *plans, const Node *nodes, Token *tokens,
                     and field.slices.data.capacity - field.slices.size < token.end - token.start + 2):
                 fault.field = i
                 fault.need = token.end - token.start + 2
-                return NEEDS_ROOM
+                return NEEDS_SPACE
         for i in range(count):
             field = &table.fields[i]
             token = &tokens[plans[i].token]
@@ -372,7 +372,7 @@ cdef inline int decode_json(const Plan *plans, const Node *nodes, Token *tokens,
 
 
 @cython.final
-cdef class JsonDecoder(_Fields):
+cdef class JsonDecoder(_FieldDecoder):
     """A decoder of JSON objects: their fields as columns.
 
     ``fields`` are (name, type word, path): the keys that lead to the value through objects. The words are
@@ -460,7 +460,7 @@ cdef class JsonDecoder(_Fields):
                 with nogil:
                     status = decode_json(self._plans, self._nodes, tokens, self._token_count, table,
                                          self._null_bad, &fault)
-                if status == NEEDS_ROOM:
+                if status == NEEDS_SPACE:
                     slices = &table.fields[fault.field].slices
                     reserve(&slices.data, slices.size, slices.size + fault.need)
                 elif status == NO_MEMORY:
@@ -538,7 +538,7 @@ cdef inline int decode_struct(const Plan *plans, int64_t size_wanted, Table *tab
 
 
 @cython.final
-cdef class StructDecoder(_Fields):
+cdef class StructDecoder(_FieldDecoder):
     """A decoder of structs of ``size`` bytes: their fields as columns.
 
     ``fields`` are (name, Arrow format, offset, width, reverse): with ``reverse`` the bytes of the number

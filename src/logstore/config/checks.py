@@ -28,7 +28,7 @@ class Severity(enum.StrEnum):
     NOTE = "note"  #: a choice that should be deliberate
 
 
-class Finding(NamedTuple):
+class ConfigFinding(NamedTuple):
     """One combination that was found."""
 
     name: str  #: of the combination, such as ``acks-one``
@@ -82,7 +82,7 @@ def check(
     consumer: ConsumerConfig | None = None,
     keyless: Collection[str] = (),
     disk_bytes: int | None = None,
-) -> list[Finding]:
+) -> list[ConfigFinding]:
     """Return every dangerous combination in these settings, the worst first.
 
     ``topics`` are the settings of each topic; without any, those of a new topic are checked.
@@ -105,7 +105,7 @@ def check(
     return sorted(found, key=lambda finding: list(Severity).index(finding.severity))
 
 
-Rule = Callable[[Case], Iterator[Finding]]
+Rule = Callable[[Case], Iterator[ConfigFinding]]
 
 
 @functools.cache
@@ -113,10 +113,10 @@ def _texts() -> Mapping[str, Mapping[str, Any]]:
     return kafka_keys.package_toml("findings.toml")
 
 
-def _found(name: str, where: str, *, severity: Severity | None = None, **values: object) -> Finding:
+def _found(name: str, where: str, *, severity: Severity | None = None, **values: object) -> ConfigFinding:
     """Return a finding of ``findings.toml`` with the values of its text."""
     about = _texts()[name]
-    return Finding(
+    return ConfigFinding(
         name,
         severity or Severity(about["severity"]),
         about["row"],
@@ -134,7 +134,7 @@ def _topic(name: str) -> str:
 # --- copies and acknowledgements ---------------------------------------------------------------
 
 
-def _replication(case: Case) -> Iterator[Finding]:
+def _replication(case: Case) -> Iterator[ConfigFinding]:
     if case.replicas == 1:
         yield _found("one-replica", "store")
     for name, log in case.logs.items():
@@ -147,7 +147,7 @@ def _replication(case: Case) -> Iterator[Finding]:
             yield _found("unclean-election", _topic(name))
 
 
-def _acknowledgement(case: Case) -> Iterator[Finding]:
+def _acknowledgement(case: Case) -> Iterator[ConfigFinding]:
     producer = case.producer
     if producer is None:
         return
@@ -166,7 +166,7 @@ def _acknowledgement(case: Case) -> Iterator[Finding]:
         yield _found("delivery-timeout-below-linger", "producer")
 
 
-def _sizes(case: Case) -> Iterator[Finding]:
+def _sizes(case: Case) -> Iterator[ConfigFinding]:
     producer = case.producer
     for name, log in case.logs.items():
         if log.max_message_bytes > log.segment_bytes:
@@ -178,7 +178,7 @@ def _sizes(case: Case) -> Iterator[Finding]:
 # --- the disk ----------------------------------------------------------------------------------
 
 
-def _flushing(case: Case) -> Iterator[Finding]:
+def _flushing(case: Case) -> Iterator[ConfigFinding]:
     for name, log in case.logs.items():
         flushes = log.flush_messages != INT64_MAX or log.flush_ms != INT64_MAX
         asked = case.producer.ack if case.producer is not None else "topic"
@@ -191,7 +191,7 @@ def _flushing(case: Case) -> Iterator[Finding]:
             yield _found("no-flush", _topic(name))
 
 
-def _disk(case: Case) -> Iterator[Finding]:
+def _disk(case: Case) -> Iterator[ConfigFinding]:
     total = case.disk_bytes
     config = case.config
     if total is not None:
@@ -207,7 +207,7 @@ def _disk(case: Case) -> Iterator[Finding]:
 # --- retention and compaction ------------------------------------------------------------------
 
 
-def _retention(case: Case) -> Iterator[Finding]:
+def _retention(case: Case) -> Iterator[ConfigFinding]:
     for name, log in case.logs.items():
         if not log.deletes:
             continue
@@ -219,7 +219,7 @@ def _retention(case: Case) -> Iterator[Finding]:
             yield _found("compacted-and-deleted", _topic(name))
 
 
-def _lags(case: Case) -> Iterator[Finding]:
+def _lags(case: Case) -> Iterator[ConfigFinding]:
     for lag in case.lags:
         log = case.topics.get(lag.topic)
         if log is None:
@@ -232,7 +232,7 @@ def _lags(case: Case) -> Iterator[Finding]:
             yield _found("tombstones-below-lag", where, stay_ms=log.delete_retention_ms, **behind)
 
 
-def _compaction(case: Case) -> Iterator[Finding]:
+def _compaction(case: Case) -> Iterator[ConfigFinding]:
     compacted = [name for name, log in case.logs.items() if log.compacts]
     for name in compacted:
         if name in case.keyless:
@@ -244,7 +244,7 @@ def _compaction(case: Case) -> Iterator[Finding]:
 # --- groups ------------------------------------------------------------------------------------
 
 
-def _offsets(case: Case) -> Iterator[Finding]:
+def _offsets(case: Case) -> Iterator[ConfigFinding]:
     forgotten_ms = case.config.offsets_retention_minutes * 60_000
     for name, log in case.logs.items():
         if log.retention_ms == -1 or log.retention_ms > forgotten_ms:
@@ -254,7 +254,7 @@ def _offsets(case: Case) -> Iterator[Finding]:
         yield _found("reset-to-latest", "consumer")
 
 
-def _creation(case: Case) -> Iterator[Finding]:
+def _creation(case: Case) -> Iterator[ConfigFinding]:
     if case.config.auto_create_topics_enable:
         yield _found("topics-made-by-mistake", "store")
 

@@ -136,7 +136,7 @@ def warn_of_unkept(given: Mapping[str, Setting]) -> None:
         )
 
 
-class Origin(enum.IntEnum):
+class ConfigLayer(enum.IntEnum):
     """Kind of source of a value; a greater one takes precedence."""
 
     DEFAULT = 0
@@ -145,17 +145,17 @@ class Origin(enum.IntEnum):
     ARGUMENT = 3
 
 
-class Source(NamedTuple):
+class ConfigSource(NamedTuple):
     """Source of one value, and the name that it was given by."""
 
-    origin: Origin = Origin.DEFAULT
+    origin: ConfigLayer = ConfigLayer.DEFAULT
     name: str = ""  #: the key, or the environment's variable
     path: str = ""  #: of the file
 
     def __str__(self) -> str:
-        if self.origin is Origin.FILE:
+        if self.origin is ConfigLayer.FILE:
             return f"file {self.path} ({self.name})"
-        if self.origin is Origin.ENVIRONMENT:
+        if self.origin is ConfigLayer.ENVIRONMENT:
             return f"environment {self.name}"
         return self.origin.name.lower() + (f" ({self.name})" if self.name else "")
 
@@ -207,7 +207,7 @@ class StoreConfig(BaseConfig):
     disk_budget: int | str = size_or_share(-1, "logstore.disk.budget")  #: size of all logs; -1 for no limit
     disk_reserve: int | str = size_or_share(0, "logstore.disk.reserve")  #: free space kept on the file system
 
-    sources: Mapping[str, Source] = field(default_factory=dict, repr=False, compare=False)
+    sources: Mapping[str, ConfigSource] = field(default_factory=dict, repr=False, compare=False)
     broker_file: str = field(
         default="", repr=False, compare=False
     )  #: path of the ``server.properties`` that was loaded
@@ -251,10 +251,10 @@ class StoreConfig(BaseConfig):
         if isinstance(settings, StoreConfig):
             build.take_config(settings)
         elif settings is not None:
-            build.take(settings, Origin.ARGUMENT)
+            build.take(settings, ConfigLayer.ARGUMENT)
         if environ is not None:
             build.take_environment(environ)
-        build.take(arguments or {}, Origin.ARGUMENT)
+        build.take(arguments or {}, ConfigLayer.ARGUMENT)
         return build.config(cls)
 
     @classmethod
@@ -294,7 +294,7 @@ class StoreConfig(BaseConfig):
         given = config_text.read_settings(data, name)
         if build.broker_file:
             build.found.problems |= _in_words(given)
-        build.take(given, Origin.FILE, path=name)
+        build.take(given, ConfigLayer.FILE, path=name)
         return build.config(cls)
 
     # -- values
@@ -312,12 +312,12 @@ class StoreConfig(BaseConfig):
         said = self.log.changed() | {key: value for key, value in self.log.items() if key in self.sources}
         if not self.broker_file:
             return said
-        overridden = {key for key in KEEPING if self.source(key).origin > Origin.FILE}
+        overridden = {key for key in KEEPING if self.source(key).origin > ConfigLayer.FILE}
         return {key: value for key, value in said.items() if key not in KEEPING or key in overridden}
 
-    def source(self, key: str) -> Source:
+    def source(self, key: str) -> ConfigSource:
         """Return the source of the value of a key."""
-        return self.sources.get(key, Source())
+        return self.sources.get(key, ConfigSource())
 
     def topic_config(self, settings: Mapping[str, Setting] | None = None) -> LogConfig:
         """Return the settings of a topic: these defaults and the topic's own settings.
@@ -341,7 +341,7 @@ class StoreConfig(BaseConfig):
         if path is not None:
             given = local_path(path)
             differs = [part for part in named if local_path(part) != given]
-            if differs and self.source("log.dirs").origin in (Origin.ARGUMENT, Origin.DEFAULT):
+            if differs and self.source("log.dirs").origin in (ConfigLayer.ARGUMENT, ConfigLayer.DEFAULT):
                 raise InvalidSettingError({"log.dirs": f"names {self.log_dirs}, but the path given is {given}"})
             return given
         if len(named) != 1:
@@ -391,7 +391,7 @@ class _Builder:
 
     def __init__(self) -> None:
         self.found = Collector()  # of the store's own fields and those of its logs: no two have one name
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, ConfigSource] = {}
         self.foreign: list[str] = []  # variables that are not settings
         self.given: dict[str, Setting] = {}  # by Kafka's keys, as given here; not those of another config
         self.broker_file = ""
@@ -404,17 +404,17 @@ class _Builder:
             del changed["retention.ms"]  # Kafka's default, which `config` gives again
         for key, value in changed.items():
             self.found.fields[_NAMES[key].field] = value
-            self.sources[key] = config.sources.get(key, Source(Origin.ARGUMENT))
+            self.sources[key] = config.sources.get(key, ConfigSource(ConfigLayer.ARGUMENT))
 
     def take_environment(self, environ: Mapping[str, str]) -> None:
         found = config_text.read_environment(environ)
         variables = {name: variable for name, (variable, _) in found.items()}
-        self.take({name: value for name, (_, value) in found.items()}, Origin.ENVIRONMENT, variables=variables)
+        self.take({name: value for name, (_, value) in found.items()}, ConfigLayer.ENVIRONMENT, variables=variables)
 
     def take(
         self,
         given: Mapping[str, Setting],
-        origin: Origin,
+        origin: ConfigLayer,
         *,
         path: str = "",
         variables: Mapping[str, str] | None = None,
@@ -423,9 +423,9 @@ class _Builder:
         found = sort_out(given, _NAMES)
         for name, value in found.fields.items():
             key, as_given = _KEYS[name], found.given_as[name]
-            if self.sources.get(key, Source()).origin <= origin:
+            if self.sources.get(key, ConfigSource()).origin <= origin:
                 self.found.fields[name] = self.given[key] = value
-                self.sources[key] = Source(origin, shown.get(as_given, as_given), path)
+                self.sources[key] = ConfigSource(origin, shown.get(as_given, as_given), path)
         self.found.problems |= {shown.get(name, name): what for name, what in found.problems.items()}
         for key in found.others:
             self._take_other(key, shown.get(key, key), given[key], is_variable=variables is not None)
@@ -461,7 +461,7 @@ class _Builder:
                 made.append(kind(**fields))
             except InvalidSettingError as error:
                 for key, what in error.problems.items():
-                    source = self.sources.get(key, Source())
+                    source = self.sources.get(key, ConfigSource())
                     self.found.problems.setdefault(source.name or key, what)
         self.found.check(__name__)
         if self.foreign:

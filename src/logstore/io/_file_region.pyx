@@ -17,7 +17,7 @@ cdef extern from "<sys/socket.h>" nogil:
     enum: MSG_NOSIGNAL
 
 cdef enum:
-    COPY_BYTES = 1 << 18          # bytes that a slice copies to a socket at once
+    COPY_BYTES = 1 << 18          # bytes that a region copies to a socket at once
 
 
 # The garbage collector's clear would drop the file before `__dealloc__` releases it.
@@ -50,9 +50,9 @@ cdef class FileRegion:
 
     cdef int _usable(self, int64_t start) except -1:
         if self._fd < 0:
-            raise ValueError("the slice is closed")
+            raise ValueError("the region is closed")
         if start < 0 or start > self.size:
-            raise ValueError(f"a slice of {self.size} bytes cannot be sent from byte {start}")
+            raise ValueError(f"a region of {self.size} bytes cannot be sent from byte {start}")
         return 0
 
     def read(self) -> bytes:
@@ -78,7 +78,7 @@ cdef class FileRegion:
         cdef int64_t done = start, count = 0
         cdef int fd
         self._usable(start)
-        # A pin of its own: if another thread closed the slice meanwhile, the descriptor could be another file's.
+        # A pin of its own: if another thread closed the region meanwhile, the descriptor could be another file's.
         fd = self.file.acquire()
         self.file.files.calls[OP_SENDFILE] += 1
         with nogil:
@@ -136,7 +136,7 @@ cdef class FileRegion:
     cdef object _sent(self, int64_t start, int64_t done, int64_t status):
         if done == start and start < self.size:
             if status == 0:
-                raise CorruptRecordError("the file ends inside the slice", path=self.file.path,
+                raise CorruptRecordError("the file ends inside the region", path=self.file.path,
                                          position=self.position + done)
             if status != -EAGAIN:
                 raise OSError(-status, os.strerror(-status))
@@ -146,4 +146,4 @@ cdef class FileRegion:
         return self.size
 
     def __repr__(self):
-        return f"<Slice {self.file.path!r} {self.position}+{self.size}, from offset {self.base_offset}>"
+        return f"<FileRegion {self.file.path!r} {self.position}+{self.size}, from offset {self.base_offset}>"

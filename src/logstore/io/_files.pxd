@@ -48,7 +48,7 @@ cdef class Files:
     cdef File _newest                   # ends of the list of open files, by last use
     cdef File _oldest
     cdef int _path_call(self, int op, str action, str first, str second, void *data) except -1
-    cdef int _make_room(self) except -1
+    cdef int _close_excess(self) except -1
     cdef bint _close_one(self) except -1
     cdef bint _gave_one_back(self, int64_t status, int *tries) except -1
     cdef void _unlink_node(self, File file) noexcept

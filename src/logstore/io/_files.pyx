@@ -239,7 +239,7 @@ cdef class Files:
         """Return the number of calls of each operation in this table, by its name."""
         return {name: self.calls[op] for op, name in enumerate(OP_NAMES)}
 
-    cdef int _make_room(self) except -1:
+    cdef int _close_excess(self) except -1:
         """Close descriptors while the limit is reached.
 
         When every file is pinned the limit is exceeded, since refusing work would be worse.
@@ -330,7 +330,7 @@ cdef class File:
             return self._fd
         if self._closed:
             raise StorageError("the file is closed", path=self.path)
-        files._make_room()
+        files._close_excess()
         path = PyBytes_AS_STRING(self._path)
         while True:
             files.calls[OP_OPEN] += 1

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         """Keywords of `Log.open`, for its overloads."""
 
         create: bool
-        owner: HighWatermarkPolicy | None
+        policy: HighWatermarkPolicy | None
         clock: Clock
         files: Files
         rng: random.Random | None
@@ -110,7 +110,8 @@ class Log(Readable):
         *,
         read_only: bool = False,
         create: bool = True,
-        owner: HighWatermarkPolicy | None = None,
+        policy: HighWatermarkPolicy | None = None,
+        owner: HighWatermarkPolicy | None = None,  # former name
         clock: Clock = SYSTEM_CLOCK,
         files: Files = LIBC,
         rng: random.Random | None = None,
@@ -143,10 +144,14 @@ class Log(Readable):
         directory = Directory(path, files)
         if read_only:
             return LogReader(directory, settled, clock, kind)
-        policy = owner or StandalonePolicy(settled)
+        if owner is not None:
+            former = "Log.open(owner=...) is Log.open(policy=...) now; the next release deletes the old name"
+            warnings.warn(former, DeprecationWarning, 3)
+            policy = owner
+        chosen = policy or StandalonePolicy(settled)
         return made(
             lambda: cls(
-                directory, settled, policy, clock, rng, create, quota or UnlimitedSpace(), kind, drop_keyless
+                directory, settled, chosen, clock, rng, create, quota or UnlimitedSpace(), kind, drop_keyless
             ),
             Log.close,
         )
@@ -155,7 +160,7 @@ class Log(Readable):
         self,
         directory: Directory,
         config: LogConfig,
-        owner: HighWatermarkPolicy,
+        policy: HighWatermarkPolicy,
         clock: Clock,
         rng: random.Random | None,
         create: bool,
@@ -168,7 +173,7 @@ class Log(Readable):
         check_place(above, directory, create=create)
         root = Root.open_for_writing(above, name, clock)
         try:
-            state = State(name, directory, root, config, owner, clock, rng, quota, kind)
+            state = State(name, directory, root, config, policy, clock, rng, quota, kind)
         except BaseException:
             root.release(name, None)
             raise

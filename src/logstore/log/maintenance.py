@@ -21,7 +21,7 @@ from logstore.log.directory.files import Directory
 from logstore.log.read.reader import Readable, ReaderMaintenance
 from logstore.log.root import PartitionFacts
 from logstore.log.tools import checkpoint_copy
-from logstore.log.tools.checkpoint_copy import Copied, Image
+from logstore.log.tools.checkpoint_copy import Copied, LogCheckpoint
 from logstore.metrics import Taken
 from logstore.records import INT64_MAX
 
@@ -138,24 +138,24 @@ class LogMaintenance(ReaderMaintenance):
 
     # -- checkpoints
 
-    def capture(self) -> Image:
-        """Capture the log as it is now, for `copy`."""
-        return shielded(checkpoint_copy.capture, self._state)
+    def checkpoint(self) -> LogCheckpoint:
+        """Return the log as it is now, for `copy`."""
+        return shielded(checkpoint_copy.checkpoint, self._state)
 
-    def copy(self, taken: Image, target: Directory, *, link: bool = True) -> Copied:
-        """Build the log of an image in an empty directory, by hard links where possible.
+    def copy(self, taken: LogCheckpoint, target: Directory, *, link: bool = True) -> Copied:
+        """Build the log of a checkpoint in an empty directory, by hard links where possible.
 
         Durable on return, except for the directory's own name. The copy is a log that was not closed: it is
         recovered when it is opened.
 
         Raises:
-            ImageMovedError: segments were deleted or swapped meanwhile; take another image.
+            CheckpointCopyError: segments were deleted or swapped meanwhile; take another checkpoint.
             StorageError: the copy could not be written.
         """
         return checkpoint_copy.copy(self._state, taken, target, link=link)
 
     @staticmethod
-    def verify(taken: Image, target: Directory) -> int:
+    def verify(taken: LogCheckpoint, target: Directory) -> int:
         """Check every batch of a copy; return their bytes.
 
         Raises:

@@ -159,17 +159,17 @@ class Producers:
             return None
         if origin is Origin.CLIENT and not batch.is_control and batch.base_sequence < 0:
             raise InvalidRecordError(
-                f"{_who(batch)}: a batch with a producer id needs a sequence, found {batch.base_sequence}"
+                f"{_producer_name(batch)}: a batch with a producer id needs a sequence, found {batch.base_sequence}"
             )
         state = self._states.get(batch.producer_id)
         if state is None:
             return None
         if batch.producer_epoch < state.epoch:
-            raise ProducerFencedError(f"{_who(batch)}: epoch {state.epoch} has written here")
+            raise ProducerFencedError(f"{_producer_name(batch)}: epoch {state.epoch} has written here")
         if batch.is_control:
             if batch.marker is not None and batch.coordinator_epoch < state.coordinator_epoch:
                 raise CoordinatorFencedError(
-                    f"{_who(batch)}: marker of coordinator epoch {batch.coordinator_epoch},"
+                    f"{_producer_name(batch)}: marker of coordinator epoch {batch.coordinator_epoch},"
                     f" epoch {state.coordinator_epoch} has written here"
                 )
             return None
@@ -179,7 +179,7 @@ class Producers:
                 return AppendResult(written.base_offset, written.last_offset, written.timestamp_ms, True)
         if state.transaction_first_offset is not None and not batch.is_transactional:
             raise InvalidTransactionError(
-                f"{_who(batch)}: expected a transactional batch, since its transaction is open"
+                f"{_producer_name(batch)}: expected a transactional batch, since its transaction is open"
                 f" from offset {state.transaction_first_offset}"
             )
         return None
@@ -303,7 +303,7 @@ def _check_sequence(state: ProducerState, batch: ProducedBatch) -> WrittenBatch 
     if batch.producer_epoch != state.epoch:
         if base_sequence:
             raise OutOfOrderSequenceError(
-                f"{_who(batch)}: a new epoch begins with sequence 0, found {base_sequence}"
+                f"{_producer_name(batch)}: a new epoch begins with sequence 0, found {base_sequence}"
             )
         return None
     for written in state.batches:
@@ -319,10 +319,10 @@ def _check_sequence(state: ProducerState, batch: ProducedBatch) -> WrittenBatch 
         _overlap(written, batch) for written in state.batches
     ):
         raise DuplicateSequenceError(
-            f"{_who(batch)}: sequence {base_sequence} was written before the last"
+            f"{_producer_name(batch)}: sequence {base_sequence} was written before the last"
             f" {len(state.batches)} batches; the next one is {expected}"
         )
-    raise OutOfOrderSequenceError(f"{_who(batch)}: expected sequence {expected}, found {base_sequence}")
+    raise OutOfOrderSequenceError(f"{_producer_name(batch)}: expected sequence {expected}, found {base_sequence}")
 
 
 def _remember(state: ProducerState, batch: ProducedBatch) -> None:
@@ -352,5 +352,5 @@ def _overlap(written: WrittenBatch, batch: ProducedBatch) -> bool:
     )
 
 
-def _who(batch: ProducedBatch) -> str:
+def _producer_name(batch: ProducedBatch) -> str:
     return f"producer {batch.producer_id} epoch {batch.producer_epoch}"

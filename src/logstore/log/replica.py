@@ -19,7 +19,7 @@ from logstore.log.append.ingest_file import Whole
 from logstore.log.append.validation import admit
 from logstore.log.cleanup import truncation
 from logstore.log.read.reader import Readable, ReaderReplica
-from logstore.log.space_quota import with_room
+from logstore.log.space_quota import with_space
 from logstore.log.state import State
 from logstore.records import INT32_MAX, Ack, AppendResult, Marker, Origin, ProducerStamp
 
@@ -161,7 +161,7 @@ class LogReplica(ReaderReplica):
                     state.lock, self._writer.settle_locked, _write_piece_locked, state, piece, stamp, newest, now_ms
                 )
 
-            size, count, written = with_room(state.quota, len(rest), write)
+            size, count, written = with_space(state.quota, len(rest), write)
             first = written.first_offset if first < 0 else first
             last = written.last_offset
             if stamp.producer_id >= 0:

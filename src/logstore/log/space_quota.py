@@ -51,7 +51,7 @@ class UnlimitedSpace(SpaceQuota):
         return False
 
 
-def with_room(quota: SpaceQuota, needed: int, write: Callable[[], _Answer]) -> _Answer:
+def with_space(quota: SpaceQuota, needed: int, write: Callable[[], _Answer]) -> _Answer:
     """Call ``write`` and return its result; retry once if the disk was full and the quota reclaimed space.
 
     The caller must hold no lock: reclaiming takes those of other logs.

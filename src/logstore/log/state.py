@@ -22,7 +22,7 @@ from logstore._segment import Segment
 from logstore.clock import Clock
 from logstore.config.log import LogConfig
 from logstore.errors import (
-    NO_ROOM,
+    OUT_OF_RESOURCES,
     DiskFullError,
     ForkedError,
     InvalidSettingError,
@@ -92,7 +92,7 @@ class State:
         directory: Directory,
         root: Root,
         config: LogConfig,
-        owner: HighWatermarkPolicy,
+        policy: HighWatermarkPolicy,
         clock: Clock,
         rng: random.Random | None,
         quota: SpaceQuota,
@@ -104,7 +104,7 @@ class State:
         self.root = root
         self.config = config
         self.clock = clock
-        self._owner = owner
+        self._policy = policy
         self.rng = rng
         self._rng = rng  # of the roll jitter: made when it is needed
         self.lock = threading.Lock()
@@ -159,7 +159,7 @@ class State:
         self.must_check_keys = False
         self.first_dirty_offset = self._clean_offset_found(end, found.names)
         self.next_horizon_ms = INT64_MAX  # when tombstones may be deleted, as far as a compaction has seen
-        self.uncleanable: str | None = None  # the damage that a compaction has found
+        self.cleaner_error: str | None = None  # the damage that a compaction has found
         self.positions = self._positions_of(config)
         #: Retention would delete an append whose newest record is older; its caller is warned once.
         self.old_below_ms = -1
@@ -280,7 +280,7 @@ class State:
         """
         try:
             yield
-        except NO_ROOM as error:
+        except OUT_OF_RESOURCES as error:
             self.counters.disk_full += is_append and isinstance(error, DiskFullError)
             raise
         except StorageError as error:
@@ -306,7 +306,7 @@ class State:
                 self.reserved_bytes += self.quota.reserve(size - self.reserved_bytes)
             self.segments.all[-1].append(data, first, leader_epoch)
             self.reserved_bytes -= size
-        except NO_ROOM as error:
+        except OUT_OF_RESOURCES as error:
             self.counters.disk_full += isinstance(error, DiskFullError)
             raise
         except StorageError as error:
@@ -334,7 +334,7 @@ class State:
     def move_marks_locked(self, *, has_grown: bool = True) -> None:
         """Move the high watermark and the last stable offset, then publish if anything changed."""
         end, high_watermark = self.end.value, self.high_watermark
-        mark = self._owner.high_watermark(end, self.synced.value, high_watermark.value)
+        mark = self._policy.high_watermark(end, self.synced.value, high_watermark.value)
         if has_grown:
             self._is_published = False
         moved = high_watermark.advance(mark if mark < end else end)
@@ -357,7 +357,7 @@ class State:
         self._is_published = False
         try:
             self.published.write(generation, self.log_start, self.high_watermark.value, self.last_stable.value, end)
-        except NO_ROOM as error:
+        except OUT_OF_RESOURCES as error:
             # Not fatal: readers in other processes lag until the next append; the log itself is whole.
             _logger.warning("published end not written: log=%s error=%s", self.path, error)
         except StorageError as error:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from logstore.config.log import LogConfig
-from logstore.errors import NO_ROOM, RecordError, StorageError, TooManyFilesError
+from logstore.errors import OUT_OF_RESOURCES, RecordError, StorageError, TooManyFilesError
 from logstore.io._files import File
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
@@ -170,7 +170,7 @@ class Transactions:
                 entries = recovery.rebuild_aborted(self._segments, segment, self._config)
                 try:
                     self._put(base, entries)
-                except NO_ROOM:
+                except OUT_OF_RESOURCES:
                     # Refusing to open would leave no way to delete segments from a full disk.
                     self._unsaved.add(base)
             elif entries:
@@ -301,7 +301,7 @@ class Transactions:
         self._put(active.base_offset, transaction_index.truncate_to(entries, offset))
         self._save_note()
 
-    def exchanged(self, base_offsets: list[int], listed: list[AbortedTransaction]) -> None:
+    def segments_replaced(self, base_offsets: list[int], listed: list[AbortedTransaction]) -> None:
         """Note that a compaction replaces these segments by one, which begins at the first of them.
 
         ``listed`` are the entries of its file. Readers may still hold bytes of the old segments, so until the

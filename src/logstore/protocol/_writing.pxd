@@ -13,7 +13,7 @@ cdef class Writer:
     cdef Py_ssize_t capacity
     cdef int version
     cdef bint flexible
-    cdef int room(self, Py_ssize_t more) except -1
+    cdef int reserve(self, Py_ssize_t more) except -1
     cdef bytes taken(self)
 
 

@@ -47,7 +47,7 @@ cdef class Writer:
     def __dealloc__(self):
         PyMem_Free(self.data)
 
-    cdef int room(self, Py_ssize_t more) except -1:
+    cdef int reserve(self, Py_ssize_t more) except -1:
         """Reserve memory for so many more bytes."""
         cdef Py_ssize_t capacity
         cdef uint8_t *data
@@ -107,7 +107,7 @@ cdef object index_of(object value, str name, int64_t low, int64_t high):
 cdef int plain_number(Writer w, int64_t value, int size) except -1:
     cdef uint8_t *p
     if w.capacity - w.size < 8:
-        w.room(8)
+        w.reserve(8)
     p = w.data + w.size
     if size == 1:
         p[0] = <uint8_t>value
@@ -166,7 +166,7 @@ cdef int named_uuid_out(Writer w, object value, str name) except -1:
 
 
 cdef int unsigned_out(Writer w, uint64_t value) except -1:
-    w.room(10)
+    w.reserve(10)
     while value >= 0x80:
         w.data[w.size] = <uint8_t>(value | 0x80)
         w.size += 1
@@ -210,7 +210,7 @@ cdef int text_out(Writer w, object value, str name) except -1:
 
 
 cdef int raw_out(Writer w, const void *data, Py_ssize_t size) except -1:
-    w.room(size)
+    w.reserve(size)
     if size:
         memcpy(w.data + w.size, data, size)
     w.size += size
@@ -319,7 +319,7 @@ cdef int end_tag(Writer w, Py_ssize_t place) except -1:
     """Insert the size before the field."""
     cdef Py_ssize_t size = w.size - place
     cdef int more = logstore_varint_size(size)
-    w.room(more)
+    w.reserve(more)
     memmove(w.data + place + more, w.data + place, size)
     w.size = place
     unsigned_out(w, size)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-class Codec(Protocol):
+class MessageCodec(Protocol):
     """The generated module that encodes and decodes messages by their numbers."""
 
     def encode(self, message: int, value: object, version: int, /) -> bytes: ...
@@ -51,7 +51,7 @@ class Message(Struct):
     MAX_VERSION: ClassVar[int]  #: the newest that Kafka announces; one more may be supported if unstable in Kafka
     FLEXIBLE_SINCE: ClassVar[int | None]  #: the first version with compact lengths and tagged fields
     NUMBER: ClassVar[int]  #: its number in the codec
-    CODEC: ClassVar[Codec]  #: set by the generated module, which `message` does not import
+    CODEC: ClassVar[MessageCodec]  #: set by the generated module, which `message` does not import
 
     def encode(self, version: int) -> bytes:
         """Encode the message as bytes of that version, without size and header.

@@ -21,7 +21,7 @@ from logstore.protocol.generated.messages import (
 )
 from logstore.records import INT32_MAX, TopicPartition
 from logstore.remote.cluster import Cluster, ClusterMetadata
-from logstore.remote.connection import Connection
+from logstore.remote.connection import BrokerConnection
 
 _TOPIC = 2  #: a resource of DescribeConfigs
 
@@ -65,7 +65,7 @@ class Administrator:
         }
         limit = self._limit_ms(timeout_ms)
 
-        def send(connection: Connection, names: list[str]) -> Iterable[_Outcome]:
+        def send(connection: BrokerConnection, names: list[str]) -> Iterable[_Outcome]:
             version = connection.version_of(CreateTopicsRequest)
             # Before version 4 a broker has no defaults for these numbers and refuses -1.
             least = -1 if version >= 4 else 1
@@ -96,7 +96,7 @@ class Administrator:
         self,
         what: str,
         names: Iterable[str],
-        send: Callable[[Connection, list[str]], Iterable[_Outcome]],
+        send: Callable[[BrokerConnection, list[str]], Iterable[_Outcome]],
         done: type[LogstoreError],
     ) -> None:
         """Send a change of topics to the controller until it is made or refused for each; raise the first refusal.
@@ -107,7 +107,7 @@ class Administrator:
         refused: list[LogstoreError] = []
         tried: set[str] = set()
 
-        def ask(connection: Connection) -> None:
+        def ask(connection: BrokerConnection) -> None:
             before = set(tried)
             tried.update(left)
             again: LogstoreError | None = None
@@ -153,7 +153,7 @@ class Administrator:
         limit = self._limit_ms(timeout_ms)
         wanted = list(dict.fromkeys(names))
 
-        def send(connection: Connection, names: list[str]) -> Iterable[_Outcome]:
+        def send(connection: BrokerConnection, names: list[str]) -> Iterable[_Outcome]:
             by_state = (version := connection.version_of(DeleteTopicsRequest)) >= 6
             request = DeleteTopicsRequest(
                 timeout_ms=min(limit, self.config.request_timeout_ms),
@@ -175,7 +175,7 @@ class Administrator:
             UnknownTopicError: the topic does not exist.
         """
 
-        def ask(connection: Connection) -> dict[str, str | None]:
+        def ask(connection: BrokerConnection) -> dict[str, str | None]:
             resource = DescribeConfigsRequest.DescribeConfigsResource(
                 resource_type=_TOPIC, resource_name=topic, configuration_keys=None
             )

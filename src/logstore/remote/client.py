@@ -27,7 +27,7 @@ from logstore.records import INT32_MAX, Isolation, TopicPartition
 from logstore.remote.administration import Administrator, NewTopic
 from logstore.remote.backoff import Attempts
 from logstore.remote.cluster import Cluster, ClusterMetadata, TopicMetadata
-from logstore.remote.connection import Connection
+from logstore.remote.connection import BrokerConnection
 
 if TYPE_CHECKING:
     from logstore.config.generated.keywords import ClientSettings
@@ -150,7 +150,7 @@ class Client(Administrator):
         """
         committed = Isolation(isolation) is Isolation.READ_COMMITTED
 
-        def make(connection: Connection, partitions: list[TopicPartition]) -> Any:
+        def make(connection: BrokerConnection, partitions: list[TopicPartition]) -> Any:
             version = connection.version_of(ListOffsetsRequest)
             return ListOffsetsRequest(
                 replica_id=-1,
@@ -187,7 +187,7 @@ class Client(Administrator):
             UnknownTopicError, UnknownPartitionError: a topic or partition does not exist.
         """
 
-        def make(connection: Connection, partitions: list[TopicPartition]) -> Any:
+        def make(connection: BrokerConnection, partitions: list[TopicPartition]) -> Any:
             return OffsetForLeaderEpochRequest(
                 replica_id=-1,
                 topics=[

@@ -31,7 +31,7 @@ from logstore.protocol import codes
 from logstore.protocol.generated.messages import MetadataRequest
 from logstore.records import TopicPartition
 from logstore.remote.backoff import Attempts
-from logstore.remote.connection import Connection
+from logstore.remote.connection import BrokerConnection
 
 _T = TypeVar("_T")
 
@@ -87,7 +87,7 @@ class Cluster:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._idle: dict[Address, list[Connection]] = defaultdict(list)
+        self._idle: dict[Address, list[BrokerConnection]] = defaultdict(list)
         self._known = _NOTHING
         self._learnt: dict[str, float] = {}  #: topic -> when it was asked for
         self._unreachable_until: dict[Address, float] = {}
@@ -112,7 +112,7 @@ class Cluster:
             self._begin()
 
     @contextlib.contextmanager
-    def connection(self, node: int) -> Iterator[Connection]:
+    def connection(self, node: int) -> Iterator[BrokerConnection]:
         """Lend a connection to a broker to one caller; at the end a usable one returns to the pool.
 
         Raises:
@@ -124,7 +124,7 @@ class Cluster:
         finally:
             self.give_back(made)
 
-    def take(self, node: int) -> Connection:
+    def take(self, node: int) -> BrokerConnection:
         """Return a connection to a broker, the caller's until `give_back`; raises as `connection`."""
         self._check()
         address = self._known.brokers.get(node)
@@ -132,7 +132,7 @@ class Cluster:
             raise BrokerUnreachableError(f"broker {node} is not known to the cluster")
         return self._take(address, node)
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: BrokerConnection) -> None:
         """End the use of a connection."""
         if self._closed or not connection.is_usable():
             connection.close()
@@ -140,7 +140,7 @@ class Cluster:
         with self._lock:
             self._idle[connection.address].append(connection)
 
-    def _take(self, address: Address, node: int = -1) -> Connection:
+    def _take(self, address: Address, node: int = -1) -> BrokerConnection:
         while True:
             with self._lock:
                 pool = self._idle.get(address)
@@ -156,7 +156,7 @@ class Cluster:
         if left_s > 0:
             time.sleep(left_s)
         try:
-            made = Connection(address, self.config, node=node)
+            made = BrokerConnection(address, self.config, node=node)
         except BrokerUnreachableError:
             failures = self._failures[address] = self._failures.get(address, 0) + 1
             pause_ms = min(
@@ -170,7 +170,7 @@ class Cluster:
         return made
 
     @contextlib.contextmanager
-    def any_connection(self) -> Iterator[Connection]:
+    def any_connection(self) -> Iterator[BrokerConnection]:
         """Lend a connection to any broker that answers: a known one, else one of the bootstrap servers.
 
         Raises:
@@ -332,7 +332,7 @@ class Cluster:
 
     # -- requests ----------------------------------------------------------------------------------
 
-    def at_any(self, what: str, ask: Callable[[Connection], _T], timeout_ms: int | None = None) -> _T:
+    def at_any(self, what: str, ask: Callable[[BrokerConnection], _T], timeout_ms: int | None = None) -> _T:
         """Ask any broker, and retry after a retriable error."""
 
         def once() -> _T:
@@ -341,7 +341,7 @@ class Cluster:
 
         return self.attempts(what, timeout_ms).run(once)
 
-    def at_controller(self, what: str, ask: Callable[[Connection], _T]) -> _T:
+    def at_controller(self, what: str, ask: Callable[[BrokerConnection], _T]) -> _T:
         """Ask the broker that is the controller, or acts for it, and retry after a retriable error."""
         attempts = self.attempts(what)
         while True:
@@ -360,7 +360,7 @@ class Cluster:
         self,
         what: str,
         partitions: Iterable[TopicPartition],
-        make: Callable[[Connection, list[TopicPartition]], Any],
+        make: Callable[[BrokerConnection, list[TopicPartition]], Any],
         read: Callable[[Any], Iterable[tuple[TopicPartition, int, _T]]],
     ) -> dict[TopicPartition, _T]:
         """Ask each leader once for all of its partitions, and retry the partitions with a retriable error.

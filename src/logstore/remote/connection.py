@@ -47,7 +47,7 @@ class _Asked(NamedTuple):
     deadline: float
 
 
-class Connection:
+class BrokerConnection:
     """One socket to one broker, with negotiated versions of messages.
 
     Owns: the socket.

@@ -18,7 +18,7 @@ from logstore.protocol import codes
 from logstore.protocol.generated.messages import ProduceRequest
 from logstore.records import TopicPartition
 from logstore.remote.cluster import TopicMetadata
-from logstore.remote.connection import Connection
+from logstore.remote.connection import BrokerConnection
 
 #: The first version of Produce that names topics by their ids.
 PRODUCE_BY_ID = 13
@@ -152,7 +152,7 @@ class ProduceConnection:
 
     __slots__ = ("_requests", "connection", "node")
 
-    def __init__(self, connection: Connection, node: int) -> None:
+    def __init__(self, connection: BrokerConnection, node: int) -> None:
         self.connection = connection
         self.node = node
         self._requests: deque[_Request] = deque()

@@ -25,7 +25,7 @@ from logstore.protocol.generated.messages import InitProducerIdRequest
 from logstore.records import INT32_MAX, TopicPartition
 from logstore.remote.backoff import Attempts, pause_s
 from logstore.remote.client import Client
-from logstore.remote.connection import Connection
+from logstore.remote.connection import BrokerConnection
 from logstore.remote.in_flight import Delivery, PendingBatch, PendingPartition, ProduceConnection
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class IdempotentProducer(Gathering):
         self._busy: dict[TopicPartition, PendingPartition] = {}
         self._error: LogstoreError | None = None
         self._unacknowledged_bytes = 0
-        self._begin_life()
+        self._begin_lifecycle()
 
     @property
     def producer_id(self) -> int:
@@ -440,7 +440,7 @@ class IdempotentProducer(Gathering):
             if partition.awaits_id():
                 self._check_doubt(partition)
 
-        def ask(connection: Connection) -> Any:
+        def ask(connection: BrokerConnection) -> Any:
             answer = connection.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=INT32_MAX))
             if answer.error_code:
                 raise codes.error_of(answer.error_code, f"a producer id from {connection}")

@@ -36,7 +36,7 @@ from logstore.store.catalog import layout
 from logstore.store.catalog.partitions import Partitions, lent
 from logstore.store.catalog.reserve import ReserveGate
 from logstore.store.catalog.topics import FollowedTopics, Topics, TopicTable
-from logstore.store.lifecycle import Closeable, Consumers, StoreLifecycle
+from logstore.store.lifecycle import Consumers, StoreLifecycle, StoreMember
 from logstore.store.maintenance.disk_quota import DiskQuota, Limits
 from logstore.store.maintenance.scheduler import Progress, Scheduler
 from logstore.store.maintenance.tasks import MaintenanceTasks
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from logstore.store.catalog.topic_list import Catalogue
     from logstore.store.commit.ingest import Ingest, Ingested
     from logstore.store.commit.staged_writer import Manifest
-    from logstore.store.requests.requests import Request
+    from logstore.store.requests.requests import StoreRequest
 
 _logger = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class StoreHost:
             quota = None if budget is None else budget.quota(name)
             return quota if name.topic not in INTERNAL else ReserveGate(quota or UnlimitedSpace(), reserve)
 
-        partitions.quota_of, partitions.with_room = quota_of, reserve.with_room
+        partitions.quota_of, partitions.with_space = quota_of, reserve.with_space
         if budget is not None:
             budget.open()
             scheduler.add("disk space", MEASURE_PERIOD_MS, self.disk_quota.measure_and_reclaim)
@@ -284,16 +284,16 @@ class StoreHost:
                     self._offsets = CommittedOffsets(self, self.config, _Writer(self))
         return self._offsets
 
-    def attach(self, member: Closeable) -> None:
+    def attach(self, member: StoreMember) -> None:
         """Register ``member`` to be closed before the store's logs; it is not kept alive."""
         self.check_open()
         self.lifecycle.attach(member)
 
-    def detach(self, member: Closeable) -> None:
+    def detach(self, member: StoreMember) -> None:
         """Forget a member that has been closed."""
         self.lifecycle.detach(member)
 
-    def drop(self, member: Closeable) -> None:
+    def drop(self, member: StoreMember) -> None:
         """Register a member as `attach` does, for the finalizer of a dropped one: takes no lock."""
         self.lifecycle.drop(member)
 
@@ -342,7 +342,7 @@ class StoreHost:
                 self.topics_table, self.partitions, self._root, path, link=link, verify=verify, progress=progress
             )
 
-    def ask_writer(self, request: Request[R]) -> R:
+    def ask_writer(self, request: StoreRequest[R]) -> R:
         """Execute a request in the process that writes the store; without one, in this process."""
         from logstore.store.requests.asking import ask
 

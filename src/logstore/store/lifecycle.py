@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class Closeable(Protocol):
+class StoreMember(Protocol):
     """An object that is closed before its store."""
 
     def close(self) -> None: ...
 
 
-class Worker(Closeable, Protocol):
+class Worker(StoreMember, Protocol):
     """An object with a thread."""
 
     def stop(self) -> None:
@@ -74,17 +74,17 @@ class Consumers:
 
 
 #: Every store that was opened and not collected yet. No WeakSet: iterating one fails if a thread adds to it.
-_LIVES: weakref.WeakKeyDictionary[StoreLifecycle, None] = weakref.WeakKeyDictionary()
+_LIFECYCLES: weakref.WeakKeyDictionary[StoreLifecycle, None] = weakref.WeakKeyDictionary()
 
 
 @atexit.register
 def _close_forgotten() -> None:
     """Flush and close whatever is still open when the program ends."""
     shielded(release_all)
-    for reference in _LIVES.keyrefs():
-        life = reference()
-        if life is not None:
-            life.release_dropped()
+    for reference in _LIFECYCLES.keyrefs():
+        lifecycle = reference()
+        if lifecycle is not None:
+            lifecycle.release_dropped()
 
 
 class StoreLifecycle:
@@ -98,26 +98,26 @@ class StoreLifecycle:
         self._fork = fork_generation()
         self._lock = threading.RLock()
         #: Members that are not closed, by their ids; also those that are garbage.
-        self._attached: dict[int, weakref.ref[Closeable]] = {}
-        self._dropped: set[Closeable] = set()  #: members that were not closed; their finalizers add to it
+        self._attached: dict[int, weakref.ref[StoreMember]] = {}
+        self._dropped: set[StoreMember] = set()  #: members that were not closed; their finalizers add to it
         self.threads: list[Worker] = []  #: end before anything else
         self.before_release: Callable[[], object] | None = None  #: called once everything is closed
-        _LIVES[self] = None
+        _LIFECYCLES[self] = None
 
-    def attach(self, member: Closeable) -> None:
+    def attach(self, member: StoreMember) -> None:
         """Register a member to be closed before the logs are. It is not kept alive."""
         self._attached[id(member)] = weakref.ref(member)
 
-    def detach(self, member: Closeable) -> None:
+    def detach(self, member: StoreMember) -> None:
         """Forget a member that has been closed."""
         self._attached.pop(id(member), None)
         self._dropped.discard(member)
 
-    def drop(self, member: Closeable) -> None:
+    def drop(self, member: StoreMember) -> None:
         """Register a dropped member to be closed before the logs are. For its finalizer: takes no lock."""
         self._dropped.add(member)
 
-    def _members(self) -> set[Closeable]:
+    def _members(self) -> set[StoreMember]:
         """Return the members that can be closed. Each copy is one step: other threads may attach concurrently."""
         alive = {member for reference in list(self._attached.values()) if (member := reference()) is not None}
         return alive | self._dropped

@@ -157,14 +157,14 @@ class Topic:
             and as `append`.
         """
         if partition is None and self.partition_count > 1:
-            from logstore.client.scan.bulk_append import append_spread  # here: only this call needs it; compiled
+            from logstore.client.scan.bulk_append import append_by_key  # here: only this call needs it; compiled
 
             if expect is not None:
                 raise InvalidRecordError(
                     f"topic {self.name!r} has several partitions, each with offsets of its own: name the one that "
                     "is expected to end there, with partition="
                 )
-            return append_spread(
+            return append_by_key(
                 self,
                 records,
                 now_ms=self._host.clock.now_ms(),

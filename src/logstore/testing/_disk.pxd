@@ -27,7 +27,7 @@ cdef class Inode:
     cdef int reread(self) except -1
 
 
-cdef class Place:
+cdef class PathLookup:
     cdef Inode inode            # None: there is none
     cdef int64_t status         # 0, or why there is none
     cdef Inode directory        # None: it is missing too, or the path is the root's
@@ -39,11 +39,11 @@ cdef class Disk:
     cdef int64_t made           # number of the next inode
     cdef list names             # changes of names that are not synced, of all directories
     cdef int64_t order          # of the last change
-    cdef Place find(self, bytes path)
+    cdef PathLookup find(self, bytes path)
     cdef Inode make_inode(self, bint is_directory)
-    cdef int set_name(self, Place place, Inode inode) except -1
-    cdef int remove_name(self, Place place) except -1
-    cdef int move_name(self, Place place, Place to) except -1
+    cdef int set_name(self, PathLookup entry, Inode inode) except -1
+    cdef int remove_name(self, PathLookup entry) except -1
+    cdef int move_name(self, PathLookup entry, PathLookup to) except -1
     cdef int settle_names(self, Inode directory, bint kept) except -1
     cdef int write(self, Inode inode, bytes data, int64_t position) except -1
     cdef int resize(self, Inode inode, int64_t size) except -1

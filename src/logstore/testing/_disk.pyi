@@ -13,7 +13,7 @@ class Inode:
     """File or directory: what is synced, the changes since, and what a running system sees."""
 
 @final
-class Place:
+class PathLookup:
     """What a path leads to: an inode, or the directory that has no such name."""
 
 @final

@@ -131,7 +131,7 @@ cdef class Inode:
 
 
 @cython.final
-cdef class Place:
+cdef class PathLookup:
     """What a path leads to: an inode, or the directory that has no such name."""
 
 
@@ -168,10 +168,10 @@ cdef _Change note(Disk disk, int kind, Inode inode, Inode changed):
     return change
 
 
-cdef _Change note_name(Disk disk, int kind, Place place, Inode inode):
-    cdef _Change change = note(disk, kind, inode, place.directory)
-    change.directory = change.to_directory = place.directory.number
-    change.name = place.name
+cdef _Change note_name(Disk disk, int kind, PathLookup entry, Inode inode):
+    cdef _Change change = note(disk, kind, inode, entry.directory)
+    change.directory = change.to_directory = entry.directory.number
+    change.name = entry.name
     disk.names.append(change)
     return change
 
@@ -248,25 +248,25 @@ cdef class Disk:
 
     # --- names ---------------------------------------------------------------------------------
 
-    cdef Place find(self, bytes path):
+    cdef PathLookup find(self, bytes path):
         """Return where a path leads: the inode, or the directory of its missing last name."""
-        cdef Place place = Place()
+        cdef PathLookup entry = PathLookup()
         cdef Inode inode = self.inodes[0]
         for name in path.split(b"/"):
             if not name:
                 continue
-            place.directory = None
+            entry.directory = None
             if inode is None:
                 break
             if not inode.is_directory:
-                place.status = -ENOTDIR
-                return place
-            place.directory = inode
-            place.name = name
+                entry.status = -ENOTDIR
+                return entry
+            entry.directory = inode
+            entry.name = name
             inode = self.inodes.get(inode.names.get(name))
-        place.inode = inode
-        place.status = -ENOENT if inode is None else 0
-        return place
+        entry.inode = inode
+        entry.status = -ENOENT if inode is None else 0
+        return entry
 
     cdef Inode make_inode(self, bint is_directory):
         """Make an inode without a name."""
@@ -282,28 +282,28 @@ cdef class Disk:
         self.inodes[inode.number] = inode
         return inode
 
-    cdef int set_name(self, Place place, Inode inode) except -1:
+    cdef int set_name(self, PathLookup entry, Inode inode) except -1:
         """Give an inode an unused name."""
-        note_name(self, CHANGE_SET, place, inode)
+        note_name(self, CHANGE_SET, entry, inode)
         inode.links += 1
-        place.directory.names[place.name] = inode.number
+        entry.directory.names[entry.name] = inode.number
         return 0
 
-    cdef int remove_name(self, Place place) except -1:
-        note_name(self, CHANGE_REMOVE, place, place.inode)
-        place.inode.links -= 1
-        del place.directory.names[place.name]
+    cdef int remove_name(self, PathLookup entry) except -1:
+        note_name(self, CHANGE_REMOVE, entry, entry.inode)
+        entry.inode.links -= 1
+        del entry.directory.names[entry.name]
         return 0
 
-    cdef int move_name(self, Place place, Place to) except -1:
+    cdef int move_name(self, PathLookup entry, PathLookup to) except -1:
         """Rename, replacing an existing name: one change, so that a power cut keeps all of it or nothing."""
-        cdef _Change change = note_name(self, CHANGE_MOVE, place, place.inode)
+        cdef _Change change = note_name(self, CHANGE_MOVE, entry, entry.inode)
         change.to_directory = to.directory.number
         change.to_name = to.name
         if to.inode is not None:
             to.inode.links -= 1
-        del place.directory.names[place.name]
-        to.directory.names[to.name] = place.inode.number
+        del entry.directory.names[entry.name]
+        to.directory.names[to.name] = entry.inode.number
         return 0
 
     cdef int settle_names(self, Inode directory, bint kept) except -1:

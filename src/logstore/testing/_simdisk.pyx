@@ -31,7 +31,7 @@ from logstore.io._file_ops cimport (
     OP_MKDIR, OP_MMAP_RO, OP_MUNMAP, OP_OPEN, OP_PREADV, OP_PWRITE, OP_RENAME, OP_SENDFILE, OP_STATVFS, OP_UNLINK,
     Call, FileInfo, SpaceInfo,
 )
-from logstore.testing._disk cimport Chance, Disk, Inode, Place, new_disk
+from logstore.testing._disk cimport Chance, Disk, Inode, PathLookup, new_disk
 from logstore.testing._faults cimport FaultyFiles
 
 cdef extern from "<fcntl.h>":
@@ -99,13 +99,13 @@ cdef class SimFiles(FaultyFiles):
         return 0
 
     cdef int _lose(self, const Call *call) except -1:
-        cdef Place place
+        cdef PathLookup entry
         cdef _Descriptor file = self._opened.get(call.fd)
         if call.path != NULL:
-            place = self._disk.find(call.path)
-            if place.inode is None:
+            entry = self._disk.find(call.path)
+            if entry.inode is None:
                 return 0
-            self._disk.settle_names(place.inode, False)
+            self._disk.settle_names(entry.inode, False)
         elif file is None:
             return 0
         elif file.inode.changes:
@@ -118,47 +118,47 @@ cdef class SimFiles(FaultyFiles):
 
     cdef int64_t _on_path(self, const Call *call) except? -1:
         cdef int op = call.op
-        cdef Place place = self._disk.find(call.path)
+        cdef PathLookup entry = self._disk.find(call.path)
         cdef SpaceInfo *space
         if op == OP_OPEN:
-            return self._open(place, call.flags)
+            return self._open(entry, call.flags)
         if op == OP_MKDIR:
-            return self._make_directory(place)
+            return self._make_directory(entry)
         if op == OP_RENAME:
-            return self._rename(place, self._disk.find(call.new_path))
+            return self._rename(entry, self._disk.find(call.new_path))
         if op == OP_LINK:
-            return self._link(place, self._disk.find(call.new_path))
-        if place.inode is None:
-            return place.status
+            return self._link(entry, self._disk.find(call.new_path))
+        if entry.inode is None:
+            return entry.status
         if op == OP_STATVFS:
             space = <SpaceInfo *>call.data
             space.total_bytes = <int64_t>1 << 40 if self.capacity is None else self.capacity
             space.free_bytes = max(space.total_bytes - self._disk.used(), <int64_t>0)
             return 0
         if op == OP_UNLINK:
-            return -EISDIR if place.inode.is_directory else self._disk.remove_name(place)
-        if not place.inode.is_directory:
+            return -EISDIR if entry.inode.is_directory else self._disk.remove_name(entry)
+        if not entry.inode.is_directory:
             return -ENOTDIR
         if op == OP_FSYNC_DIR:
-            return self._disk.settle_names(place.inode, True)
+            return self._disk.settle_names(entry.inode, True)
         if op == OP_LISTDIR:
-            for name in list(place.inode.names):
+            for name in list(entry.inode.names):
                 (<list>call.data).append(PyUnicode_DecodeFSDefault(<bytes>name))
             return 0
         # OP_RMDIR
-        if place.directory is None:
+        if entry.directory is None:
             return -EINVAL
-        return -ENOTEMPTY if place.inode.names else self._disk.remove_name(place)
+        return -ENOTEMPTY if entry.inode.names else self._disk.remove_name(entry)
 
-    cdef int64_t _open(self, Place place, int flags) except? -1:
+    cdef int64_t _open(self, PathLookup entry, int flags) except? -1:
         cdef _Descriptor file
-        cdef Inode inode = place.inode
+        cdef Inode inode = entry.inode
         cdef int64_t fd = 0
         if inode is None:
-            if place.directory is None or not flags & O_CREAT:
-                return place.status
+            if entry.directory is None or not flags & O_CREAT:
+                return entry.status
             inode = self._disk.make_inode(False)
-            self._disk.set_name(place, inode)
+            self._disk.set_name(entry, inode)
         elif flags & O_CREAT and flags & O_EXCL:
             return -EEXIST
         elif inode.is_directory:
@@ -180,28 +180,28 @@ cdef class SimFiles(FaultyFiles):
         inode.opens += 1
         return fd
 
-    cdef int64_t _make_directory(self, Place place) except? -1:
-        if place.inode is not None:
+    cdef int64_t _make_directory(self, PathLookup entry) except? -1:
+        if entry.inode is not None:
             return -EEXIST
-        if place.directory is None:
-            return place.status
-        return self._disk.set_name(place, self._disk.make_inode(True))
+        if entry.directory is None:
+            return entry.status
+        return self._disk.set_name(entry, self._disk.make_inode(True))
 
-    cdef int64_t _rename(self, Place place, Place to) except? -1:
-        cdef Inode inode = place.inode, target = to.inode
+    cdef int64_t _rename(self, PathLookup entry, PathLookup to) except? -1:
+        cdef Inode inode = entry.inode, target = to.inode
         # As Linux: the directories of both names first, and only then the file that is renamed.
-        if inode is None and place.directory is None:
-            return place.status
+        if inode is None and entry.directory is None:
+            return entry.status
         if to.directory is None:
             return -EINVAL if target is not None else to.status
         if inode is None:
-            return place.status
+            return entry.status
         if inode is target:
             return 0
         if inode.is_directory and self._lies_below(to.directory, inode):
             return -EINVAL
         if target is not None:
-            if target.is_directory and self._lies_below(place.directory, target):
+            if target.is_directory and self._lies_below(entry.directory, target):
                 return -ENOTEMPTY
             if target.is_directory and not inode.is_directory:
                 return -EISDIR
@@ -209,7 +209,7 @@ cdef class SimFiles(FaultyFiles):
                 return -ENOTDIR
             if target.names:
                 return -ENOTEMPTY
-        return self._disk.move_name(place, to)
+        return self._disk.move_name(entry, to)
 
     cdef bint _lies_below(self, Inode directory, Inode ancestor) except -1:
         """Return whether a directory is in another, at any depth, or is the same."""
@@ -220,16 +220,16 @@ cdef class SimFiles(FaultyFiles):
                 return True
         return False
 
-    cdef int64_t _link(self, Place place, Place to) except? -1:
-        if place.inode is None:
-            return place.status
+    cdef int64_t _link(self, PathLookup entry, PathLookup to) except? -1:
+        if entry.inode is None:
+            return entry.status
         if to.inode is not None:
             return -EEXIST
         if to.directory is None:
             return to.status
-        if place.inode.is_directory:
+        if entry.inode.is_directory:
             return -EPERM
-        return self._disk.set_name(to, place.inode)
+        return self._disk.set_name(to, entry.inode)
 
     # --- calls on an open file -----------------------------------------------------------------
 
@@ -262,7 +262,7 @@ cdef class SimFiles(FaultyFiles):
         # OP_WRITEBACK has no effect: it promises nothing, and a power cut may keep any of the bytes anyway.
         return 0
 
-    cdef int64_t _room_for(self, Inode inode, int64_t end) except -1:
+    cdef int64_t _end_within_capacity(self, Inode inode, int64_t end) except -1:
         """Return how far a write up to `end` may extend a file now."""
         if self.capacity is None:
             return end
@@ -292,7 +292,7 @@ cdef class SimFiles(FaultyFiles):
             return 0
         if call.position > (<int64_t>1 << 62) - call.size:
             return -EFBIG
-        end = self._room_for(file.inode, call.position + call.size)
+        end = self._end_within_capacity(file.inode, call.position + call.size)
         if end <= call.position:
             return -ENOSPC
         self._disk.write(file.inode, (<const char *>call.data)[:end - call.position], call.position)
@@ -306,7 +306,7 @@ cdef class SimFiles(FaultyFiles):
             # The content is the same, but space reserved by fallocate after the end must be released.
             inode.reserved = min(inode.reserved, size)
             return 0
-        if size > len(inode.now) and self._room_for(inode, size) < size:
+        if size > len(inode.now) and self._end_within_capacity(inode, size) < size:
             return -ENOSPC
         return self._disk.resize(inode, size)
 
@@ -325,7 +325,7 @@ cdef class SimFiles(FaultyFiles):
                 return self._disk.write(inode, bytes(end - position), position)
             inode.reserved = min(inode.reserved, max(position, size))
             return 0
-        if self._room_for(inode, end) < end:
+        if self._end_within_capacity(inode, end) < end:
             return -ENOSPC
         inode.reserved = max(inode.reserved, end)
         return self._disk.resize(inode, end) if call.flags == 0 and end > size else 0
@@ -355,13 +355,13 @@ cdef class SimFiles(FaultyFiles):
         cdef _Descriptor file = self._opened.get(call.fd)
         cdef int64_t got, sent
         cdef int out_fd = call.out_fd
-        cdef bytearray room
+        cdef bytearray buffer
         cdef char *data
         if file is None:
             return -EBADF
-        room = bytearray(min(call.size, <int64_t>SEND_BYTES))
-        data = room
-        got = self._read(file, <uint8_t *>data, len(room), call.position)
+        buffer = bytearray(min(call.size, <int64_t>SEND_BYTES))
+        data = buffer
+        got = self._read(file, <uint8_t *>data, len(buffer), call.position)
         if got <= 0:
             return got
         with nogil:

@@ -288,7 +288,7 @@ def test_a_crash_is_told_and_what_comes_of_it(tmp_path, flights):
     assert "next open" in found["unclean"].advice
 
 
-def test_room_is_compared_with_reserve_and_budget(flights):
+def test_space_is_compared_with_reserve_and_budget(flights):
     assert "below-reserve" in names(flights, "--set", "logstore.disk.reserve=100%", status=1)
     assert "above-budget" in names(flights, "--set", "logstore.disk.budget=10")
 
@@ -318,7 +318,7 @@ def test_a_directory_may_be_named_by_an_argument(flights, tmp_path, monkeypatch)
     assert "give one of them" in flights.error("doctor", flights.directory, "--dir", tmp_path, status=2)
 
 
-def test_who_holds_a_root_is_asked_without_taking_its_lock(tmp_path, process):
+def test_the_holder_of_a_root_is_asked_without_taking_its_lock(tmp_path, process):
     root = Directory(tmp_path / "data")
     assert holder_of(root) is None
     with logstore.open(tmp_path / "data", environ={}):

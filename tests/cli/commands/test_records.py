@@ -278,7 +278,7 @@ def test_a_group_commits_beside_the_process_that_writes(flights):
     assert flights("consume", "flights", "-e", "-g", "billing") == first
 
 
-def test_a_group_does_not_keep_the_store_from_who_wants_to_write(flights, process):
+def test_a_group_does_not_keep_the_store_from_a_writer(flights, process):
     with process("consume", "flights", "-g", "billing") as reading:
         assert reading.stdout.readline() == b"value 0\n"
         with logstore.open(flights.directory, environ={}) as store:

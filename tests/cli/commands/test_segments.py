@@ -114,7 +114,7 @@ def test_a_loss_between_segments_is_named_until_it_is_accepted(flights):
     assert "offset(s) are missing between segments" in flights("doctor", "--all")
 
 
-def test_indexes_are_made_anew(run, partition):
+def test_indexes_are_made_again(run, partition):
     for path in partition.glob("*index"):
         path.write_bytes(b"rubbish!" * 3)
     assert "index: " in run("segment", "verify", partition, status=1)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import logstore
 from logstore.batch._encode import Encoder
 from logstore.batch._key_hash import partition_of
-from logstore.columns._partition_rows import Spread
+from logstore.columns._partition_rows import RowPartitioner
 from logstore.errors import (
     DiskFullError,
     InvalidRecordError,
@@ -63,8 +63,8 @@ def encoded(pairs):
     return encoder
 
 
-def spread_of(keyless=2):
-    return Spread(COUNT, keyless, lambda _partition: Encoder().begin(timestamp_ms=5))
+def partitioner_of(keyless=2):
+    return RowPartitioner(COUNT, keyless, lambda _partition: Encoder().begin(timestamp_ms=5))
 
 
 @pytest.mark.row("P4")
@@ -78,11 +78,11 @@ def test_every_partition_gets_its_own_records_in_their_order_and_byte_by_byte(pa
             "value": pa.array([value for _, value in pairs], pa.binary()),
         }
     )
-    listed, arrow = spread_of(keyless), spread_of(keyless)
+    listed, arrow = partitioner_of(keyless), partitioner_of(keyless)
     listed.add_all(pairs)
     assert arrow.add_arrow(table) == len(pairs)
-    for spread in (listed, arrow):
-        found = {partition: bytes(encoder.finish()) for partition, encoder in spread.encoders.items()}
+    for partitioner in (listed, arrow):
+        found = {partition: bytes(encoder.finish()) for partition, encoder in partitioner.encoders.items()}
         wanted = {partition: expected_of(pairs, partition, keyless) for partition in range(COUNT)}
         assert found == {partition: bytes_of(mine) for partition, mine in wanted.items() if mine}
 
@@ -102,18 +102,18 @@ def test_arrow_data_in_chunks_with_offsets_and_of_other_types_is_shared_out_alik
     ]
     if not chunks:
         return
-    spread, plain = spread_of(), spread_of()
-    spread.add_arrow(pa.Table.from_batches(chunks))
+    partitioner, plain = partitioner_of(), partitioner_of()
+    partitioner.add_arrow(pa.Table.from_batches(chunks))
     plain.add_all(pairs)
-    assert {p: bytes(e.finish()) for p, e in spread.encoders.items()} == {
+    assert {p: bytes(e.finish()) for p, e in partitioner.encoders.items()} == {
         p: bytes(e.finish()) for p, e in plain.encoders.items()
     }
 
 
 def test_keys_of_every_kind_go_where_their_bytes_go():
-    spread = spread_of()
+    partitioner = partitioner_of()
     record = logstore.Record("t", 0, 0, 5, 0, b"AA", b"v", ())
-    spread.add_all(
+    partitioner.add_all(
         [
             (b"AA", b"v"),
             (bytearray(b"AA"), b"v"),
@@ -124,8 +124,8 @@ def test_keys_of_every_kind_go_where_their_bytes_go():
             record,
         ]
     )
-    assert list(spread.encoders) == [partition_of(b"AA", COUNT)]
-    assert spread.encoders[partition_of(b"AA", COUNT)].pending_records == 7
+    assert list(partitioner.encoders) == [partition_of(b"AA", COUNT)]
+    assert partitioner.encoders[partition_of(b"AA", COUNT)].pending_records == 7
 
 
 @pytest.mark.row("S6")
@@ -286,18 +286,18 @@ def test_expecting_an_offset_of_several_partitions_makes_no_sense(topic):
 
 @given(st.lists(st.tuples(keys, st.none() | st.binary(max_size=30), st.integers(-1, COUNT - 1)), max_size=60))
 def test_rows_may_name_their_partition(rows):
-    spread = spread_of(keyless=1)
+    partitioner = partitioner_of(keyless=1)
     data = pa.table({"key": pa.array([row[0] for row in rows], pa.binary()), "value": [row[1] for row in rows]})
     data = data.cast(pa.schema({"key": pa.binary(), "value": pa.binary()})).combine_chunks()
-    spread.keyless = 3
-    assert spread.add_arrow(data, numpy.array([row[2] for row in rows], numpy.int32)) == len(rows)
+    partitioner.keyless = 3
+    assert partitioner.add_arrow(data, numpy.array([row[2] for row in rows], numpy.int32)) == len(rows)
     for partition in range(COUNT):
         chosen = [
             (key, value)
             for key, value, named in rows
             if partition == (named if named >= 0 else 3 if key is None else partition_of(key, COUNT))
         ]
-        encoder = spread.encoders.get(partition)
+        encoder = partitioner.encoders.get(partition)
         assert (b"" if encoder is None else bytes(encoder.finish())) == bytes_of(chosen)
 
 
@@ -307,13 +307,13 @@ def test_a_partition_that_there_is_not_is_named_with_its_row():
         with pytest.raises(
             UnknownPartitionError, match=f"partitions are 0 to 3, none with number {wrong}"
         ) as caught:
-            spread_of().add_arrow(data, numpy.array([0, wrong], numpy.int32))
+            partitioner_of().add_arrow(data, numpy.array([0, wrong], numpy.int32))
         assert caught.value.__notes__ == ["in record 1 of this append"]
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_there_is_a_partition_for_each_row(count):
     with pytest.raises(ValueError, match=f"{count} partitions for"):
-        spread_of().add_arrow(pa.table({"value": [b"a", b"b"]}), numpy.zeros(count, numpy.int32))
+        partitioner_of().add_arrow(pa.table({"value": [b"a", b"b"]}), numpy.zeros(count, numpy.int32))
     with pytest.raises(ValueError, match="partition 4 of 4"):
-        spread_of().keyless = COUNT
+        partitioner_of().keyless = COUNT

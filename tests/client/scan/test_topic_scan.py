@@ -107,7 +107,7 @@ def test_the_bounds_are_those_of_the_moment_when_the_scan_was_made(logs: dict[in
     assert scan_of(logs).count() == sum(COUNTS) + 6
 
 
-def test_each_use_begins_anew_and_several_go_on_at_once(logs: dict[int, Log]) -> None:
+def test_each_use_begins_again_and_several_go_on_at_once(logs: dict[int, Log]) -> None:
     scan = scan_of(logs)
     first, second = iter(scan), iter(scan)
     ours = [next(first).offset, next(first).offset, next(second).offset]
@@ -290,7 +290,7 @@ def test_fields_of_the_values_are_columns_in_place_of_the_value(departures: dict
         scan_of(departures, value_schema=FIELDS, columns=["m"])
 
 
-def test_fields_that_nobody_asks_for_are_not_decoded(departures: dict[int, Log]) -> None:
+def test_fields_that_no_caller_asks_for_are_not_decoded(departures: dict[int, Log]) -> None:
     departures[1].append([b"no JSON"])
     assert pa.table(scan_of(departures, value_schema=FIELDS, columns=["offset"])).num_rows == 45
     scan = scan_of(departures, value_schema=FIELDS, columns=["n"])

@@ -71,7 +71,7 @@ def test_every_future_fails_once_with_the_write_that_failed(tmp_path, by):
     log.close()
 
 
-def test_without_room_an_appender_stays_open_with_its_records_and_futures(tmp_path):
+def test_without_space_an_appender_stays_open_with_its_records_and_futures(tmp_path):
     """Closing it without room dropped the records, and left the threads that waited for their offsets waiting."""
     files, told = FaultyFiles(), Told()
     with Log.open(tmp_path / "t-0", files=files, clock=ManualClock()) as log:
@@ -101,7 +101,7 @@ def test_a_future_that_was_cancelled_is_not_answered_and_its_record_is_written(t
         assert values_of(log) == [b"a", b"b"]
 
 
-def test_who_is_told_of_an_offset_may_use_the_appender_at_once(tmp_path):
+def test_a_callback_that_is_told_an_offset_may_use_the_appender_at_once(tmp_path):
     """The callback ran under the appender's lock, and waited for it for ever."""
     with Log.open(tmp_path / "t-0", clock=ManualClock()) as log:
         appender = log.appender(linger_ms=60_000)

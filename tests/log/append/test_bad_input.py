@@ -567,7 +567,7 @@ def test_a_read_only_log_refuses_every_change(tmp_path):
     assert tree(tmp_path) == before
 
 
-def test_a_damaged_batch_is_found_by_whoever_reads_it(tmp_path):
+def test_a_damaged_batch_is_found_by_each_reader(tmp_path):
     with open_log(tmp_path) as log:
         for n in range(3):
             log.append([b"%d" % n * 50])

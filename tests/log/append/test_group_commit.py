@@ -16,7 +16,7 @@ def test_nothing_is_synced_that_is_synced_already():
     GroupCommit().run(lambda: True, lambda: pytest.fail("synced"))
 
 
-def test_who_waits_while_another_syncs_is_served_by_the_next_round():
+def test_a_thread_that_waits_while_another_syncs_is_served_by_the_next_round():
     commit = GroupCommit()
     written, synced, rounds = [0], [0], []
     entered, go_on = threading.Event(), threading.Event()
@@ -142,7 +142,7 @@ class SlowDisk(SystemClock):
         return condition.wait(300)
 
 
-def test_a_leader_waits_for_those_who_shared_the_last_round():
+def test_a_leader_waits_for_the_threads_of_the_last_round():
     """Two share a round; the first to come back does not sync until the second is there too."""
     clock = SlowDisk(sync_s=8.0)
     commit = GroupCommit(clock)
@@ -180,7 +180,7 @@ def test_a_leader_waits_for_those_who_shared_the_last_round():
     assert rounds[1:] == [["a", "b"]]
 
 
-def test_nobody_waits_on_a_fast_disk_or_alone():
+def test_no_thread_waits_on_a_fast_disk_or_alone():
     clock = SlowDisk(sync_s=0.0)
     commit = GroupCommit(clock)
     commit._gathered = 5
@@ -193,7 +193,7 @@ def test_nobody_waits_on_a_fast_disk_or_alone():
     assert clock.waits == []
 
 
-def test_a_leader_serves_who_came_meanwhile_and_hands_over_after_a_few_rounds():
+def test_a_leader_serves_later_threads_and_hands_over_after_a_few_rounds():
     commit = GroupCommit()
     leaders: list[int] = []
     done: set[int] = set()

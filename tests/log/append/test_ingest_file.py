@@ -322,7 +322,7 @@ def test_a_producer_that_does_not_fit_leaves_the_log_as_it_was(tmp_path):
 
 
 @pytest.mark.parametrize("filled", [False, True])
-def test_a_rename_that_finds_no_room_leaves_the_log_as_it_was(filled):
+def test_a_rename_that_finds_no_space_leaves_the_log_as_it_was(filled):
     disk = SimDisk()
     with Log.open("/data/t-0", files=disk) as log:
         before = [b"before"] if filled else []

@@ -140,11 +140,11 @@ def test_nothing_above_the_high_watermark_goes(tmp_path):
         def high_watermark(self, log_end_offset, synced_end, current):
             return min(self.mark, log_end_offset)
 
-    clock, owner = ManualClock(), Held()
-    with filled(tmp_path, clock, retention_ms=1, owner=owner) as log:
+    clock, policy = ManualClock(), Held()
+    with filled(tmp_path, clock, retention_ms=1, policy=policy) as log:
         clock.advance(DAY_MS)
         assert log.maintenance.retain().log_start_offset == 2
-        owner.mark = 99
+        policy.mark = 99
         log.append([(None, b"more", clock.now_ms())])
         assert log.maintenance.retain().log_start_offset == 5
         assert [r.value for r in log.scan()] == [b"5", b"more"]
@@ -189,7 +189,7 @@ def test_an_idle_segment_is_sealed_once_segment_ms_has_passed_and_old_records_se
 
 
 @pytest.mark.row("R1")
-def test_silent_producers_are_forgotten_by_a_log_that_nobody_writes(tmp_path):
+def test_silent_producers_are_forgotten_by_a_log_without_writers(tmp_path):
     clock = ManualClock()
     with open_log(tmp_path, clock=clock, producer_id_expiration_ms=DAY_MS, retention_ms=-1) as log:
         log.append([b"a"], producer=ProducerStamp(7, 0, 0))

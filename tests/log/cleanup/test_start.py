@@ -77,7 +77,7 @@ def test_a_log_without_its_only_segment_and_its_recovery_file_does_not_begin_aga
         open_log(tmp_path)
 
 
-def life(disk: SimDisk, starts: list[tuple[int, int]]) -> None:
+def workload(disk: SimDisk, starts: list[tuple[int, int]]) -> None:
     """Deletions, each noted with the operation at which it was acknowledged."""
     log = Log.open(PATH, files=disk, **SETTINGS)
     for n in range(30):
@@ -92,7 +92,7 @@ def cut_everywhere() -> int:
     """Cut the power after each operation of a life, and lose the recovery file too; how many states there were."""
     disk, starts = SimDisk(), [(0, 0)]
     disk.keep_moments()
-    life(disk, starts)
+    workload(disk, starts)
     began = disk.operations - disk.moment_count
     states = 0
     for number, moment in enumerate(disk.moments(), began + 1):
@@ -130,7 +130,7 @@ def test_planted_a_second_place_that_is_not_synced_is_found(monkeypatch):
 honest = truncation.State.note_start_locked
 
 
-def test_a_full_disk_keeps_no_log_from_deleting_though_the_second_place_finds_no_room(tmp_path):
+def test_a_full_disk_keeps_no_log_from_deleting_though_the_second_place_finds_no_space(tmp_path):
     files = FaultyFiles()
     with open_log(tmp_path, **SETTINGS, files=files) as log:
         for n in range(30):
@@ -142,7 +142,7 @@ def test_a_full_disk_keeps_no_log_from_deleting_though_the_second_place_finds_no
         assert not (tmp_path / "t-0" / checkpoints.START).exists()
 
 
-def test_a_deletion_that_one_slot_tells_of_takes_place_though_the_other_finds_no_room(tmp_path):
+def test_a_deletion_that_one_slot_tells_of_takes_place_though_the_other_finds_no_space(tmp_path):
     files = FaultyFiles()
     with open_log(tmp_path / "log", files=files, **SETTINGS) as log:
         for n in range(30):
@@ -155,7 +155,7 @@ def test_a_deletion_that_one_slot_tells_of_takes_place_though_the_other_finds_no
         assert [record.offset for record in log.scan()] == list(range(25, 30))
 
 
-def test_a_deletion_that_finds_no_room_for_any_slot_has_not_taken_place(tmp_path):
+def test_a_deletion_that_finds_no_space_for_any_slot_has_not_taken_place(tmp_path):
     files = FaultyFiles()
     with open_log(tmp_path / "log", files=files, **SETTINGS) as log:
         for n in range(30):

@@ -679,10 +679,10 @@ def test_planted_a_list_of_another_moment_is_found(tmp_path, monkeypatch):
 
 
 def test_planted_a_list_without_what_readers_still_hold_is_found(tmp_path, monkeypatch):
-    def exchanged(self, base_offsets, listed):
+    def segments_replaced(self, base_offsets, listed):
         self._aborted[base_offsets[0]] = listed
 
-    monkeypatch.setattr(Transactions, "exchanged", exchanged)
+    monkeypatch.setattr(Transactions, "segments_replaced", segments_replaced)
     assert b"aborted" in committed_values_with_compactions_between(tmp_path, monkeypatch, False)
 
 
@@ -804,12 +804,12 @@ def test_a_damaged_batch_marks_the_log_with_its_place_and_loses_nothing(tmp_path
         history.compact()
     assert (caught.value.path, caught.value.position) == (str(victim), 0)
     look = history.log.maintenance.cleanable()
-    assert str(victim) in look.uncleanable
+    assert str(victim) in look.cleaner_error
     assert not look.is_due
     victim.write_bytes(whole)
     assert {base: path.read_bytes() for base, path in log_files(history.log).items()} == before
     history.compact()
-    assert history.log.maintenance.cleanable().uncleanable is None
+    assert history.log.maintenance.cleanable().cleaner_error is None
     check(history.log, history.parts, history.runs)
     history.log.close()
 
@@ -839,11 +839,11 @@ def test_an_aborted_index_that_says_otherwise_than_the_markers_drops_nothing(tmp
             CorruptRecordError, match=r"producer 5 that ends at offset 2 .*txnindex.* says otherwise"
         ):
             log.maintenance.compact()
-        assert "producer 5" in log.maintenance.cleanable().uncleanable
+        assert "producer 5" in log.maintenance.cleanable().cleaner_error
         assert {base: path.read_bytes() for base, path in log_files(log).items()} == before
 
 
-def test_without_room_the_old_segments_stay_and_it_is_done_again(tmp_path):
+def test_without_space_the_old_segments_stay_and_it_is_done_again(tmp_path):
     disk, clock = SimDisk(1), ManualClock()
     log = Log.open("/full/t-0", files=disk, clock=clock, **SETTINGS | {"write_strategy": "extend"})
     history = Keyed(log, clock, random.Random(2), keys=100)

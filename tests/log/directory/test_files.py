@@ -77,7 +77,7 @@ def test_other_names_are_no_partitions(name):
         files.parse_partition(f"/root/{name}")
 
 
-def test_replacing_a_file_leaves_no_temporary_and_the_old_bytes_to_who_has_them_open(tmp_path):
+def test_replacing_a_file_leaves_no_temporary_and_the_old_bytes_to_their_open_readers(tmp_path):
     directory = Directory(tmp_path)
     directory.replace("logstore.x", b"old", durable=True)
     held = directory.open("logstore.x")

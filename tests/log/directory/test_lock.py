@@ -34,7 +34,7 @@ def test_logs_of_one_root_share_its_lock(tmp_path):
     assert RootLock.acquire(root, "a-0", SYSTEM_CLOCK).release("a-0")
 
 
-def test_the_lock_file_says_who_holds_it(tmp_path):
+def test_the_lock_file_names_its_holder(tmp_path):
     with open_log(tmp_path):
         text = (tmp_path / ".lock").read_text()
         assert text.startswith(f"pid={os.getpid()} host=")
@@ -178,7 +178,7 @@ def holder(root, how):
             process.kill()
 
 
-def test_who_holds_a_root_for_a_moment_is_waited_for(tmp_path):
+def test_a_brief_holder_of_a_root_is_waited_for(tmp_path):
     opened = []
     with holder(tmp_path, "briefly") as process:
         opening = threading.Thread(target=lambda: opened.append(Log.open(tmp_path / "t-0")))
@@ -199,7 +199,7 @@ def seconds_until_refused(root, **how):
     return clock.monotonic_s()
 
 
-def test_a_moment_is_ten_seconds_at_most_and_for_nobody_who_has_other_work(tmp_path):
+def test_a_moment_is_ten_seconds_at_most_and_for_no_caller_with_other_work(tmp_path):
     with holder(tmp_path, "briefly"):
         assert BRIEFLY_S <= seconds_until_refused(tmp_path) < BRIEFLY_S + 1
         assert seconds_until_refused(tmp_path, brief=True, patient=False) == 0
@@ -213,7 +213,7 @@ def test_anybody_else_is_not_waited_for(tmp_path):
         assert seconds_until_refused(tmp_path) == 0
 
 
-def test_an_owner_that_has_not_yet_said_who_it_is_gets_a_moment_to(tmp_path):
+def test_an_owner_that_has_not_yet_written_its_identity_gets_a_moment_to(tmp_path):
     with holder(tmp_path, "for long"):
         (tmp_path / ".lock").write_text(f"pid={os.getpid()} host=here started_ms=1\n")
         assert 0 < seconds_until_refused(tmp_path) < 1

@@ -117,7 +117,7 @@ def test_an_append_of_several_batches_gives_each_its_own_place(tmp_path):
         check_positions(log)
 
 
-def test_no_batch_is_compressed_whoever_asks_for_it(tmp_path):
+def test_no_batch_is_compressed_for_any_caller(tmp_path):
     with open_log(tmp_path) as log:
         log.append([b"v" * 200], codec=Codec.ZSTD)
         log.replica.append_batch(one_batch([b"w" * 200] * 3, codec=Codec.GZIP))

@@ -195,7 +195,7 @@ def test_a_log_in_which_nothing_was_aborted_has_no_sums(tmp_path):
     assert not recovery.read_point(Directory(tmp_path / "t-0")).lists_aborted
 
 
-def test_without_room_for_the_sums_nothing_is_shown_and_they_are_written_later(tmp_path):
+def test_without_space_for_the_sums_nothing_is_shown_and_they_are_written_later(tmp_path):
     files = FaultyFiles()
     with Log.open(tmp_path / "t-0", files=files, **SETTINGS) as log:
         abort(log, 0)

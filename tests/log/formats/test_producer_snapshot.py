@@ -268,9 +268,9 @@ def test_a_hundred_thousand_producers_are_saved_and_loaded_in_seconds():
 
 def test_closing_again_and_again_leaves_few_snapshots(tmp_path):
     """A store that is opened for each batch of a query would fill its directories with them."""
-    for life in range(12):
+    for number in range(12):
         with Log.open(tmp_path / "t-0") as log:
-            log.append([b"x"], producer=ProducerStamp(1, 0, life))
+            log.append([b"x"], producer=ProducerStamp(1, 0, number))
     assert len([name for name in os.listdir(tmp_path / "t-0") if name.endswith(".snapshot")]) <= 3
     with Log.open(tmp_path / "t-0") as log:
         assert log.append([b"x"], producer=ProducerStamp(1, 0, 11)).duplicate

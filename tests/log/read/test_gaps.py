@@ -208,7 +208,7 @@ def test_a_compaction_does_not_put_segments_together_over_a_loss(tmp_path):
     with open_log(tmp_path, **SETTINGS, cleanup_policy="compact") as log:
         with pytest.raises(DamagedLogError, match=f"offsets {first} to {end - 1} are missing"):
             log.maintenance.compact()
-        assert f"offsets {first} to {end - 1} are missing" in (log.maintenance.cleanable().uncleanable or "")
+        assert f"offsets {first} to {end - 1} are missing" in (log.maintenance.cleanable().cleaner_error or "")
     after = tree(tmp_path)
     assert {name for name in before if name.endswith(".log")} == {name for name in after if name.endswith(".log")}
 
@@ -240,7 +240,7 @@ def test_retention_says_what_was_lost_before_it_deletes_what_is_around_it(whole,
     assert f"offsets {bases[2]} to {bases[3] - 1} are missing" in caplog.text
 
 
-def test_an_image_of_a_log_is_not_made_over_a_loss(whole, tmp_path):
+def test_a_checkpoint_of_a_log_is_not_copied_over_a_loss(whole, tmp_path):
     source, bases = whole
     root = tmp_path / "holed"
     shutil.copytree(source, root)
@@ -250,27 +250,27 @@ def test_an_image_of_a_log_is_not_made_over_a_loss(whole, tmp_path):
         open_log(root, **SETTINGS) as log,
         pytest.raises(DamagedLogError, match=f"to {bases[3] - 1} are missing"),
     ):
-        log.maintenance.copy(log.maintenance.capture(), Directory(tmp_path / "copy" / "t-0"))
+        log.maintenance.copy(log.maintenance.checkpoint(), Directory(tmp_path / "copy" / "t-0"))
 
 
-def test_an_image_that_has_lost_the_end_of_a_segment_is_not_verified(whole, tmp_path):
+def test_a_copy_that_has_lost_the_end_of_a_segment_is_not_verified(whole, tmp_path):
     source, bases = whole
     copy = tmp_path / "copy"
     (copy / "t-0").mkdir(parents=True)
     with open_log(source, **SETTINGS) as log:
-        image = log.maintenance.capture()
-        log.maintenance.copy(image, Directory(copy / "t-0"), link=False)
-        assert log.maintenance.verify(image, Directory(copy / "t-0")) > 0
+        checkpoint = log.maintenance.checkpoint()
+        log.maintenance.copy(checkpoint, Directory(copy / "t-0"), link=False)
+        assert log.maintenance.verify(checkpoint, Directory(copy / "t-0")) > 0
         cut(copy, bases[2])
         with pytest.raises(CorruptRecordError, match=f"to {bases[3] - 1} are missing before the next segment"):
-            log.maintenance.verify(image, Directory(copy / "t-0"))
+            log.maintenance.verify(checkpoint, Directory(copy / "t-0"))
 
 
 def test_a_copy_is_of_the_kind_of_its_log(tmp_path):
     build(tmp_path / "log")
     (tmp_path / "copy" / "t-0").mkdir(parents=True)
     with open_log(tmp_path / "log", **SETTINGS) as log:
-        log.maintenance.copy(log.maintenance.capture(), Directory(tmp_path / "copy" / "t-0"))
+        log.maintenance.copy(log.maintenance.checkpoint(), Directory(tmp_path / "copy" / "t-0"))
     for name in (checkpoints.RECOVERY, checkpoints.START):
         point = checkpoints.decode_slots((tmp_path / "copy" / "t-0" / name).read_bytes())
         assert point.kind is LogKind.CONTIGUOUS

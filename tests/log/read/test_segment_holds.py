@@ -109,7 +109,7 @@ def open_deleted(path: str) -> int:
     return found
 
 
-def test_the_room_comes_back_when_the_scan_and_what_iterates_it_are_dropped(log: Log) -> None:
+def test_the_space_comes_back_when_the_scan_and_what_iterates_it_are_dropped(log: Log) -> None:
     scan = log.scan(max_bytes=1)
     under_way = iter(scan)
     next(under_way)

@@ -77,7 +77,7 @@ def test_a_committed_reader_waits_for_the_end_of_the_transaction(logs):
     assert wait_for_any(places, isolation, Notifier(clock=clock), clock, 5.0)
 
 
-def test_a_bell_wakes_it_and_is_kept_until_somebody_waits(logs):
+def test_a_notification_wakes_it_and_is_kept_until_the_next_wait(logs):
     notifier = Notifier()
     thread, answers = waiting(ends(logs), notifier)
     notifier.notify()

@@ -25,7 +25,7 @@ def cut(path: Path) -> repair.Cut | None:
     return repair.cut_damage(Directory(path))
 
 
-def test_indexes_are_made_anew_as_they_were(partition):
+def test_indexes_are_made_again_as_they_were(partition):
     whole = {path.name: path.read_bytes() for path in partition.glob("*index")}
     for path in partition.glob("*index"):
         path.write_bytes(b"rubbish!" * 3)
@@ -36,7 +36,7 @@ def test_indexes_are_made_anew_as_they_were(partition):
     assert problems(partition) == []
 
 
-def test_the_index_of_one_segment_is_made_anew_and_no_other(partition):
+def test_the_index_of_one_segment_is_made_again_and_no_other(partition):
     first, second = (path.with_suffix(".index") for path in logs(partition)[:2])
     first.unlink()
     second.unlink()
@@ -119,7 +119,7 @@ def test_missing_offsets_between_whole_segments_cannot_be_cut_away(partition):
     assert tree(partition) == before
 
 
-def test_nothing_is_mended_under_a_live_owner(tmp_path):
+def test_nothing_is_repaired_under_a_live_owner(tmp_path):
     with open_log(tmp_path) as log:
         log.append(VALUES, ack="synced")
         before = tree(tmp_path)
@@ -216,7 +216,7 @@ def test_planted_promises_lowered_last_are_found(monkeypatch):
 
 
 @pytest.mark.crash
-def test_without_room_to_keep_it_nothing_is_cut():
+def test_without_space_to_keep_it_nothing_is_cut():
     disk, _offset = damaged_disk(1)
     disk.capacity = disk.used_bytes + 10
     before = {path: data for path, data in disk.image("/data").items() if path.startswith(PATH)}

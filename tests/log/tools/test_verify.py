@@ -122,7 +122,7 @@ def test_damage_of_promised_bytes_is_told_from_a_torn_tail(partition):
     assert {problem.kind for problem in damage if problem.path == str(path)} == {Kind.DAMAGE}
 
 
-def test_room_that_was_taken_ahead_is_no_problem_but_a_lost_end_is(partition):
+def test_space_that_was_taken_ahead_is_no_problem_but_a_lost_end_is(partition):
     path = logs(partition)[-1]
     whole = path.stat().st_size
     os.truncate(path, whole + 5_000)

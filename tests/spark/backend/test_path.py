@@ -135,7 +135,7 @@ def test_retention_and_compaction_go_on_meanwhile(store: Store, backend: PathBac
         backend.fetch(Range("events", 0, 100, 300), 100)
 
 
-def test_a_topic_made_anew_is_told_from_the_planned_one(store: Store, backend: PathBackend) -> None:
+def test_a_topic_made_again_is_told_from_the_planned_one(store: Store, backend: PathBackend) -> None:
     store.create_topic("events").append(b"old")
     planned = Range("events", 0, 0, 1, backend.topic("events").id)
     store.delete_topic("events")

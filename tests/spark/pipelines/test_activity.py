@@ -45,7 +45,7 @@ def test_the_sessions_are_those_of_plain_python(spark: SparkSession) -> None:
     assert sessions_in(activity.sessions_of(frame_of(spark, events))) == visitors.sessions_of(events)
 
 
-def test_records_of_nobody_and_from_the_future_are_in_no_session(spark: SparkSession) -> None:
+def test_records_without_a_visitor_and_from_the_future_are_in_no_session(spark: SparkSession) -> None:
     events = [Event("searches", "a", visitors.START_MS), Event("searches", "a", 4_000_000_000_000)]
     frame = frame_of(spark, events, anonymous=[Event("searches", "", visitors.START_MS)])
     assert sessions_in(activity.sessions_of(frame)) == visitors.sessions_of(events[:1])

@@ -199,7 +199,7 @@ def test_the_larger_partition_is_split_more() -> None:
 
 
 @given(st.dictionaries(st.builds(TP, st.just("a"), st.integers(0, 9)), st.integers(0, 1000)), st.integers(1, 2000))
-def test_a_limit_is_dealt_out_in_proportion_and_starves_nobody(lags: dict[TP, int], limit: int) -> None:
+def test_a_limit_is_dealt_out_in_proportion_and_starves_no_partition(lags: dict[TP, int], limit: int) -> None:
     parts = share(limit, lags)
     assert all(0 <= parts[tp] <= lag and (parts[tp] > 0) == (lag > 0) for tp, lag in lags.items())
     total = sum(lags.values())

@@ -163,7 +163,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int, int]]:
 
 
 @pytest.mark.row("M7")
-def test_partitions_and_offsets_that_nobody_wants_are_not_fetched(path: str, fetched: list[Any]) -> None:
+def test_partitions_and_offsets_that_no_query_wants_are_not_fetched(path: str, fetched: list[Any]) -> None:
     rows(reader(path)[0])
     whole = len(fetched)
     fetched.clear()

@@ -151,7 +151,7 @@ def test_new_partitions_and_topics_begin_at_their_earliest_offset(logs: Logs) ->
     assert read(made, start, end) == {TP("a", 2): (5, 9), TP("b", 0): (0, 3)}
 
 
-def test_a_topic_made_anew_is_told_by_its_id(logs: Logs, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_made_again_is_told_by_its_id(logs: Logs, caplog: pytest.LogCaptureFixture) -> None:
     start = follower().initial()
     logs.ids["a"] = "two"
     logs.ends = {ZERO: (0, 500), ONE: (0, 500)}
@@ -169,7 +169,7 @@ def test_a_topic_made_anew_is_told_by_its_id(logs: Logs, caplog: pytest.LogCaptu
     assert caplog.text.count("topic 'a' was deleted and created again") == 1
 
 
-def test_a_batch_that_was_planned_before_the_topic_was_made_anew_reads_nothing_of_it(logs: Logs) -> None:
+def test_a_batch_that_was_planned_before_the_topic_was_made_again_reads_nothing_of_it(logs: Logs) -> None:
     made = follower(startingoffsets="earliest")
     start = made.initial()
     end = made.latest(start)

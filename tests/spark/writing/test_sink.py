@@ -299,7 +299,7 @@ def test_a_process_that_does_not_answer_is_named_and_nothing_is_changed(root: Pa
     assert sinks.values_in(root, "t") == sorted(query.expected([0]))
 
 
-def test_settings_of_the_store_hold_where_nobody_has_it_open(root: Path, tmp_path: Path) -> None:
+def test_settings_of_the_store_hold_where_no_process_has_it_open(root: Path, tmp_path: Path) -> None:
     """A budget that the batch does not fit into: it is refused, and is in once there is room."""
     settings = tmp_path / "store.properties"
     settings.write_text("logstore.disk.budget=1\n")
@@ -454,7 +454,7 @@ def test_a_null_key_for_a_compacted_topic_fails_the_task_with_its_name(root: Pat
     assert sinks.staged_in(root) == []
 
 
-def test_a_topic_that_was_made_anew_takes_nothing_staged_for_the_old_one(root: Path) -> None:
+def test_a_topic_that_was_made_again_takes_nothing_staged_for_the_old_one(root: Path) -> None:
     query = stream(root)
     message = query.write(0, 0)
     with logstore.open(root, environ={}) as store:

@@ -33,7 +33,7 @@ from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.root import Root, StoreLock
 from logstore.store.admin import kafka_metadata
 from logstore.store.admin.kafka_directories import FIRST_PRODUCER_ID
-from logstore.store.commit.staged_writer import Manifest, StagingFile
+from logstore.store.commit.staged_writer import Manifest, StagedFileWriter
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from tests.crash.interrupts import Lines, at_line
@@ -179,7 +179,7 @@ def test_settings_are_those_of_kafkas_metadata(root):
 
 
 @pytest.mark.row("R4")
-def test_what_nobody_says_of_retention_is_for_ever(root):
+def test_retention_that_is_not_given_is_for_ever(root):
     adopted = logstore.adopt_kafka_directory(root)
     assert adopted.topics["records"].settings["retention.ms"] == "-1"
     # Years later, and with a default of the store that deletes.
@@ -338,12 +338,12 @@ def text(value: str | None) -> bytes:
     return b"\0" if value is None else bytes([len(value) + 1]) + value.encode()
 
 
-def config(what: int, whose: str, key: str, value: str | None) -> bytes:
-    return b"\x01\x04\x00" + bytes([what]) + text(whose) + text(key) + text(value) + b"\0"
+def config(what: int, resource_name: str, key: str, value: str | None) -> bytes:
+    return b"\x01\x04\x00" + bytes([what]) + text(resource_name) + text(key) + text(value) + b"\0"
 
 
-def cluster_of(*values: bytes) -> kafka_metadata.Cluster:
-    cluster = kafka_metadata.Cluster()
+def cluster_of(*values: bytes) -> kafka_metadata.KafkaMetadata:
+    cluster = kafka_metadata.KafkaMetadata()
     for value in values:
         kafka_metadata.apply(cluster, value)
     return cluster
@@ -529,8 +529,8 @@ def test_killed_writers_of_an_adopted_directory_raise_no_leader_epoch(root, tmp_
     if adopted_by == "an earlier version":
         (root / "logstore.adopted").unlink()
         rewrite_catalogue(root, lambda facts: facts.pop("adopted"))
-    for life in range(3):
-        root = killed(root, tmp_path / f"killed-{life}")
+    for number in range(3):
+        root = killed(root, tmp_path / f"killed-{number}")
     with logstore.open(root):
         pass
     # A log that is opened alone goes by the same.
@@ -626,8 +626,8 @@ def raised(small, tmp_path, monkeypatch):
     monkeypatch.setattr(kafka_metadata, "read", with_topic(kafka_metadata.read, "__consumer_offsets", topic_id))
     with monkeypatch.context() as before:
         before.setattr(Root, "is_kafkas", lambda self: False)
-        for life in range(3):
-            root = killed(root, tmp_path / f"killed-{life}")
+        for number in range(3):
+            root = killed(root, tmp_path / f"killed-{number}")
     return root
 
 
@@ -702,7 +702,7 @@ def test_lowering_epochs_may_be_cut_off_anywhere(raised, tmp_path):
 def sink(store, batch: int, values: list[bytes]):
     """Commit a batch as Spark's sink does."""
     topic_id = store["records"].id
-    file = StagingFile.create(store.path, "records", topic_id, 0, query="q", batch=batch, attempt=0)
+    file = StagedFileWriter.create(store.path, "records", topic_id, 0, query="q", batch=batch, attempt=0)
     encoder = Encoder().begin(timestamp_ms=store._host.clock.now_ms())
     encoder.add_all(values)
     file.write(encoder.finish())

@@ -66,7 +66,7 @@ def found(root, **options):
 
 @pytest.mark.parametrize("left", [(), ("meta.properties",), ("logstore.checkpoints",), ("partition.metadata",)])
 @pytest.mark.parametrize("damage", ["removed", "emptied"])
-def test_a_store_without_its_catalogue_opens_for_nobody_and_is_left_as_it_is(root, left, damage):
+def test_a_store_without_its_catalogue_does_not_open_and_is_left_as_it_is(root, left, damage):
     (root / CATALOGUE).unlink() if damage == "removed" else (root / CATALOGUE).write_bytes(b"")
     for name in left:
         for path in (root / name, *root.glob(f"*/{name}")):

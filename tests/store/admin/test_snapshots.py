@@ -12,9 +12,9 @@ import pytest
 import logstore
 from logstore import Log
 from logstore.errors import (
+    CheckpointCopyError,
     CorruptRecordError,
     DiskFullError,
-    ImageMovedError,
     NotALogError,
     StorageError,
     TooManyFilesError,
@@ -29,7 +29,7 @@ from logstore.testing import ManualClock, SimDisk
 from logstore.testing._faults import FaultyFiles
 from logstore.testing.simdisk import POLICIES
 from tests.crash.planted import must_break
-from tests.crash.store_life import TopicView, check
+from tests.crash.store_workload import TopicView, check
 from tests.kit.inside import failure_of
 
 SETTINGS = {"segment.bytes": 600, "index.interval.bytes": 100}
@@ -86,7 +86,7 @@ def test_a_snapshot_opens_as_the_store_that_it_was(tmp_path):
         assert copy["flights"].append(b"one", partition=0).offset == 40
 
 
-def test_links_take_no_room_and_outlive_what_the_store_deletes(tmp_path):
+def test_links_take_no_space_and_outlive_what_the_store_deletes(tmp_path):
     with open_store(tmp_path / "data", logstore.log.log.LIBC) as store:
         flights = make(store)
         sealed = sorted((tmp_path / "data" / "flights-0").glob("*.log"))[0]
@@ -229,7 +229,7 @@ def test_damage_is_found_by_verifying_and_nothing_is_left(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["data"]
 
 
-def test_an_unfinished_snapshot_opens_for_nobody(tmp_path):
+def test_an_unfinished_snapshot_does_not_open(tmp_path):
     with open_store(tmp_path / "data", logstore.log.log.LIBC) as store:
         make(store)
         store.snapshot(tmp_path / "copy")
@@ -323,7 +323,7 @@ def test_a_snapshot_that_cannot_be_finished_nor_removed_keeps_its_mark(tmp_path)
             assert contents(copy) == contents(store)
 
 
-def test_deletions_beside_it_make_it_begin_anew(tmp_path, monkeypatch):
+def test_deletions_beside_it_make_it_begin_again(tmp_path, monkeypatch):
     with open_store(tmp_path / "data", logstore.log.log.LIBC) as store:
         flights = make(store)
         offsets = iter((20, 25))
@@ -347,7 +347,7 @@ def test_deletions_beside_it_make_it_begin_anew(tmp_path, monkeypatch):
         before = contents(store)
         offsets = iter((39,))
         monkeypatch.setattr(snapshots, "_ATTEMPTS", 1)
-        with pytest.raises(ImageMovedError):
+        with pytest.raises(CheckpointCopyError):
             store.snapshot(tmp_path / "again")
     assert sorted(os.listdir(tmp_path)) == ["copy", "data"]
     with logstore.open(tmp_path / "copy") as copy:
@@ -357,7 +357,7 @@ def test_deletions_beside_it_make_it_begin_anew(tmp_path, monkeypatch):
 # -- power cuts and faults
 
 
-def snapshot_life(disk):
+def snapshot_workload(disk):
     """A store, a snapshot of it, and a few records more; views of what each must hold."""
     with logstore.open("/data", {**SETTINGS, "logstore.ack": "synced"}, files=disk, clock=ManualClock()) as store:
         flights = store.create_topic("flights", 2)
@@ -408,7 +408,7 @@ def check_copy(disk, *, must_be):
 
 def cut_everywhere(seed=1):
     disk = SimDisk(seed)
-    views, _, done = snapshot_life(disk)
+    views, _, done = snapshot_workload(disk)
     rng = random.Random(seed)
     seen = set()
     for at, moment in enumerate(disk.moments()):

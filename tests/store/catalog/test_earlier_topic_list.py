@@ -40,7 +40,7 @@ def test_an_earlier_catalogue_is_refused_and_nothing_changes(store_with_an_earli
     assert [found.name for found in diagnose(root) if found.level is Level.PROBLEM] == ["catalogue-damaged"]
 
 
-def test_who_means_an_earlier_catalogue_can_have_it(store_with_an_earlier_catalogue):
+def test_a_caller_that_means_an_earlier_catalogue_can_have_it(store_with_an_earlier_catalogue):
     (store_with_an_earlier_catalogue / NEWEST).unlink()
     with logstore.open(store_with_an_earlier_catalogue) as store:
         assert store["t"].config.retention_ms == 1_000

@@ -17,7 +17,7 @@ def store(tmp_path):
         yield store
 
 
-def test_nobody_writes_the_offsets_but_by_committing(store):
+def test_no_caller_writes_the_offsets_but_by_committing(store):
     topic = store.topic(CONSUMER_OFFSETS)
     producer = store.producer()
     for write in (
@@ -44,7 +44,7 @@ def test_their_settings_and_their_number_of_partitions_stay(store):
     assert CONSUMER_OFFSETS not in store.topics(internal=True)
 
 
-def test_a_deleted_topic_keeps_nobody_from_committing_the_others(store):
+def test_a_deleted_topic_keeps_no_group_from_committing_the_others(store):
     store.create_topic("other").append(b"value")
     with store.consumer(group="crew", auto_offset_reset="earliest") as consumer:
         consumer.assign_topics(["flights", "other"])

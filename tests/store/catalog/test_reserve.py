@@ -107,7 +107,7 @@ def test_a_topic_of_many_is_deleted_too_whose_catalogue_is_larger_than_the_reser
         store.delete_topic("kept")
 
 
-def test_a_reader_commits_on_a_full_disk_that_nobody_writes(store, disk, clock):
+def test_a_reader_commits_on_a_full_disk_that_no_process_writes(store, disk, clock):
     store.commit_offsets("auditors", {KEPT: 1})
     fill(store["kept"])
     store.close()
@@ -135,7 +135,7 @@ def test_without_a_reserve_a_full_disk_stores_nothing_and_says_so(store, disk):
     assert store.committed("auditors", [KEPT])[KEPT].offset == 8
 
 
-def test_a_store_opens_without_room_for_its_reserve(tmp_path):
+def test_a_store_opens_without_space_for_its_reserve(tmp_path):
     files = FaultyFiles()
     files.fail("pwrite", errno=errno.ENOSPC, times=-1, path_contains=RESERVE)
     with logstore.open(tmp_path / "data", files=files) as store:

@@ -93,7 +93,7 @@ def test_a_good_checksum_over_nonsense_is_damage_too(change):
         Catalogue.of_bytes(body + b"crc32c %08x\n" % crc32c(body), "here")
 
 
-def test_a_store_with_a_damaged_catalogue_opens_for_nobody_and_is_left_as_it_is():
+def test_a_store_with_a_damaged_catalogue_does_not_open_and_is_left_as_it_is():
     disk = SimDisk(seed=1)
     with logstore.open("/data", files=disk, clock=ManualClock()) as store:
         store.create_topic("flights").append(b"one")

@@ -229,7 +229,7 @@ def test_a_deleted_topic_is_gone_with_its_files(store, disk):
         store.delete_topic("flights")
 
 
-def test_a_topic_made_anew_is_another_one(store):
+def test_a_topic_made_again_is_another_one(store):
     old = store.create_topic("flights")
     old.append(b"old")
     store.delete_topic("flights")
@@ -241,7 +241,7 @@ def test_a_topic_made_anew_is_another_one(store):
     assert new.append(b"one").offset == 0
 
 
-def test_deleting_beside_those_who_open_leaves_no_directory(disk):
+def test_deleting_beside_callers_that_open_leaves_no_directory(disk):
     """A thread that asks for a partition while its topic is deleted must not make the directory again."""
     with open_store(disk) as store:
         for _ in range(15):

@@ -36,8 +36,8 @@ from logstore.log.replica import LogReplica
 from logstore.records import Codec, TopicPartition
 from logstore.store.commit import commit_log, staged_reader, staged_writer
 from logstore.store.commit.commit_log import Sinks, SinkState, producer_id_of
-from logstore.store.commit.restore import Replay
-from logstore.store.commit.staged_writer import Manifest, StagingFile, sweep
+from logstore.store.commit.restore import Restore
+from logstore.store.commit.staged_writer import Manifest, StagedFileWriter, sweep
 from logstore.testing import ManualClock, SimDisk
 
 ROOT = "/data"
@@ -65,7 +65,7 @@ def stage(store, content, *, query="q", batch=0, mode="exactly_once", attempt=0,
     """A manifest of what is staged: for each (topic, partition) lists of records, a batch each."""
     files = []
     for place, batches in content.items():
-        staging_file = begin(store, *place, query=query, batch=batch, attempt=attempt)
+        staged_file = begin(store, *place, query=query, batch=batch, attempt=attempt)
         for records in batches:
             first = None
             if mode == "replay":
@@ -74,13 +74,13 @@ def stage(store, content, *, query="q", batch=0, mode="exactly_once", attempt=0,
                 timestamp_ms=store._host.clock.now_ms() if stamp is None else stamp, **encoding
             )
             encoder.add_all(records)
-            staging_file.write(encoder.finish(), base_offset=first)
-        files.append(staging_file.close())
+            staged_file.write(encoder.finish(), base_offset=first)
+        files.append(staged_file.close())
     return Manifest(query, batch, mode, tuple(files))
 
 
 def begin(store, topic, partition, *, query="q", batch=0, attempt=0):
-    return StagingFile.create(
+    return StagedFileWriter.create(
         store.path,
         topic,
         store[topic].id,
@@ -94,10 +94,10 @@ def begin(store, topic, partition, *, query="q", batch=0, attempt=0):
 
 def stage_bytes(store, data, *, batch_count=1, record_count=1, partition=0):
     """A manifest of a file with these bytes."""
-    staging_file = begin(store, "flights", partition)
-    staging_file._file.write(data, 0)
-    staging_file._file.close()
-    told = staging_file._staged._replace(size=len(data), batch_count=batch_count, record_count=record_count)
+    staged_file = begin(store, "flights", partition)
+    staged_file._file.write(data, 0)
+    staged_file._file.close()
+    told = staged_file._staged._replace(size=len(data), batch_count=batch_count, record_count=record_count)
     return Manifest("q", 0, "exactly_once", (told,))
 
 
@@ -168,7 +168,7 @@ def test_queries_do_not_know_of_each_other(store):
     assert ids == {producer_id_of("q"), producer_id_of("r")}
 
 
-def test_a_query_that_begins_is_told_who_has_written_there_before(store, disk, clock):
+def test_a_query_that_begins_is_told_of_the_writer_before_it(store, disk, clock):
     """As after its checkpoint was deleted: Spark then gives it another id."""
     store.create_topic("others")
     store._host.ingest(stage(store, {F0: [[b"a"]], F1: [[b"b"]]}, query="old"))
@@ -246,7 +246,7 @@ def test_a_large_file_becomes_a_segment_and_is_on_its_way_to_the_disk_before(sto
         assert committed(again)[0] == values
 
 
-def test_an_aborted_batch_is_seen_by_nobody_and_its_epoch_is_never_used_again(store, monkeypatch):
+def test_an_aborted_batch_is_seen_by_no_reader_and_its_epoch_is_never_used_again(store, monkeypatch):
     put = Sinks.put
 
     def fails(self, query, state, *, durable):
@@ -349,7 +349,7 @@ def test_a_topic_that_is_not_there_or_not_the_same(store, disk):
     refuse(store, disk, beyond, UnknownPartitionError, "partitions 0 to 2")
 
 
-def test_a_topic_made_anew_does_not_get_what_was_meant_for_the_old_one(store, disk):
+def test_a_topic_made_again_does_not_get_what_was_meant_for_the_old_one(store, disk):
     manifest = stage(store, {F0: [[b"a"]]})
     store.delete_topic("flights")
     store.create_topic("flights", 3)
@@ -598,14 +598,14 @@ def test_in_a_compacted_topic_only_what_a_compaction_went_over_may_be_missing(st
     assert committed(store, name) == [[b"2"]]
 
 
-def test_who_writes_to_a_log_during_a_replay_does_not_take_the_place_of_its_records(store, monkeypatch):
-    append = Replay.append
+def test_a_writer_during_a_replay_does_not_take_the_place_of_its_records(store, monkeypatch):
+    append = Restore.append
 
     def late(self):
         store["flights"].append(b"another writer's", partition=0)
         return append(self)
 
-    monkeypatch.setattr(Replay, "append", late)
+    monkeypatch.setattr(Restore, "append", late)
     manifest = stage(store, {F0: [(0, [b"a", b"b"])]}, mode="replay")
     with pytest.raises(UnexpectedOffsetError):
         store._host.ingest(manifest)
@@ -640,27 +640,27 @@ def staged_names(store):
 
 
 def test_a_staged_file_that_is_abandoned_is_gone(store):
-    with begin(store, *F0) as staging_file:
-        staging_file.write(Encoder().begin(timestamp_ms=0).finish())
-        staging_file.abandon()
+    with begin(store, *F0) as staged_file:
+        staged_file.write(Encoder().begin(timestamp_ms=0).finish())
+        staged_file.abandon()
     with pytest.raises(ZeroDivisionError), begin(store, *F0):
         1 / 0  # noqa: B018
     assert staged_names(store) == []
     with pytest.raises(LogClosedError):
-        staging_file.close()
+        staged_file.close()
 
 
 def test_a_staged_file_whose_sync_has_failed_is_no_part_of_a_manifest(store, disk):
     """A full table of descriptors syncs files to close them, and the kernel tells of a failure once."""
-    staging_file = begin(store, "flights", 0)
-    staging_file.write(one_encoder([b"a"]))
+    staged_file = begin(store, "flights", 0)
+    staged_file.write(one_encoder([b"a"]))
     disk.fail("fdatasync", 1, errno=errno.EIO)
     with pytest.raises(StorageError):
-        staging_file._file.sync()
+        staged_file._file.sync()
     disk.heal()
     with pytest.raises(StorageFailedError, match="stage it again"):
-        staging_file.close()
-    staging_file.abandon()
+        staged_file.close()
+    staged_file.abandon()
     assert staged_names(store) == []
 
 
@@ -672,7 +672,7 @@ def one_encoder(values):
 
 def test_a_partition_that_is_not_there_is_not_made_by_staging(store):
     with pytest.raises(UnknownTopicError, match="flights-9"):
-        StagingFile.create(ROOT, "flights", "id", 9, query="q", batch=0, attempt=0, files=store._host.files)
+        StagedFileWriter.create(ROOT, "flights", "id", 9, query="q", batch=0, attempt=0, files=store._host.files)
     assert not [path for path in store._host.files.image(ROOT) if "flights-9" in path]
 
 
@@ -682,7 +682,7 @@ def test_a_partition_that_is_not_there_is_not_made_by_staging(store):
 def test_names_of_staged_files_lead_nowhere_else(store, changes):
     given = {"topic": "flights", "attempt": 0, "query": "q", "batch": 0, **changes}
     with pytest.raises((InvalidTopicError, InvalidManifestError)):
-        StagingFile.create(ROOT, given.pop("topic"), "id", 0, **given, files=store._host.files)
+        StagedFileWriter.create(ROOT, given.pop("topic"), "id", 0, **given, files=store._host.files)
 
 
 def test_a_sweep_takes_what_is_over_and_what_is_stale(tmp_path, clock):
@@ -737,7 +737,7 @@ def test_the_topic_of_sinks_is_internal_compacted_and_kept(store):
         store["__logstore_sinks"].append(b"x", b"k")
 
 
-def test_it_stays_small_though_nobody_keeps_house(store, monkeypatch):
+def test_it_stays_small_without_maintenance_tasks(store, monkeypatch):
     monkeypatch.setattr(commit_log, "_TIDY_BYTES", 4000)
     for batch in range(60):
         store._host.ingest(stage(store, {F0: [[b"%d" % batch]]}, batch=batch))
@@ -819,7 +819,7 @@ def test_producers_of_queries_are_told_apart_also_where_their_ids_collide(store,
     assert ids == [0, 0, 1, 1, 2, 2]
 
 
-def test_a_producer_begins_anew_when_its_epochs_are_used_up(store, monkeypatch):
+def test_a_producer_begins_again_when_its_epochs_are_used_up(store, monkeypatch):
     monkeypatch.setattr(commit_log, "LAST_EPOCH", 2)
     for batch in range(7):
         store._host.ingest(stage(store, {F0: [[b"%d" % batch]]}, batch=batch))

@@ -124,7 +124,7 @@ def test_what_is_kept_for_ever_is_never_touched_and_appends_are_refused(clock):
 
 @pytest.mark.row("O14")
 @pytest.mark.parametrize("how", ["delete_records", "delete_topic", "retention", "budget"])
-def test_writing_goes_on_by_itself_once_there_is_room(clock, how):
+def test_writing_goes_on_by_itself_once_there_is_space(clock, how):
     with open_store(clock) as store:
         other = store.create_topic("other", retention_ms=-1)
         fill(other, 100)
@@ -183,7 +183,7 @@ class Unmoved(HighWatermarkPolicy):
 
 
 def test_nothing_above_the_high_watermark_goes():
-    with Log.open("/data/flights-0", SETTINGS, owner=Unmoved(), files=SimDisk()) as log:
+    with Log.open("/data/flights-0", SETTINGS, policy=Unmoved(), files=SimDisk()) as log:
         for _ in range(20):
             log.append([b"x" * 8100])
         assert log.maintenance.oldest_segment() is None
@@ -274,7 +274,7 @@ def test_a_reserve_keeps_a_small_disk_from_filling(clock):
 
 @pytest.mark.row("S19")
 @pytest.mark.row("O14")
-def test_a_disk_that_is_really_full_refuses_appends_and_reads_go_on_until_there_is_room(clock):
+def test_a_disk_that_is_really_full_refuses_appends_and_reads_go_on_until_there_is_space(clock):
     disk = SimDisk(seed=1, capacity=500 * KIB)
     with logstore.open("/data", SETTINGS, clock=clock, files=disk) as store:
         kept = store.create_topic("kept", 2)
@@ -302,7 +302,7 @@ def test_when_one_partitions_disk_is_full_the_others_go_on(tmp_path, clock):
         assert topic.append(b"one", partition=0).offset == 2
 
 
-def test_a_memory_tail_waits_for_room(clock):
+def test_a_memory_tail_waits_for_space(clock):
     with open_store(clock, **{"logstore.tail": "memory"}) as store:
         topic = store.create_topic("kept", retention_ms=-1)
         with pytest.raises((DiskFullError, NotSyncedError)):
@@ -313,7 +313,7 @@ def test_a_memory_tail_waits_for_room(clock):
         assert [record.offset for record in topic[0].scan()] == list(range(topic[0].log_end_offset))
 
 
-def test_room_is_made_for_a_memory_tail_too(clock):
+def test_space_is_made_for_a_memory_tail_too(clock):
     with open_store(clock, **{"logstore.tail": "memory"}) as store:
         topic = store.create_topic("flights")
         for _ in range(600):
@@ -321,7 +321,7 @@ def test_room_is_made_for_a_memory_tail_too(clock):
         assert topic[0].log_start_offset > 0
 
 
-def test_housekeeping_makes_room_ahead_of_need(clock):
+def test_housekeeping_makes_space_ahead_of_need(clock):
     with open_store(clock, 800 * KIB) as store:
         topic = store.create_topic("flights")
         fill(topic, 700)
@@ -372,7 +372,7 @@ def check_kept(disk, sent, acknowledged):
 
 @pytest.mark.crash
 @pytest.mark.row("S20", part="failing disk")
-def test_a_power_cut_while_room_is_made_loses_only_what_was_to_go():
+def test_a_power_cut_while_space_is_made_loses_only_what_was_to_go():
     disk = SimDisk(seed=3)
     disk.keep_moments()
     marks = []
@@ -398,7 +398,7 @@ def test_a_power_cut_while_room_is_made_loses_only_what_was_to_go():
 
 @pytest.mark.crash
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-def test_every_change_fails_in_turn_while_room_is_made(code):
+def test_every_change_fails_in_turn_while_space_is_made(code):
     disk = SimDisk(seed=3)
     live(disk, {})
     count = disk.changes
@@ -422,7 +422,7 @@ def test_every_change_fails_in_turn_while_room_is_made(code):
     assert failed > 5
 
 
-def test_a_topic_that_is_altered_to_keep_for_ever_loses_nothing_to_a_thread_that_makes_room(clock, monkeypatch):
+def test_a_topic_that_is_altered_to_keep_for_ever_loses_nothing_to_a_thread_that_makes_space(clock, monkeypatch):
     with open_store(clock) as store:
         topic = store.create_topic("flights")
         other = store.create_topic("other")
@@ -447,7 +447,7 @@ def test_a_topic_that_is_altered_to_keep_for_ever_loses_nothing_to_a_thread_that
         assert topic[0].log_start_offset <= 8
 
 
-def test_a_log_with_a_memory_tail_is_deleted_without_room_while_another_thread_makes_some(clock, monkeypatch):
+def test_a_log_with_a_memory_tail_is_deleted_without_space_while_another_thread_makes_some(clock, monkeypatch):
     """Before, each of the two waited for a lock of the other, and the store with them."""
     with open_store(clock, budget=200 * KIB) as store:
         doomed = store.create_topic("doomed", settings={"logstore.tail": "memory"})
@@ -480,7 +480,7 @@ def test_a_log_with_a_memory_tail_is_deleted_without_room_while_another_thread_m
         assert store.topics() == ["kept"]
 
 
-def test_a_store_that_has_filled_its_budget_opens_again_and_room_can_be_made(clock):
+def test_a_store_that_has_filled_its_budget_opens_again_and_space_can_be_made(clock):
     disk = SimDisk(seed=1)
     with open_store(clock, budget=200 * KIB, files=disk) as store:
         with pytest.raises(DiskBudgetError):
@@ -493,7 +493,7 @@ def test_a_store_that_has_filled_its_budget_opens_again_and_room_can_be_made(clo
 
 
 @pytest.mark.parametrize("at", ["oldest_segment", "delete_before"])
-def test_a_writer_that_never_rests_keeps_no_round_of_making_room_busy(clock, monkeypatch, at):
+def test_a_writer_that_never_rests_keeps_no_round_of_making_space_busy(clock, monkeypatch, at):
     """It appends whenever the log is looked at, or deleted from: what it adds is not of this round."""
     # Of a log that has one segment, its newest record tells whose turn it is.
     with open_store(clock, **({"segment.bytes": 200 * KIB} if at == "oldest_segment" else {})) as store:
@@ -520,5 +520,5 @@ def test_a_writer_that_never_rests_keeps_no_round_of_making_room_busy(clock, mon
         monkeypatch.setattr(face, at, beside_a_writer)
         # More than there is: the round ends when all that was there has been deleted.
         with held(store._host.disk_quota._making):
-            store._host.disk_quota._make_room_locked(10_000 * KIB)
+            store._host.disk_quota._free_space_locked(10_000 * KIB)
         assert 1 < calls < 60

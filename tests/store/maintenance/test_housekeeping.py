@@ -93,7 +93,7 @@ def test_without_limits_everything_is_kept(tmp_path, clock):
         assert topic[0].log_start_offset == 0
 
 
-def test_logs_that_nobody_has_used_are_kept_house_too(tmp_path, clock):
+def test_the_maintenance_tasks_run_for_unused_logs_too(tmp_path, clock):
     with open_store(tmp_path, clock) as store:
         topic = store.create_topic("flights", 3, segment_bytes=500, retention_ms=7 * DAY_MS)
         for partition in range(3):
@@ -254,7 +254,7 @@ def test_one_log_opened_after_a_crash_does_not_make_the_root_clean(tmp_path, clo
     assert (crashed / checkpoints.CLEAN_SHUTDOWN).exists()
 
 
-def test_a_topic_made_anew_does_not_begin_where_the_old_one_did(tmp_path, clock):
+def test_a_topic_made_again_does_not_begin_where_the_old_one_did(tmp_path, clock):
     with open_store(tmp_path, clock) as store:
         fill(store.create_topic("flights"), 5)
         store["flights"][0].flush()
@@ -309,12 +309,12 @@ def test_the_thread_keeps_no_dropped_store_alive(tmp_path):
 def test_a_store_collected_inside_its_own_thread_is_closed_by_another(tmp_path):
     """The collector of cycles may run anywhere, also while a task holds what closing needs."""
     store = open_store(tmp_path, **{"logstore.housekeeping": "manual"})
-    life, scheduler = store._host.lifecycle, store._host.scheduler
+    lifecycle, scheduler = store._host.lifecycle, store._host.scheduler
     inside, seen = threading.Event(), []
 
     def task():
-        life.forgotten()
-        seen.append(life.closed)
+        lifecycle.forgotten()
+        seen.append(lifecycle.closed)
         inside.set()
 
     scheduler.add("collecting", 0, task)
@@ -324,7 +324,7 @@ def test_a_store_collected_inside_its_own_thread_is_closed_by_another(tmp_path):
         assert inside.wait(300)
         release_all()
     assert seen[0] is False
-    assert life.closed
+    assert lifecycle.closed
     assert not scheduler._thread.is_alive()
     store._host._finalizer.detach()
 
@@ -335,18 +335,18 @@ def test_a_store_collected_in_the_middle_of_a_call_to_its_log_does_not_hang(tmp_
     store = open_store(tmp_path, **{"logstore.housekeeping": "manual"})
     log = store.create_topic("flights")[0]
     log.append([b"one"])
-    life = store._host.lifecycle
+    lifecycle = store._host.lifecycle
     lock = threading.Lock() if where == "sync" else locks_of(log)[where]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         with lock:
             commit, leader = group_commit_of(log), _Waiter(lambda: True)
             commit._leader = leader if where == "sync" else None
-            life.forgotten()
+            lifecycle.forgotten()
             assert not is_closed(log)
             commit._leave(leader)
         release_all()
-    assert life.closed
+    assert lifecycle.closed
     store._host._finalizer.detach()
     with open_store(tmp_path) as again:
         assert [record.value for record in again["flights"].read()] == [b"one"]

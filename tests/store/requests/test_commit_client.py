@@ -35,7 +35,7 @@ from logstore.records import TopicPartition
 from logstore.store import commit_client
 from logstore.store.commit.commit_log import Sinks
 from logstore.store.commit.ingest import Ingest, Ingested
-from logstore.store.commit.staged_writer import Manifest, StagingFile
+from logstore.store.commit.staged_writer import Manifest, StagedFileWriter
 from logstore.store.requests import channel, commit_server
 from logstore.store.requests.commit_server import LeftFiles
 from logstore.store.requests.requests import Intake
@@ -63,7 +63,7 @@ def stage(root, batch=0, *, query="q", mode="exactly_once", attempt=0, topic_id=
     for partition in range(2):
         encoder = Encoder().begin(timestamp_ms=SYSTEM_CLOCK.now_ms())
         encoder.add_all(values_of(query, batch, partition))
-        staging = StagingFile.create(
+        staging = StagedFileWriter.create(
             root, "flights", topic_id, partition, query=query, batch=batch, attempt=attempt
         )
         staging.write(encoder.finish())
@@ -126,7 +126,7 @@ COMMITTER = """
 """
 
 
-def test_who_opens_the_store_in_the_moment_of_a_commit_waits_for_it(root):
+def test_a_process_that_opens_the_store_during_a_commit_waits_for_it(root):
     words = [sys.executable, "-c", textwrap.dedent(COMMITTER), str(root), pickle.dumps(stage(root)).hex()]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ) as process:
@@ -349,9 +349,9 @@ def test_an_owner_that_cannot_settle_tries_again(root, monkeypatch):
         store.housekeep()
         log = store["flights"][0]
         with monkeypatch.context() as patch:
-            patch.setattr(LogReplica, "append_control", no_room)
-            patch.setattr(Sinks, "flush", no_room)
-            patch.setattr(Ingest, "_flush", no_room)
+            patch.setattr(LogReplica, "append_control", no_space)
+            patch.setattr(Sinks, "flush", no_space)
+            patch.setattr(Ingest, "_flush", no_space)
             with pytest.raises(DiskFullError):
                 store._host.ingest(stage(root))
         assert log.last_stable_offset < log.log_end_offset
@@ -361,7 +361,7 @@ def test_an_owner_that_cannot_settle_tries_again(root, monkeypatch):
     assert committed(root) == [[], []]
 
 
-def no_room(*arguments, **keywords):
+def no_space(*arguments, **keywords):
     raise DiskFullError("no room")
 
 
@@ -381,7 +381,7 @@ def test_what_others_have_left_goes_after_a_day(root):
     assert litter(root) == []
 
 
-def test_a_batch_that_was_left_undecided_is_settled_by_whoever_opens_the_store(root):
+def test_a_batch_that_was_left_undecided_is_settled_by_the_next_open(root):
     """Else it would keep committed readers waiting for a query that does not go on."""
     with owner(root, "data") as process:
         connection = post(root, Intake(stage(root)))
@@ -431,7 +431,7 @@ def test_an_owner_that_no_process_asks_does_not_wake(root, monkeypatch):
     assert waits == [None, None]  # one after the commit, until the store was closed
 
 
-def test_asking_who_holds_a_root_does_not_give_its_lock_away(root):
+def test_asking_for_the_holder_of_a_root_does_not_give_its_lock_away(root):
     """POSIX takes all locks of a process from a file of which it closes any descriptor."""
     with logstore.open(root, MANUAL):
         for _ in range(2):
@@ -456,7 +456,7 @@ def test_a_store_with_an_undecided_batch_is_not_handed_back(root):
     logstore.release_to_kafka(root, leave_stray=True)
 
 
-def test_who_holds_a_root_is_told_without_taking_its_lock(root):
+def test_the_holder_of_a_root_is_told_without_taking_its_lock(root):
     directory = Directory(root)
     assert holder_of(directory) is None
     with owner(root) as process:

@@ -188,7 +188,7 @@ def test_a_request_of_a_dead_reader_is_not_carried_out(root):
     assert offsets_of(root, "crew") == {}
 
 
-def test_a_commit_of_a_clock_that_was_set_back_keeps_nobody_out(root):
+def test_a_commit_of_a_clock_that_was_set_back_keeps_no_process_out(root):
     with logstore.open(root, MANUAL) as store:
         ahead = SYSTEM_CLOCK.now_ms() + 3_600_000
         store.commit_offsets("crew", {A: OffsetAndMetadata(3, commit_ms=ahead)})
@@ -302,7 +302,7 @@ def test_a_root_with_a_long_path_has_a_channel_too(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o770, 0o755])
-def test_whoever_may_write_the_directory_may_ask(root, mode):
+def test_a_user_that_may_write_the_directory_may_ask(root, mode):
     root.chmod(mode)
     with logstore.open(root):
         assert stat.S_IMODE((root / channel.SOCKET).stat().st_mode) == mode & 0o666
@@ -384,7 +384,7 @@ def interrupted_after(seconds, call):
         signal.signal(signal.SIGINT, before)
 
 
-def test_whoever_may_not_take_the_lock_asks_its_holder(root):
+def test_a_process_that_may_not_take_the_lock_asks_its_holder(root):
     def opener(*, brief):
         raise ReadOnlyError("the lock is another user's")
 

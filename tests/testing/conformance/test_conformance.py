@@ -25,7 +25,7 @@ from logstore.testing.conformance import (
     ClockConformance,
     DatabaseConformance,
     FilesConformance,
-    OwnerConformance,
+    HighWatermarkPolicyConformance,
     PartitionerConformance,
     ReadableConformance,
 )
@@ -46,21 +46,21 @@ class TestManualClock(ClockConformance):
 # --- owners ------------------------------------------------------------------------------------
 
 
-class TestSoloOwner(OwnerConformance):
-    def make_owner(self, config: LogConfig) -> HighWatermarkPolicy:
+class TestStandalonePolicy(HighWatermarkPolicyConformance):
+    def make_policy(self, config: LogConfig) -> HighWatermarkPolicy:
         return StandalonePolicy(config)
 
 
-class HalfwayOwner(HighWatermarkPolicy):
+class HalfwayPolicy(HighWatermarkPolicy):
     """Shows what is on disk, and of the rest one half."""
 
     def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
         return (log_end_offset + synced_end) // 2
 
 
-class TestHalfwayOwner(OwnerConformance):
-    def make_owner(self, config: LogConfig) -> HighWatermarkPolicy:
-        return HalfwayOwner()
+class TestHalfwayPolicy(HighWatermarkPolicyConformance):
+    def make_policy(self, config: LogConfig) -> HighWatermarkPolicy:
+        return HalfwayPolicy()
 
 
 # --- partitioners ------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class HeldLockClock(SystemClock):
         return True
 
 
-class WildOwner(HighWatermarkPolicy):
+class WildPolicy(HighWatermarkPolicy):
     def __init__(self) -> None:
         self._rng = random.Random(1)
 
@@ -217,7 +217,7 @@ class WildOwner(HighWatermarkPolicy):
         return self._rng.randrange(log_end_offset + 1)
 
 
-class SilentOwner(HighWatermarkPolicy):
+class SilentPolicy(HighWatermarkPolicy):
     def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
         return 0
 
@@ -236,12 +236,12 @@ class SilentOwner(HighWatermarkPolicy):
             "AssertionError: a wait of no time said that it was notified",
         ),
         (
-            suite_of(OwnerConformance, "make_owner", lambda config: WildOwner()),
+            suite_of(HighWatermarkPolicyConformance, "make_policy", lambda config: WildPolicy()),
             "test_an_answer_depends",
             "AssertionError: asked the same three times, it gave different answers",
         ),
         (
-            suite_of(OwnerConformance, "make_owner", lambda config: SilentOwner()),
+            suite_of(HighWatermarkPolicyConformance, "make_policy", lambda config: SilentPolicy()),
             "test_everything_is_shown",
             "AssertionError: a settled log does not show all its records",
         ),

@@ -17,7 +17,7 @@ from logstore.config import client as client_config
 from logstore.config import kafka_keys
 from logstore.config import store as store_config
 from logstore.config import text as config_text
-from logstore.config.checks import Finding, GroupLag, Severity, check
+from logstore.config.checks import ConfigFinding, GroupLag, Severity, check
 from logstore.config.client import ConsumerConfig, ProducerConfig
 from logstore.config.log import SCALED, SYNONYMS, WITHOUT_EFFECT, LogConfig
 from logstore.config.schema import keys_of, nearest
@@ -247,9 +247,9 @@ def check_settings(
     return output.FAILED if any(finding.severity is Severity.DANGER for finding in found) else output.OK
 
 
-def _together(found: list[Finding]) -> list[Finding]:
+def _together(found: list[ConfigFinding]) -> list[ConfigFinding]:
     """Merge equal findings of several topics."""
-    places: dict[Finding, list[str]] = {}
+    places: dict[ConfigFinding, list[str]] = {}
     for finding in found:
         places.setdefault(finding._replace(where=""), []).append(finding.where)
     return [finding._replace(where=", ".join(where)) for finding, where in places.items()]

@@ -8,7 +8,7 @@ from logstore.cli import output
 from logstore.cli.store_option import LocalPath, StoreOptions, directory_argument, json_option, store_options
 from logstore.errors import DirectoryLockedError
 from logstore.store import Store
-from logstore.store.admin import kafka_directories as adoption
+from logstore.store.admin import kafka_directories
 from logstore.store.admin import rebuild as rebuilding
 
 
@@ -30,7 +30,7 @@ def adopt(yes: bool, as_json: bool, options: StoreOptions) -> None:
     refusal = "Kafka must not be started on the directory before it is handed back; give --yes"
     output.confirm(f"take over {path} from Kafka?", yes, refusal)
     given = options.config()
-    adopted = adoption.adopt_kafka_directory(path, given if given.sources else None)
+    adopted = kafka_directories.adopt_kafka_directory(path, given if given.sources else None)
     rows = [
         {"topic": name, "partitions": entry.partitions, "settings": dict(entry.settings)}
         for name, entry in sorted(adopted.topics.items())
@@ -58,7 +58,7 @@ def hand_back(leave_stray: bool, as_json: bool, options: StoreOptions) -> None:
 
     JSON: topic, known.
     """
-    given = adoption.release_to_kafka(options.existing(), leave_stray=leave_stray)
+    given = kafka_directories.release_to_kafka(options.existing(), leave_stray=leave_stray)
     rows = [{"topic": name, "known": name in given.known} for name in sorted((*given.known, *given.stray))]
     output.print_rows(rows, as_json=as_json)
     if not given.was_clean:

@@ -20,7 +20,7 @@ from logstore.log.directory.lock import holder_of
 from logstore.log.formats.checkpoints import LogKind
 from logstore.log.tools import repair
 from logstore.log.tools import verify as verification
-from logstore.log.tools.verify import Found, Place
+from logstore.log.tools.verify import Found, LogSegments
 from logstore.store.catalog.topic_list import Catalogue, TopicEntry
 
 PATHS = click.argument("paths", nargs=-1, type=LocalPath())
@@ -36,7 +36,7 @@ def segment() -> None:
     """
 
 
-def _places(paths: tuple[str, ...], options: StoreOptions) -> list[Place]:
+def _places(paths: tuple[str, ...], options: StoreOptions) -> list[LogSegments]:
     if not paths:
         root = Directory(options.existing())
         paths = tuple(root.join(str(name)) for name in files.partitions_below(root))
@@ -286,7 +286,7 @@ def _lost(paths: tuple[str, ...], options: StoreOptions) -> Iterator[verificatio
             yield problem
 
 
-def _problems(found: Place, *, deep: bool, compacted: bool) -> Iterable[verification.Problem]:
+def _problems(found: LogSegments, *, deep: bool, compacted: bool) -> Iterable[verification.Problem]:
     root = Directory(os.path.dirname(found.directory.path))
     return verification.verify(
         found,
@@ -366,7 +366,7 @@ def repair_damage(
     return status
 
 
-def _say_damage(found: Place, config: LogConfig, *, compacted: bool) -> int:
+def _say_damage(found: LogSegments, config: LogConfig, *, compacted: bool) -> int:
     whole = verification.find(found.directory.path)
     problems = [
         problem

@@ -13,7 +13,7 @@ from typing import Any
 from logstore.batch._encode import Encoder, timestamp_of
 from logstore.client.backend import PartitionedTopic
 from logstore.client.scan.topic_scan import TopicScan
-from logstore.columns._partition_rows import Spread
+from logstore.columns._partition_rows import RowPartitioner
 from logstore.config.log import LogConfig, check_keys, check_timestamps
 from logstore.errors import InvalidRecordError, LogstoreError, PartialAppendError
 from logstore.log import Log
@@ -27,7 +27,7 @@ _SPARE_BYTES = 4 << 20  #: a buffer that has grown past this is not kept
 _spare: list[Encoder] = []
 
 
-def append_spread(
+def append_by_key(
     topic: PartitionedTopic,
     records: Any,
     *,
@@ -63,7 +63,7 @@ def append_spread(
         return _begin(encoder, config, stamp, codec)
 
     try:
-        encoders = _encode(records, Spread(count, keyless, begin), keyless, begin)
+        encoders = _encode(records, RowPartitioner(count, keyless, begin), keyless, begin)
         for encoder in encoders.values():
             encoder.finish()
             check_keys(encoder.null_keys, config)
@@ -81,15 +81,17 @@ def append_spread(
         del _spare[_SPARE_ENCODERS:]
 
 
-def _encode(records: Any, spread: Spread, keyless: int, begin: Callable[[int], Encoder]) -> dict[int, Encoder]:
+def _encode(
+    records: Any, partitioner: RowPartitioner, keyless: int, begin: Callable[[int], Encoder]
+) -> dict[int, Encoder]:
     """Encode the records; return batches that are still open, by partition."""
     if type(records) is not list:
         if isinstance(records, TopicScan | Scan):
             # An Arrow source gives a stream too, but of columns, and rows with headers are none of the usual ones.
             records = iter(records)
         elif hasattr(records, "__arrow_c_array__") or hasattr(records, "__arrow_c_stream__"):
-            spread.add_arrow(records)
-            return spread.encoders
+            partitioner.add_arrow(records)
+            return partitioner.encoders
         elif hasattr(records, "__array_interface__"):
             from logstore.columns._import import add_numpy
 
@@ -100,8 +102,8 @@ def _encode(records: Any, spread: Spread, keyless: int, begin: Callable[[int], E
             raise InvalidRecordError(
                 f"records must be a list, an Arrow array or a numpy array, found {type(records).__name__}"
             )
-    spread.add_all(records)
-    return spread.encoders
+    partitioner.add_all(records)
+    return partitioner.encoders
 
 
 def _begin(encoder: Encoder, config: LogConfig, stamp_ms: int, codec: Codec | None) -> Encoder:

@@ -18,7 +18,7 @@ from logstore.batch._batch import BatchView, stamp_run
 from logstore.batch._encode import Encoder, timestamp_of
 from logstore.config.log import LogConfig, check_keys, check_timestamps
 from logstore.errors import (
-    NO_ROOM,
+    OUT_OF_RESOURCES,
     DiskFullError,
     ExpectedOffsetError,
     FencedLeaderEpochError,
@@ -35,7 +35,7 @@ from logstore.log.cleanup.truncation import cut_locked, settle_locked
 from logstore.log.moments import Time
 from logstore.log.producers import ProducedBatch
 from logstore.log.read.range import Scan
-from logstore.log.space_quota import with_room
+from logstore.log.space_quota import with_space
 from logstore.log.state import State, batches_of
 from logstore.records import INT32_MAX, INT64_MAX, Ack, AppendResult, Codec, Origin, ProducerStamp, TimestampType
 
@@ -200,7 +200,7 @@ class LogWriter:
                 admitted,
             )
 
-        result = with_room(state.quota, len(admitted.data), write)
+        result = with_space(state.quota, len(admitted.data), write)
         self.acknowledge(result, settled)
         if self.append_time and not result.duplicate:
             return result._replace(timestamp_ms=now)
@@ -213,7 +213,7 @@ class LogWriter:
                 self.sync_to(result.last_offset + 1)
             elif self.flusher.is_due():
                 self.flush()
-        except NO_ROOM as error:
+        except OUT_OF_RESOURCES as error:
             state = self.state
             # The memory tail has no space, or no descriptor was free for a sync. The append itself has succeeded:
             # after the error of a failed append the caller would repeat it.
@@ -234,7 +234,7 @@ class LogWriter:
         """Make everything below an offset durable."""
         # A memory tail is written first: that fails on a full disk, unless the quota reclaims space before.
         tail = self.state.tail
-        with_room(self.state.quota, 0 if tail is None else tail.size, lambda: self.flusher.sync_to(offset))
+        with_space(self.state.quota, 0 if tail is None else tail.size, lambda: self.flusher.sync_to(offset))
 
 
 def _write_expected_locked(expect: int, state: State, *arguments: Any) -> AppendResult:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from logstore.accumulator._batcher import FastAppend, SendFuture
 from logstore.accumulator.lifecycle import Gathering
 from logstore.accumulator.partition_batcher import BatchConfig, PartitionBatcher, Shared
-from logstore.accumulator.syncing import Destination
+from logstore.accumulator.syncing import AppendableLog
 from logstore.accumulator.timer import TICKER
 from logstore.batch._encode import timestamp_of
 from logstore.clock import Clock
-from logstore.errors import NO_ROOM, LogClosedError, RecordError
+from logstore.errors import OUT_OF_RESOURCES, LogClosedError, RecordError
 from logstore.io._interrupts import held
 from logstore.records import Ack, AppendResult, Codec
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class Target(Destination, Protocol):
+class AppenderLog(AppendableLog, Protocol):
     """The interface of a log that an appender uses."""
 
     @property
@@ -61,7 +61,7 @@ class Appender(FastAppend, Gathering):
 
     def __init__(
         self,
-        target: Target,
+        target: AppenderLog,
         *,
         linger_ms: int,
         batch_bytes: int,
@@ -78,8 +78,8 @@ class Appender(FastAppend, Gathering):
         self._batcher = PartitionBatcher(
             target.name, lambda: target, Shared(config=self._batches, clock=clock, raises=True, failures=[])
         )
-        self._no_room_until_s = 0.0  #: no background write before
-        self._begin_life()
+        self._no_write_until_s = 0.0  #: no background write before
+        self._begin_lifecycle()
         target._appenders.add(id(self))
         TICKER.add(self, clock)
 
@@ -121,13 +121,13 @@ class Appender(FastAppend, Gathering):
 
     def tick(self) -> None:
         """Append a batch that has waited for ``linger_ms``."""
-        if self._closed or self._clock.monotonic_s() < self._no_room_until_s or not self._batcher.is_ready():
+        if self._closed or self._clock.monotonic_s() < self._no_write_until_s or not self._batcher.is_ready():
             return
         error = self._batcher.write(wait=False, ack=self._ack).error
-        if isinstance(error, NO_ROOM):
+        if isinstance(error, OUT_OF_RESOURCES):
             # The batch is kept; it is retried after another linger, or by a flush.
             _logger.warning("gathered records wait for room: %s", error)
-            self._no_room_until_s = self._clock.monotonic_s() + self._batches.linger_ms / 1000
+            self._no_write_until_s = self._clock.monotonic_s() + self._batches.linger_ms / 1000
         elif error is not None and not isinstance(error, RecordError):
             raise error
 
@@ -174,7 +174,7 @@ class Appender(FastAppend, Gathering):
             try:
                 self._raise_failure()
                 self._write(force=True)
-            except NO_ROOM:
+            except OUT_OF_RESOURCES:
                 self._closed = False
                 self._batcher.close(None)
                 raise

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from logstore._segment import Segment
-from logstore.errors import NO_ROOM, DiskFullError, StorageError, TooManyFilesError
+from logstore.errors import OUT_OF_RESOURCES, DiskFullError, StorageError, TooManyFilesError
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append.group_commit import GroupCommit
 from logstore.log.cleanup.truncation import settle_locked
@@ -159,7 +159,7 @@ class Flusher:
             # An epoch that is not in its file is found only by a scan; a higher recovery point would lose it.
             if state.epochs_saved and state.transactions.is_saved:
                 state.recovery.write(point)
-        except NO_ROOM as error:
+        except OUT_OF_RESOURCES as error:
             # Not fatal: the recovery point on disk stays below the synced end, and the next open scans more.
             _logger.warning("recovery point not written: log=%s error=%s", state.path, error)
         except StorageError as error:

@@ -27,7 +27,7 @@ from logstore.io._files import File, errno_of
 from logstore.io._interrupts import held
 from logstore.log.append.append import produced_run, write_locked
 from logstore.log.directory.segments import NotTaken
-from logstore.log.space_quota import with_room
+from logstore.log.space_quota import with_space
 from logstore.log.state import State, batches_of
 from logstore.records import BATCH_HEADER_BYTES, INT32_MAX, AppendResult, Origin, ProducerStamp
 
@@ -53,7 +53,7 @@ class Whole(NamedTuple):
     max_timestamp_ms: int  #: that of all
 
 
-class _Place(NamedTuple):
+class _StampedBatch(NamedTuple):
     """A stamped batch in the file."""
 
     position: int
@@ -84,7 +84,7 @@ def ingest(
             return None
         raise
     try:
-        places = list(_stamp(file, runs, producer, now_ms if append_time else -1))
+        batches = list(_stamp(file, runs, producer, now_ms if append_time else -1))
         # Before the lock: a sync of the whole file under it would block other appends.
         file.sync()
 
@@ -93,9 +93,9 @@ def ingest(
                 # Settings may have changed since the first check. A stamped file may still be copied.
                 if not _is_fit(state, whole, append_time):
                     return None
-                return _ingest_locked(state, whole, file, places, producer, newest, now_ms)
+                return _ingest_locked(state, whole, file, batches, producer, newest, now_ms)
 
-        return with_room(state.quota, whole.size, attempt)
+        return with_space(state.quota, whole.size, attempt)
     except NotTaken as error:
         # Removed by the staging writer, or not ours to move. The open descriptor still reads its bytes.
         _logger.warning("a staged file is copied: log=%s error=%s", state.path, error)
@@ -127,7 +127,7 @@ def _is_fit(state: State, whole: Whole, append_time: bool) -> bool:
 
 def _stamp(
     file: File, runs: Iterable[tuple[bytearray, int]], producer: ProducerStamp, append_time_ms: int
-) -> Iterator[_Place]:
+) -> Iterator[_StampedBatch]:
     """Stamp the producer into every batch in the file, as if the file began at offset 0."""
     position = shift = 0
     sequence = producer.base_sequence
@@ -142,7 +142,7 @@ def _stamp(
         )
         for batch in batches_of(run):
             file.write(batch[:BATCH_HEADER_BYTES], position)
-            yield _Place(position, len(batch) - 12, shift)
+            yield _StampedBatch(position, len(batch) - 12, shift)
             shift += int.from_bytes(batch[23:27], "big") + 1
             position += len(batch)
 
@@ -151,7 +151,7 @@ def _ingest_locked(
     state: State,
     whole: Whole,
     file: File,
-    places: list[_Place],
+    batches: list[_StampedBatch],
     producer: ProducerStamp,
     newest: int,
     now_ms: int,
@@ -160,8 +160,8 @@ def _ingest_locked(
     produced = produced_run(producer, count, newest) if producer.producer_id >= 0 else None
 
     def put(state: State, _data: object, first: int, *_rest: object) -> int:
-        for place in places:
-            file.write(_FRONT.pack(first + place.shift, place.length, state.leader_epoch), place.position)
+        for batch in batches:
+            file.write(_FRONT.pack(first + batch.shift, batch.length, state.leader_epoch), batch.position)
         _make_segment_locked(state, whole, file, first)
         return first + count
 

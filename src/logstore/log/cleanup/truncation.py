@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from contextlib import closing, suppress
 
-from logstore.errors import NO_ROOM, OffsetOutOfRangeError, StorageError, TooManyFilesError
+from logstore.errors import OUT_OF_RESOURCES, OffsetOutOfRangeError, StorageError, TooManyFilesError
 from logstore.io._interrupts import held
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import floor_of
@@ -102,7 +102,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         stable = producers.first_unstable_offset(min(state.high_watermark.value, end))
     # The log never ends below its start: offsets of deleted records would be used again. If the batch that holds
     # the log start is removed, the rest of its segment is deleted, and a new segment begins at the start.
-    begins_anew = end < state.log_start
+    starts_at_log_start = end < state.log_start
     end = max(end, state.log_start)
     if end < state.first_dirty_offset:
         # Otherwise later appends would count as compacted.
@@ -118,7 +118,9 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     try:
         state.recovery.write_durably(
             state.point_now(clean=False)._replace(
-                recovery_point=min(state.synced.value, target.base_offset) if begins_anew else state.synced.value,
+                recovery_point=min(state.synced.value, target.base_offset)
+                if starts_at_log_start
+                else state.synced.value,
                 segment_base_offset=min(target.base_offset, state.synced.value),
                 position=0,
                 replay_from=-1,
@@ -138,7 +140,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     for segment in reversed(segments.all[place + 1 :]):
         segments.drop([segment])
     state.unsynced = [s for s in state.unsynced if s in segments.all[:-1]]
-    if begins_anew:
+    if starts_at_log_start:
         # Dropped first: without any segment, recovery begins one at the log start.
         segments.drop([target])
         target = segments.add(end)
@@ -202,7 +204,7 @@ def _delete_locked(state: State, offset: int) -> int:
         state.recovery.write_durably(
             state.point_now(clean=False)._replace(log_start_offset=offset, recovery_point=synced)
         )
-    except NO_ROOM:
+    except OUT_OF_RESOURCES:
         if state.recovery.point.log_start_offset != offset:
             raise
         # One slot has the new start durably: after an error to the caller, a crash would delete the records anyway.

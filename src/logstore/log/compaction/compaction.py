@@ -36,7 +36,7 @@ from logstore.io._interrupts import held, shielded
 from logstore.log.compaction import plan, segment_swap
 from logstore.log.compaction.plan import Cleanable
 from logstore.log.compaction.segment_swap import Superseded
-from logstore.log.compaction.transaction_filter import Decided
+from logstore.log.compaction.transaction_filter import TransactionFilter
 from logstore.log.recovery import recovery
 from logstore.log.state import State
 from logstore.records import INT32_MAX, Codec
@@ -89,10 +89,10 @@ def compact(
             done = run.work(sync_to)
         except RecordError as error:
             # All old segments remain. Without this mark, maintenance would retry on the same damage.
-            state.uncleanable = str(error)
+            state.cleaner_error = str(error)
             _logger.error("log cannot be compacted: log=%s error=%s", state.path, error)
             raise
-        state.uncleanable = None
+        state.cleaner_error = None
         return done
 
 
@@ -102,7 +102,7 @@ def look(state: State, now_ms: int | None = None) -> Cleanable:
     now = state.clock.now_ms() if now_ms is None else now_ms
     with held(state.lock):
         segments, stable, first = state.segments.all, state.last_stable.value, state.first_dirty_offset
-    return plan.cleanable(segments, state.config, first, stable, now, state.next_horizon_ms, state.uncleanable)
+    return plan.cleanable(segments, state.config, first, stable, now, state.next_horizon_ms, state.cleaner_error)
 
 
 class _Run:
@@ -184,10 +184,12 @@ class _Run:
             limit=state.config.decompressed_max_bytes,
         )
         self._rounds += 1
-        decided = Decided(state.transactions.aborted_between(segments[0].base_offset, end_offset))
+        transaction_filter = TransactionFilter(
+            state.transactions.aborted_between(segments[0].base_offset, end_offset)
+        )
         try:
             for group in plan.groups(segments, known + 1, state.config):
-                self._clean(group, filtered, decided)
+                self._clean(group, filtered, transaction_filter)
         finally:
             for name in _COUNTS:
                 self._counts[name] += getattr(filtered, name)
@@ -232,7 +234,7 @@ class _Run:
         state = self._state
         with held(state.lock):
             segments = [s for s in state.segments.all[:-1] if s.next_offset > first and s.base_offset < end_offset]
-        decided = Decided(state.transactions.aborted_between(first, end_offset))
+        transaction_filter = TransactionFilter(state.transactions.aborted_between(first, end_offset))
         limit = state.config.decompressed_max_bytes
         for segment in segments:
             start = segment.position_of(first) if first > segment.base_offset else 0
@@ -245,7 +247,7 @@ class _Run:
                     if why != _offset_map.DECIDE:
                         break
                     batch = BatchView(memoryview(data)[at:])
-                    if decided.may_discard(batch) or batch.is_control:
+                    if transaction_filter.may_discard(batch) or batch.is_control:
                         keys.pass_over(batch.last_offset)
                     else:
                         _, why = keys.add_batch(
@@ -257,17 +259,17 @@ class _Run:
                 self._passed = at
             # A gap at the end holds no records: without this the map would end before it.
             keys.pass_over(segment.next_offset - 1)
-        self._ask_markers_behind(decided, end_offset)
+        self._check_markers_after(transaction_filter, end_offset)
 
-    def _ask_markers_behind(self, decided: Decided, end_offset: int) -> None:
+    def _check_markers_after(self, transaction_filter: TransactionFilter, end_offset: int) -> None:
         """Check the aborted index by the markers of transactions that end after the compacted part."""
-        waiting = decided.undecided
+        waiting = transaction_filter.open_producers
         if not waiting:
             return
         state = self._state
         for batch in recovery.produced_batches(state.segments, end_offset, state.last_stable.value):
             if batch.marker is not None and batch.producer_id in waiting:
-                decided.agree(batch.producer_id, batch.marker, batch.last_offset)
+                transaction_filter.agree(batch.producer_id, batch.marker, batch.last_offset)
                 waiting.discard(batch.producer_id)
                 if not waiting:
                     return
@@ -312,27 +314,27 @@ class _Run:
 
     # -- cleaning
 
-    def _clean(self, group: Sequence[Segment], filtered: Filter, decided: Decided) -> None:
+    def _clean(self, group: Sequence[Segment], filtered: Filter, transaction_filter: TransactionFilter) -> None:
         """Write the compacted form of a group of segments, and replace them by it if it differs."""
         state = self._state
         base = group[0].base_offset
         last_offsets, epochs = self._producers()
         filtered.begin(base, last_offsets)
-        decided.listed.clear()
+        transaction_filter.listed.clear()
         changes = _changes(filtered)
         target = state.segments.begin_cleaned(base)
         try:
             for segment in group:
-                self._pass(segment, segment is group[-1], filtered, decided, epochs, target)
+                self._pass(segment, segment is group[-1], filtered, transaction_filter, epochs, target)
             if len(group) == 1 and changes == _changes(filtered):
                 segment_swap.discard(state, target)
                 return
             target.seal()
             self._generation = shielded(
-                segment_swap.exchange, state, group, target, list(decided.listed), self._generation
+                segment_swap.swap, state, group, target, list(transaction_filter.listed), self._generation
             )
         except BaseException:
-            # After a failed exchange the next open needs these files to finish it.
+            # After a failed swap the next open needs these files to finish it.
             if state.failed is None:
                 segment_swap.discard(state, target)
             raise
@@ -353,7 +355,7 @@ class _Run:
         segment: Segment,
         ends_group: bool,
         filtered: Filter,
-        decided: Decided,
+        transaction_filter: TransactionFilter,
         epochs: dict[int, int],
         target: Segment,
     ) -> None:
@@ -366,7 +368,7 @@ class _Run:
                 if why != _compaction_filter.DECIDE:
                     break
                 batch = BatchView(memoryview(data)[at:])
-                is_spent = decided.may_discard(batch)
+                is_spent = transaction_filter.may_discard(batch)
                 horizon = batch.delete_horizon_ms
                 is_over = not batch.is_control or (horizon is not None and horizon <= self._now_ms)
                 # Without this marker, the epoch that fences its producer would be lost.

@@ -16,6 +16,7 @@ from logstore.batch._batch import Batches
 from logstore.config.log import LogConfig
 from logstore.errors import PolicyViolationError
 from logstore.records import INT32_MAX, INT64_MAX, TopicPartition
+from logstore.renamed import warn
 
 NEVER_MS = INT64_MAX
 
@@ -37,7 +38,13 @@ class Cleanable(NamedTuple):
     dirty_bytes: int
     dirty_ratio: float
     is_due: bool
-    uncleanable: str | None = None  #: damage that a compaction met and that prevents it, with its position
+    cleaner_error: str | None = None  #: damage that a compaction met and that prevents it, with its position
+
+    @property
+    def uncleanable(self) -> str | None:  # former name
+        """`cleaner_error` by its old name, which the next release deletes."""
+        warn("Cleanable.uncleanable", "cleaner_error")  # former name
+        return self.cleaner_error
 
 
 def cleanable(
@@ -47,7 +54,7 @@ def cleanable(
     last_stable_offset: int,
     now_ms: int,
     next_horizon_ms: int,
-    uncleanable: str | None,
+    cleaner_error: str | None,
 ) -> Cleanable:
     """Return the part of a log to clean; its first tombstone expires at ``next_horizon_ms``.
 
@@ -58,12 +65,12 @@ def cleanable(
     clean = sum(s.size for s in segments if s.next_offset <= first_dirty_offset and not s.base_offset >= end)
     dirty = sum(s.size for s in segments[:-1] if s.next_offset > first_dirty_offset and s.base_offset < end)
     ratio = dirty / (clean + dirty) if dirty else 0.0
-    is_due = uncleanable is None and (
+    is_due = cleaner_error is None and (
         ratio > config.min_cleanable_dirty_ratio
         or (dirty > 0 and _is_late(segments, config, first_dirty_offset, now_ms))
         or (clean > 0 and next_horizon_ms <= now_ms)
     )
-    return Cleanable(first_dirty_offset, max(end, first_dirty_offset), clean, dirty, ratio, is_due, uncleanable)
+    return Cleanable(first_dirty_offset, max(end, first_dirty_offset), clean, dirty, ratio, is_due, cleaner_error)
 
 
 def _end_offset(

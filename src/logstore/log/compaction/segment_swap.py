@@ -44,7 +44,7 @@ def discard(state: State, new: Segment) -> None:
         _logger.warning("half made segment not removed: segment=%s error=%s", new.path, error)
 
 
-def exchange(
+def swap(
     state: State, old: Sequence[Segment], new: Segment, listed: list[AbortedTransaction], generation: int
 ) -> int:
     """Replace ``old`` by ``new``, written completely under its ``.cleaned`` name; durable on return.
@@ -164,8 +164,8 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
             state.check_writable()
             state.holds.keep(old, state.transactions.aborted_between)
             # Before the tuple changes: a reader with the new segment would not find its aborted transactions.
-            state.transactions.exchanged([segment.base_offset for segment in old], listed)
-            segments.exchange(old, passing)
+            state.transactions.segments_replaced([segment.base_offset for segment in old], listed)
+            segments.replace(old, passing)
             state.holds.lose(old)
             state.unsynced = [segment for segment in state.unsynced if segment not in old]
         for segment in old:
@@ -182,7 +182,7 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
         settled = segments.open_sealed(final, base, new.size, end)
         with held(state.lock):
             state.check_writable()
-            segments.exchange([passing], settled)
+            segments.replace([passing], settled)
             state.generation += 1
             state.recovery.write(state.point_now(clean=False))
             state.transactions.save_own_snapshot(state.end.value, state.generation)

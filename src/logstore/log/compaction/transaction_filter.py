@@ -18,7 +18,7 @@ from logstore.errors import CorruptRecordError
 from logstore.records import AbortedTransaction, Marker
 
 
-class Decided:
+class TransactionFilter:
     """Transactions of one pass, all below the last stable offset."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
@@ -53,7 +53,7 @@ class Decided:
         return False
 
     @property
-    def undecided(self) -> set[int]:
+    def open_producers(self) -> set[int]:
         """Producers with transactional batches met and no marker yet."""
         return self._met | self._committed
 

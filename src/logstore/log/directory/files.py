@@ -414,7 +414,7 @@ def refuse_incomplete(root: Directory, names: list[str]) -> None:
         )
 
 
-def refuse_swaps(directory: Directory, names: Iterable[str]) -> None:
+def refuse_unfinished_swap(directory: Directory, names: Iterable[str]) -> None:
     """Raise if a segment swap is unfinished: a reader must not finish it, and old segments may be deleted already.
 
     ``names`` is the listing that the segments are taken from. An earlier listing may show no swap although this

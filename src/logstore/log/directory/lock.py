@@ -140,9 +140,9 @@ class RootLock:
                 return cls._acquire(root, partition, clock, brief)
             except _HeldError as found:
                 if not patient or clock.monotonic_s() >= began_s + found.patience_s:
-                    who = found.holder.shown("another process")
+                    holder = found.holder.shown("another process")
                     raise DirectoryLockedError(
-                        f"the root is locked by {who}; only one process writes a root: stop it, or open "
+                        f"the root is locked by {holder}; only one process writes a root: stop it, or open "
                         "the log with read_only=True",
                         path=root.path,
                     ) from None
@@ -296,8 +296,8 @@ class Holder(NamedTuple):
         """Format the process and its text; a pid in the text is shown only if it is another namespace's."""
         said = _PID.match(self.told)
         told = self.told[said.end() :] if said is not None and int(said[1]) == self.pid else self.told
-        who = f"pid {self.pid}" if self.pid else unknown
-        return f"{who} ({told})" if told else who
+        holder = f"pid {self.pid}" if self.pid else unknown
+        return f"{holder} ({told})" if told else holder
 
     def __str__(self) -> str:
         return self.shown("pid unknown")

@@ -70,7 +70,7 @@ class Segments:
         if names is None:
             names = directory.names()
         if not writable:
-            files.refuse_swaps(directory, names)
+            files.refuse_unfinished_swap(directory, names)
         return cls(directory, config, _opened(directory, config, files.base_offsets(names), writable=writable))
 
     def follow(self, log_start_offset: int) -> bool:
@@ -228,11 +228,11 @@ class Segments:
         return Segment(file, base_offset, index_interval_bytes=self._config.index_interval_bytes)
 
     def open_sealed(self, name: str, base_offset: int, size: int, next_offset: int) -> Segment:
-        """Open a complete file of this name as a segment. It is not part of the log until `Segments.exchange`."""
+        """Open a complete file of this name as a segment. It is not part of the log until `Segments.replace`."""
         file = self.directory.files.lazy(self.directory.join(name))
         return _segment(file, base_offset, self._config, size=size, next_offset=next_offset, sealed=True)
 
-    def exchange(self, old: Sequence[Segment], new: Segment) -> None:
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
         """Replace a run of neighbouring segments by one; the caller is responsible for their files."""
         place = self.all.index(old[0])
         assert self.all[place : place + len(old)] == tuple(old), (old, self.all)

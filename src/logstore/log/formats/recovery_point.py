@@ -15,7 +15,7 @@ import contextlib
 import errno
 import logging
 
-from logstore.errors import NO_ROOM
+from logstore.errors import OUT_OF_RESOURCES
 from logstore.io._files import File
 from logstore.log.directory.files import Directory, passing
 from logstore.log.formats import checkpoints
@@ -89,10 +89,10 @@ def note_start(directory: Directory, log_start: int, kind: LogKind, *, durable: 
                 file.sync()
                 if noted is None:
                     directory.sync()
-    except NO_ROOM as error:
+    except OUT_OF_RESOURCES as error:
         _logger.warning("log start not written a second time: log=%s error=%s", directory.path, error)
         # A disk that refuses this, too, leaves the outdated file. Raising here would fail a change already made.
-        with contextlib.suppress(*NO_ROOM):
+        with contextlib.suppress(*OUT_OF_RESOURCES):
             directory.remove(checkpoints.START)
 
 

@@ -18,7 +18,7 @@ cdef enum:
     # Reading a header alone costs about as much as copying eight kilobytes. So smaller batches are read many
     # at a time, of larger ones only the header.
     LARGE_BYTES = 8_192
-    ROOM_BYTES = 65_536
+    BUFFER_BYTES = 65_536
 
 
 cdef int64_t tally(FileOps *ops, int fd, int64_t position, int64_t bound, int64_t end_offset, Window *window,
@@ -30,7 +30,7 @@ cdef int64_t tally(FileOps *ops, int fd, int64_t position, int64_t bound, int64_
     """
     cdef const BatchHeader *header = &window.header
     cdef int64_t records = 0
-    window.room = ROOM_BYTES
+    window.span = BUFFER_BYTES
     while position < bound:
         if (header_at(ops, fd, position, bound, window) != OK
                 or check_order(header, next_offset[0] - 1, end_offset) != OK):
@@ -42,7 +42,7 @@ cdef int64_t tally(FileOps *ops, int fd, int64_t position, int64_t bound, int64_
             records += header.record_count
         position += header.size
         next_offset[0] = last_offset_of(header) + 1
-        window.room = HEADER_BYTES if header.size >= LARGE_BYTES else ROOM_BYTES
+        window.span = HEADER_BYTES if header.size >= LARGE_BYTES else BUFFER_BYTES
     return records
 
 
@@ -52,12 +52,12 @@ def count_whole(Segment segment not None, int64_t offset, int64_t end_offset):
     None: no batch of the segment reaches ``offset``. The offset reached is that of the first batch that is
     incomplete in the range, or damaged: a read there raises its error.
     """
-    cdef uint8_t *room = <uint8_t *>malloc(ROOM_BYTES)
-    cdef Window window = window_over(room, WINDOW_BYTES)
+    cdef uint8_t *buffer = <uint8_t *>malloc(BUFFER_BYTES)
+    cdef Window window = window_over(buffer, WINDOW_BYTES)
     cdef int64_t bound = segment.size, next_offset = offset, records = 0, position
     cdef FileOps *ops = &segment.file.files.ops
     cdef int fd
-    if room == NULL:
+    if buffer == NULL:
         raise MemoryError
     try:
         position = segment._find(offset, bound, &window)
@@ -70,5 +70,5 @@ def count_whole(Segment segment not None, int64_t offset, int64_t end_offset):
         segment.file.release()
         raise_status(window.size, "read", segment.path, window.start)
     finally:
-        free(room)
+        free(buffer)
     return records, next_offset

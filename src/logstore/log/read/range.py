@@ -33,7 +33,7 @@ Bounds = tuple[int, int | None, int | None]
 _NOWHERE: Hint = None
 
 
-class Scanned(Protocol):
+class ScannableLog(Protocol):
     """The interface of a log that a scan uses; `Readable` documents the methods."""
 
     @property
@@ -102,7 +102,7 @@ class Scan(Tabular):
 
     def __init__(
         self,
-        log: Scanned,
+        log: ScannableLog,
         start: int,
         bounds: Bounds,
         isolation: Isolation,
@@ -236,7 +236,7 @@ class Scan(Tabular):
         total = sum(batches.count() for batches in self.chunks())
         return total if self._limit is None else min(total, self._limit)
 
-    def _count_by_headers(self, log: Scanned) -> int:
+    def _count_by_headers(self, log: ScannableLog) -> int:
         total, offset, end = 0, self._start, self._bounds[0]
         while offset < end:
             records, reached = log._count_whole(offset, end, self._isolation, self._hold)

@@ -60,7 +60,7 @@ _MOVED = {
     **{name: f"replica.{name}" for name in _REPLICAS.split()},
     **{name: f"maintenance.{name}" for name in _MAINTENANCES.split()},
     "adopt": "replica.ingest_file",
-    "image": "maintenance.capture",
+    "image": "maintenance.checkpoint",
     "copy_image": "maintenance.copy",
     "verify_image": "maintenance.verify",
 }

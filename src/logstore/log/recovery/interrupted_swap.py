@@ -35,14 +35,14 @@ def finish(directory: Directory, names: list[str], config: LogConfig) -> bool:
     """
     # Other files may have the suffix; only those of segments replace others.
     names = [name for name in names if files.belongs_to_a_segment(name)]
-    swaps = [name for name in names if name.endswith(files.SWAP)]
-    if not swaps:
+    swap_files = [name for name in names if name.endswith(files.SWAP)]
+    if not swap_files:
         return False
     half_made = min((_base(name) for name in names if name.endswith(files.CLEANED)), default=None)
-    whole = [name for name in swaps if half_made is None or _base(name) < half_made]
+    whole = [name for name in swap_files if half_made is None or _base(name) < half_made]
     # Check everything before any change: damage found later would leave a half swapped log.
     ends = {_base(name): _end(directory, name, config) for name in whole if name.endswith(files.LOG + files.SWAP)}
-    for name in swaps:
+    for name in swap_files:
         if name not in whole:
             directory.remove(name)
     # Durable before the .cleaned files are removed: without these, a .swap that came back would seem complete.

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from logstore._segment import Segment
-from logstore.errors import CorruptRecordError, ImageMovedError, RecordError, StorageError
+from logstore.errors import CheckpointCopyError, CorruptRecordError, RecordError, StorageError
 from logstore.io._files import errno_of
 from logstore.io._interrupts import held
 from logstore.log.directory import files
@@ -34,7 +34,7 @@ _COPIED: Final = ("leader-epoch-checkpoint", "partition.metadata")
 _NO_LINK: Final = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
 
-class Image(NamedTuple):
+class LogCheckpoint(NamedTuple):
     """Log as of one moment: its files, and the size of the active one."""
 
     name: TopicPartition
@@ -57,8 +57,8 @@ class Copied(NamedTuple):
     copied_bytes: int
 
 
-def capture(state: State) -> Image:
-    """Capture the log as it is now. Earlier appends are included, flushed or not."""
+def checkpoint(state: State) -> LogCheckpoint:
+    """Return the log as it is now. Earlier appends are included, flushed or not."""
     state.check_writable()
     with held(state.lock):
         state.check_whole_locked()
@@ -67,7 +67,7 @@ def capture(state: State) -> Image:
         segments = state.segments.all
         listed = state.transactions.listed(segments[-1].base_offset)
         sums = state.transactions.sums
-        return Image(
+        return LogCheckpoint(
             name=state.name,
             log_start_offset=state.log_start,
             end_offset=state.end.value,
@@ -84,11 +84,11 @@ def capture(state: State) -> Image:
         )
 
 
-def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied:
-    """Build the log of an image in an empty directory. Durable on return, but for the directory's own name.
+def copy(state: State, checkpoint: LogCheckpoint, target: Directory, *, link: bool) -> Copied:
+    """Build the log of a checkpoint in an empty directory. Durable on return, but for the directory's own name.
 
     Raises:
-        ImageMovedError: a deletion, a truncation or a compaction happened meanwhile.
+        CheckpointCopyError: a deletion, a truncation or a compaction happened meanwhile.
         DamagedLogError: offsets are missing between two segments.
         StorageError: the copy could not be written.
     """
@@ -96,20 +96,20 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
     linked = copied = 0
     point = RecoveryPoint(
         0,
-        image.generation,
-        max(image.active.base_offset, image.log_start_offset),
-        image.active.base_offset,
+        checkpoint.generation,
+        max(checkpoint.active.base_offset, checkpoint.log_start_offset),
+        checkpoint.active.base_offset,
         0,
-        image.log_start_offset,
+        checkpoint.log_start_offset,
         -1,
-        lists_aborted=image.sums is not None,
-        kind=image.kind,
+        lists_aborted=checkpoint.sums is not None,
+        kind=checkpoint.kind,
     )
     try:
         names = set(source.names())
-        for segment in image.sealed:
+        for segment in checkpoint.sealed:
             state.check_joined(segment)
-            is_synced = segment.next_offset <= image.synced_end
+            is_synced = segment.next_offset <= checkpoint.synced_end
             for suffix in (files.LOG, files.OFFSET_INDEX, files.TIME_INDEX, files.SNAPSHOT, files.ABORTED_INDEX):
                 name = files.segment_file(segment.base_offset, suffix)
                 if name not in names and suffix != files.LOG:
@@ -118,36 +118,40 @@ def copy(state: State, image: Image, target: Directory, *, link: bool) -> Copied
                 decides = suffix == files.ABORTED_INDEX or (suffix == files.LOG and not is_synced)
                 size, was_linked = _take(source, target, name, link=link, sync=decides)
                 linked, copied = linked + size * was_linked, copied + size * (not was_linked)
-        snapshot = files.segment_file(image.active.base_offset, files.SNAPSHOT)
+        snapshot = files.segment_file(checkpoint.active.base_offset, files.SNAPSHOT)
         if snapshot in names:
             _take(source, target, snapshot, link=link, sync=False)
         for name in _COPIED:
             data = source.read(name)
             if data is not None:
                 target.replace(name, data, durable=False, whole=True)
-        if image.sums is not None:
+        if checkpoint.sums is not None:
             # For readers only: the first open for writing rebuilds the index of the active segment.
-            if image.aborted:
-                index = files.segment_file(image.active.base_offset, files.ABORTED_INDEX)
-                target.replace(index, transaction_index.encode(image.aborted), durable=False, whole=True)
-            note = transaction_index.encode_note(image.active.base_offset, image.sums)
+            if checkpoint.aborted:
+                index = files.segment_file(checkpoint.active.base_offset, files.ABORTED_INDEX)
+                target.replace(index, transaction_index.encode(checkpoint.aborted), durable=False, whole=True)
+            note = transaction_index.encode_note(checkpoint.active.base_offset, checkpoint.sums)
             target.replace(transaction_index.NOTE, note, durable=False, whole=True)
-        name = files.segment_file(image.active.base_offset, files.LOG)
-        copied += copy_bytes(image.active.file, target, name, 0, image.active_bytes)
+        name = files.segment_file(checkpoint.active.base_offset, files.LOG)
+        copied += copy_bytes(checkpoint.active.file, target, name, 0, checkpoint.active_bytes)
         write_point(target, point)
-        note_start(target, image.log_start_offset, image.kind)
+        note_start(target, checkpoint.log_start_offset, checkpoint.kind)
     except (StorageError, RecordError) as error:
         # Bytes of a file that is truncated or replaced meanwhile may look like damage.
-        if is_gone(error) or _has_moved(state, image) or any(s.file.closed for s in (*image.sealed, image.active)):
-            raise _moved(image) from error
+        if (
+            is_gone(error)
+            or _has_moved(state, checkpoint)
+            or any(s.file.closed for s in (*checkpoint.sealed, checkpoint.active))
+        ):
+            raise _moved(checkpoint) from error
         raise
-    if _has_moved(state, image):
-        raise _moved(image)
+    if _has_moved(state, checkpoint):
+        raise _moved(checkpoint)
     target.sync()
     return Copied(linked, copied)
 
 
-def verify(image: Image, target: Directory) -> int:
+def verify(checkpoint: LogCheckpoint, target: Directory) -> int:
     """Check every batch of a copy; return their size in bytes.
 
     Raises:
@@ -155,47 +159,47 @@ def verify(image: Image, target: Directory) -> int:
     """
     total = 0
     bases = files.base_offsets(target.names())
-    _verify_aborted(image, target)
+    _verify_aborted(checkpoint, target)
     for base in bases:
         name = files.segment_file(base, files.LOG)
         extent = scan_file(target, name)
         problem = extent.problem
-        if problem is None and base == bases[-1] and extent.next_offset != image.end_offset:
-            problem = f"it ends at offset {extent.next_offset}, the log ended at {image.end_offset}"
+        if problem is None and base == bases[-1] and extent.next_offset != checkpoint.end_offset:
+            problem = f"it ends at offset {extent.next_offset}, the log ended at {checkpoint.end_offset}"
         following = min((other for other in bases if other > base), default=extent.next_offset)
-        is_hole = following > max(extent.next_offset, image.log_start_offset)
-        if problem is None and is_hole and image.kind is LogKind.CONTIGUOUS:
+        is_hole = following > max(extent.next_offset, checkpoint.log_start_offset)
+        if problem is None and is_hole and checkpoint.kind is LogKind.CONTIGUOUS:
             problem = f"offsets {extent.next_offset} to {following - 1} are missing before the next segment"
         if problem is not None:
             raise CorruptRecordError(
-                f"{image.name}: the copy is damaged: {problem}",
+                f"{checkpoint.name}: the copy is damaged: {problem}",
                 path=target.join(name),
                 position=extent.valid_bytes,
             )
         total += extent.file_bytes
-    if bases != [segment.base_offset for segment in (*image.sealed, image.active)]:
-        raise CorruptRecordError(f"{image.name}: the copy has not all segments", path=target.path)
+    if bases != [segment.base_offset for segment in (*checkpoint.sealed, checkpoint.active)]:
+        raise CorruptRecordError(f"{checkpoint.name}: the copy has not all segments", path=target.path)
     return total
 
 
-def _verify_aborted(image: Image, target: Directory) -> None:
-    for base, known in (image.sums or {}).items():
+def _verify_aborted(checkpoint: LogCheckpoint, target: Directory) -> None:
+    for base, known in (checkpoint.sums or {}).items():
         name = files.segment_file(base, files.ABORTED_INDEX)
         found = NOTHING.plus(target.read(name) or b"")
         if found != known:
             raise CorruptRecordError(
-                f"{image.name}: the copy is damaged: it lists {found.entries} aborted transactions, and "
+                f"{checkpoint.name}: the copy is damaged: it lists {found.entries} aborted transactions, and "
                 f"{known.entries} were listed",
                 path=target.join(name),
             )
 
 
-def _has_moved(state: State, image: Image) -> bool:
-    return not set(image.sealed) <= set(state.segments.all) or state.generation != image.generation
+def _has_moved(state: State, checkpoint: LogCheckpoint) -> bool:
+    return not set(checkpoint.sealed) <= set(state.segments.all) or state.generation != checkpoint.generation
 
 
-def _moved(image: Image) -> ImageMovedError:
-    return ImageMovedError(f"{image.name}: segments went away while they were copied; try again")
+def _moved(checkpoint: LogCheckpoint) -> CheckpointCopyError:
+    return CheckpointCopyError(f"{checkpoint.name}: segments went away while they were copied; try again")
 
 
 def _take(source: Directory, target: Directory, name: str, *, link: bool, sync: bool) -> tuple[int, bool]:

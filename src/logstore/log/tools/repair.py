@@ -28,7 +28,7 @@ from logstore.log.formats.checkpoints import LogKind
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.formats.recovery_point import note_start, write_point
 from logstore.log.recovery import recovery
-from logstore.log.tools.verify import Place
+from logstore.log.tools.verify import LogSegments
 
 _logger = logging.getLogger(__name__)
 
@@ -58,7 +58,9 @@ def _locked(directory: Directory, clock: Clock) -> Iterator[Directory]:
         lock.release(name)
 
 
-def rebuild_indexes(place: Place, config: LogConfig | None = None, *, clock: Clock = SYSTEM_CLOCK) -> list[str]:
+def rebuild_indexes(
+    examined: LogSegments, config: LogConfig | None = None, *, clock: Clock = SYSTEM_CLOCK
+) -> list[str]:
     """Rebuild offset and time index of each segment of a place from its batches; return their paths.
 
     A segment is read up to its first bad byte. Durable on return.
@@ -67,12 +69,12 @@ def rebuild_indexes(place: Place, config: LogConfig | None = None, *, clock: Clo
         DirectoryLockedError: a process writes below the root.
         StorageError: a file cannot be read or written.
     """
-    directory = place.directory
+    directory = examined.directory
     made = []
     with _locked(directory, clock):
         with closing(Segments.open(directory, config or LogConfig(), writable=True)) as segments:
             for segment in segments.all:
-                if segment.base_offset not in place.bases:
+                if segment.base_offset not in examined.bases:
                     continue
                 segment.scan(adopt=True)
                 segment.index_stale = True

@@ -83,17 +83,17 @@ class Found(NamedTuple):
     batch: BatchView
 
 
-# --- places ------------------------------------------------------------------------------------
+# --- segments of a path -------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
+class LogSegments(NamedTuple):
     """Directory of a log and the segments in it to examine, as named by a path."""
 
     directory: Directory
     bases: tuple[int, ...]
 
 
-def find(path: str | os.PathLike[str], table: Files = LIBC) -> Place:
+def find(path: str | os.PathLike[str], table: Files = LIBC) -> LogSegments:
     """Find the log of a path, which may be a partition's directory or one of its files.
 
     Raises:
@@ -101,7 +101,7 @@ def find(path: str | os.PathLike[str], table: Files = LIBC) -> Place:
     """
     here = Directory(path, table)
     try:
-        return Place(here, tuple(files.segments_in(here)))
+        return LogSegments(here, tuple(files.segments_in(here)))
     except NotALogError:
         raise
     except StorageError:
@@ -114,13 +114,13 @@ def find(path: str | os.PathLike[str], table: Files = LIBC) -> Place:
                 "the path is neither a directory nor a segment file (twenty digits and .log); check the path",
                 path=here.path,
             ) from None
-        return Place(above, tuple(bases))
+        return LogSegments(above, tuple(bases))
 
 
-def segments(place: Place) -> list[SegmentFacts]:
-    """Return the segments of a place, by base offset."""
-    names = set(place.directory.names())
-    return [_facts(place.directory, base, names) for base in place.bases]
+def segments(examined: LogSegments) -> list[SegmentFacts]:
+    """Return the segments to examine, by base offset."""
+    names = set(examined.directory.names())
+    return [_facts(examined.directory, base, names) for base in examined.bases]
 
 
 def _facts(directory: Directory, base: int, names: set[str]) -> SegmentFacts:
@@ -287,7 +287,7 @@ def _all_bases(directory: Directory) -> list[int]:
 
 
 def verify(
-    place: Place,
+    examined: LogSegments,
     *,
     deep: bool = False,
     is_live: bool = False,
@@ -300,26 +300,26 @@ def verify(
     published end are not checked. ``is_compacted``: offsets may be missing between segments, if the kind
     of the log was never recorded. ``kind`` is the kind in a catalogue.
     """
-    known = marks(place.directory)
-    kind = recovery.read_kind(place.directory).with_other(kind)
+    known = marks(examined.directory)
+    kind = recovery.read_kind(examined.directory).with_other(kind)
     may_have_gaps = kind.may_have_gaps(compacted=is_compacted)
-    all_bases = _all_bases(place.directory) or list(place.bases)
+    all_bases = _all_bases(examined.directory) or list(examined.bases)
     end: int | None = None
-    for base in place.bases:
+    for base in examined.bases:
         for attempt in range(_LIVE_ATTEMPTS if is_live else 1):
             # The owner may replace these files while they are compared, which would look like damage.
             if attempt:
-                all_bases = _all_bases(place.directory) or all_bases
+                all_bases = _all_bases(examined.directory) or all_bases
             following = next((other for other in all_bases if other > base), None)
-            found = _of_segment(place.directory, base, following, known, deep, is_live, may_have_gaps)
+            found = _of_segment(examined.directory, base, following, known, deep, is_live, may_have_gaps)
             if not found.problems:
                 break
         yield from found.problems
         end = found.end
-    if place.bases[-1] == all_bases[-1] and end is not None:
-        yield from _promised(place, known, end, is_live=is_live)
-    yield from _beside(place)
-    yield from _aborted(place, is_live=is_live)
+    if examined.bases[-1] == all_bases[-1] and end is not None:
+        yield from _promised(examined, known, end, is_live=is_live)
+    yield from _beside(examined)
+    yield from _aborted(examined, is_live=is_live)
 
 
 class _Checked(NamedTuple):
@@ -396,9 +396,9 @@ def _records_of(path: str, valid_bytes: int, table: Files) -> Iterator[Problem]:
             yield Problem(Kind.DAMAGE, path, position, batch.base_offset, str(error))
 
 
-def _promised(place: Place, known: Marks, end: int, *, is_live: bool) -> Iterator[Problem]:
+def _promised(examined: LogSegments, known: Marks, end: int, *, is_live: bool) -> Iterator[Problem]:
     """Yield the problem of a log that ends too early: segments missing at the end leave no other trace."""
-    path = place.directory.join(files.segment_file(place.bases[-1], files.LOG))
+    path = examined.directory.join(files.segment_file(examined.bases[-1], files.LOG))
     if known.promised is not None and end < known.promised:
         what = f"the log ends at offset {end}, but was synced up to {known.promised}"
         yield Problem(Kind.DAMAGE, path, None, end, what)
@@ -465,10 +465,10 @@ def _rising(path: str, entries: list[tuple[int, int]], first: str, second: str) 
 # --- small files -------------------------------------------------------------------------------
 
 
-def _beside(place: Place) -> Iterator[Problem]:
-    directory = place.directory
+def _beside(examined: LogSegments) -> Iterator[Problem]:
+    directory = examined.directory
     names = directory.names()
-    for base in place.bases:
+    for base in examined.bases:
         for suffix, decode in (
             (files.ABORTED_INDEX, transaction_index.decode),
             (files.SNAPSHOT, producer_snapshot.decode_snapshot),
@@ -492,9 +492,9 @@ def _beside(place: Place) -> Iterator[Problem]:
             yield Problem(Kind.STATE, directory.join(name), None, None, f"neither slot is whole: {lost}")
 
 
-def _aborted(place: Place, *, is_live: bool) -> Iterator[Problem]:
+def _aborted(examined: LogSegments, *, is_live: bool) -> Iterator[Problem]:
     """Yield aborted indexes that are missing or too short, which their own bytes do not show."""
-    directory = place.directory
+    directory = examined.directory
     note = recovery.read_note(directory, recovery.read_point(directory))
     remedy = "readers ask the markers, and the next open for writing makes it again"
     if note.is_lost:

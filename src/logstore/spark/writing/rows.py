@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.batch._encode import Encoder
-from logstore.columns._partition_rows import Spread
+from logstore.columns._partition_rows import RowPartitioner
 from logstore.config.log import LogConfig, check_timestamps
 from logstore.errors import (
     InvalidRecordError,
@@ -197,7 +197,7 @@ class _Share:
         self._task = task
         self._encoders: dict[int, Encoder] = {}
         self._in_turn = task.seed % target.partition_count
-        self._spread = Spread(target.partition_count, self._in_turn, self._begin)
+        self._partitioner = RowPartitioner(target.partition_count, self._in_turn, self._begin)
 
     def _begin(self, partition: int) -> Encoder:
         target = self.target
@@ -213,7 +213,7 @@ class _Share:
 
     def add(self, rows: pa.RecordBatch) -> None:
         try:
-            self._spread.add_arrow(rows, self._partitions(rows))
+            self._partitioner.add_arrow(rows, self._partitions(rows))
         except UnknownPartitionError as error:
             raise UnknownPartitionError(f"topic {self.target.name!r}: {error}") from None
         except LogstoreError as error:
@@ -252,7 +252,7 @@ class _Share:
         if not self._task.keyless.ignore_keys and "key" in rows.schema.names:
             free &= rows.column("key").is_null().to_numpy(zero_copy_only=False)
         if not self._task.keyless.in_turn:
-            return np.where(free, np.int32(self._spread.keyless), chosen)
+            return np.where(free, np.int32(self._partitioner.keyless), chosen)
         count = int(free.sum())
         chosen = chosen.copy()
         chosen[free] = (np.arange(count) + self._in_turn) % self.target.partition_count
@@ -282,9 +282,9 @@ class _Share:
             self._check(encoder)
             self._task.outlet(self.target, partition, encoder)
             encoder.renew(self._task.clock())
-            if partition == self._spread.keyless:
+            if partition == self._partitioner.keyless:
                 # Changing the partition before its batch is full would make batches of rows without key small.
-                self._spread.keyless = (partition + 1) % self.target.partition_count
+                self._partitioner.keyless = (partition + 1) % self.target.partition_count
         return left
 
     def _check(self, encoder: Encoder) -> None:

@@ -32,7 +32,7 @@ from logstore.spark.writing.columns import check_columns, columns_of
 from logstore.spark.writing.options import WriteOptions
 from logstore.spark.writing.rows import Rows, TargetTopic, unknown_topics
 from logstore.store import commit_client, open_store
-from logstore.store.commit.staged_writer import Manifest, StagedFile, StagingFile
+from logstore.store.commit.staged_writer import Manifest, StagedFile, StagedFileWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,7 @@ _logger = logging.getLogger(__name__)
 # --- tasks and their messages ------------------------------------------------------------------
 
 
-class Task(NamedTuple):
+class SinkTask(NamedTuple):
     """Identity of a task: query, batch and partition; attempts of one task differ in ``attempt``."""
 
     query: str
@@ -56,19 +56,19 @@ class Task(NamedTuple):
     attempt: str
 
 
-def task_of(job: str | None, batch: int = 0) -> Task:
+def task_of(job: str | None, batch: int = 0) -> SinkTask:
     """Return the current task. ``job`` names a batch job; for a stream Spark gives query id and batch number."""
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("rows are written by tasks of Spark only")
     attempt = f"{context.partitionId()}-{context.attemptNumber()}-{context.taskAttemptId()}"
     if job is not None:
-        return Task(job, batch, context.partitionId(), attempt)
+        return SinkTask(job, batch, context.partitionId(), attempt)
     query = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")
     if query is None or batch is None:
         raise RuntimeError("the task belongs to no streaming query: Spark gave it no query id")
-    return Task(query, int(batch), context.partitionId(), attempt)
+    return SinkTask(query, int(batch), context.partitionId(), attempt)
 
 
 class StagedRows(WriterCommitMessage):
@@ -99,12 +99,12 @@ class StoreSink:
     def write(self, batches: Iterable[pa.RecordBatch], job: str | None) -> StagedRows:
         """Write rows to staged files, one for each partition that gets any; on an error all are removed."""
         task = task_of(job, self.options.batch)
-        files: dict[tuple[str, int], StagingFile] = {}
+        files: dict[tuple[str, int], StagedFileWriter] = {}
 
         def outlet(target: TargetTopic, partition: int, encoder: Encoder) -> None:
             file = files.get((target.name, partition))
             if file is None:
-                file = files[target.name, partition] = StagingFile.create(
+                file = files[target.name, partition] = StagedFileWriter.create(
                     self.root,
                     target.name,
                     target.id,

@@ -116,7 +116,7 @@ def diagnose(
         root, config or StoreConfig(), holder_of(root), tuple(files.partitions_below(root)), catalogue, deep, step
     )
     yield _owner(seen, names)
-    for rule in (_whose, _room, _topics, _logs, _settings):
+    for rule in (_ownership, _disk_space, _topics, _logs, _settings):
         yield from rule(seen)
 
 
@@ -129,7 +129,7 @@ def _owner(seen: _Seen, names: list[str]) -> Finding:
     return _info("free", where, "no process writes it")
 
 
-def _whose(seen: _Seen) -> Iterator[Finding]:
+def _ownership(seen: _Seen) -> Iterator[Finding]:
     where = seen.root.path
     for stranger in files.foreign_directories(seen.root):
         advice = "move it away: neither logstore nor Kafka opens the root beside it"
@@ -156,7 +156,7 @@ def _whose(seen: _Seen) -> Iterator[Finding]:
             yield _problem("foreign-file", seen.directory_of(name).path, what, advice)
 
 
-def _room(seen: _Seen) -> Iterator[Finding]:
+def _disk_space(seen: _Seen) -> Iterator[Finding]:
     total, free = seen.root.files.space(seen.root.path)
     used = sum(
         facts.size + max(facts.index_size, 0) + max(facts.time_index_size, 0)
@@ -181,7 +181,7 @@ def _room(seen: _Seen) -> Iterator[Finding]:
 
 def _segments(directory: Directory) -> list[verify.SegmentFacts]:
     bases = files.base_offsets(directory.names())
-    return verify.segments(verify.Place(directory, tuple(bases)))
+    return verify.segments(verify.LogSegments(directory, tuple(bases)))
 
 
 # --- topics ------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def _log(seen: _Seen, name: TopicPartition, directory: Directory) -> Iterator[Fi
             advice = "restore the partition's files from a copy"
             yield _problem(lost.kind.value, lost.path, str(lost), advice)
         return
-    place = verify.Place(directory, tuple(bases) if seen.deep else (bases[-1],))
+    place = verify.LogSegments(directory, tuple(bases) if seen.deep else (bases[-1],))
     config, kind = seen.config.log, recovery.read_kind(directory)
     if seen.catalogue is not None and name.topic in seen.catalogue.topics:
         entry = seen.catalogue.topics[name.topic]

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig, Setting, canonical
 from logstore.config.store import StoreConfig
-from logstore.errors import NO_ROOM, ConfigError, NotALogError, StorageError, UnsupportedFormatError
+from logstore.errors import OUT_OF_RESOURCES, ConfigError, NotALogError, StorageError, UnsupportedFormatError
 from logstore.groups.offsets import OffsetAndMetadata, OffsetKey, decode_key, decode_value, encode_key, encode_value
 from logstore.io._files import LIBC, Files
 from logstore.log.directory import files as log_files
@@ -52,7 +52,7 @@ from logstore.store.catalog.topic_list import (
 )
 from logstore.store.commit.commit_log import SinkState, read_states
 from logstore.store.commit.kept import Kept, newest
-from logstore.store.commit.staged_writer import staging_directory
+from logstore.store.commit.staged_writer import staged_directory
 from logstore.topic_names import CLUSTER_METADATA, CONSUMER_OFFSETS, SINKS
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def adopt_kafka_directory(
         # After the catalogue: a mark without one would look like a lost catalogue. An open store makes up for it.
         try:
             layout.mark_adopted(directory)
-        except NO_ROOM as error:
+        except OUT_OF_RESOURCES as error:
             _logger.warning("not marked as adopted, which the next open does: root=%s error=%s", path, error)
         return adopted
 
@@ -197,7 +197,7 @@ def release_to_kafka(
         _keep(directory, states)
         for name in log_files.partitions_below(directory):
             # Staged files there will not be ingested any more.
-            staging_directory(directory, name).remove_tree()
+            staged_directory(directory, name).remove_tree()
             _remove_ours(layout.partition_directory(directory, name))
         # Last: after a crash before this, it is still a store that opens.
         _remove_ours(directory, last=CATALOGUE)
@@ -441,7 +441,7 @@ def _topic_id(
     directory: Directory,
     name: str,
     partitions: Mapping[int, Directory],
-    cluster: kafka_metadata.Cluster | None,
+    cluster: kafka_metadata.KafkaMetadata | None,
     rng: random.Random | None,
 ) -> str:
     told = {layout.read_partition_metadata(partition) for partition in partitions.values()} - {None}
@@ -462,7 +462,10 @@ def _topic_id(
 
 
 def _count(
-    directory: Directory, name: str, partitions: Mapping[int, Directory], cluster: kafka_metadata.Cluster | None
+    directory: Directory,
+    name: str,
+    partitions: Mapping[int, Directory],
+    cluster: kafka_metadata.KafkaMetadata | None,
 ) -> int:
     expected = set(range(max(partitions) + 1))
     if cluster is not None:
@@ -478,7 +481,7 @@ def _count(
 
 
 def _settings(
-    name: str, cluster: kafka_metadata.Cluster | None, given: StoreConfig
+    name: str, cluster: kafka_metadata.KafkaMetadata | None, given: StoreConfig
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return (the topic's own settings, Kafka's settings without meaning here)."""
     own: dict[str, str] = {}

@@ -37,7 +37,7 @@ _FRAME_VERSION: Final = 1
 
 
 @dataclass
-class Cluster:
+class KafkaMetadata:
     """The topics of a cluster, as the log describes them: ids, partitions, leader epochs and settings."""
 
     ids: dict[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Cluster:
     broker_settings: dict[str, str] = field(default_factory=dict)  #: dynamic defaults of all brokers
 
 
-def read(directory: Directory) -> Cluster | None:
+def read(directory: Directory) -> KafkaMetadata | None:
     """Return the cluster that the log in a directory describes; None if there is no such log.
 
     Raises:
@@ -56,7 +56,7 @@ def read(directory: Directory) -> Cluster | None:
     """
     if not directory.exists():
         return None
-    cluster = Cluster()
+    cluster = KafkaMetadata()
     from_offset = 0
     snapshots = [match for name in directory.names() if (match := _CHECKPOINT.fullmatch(name))]
     newest = max(snapshots, key=_place, default=None)
@@ -90,7 +90,7 @@ def _place(match: re.Match[str]) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def apply(cluster: Cluster, value: bytes) -> None:
+def apply(cluster: KafkaMetadata, value: bytes) -> None:
     """Apply one record to the cluster.
 
     Raises:

@@ -25,12 +25,12 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from logstore.errors import ImageMovedError, NotALogError, StorageError
+from logstore.errors import CheckpointCopyError, NotALogError, StorageError
 from logstore.log import Log
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.formats import checkpoints
-from logstore.log.tools.checkpoint_copy import Image
+from logstore.log.tools.checkpoint_copy import LogCheckpoint
 from logstore.records import TopicPartition
 from logstore.store.catalog import layout
 from logstore.store.catalog.topic_list import Catalogue, TopicState
@@ -128,17 +128,17 @@ def _build(
     for attempt in range(1, _ATTEMPTS + 1):
         _begin(partial, topics.catalogue.cluster_id)
         try:
-            images, made = _copy_logs(logs, partial, link=link, step=lambda done: progress(done, total))
+            taken, made = _copy_logs(logs, partial, link=link, step=lambda done: progress(done, total))
             for log in logs:
                 # Without this, a power cut could lose the segments after the linked ones, and the store
                 # would append to a file that the snapshot shares.
                 log.flush()
             checked = 0
             for number, log in enumerate(logs if verify else [], 1):
-                checked += log.maintenance.verify(images[log.name], _below(partial, log))
+                checked += log.maintenance.verify(taken[log.name], _below(partial, log))
                 progress(len(logs) + number, total)
-            _finish(topics.catalogue, root, partial, images)
-        except ImageMovedError:
+            _finish(topics.catalogue, root, partial, taken)
+        except CheckpointCopyError:
             _remove(partial)
             if attempt == _ATTEMPTS:
                 raise
@@ -216,20 +216,22 @@ def _below(partial: Directory, log: Log) -> Directory:
 
 def _copy_logs(
     logs: list[Log], partial: Directory, *, link: bool, step: Callable[[int], object]
-) -> tuple[dict[TopicPartition, Image], Snapshot]:
+) -> tuple[dict[TopicPartition, LogCheckpoint], Snapshot]:
     # All of them before the first byte is copied, in this order: see the module's docstring.
-    images = {log.name: log.maintenance.capture() for log in logs}
+    taken = {log.name: log.maintenance.checkpoint() for log in logs}
     linked = copied = 0
     for number, log in enumerate(logs, 1):
         directory = _below(partial, log)
         directory.create()
-        done = log.maintenance.copy(images[log.name], directory, link=link)
+        done = log.maintenance.copy(taken[log.name], directory, link=link)
         linked, copied = linked + done.linked_bytes, copied + done.copied_bytes
         step(number)
-    return images, Snapshot("", 0, len(logs), linked, copied, 0)
+    return taken, Snapshot("", 0, len(logs), linked, copied, 0)
 
 
-def _finish(catalogue: Catalogue, root: Directory, partial: Directory, images: dict[TopicPartition, Image]) -> None:
+def _finish(
+    catalogue: Catalogue, root: Directory, partial: Directory, taken: dict[TopicPartition, LogCheckpoint]
+) -> None:
     meta = root.read(files.META_PROPERTIES)
     if meta is not None:
         partial.replace(files.META_PROPERTIES, meta, durable=False, whole=True)
@@ -237,10 +239,10 @@ def _finish(catalogue: Catalogue, root: Directory, partial: Directory, images: d
     if sinks is not None:
         partial.replace(KEPT, sinks, durable=False, whole=True)
     # Kafka recovers a log without a recovery point, but could not know its log start offset.
-    starts = {name: image.log_start_offset for name, image in images.items()}
+    starts = {name: checkpoint.log_start_offset for name, checkpoint in taken.items()}
     partial.replace(checkpoints.LOG_START_OFFSETS, checkpoints.write_offsets(starts), durable=False, whole=True)
     kept = {name: entry.replace(state=TopicState.READY, target=0) for name, entry in catalogue.topics.items()}
-    there = {name.topic for name in images}
+    there = {name.topic for name in taken}
     copy = Catalogue(
         cluster_id=catalogue.cluster_id,
         next_producer_id=catalogue.next_producer_id,

@@ -53,7 +53,7 @@ class Partitions:
         #: The disk-space quota of a log; set once, before any log is opened.
         self.quota_of: Callable[[TopicPartition], SpaceQuota | None] = lambda name: None
         #: Opens a log of the store's own, which may find the disk full; set once, before any log is opened.
-        self.with_room: Callable[[Callable[[], Opened]], Opened] = lambda work: work()
+        self.with_space: Callable[[Callable[[], Opened]], Opened] = lambda work: work()
 
     def get(self, name: TopicPartition) -> Opened:
         """Return the log of a partition that exists, opened if it is not.
@@ -82,7 +82,7 @@ class Partitions:
         found = None
         try:
             own = name.topic in INTERNAL
-            found = self.with_room(lambda: self._open_log(name)) if own else self._open_log(name)
+            found = self.with_space(lambda: self._open_log(name)) if own else self._open_log(name)
         finally:
             with held(self._lock):
                 if found is not None and not self._closed:

@@ -75,7 +75,7 @@ class Reserve:
                 _logger.debug("the reserve could not be given up: root=%s error=%s", self._root.path, error)
                 return False
 
-    def with_room(self, work: Callable[[], T]) -> T:
+    def with_space(self, work: Callable[[], T]) -> T:
         """Return the result of ``work``; retry it from scratch while the disk is full and space can be released.
 
         Raises:

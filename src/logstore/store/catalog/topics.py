@@ -323,7 +323,7 @@ class Topics(TopicTable):
     ) -> TopicEntry:
         """Make a topic. Durable on return; on an error nothing of it is left."""
         make = partial(self._create, name, partitions, settings, if_not_exists=if_not_exists)
-        return self.reserve.with_room(make) if name in INTERNAL else make()
+        return self.reserve.with_space(make) if name in INTERNAL else make()
 
     def _create(
         self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool
@@ -481,7 +481,7 @@ class Topics(TopicTable):
             entry = self.entry(name)
             doomed = entry.replace(state=TopicState.DELETING)
             # Deleting a topic frees a full disk, but has to write first.
-            self.reserve.with_room(lambda: self._save_locked(name, doomed))
+            self.reserve.with_space(lambda: self._save_locked(name, doomed))
             self._remove_locked(name, doomed)
             _logger.info("deleted a topic: topic=%s id=%s", name, entry.id)
             return entry
@@ -510,7 +510,7 @@ class Topics(TopicTable):
             if not self._ids_left:
                 first = self._catalogue.next_producer_id
                 changed = self._catalogue.with_next_producer_id(first + PRODUCER_ID_BLOCK)
-                self.reserve.with_room(lambda: changed.save(self._root))
+                self.reserve.with_space(lambda: changed.save(self._root))
                 self._catalogue = changed
                 self._ids_left = range(first, first + PRODUCER_ID_BLOCK)
             number, self._ids_left = self._ids_left[0], self._ids_left[1:]

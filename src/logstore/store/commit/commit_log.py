@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from logstore.client.backend import Source
 from logstore.config.log import Setting
-from logstore.errors import NO_ROOM, CorruptRecordError, RecordError, UnknownTopicError
+from logstore.errors import OUT_OF_RESOURCES, CorruptRecordError, RecordError, UnknownTopicError
 from logstore.log import Log, LogReader
 from logstore.records import INT16_MAX, Ack, Isolation, TopicPartition
 from logstore.store.commit.staged_writer import is_job
@@ -190,7 +190,7 @@ class Sinks:
         self._log = None
         try:
             log.append([(query.encode(), value)], timestamp=self._source.clock.now_ms(), ack=Ack.WRITTEN)
-        except (*NO_ROOM, RecordError):
+        except (*OUT_OF_RESOURCES, RecordError):
             self._log = log
             raise
         # Before the sync: a record in the log is the state, whether or not it is on the disk by now.

@@ -56,7 +56,7 @@ from logstore.records import INT32_MAX, AppendResult, Marker, TopicPartition
 from logstore.store.commit import staged_reader
 from logstore.store.commit.commit_log import ABORTED, COMMITTING, DONE, INTENT, Share, Sinks, SinkState
 from logstore.store.commit.kept import KEPT, Kept
-from logstore.store.commit.restore import Replay
+from logstore.store.commit.restore import Restore
 from logstore.store.commit.staged_reader import Checked
 from logstore.store.commit.staged_writer import AT_LEAST_ONCE, REPLAY, Manifest, remove_staged, sweep
 
@@ -144,7 +144,7 @@ class Ingest:
             if not checked:
                 return Ingested(False, {})
             others = self._others(manifest) if state is None or state.done < 0 else ()
-            take_in = self._replay if manifest.mode == REPLAY else self._exactly_once
+            take_in = self._restore_partitions if manifest.mode == REPLAY else self._exactly_once
             found = Ingested(False, take_in(manifest, checked), others)
         self._sweep(manifest)
         if query in self._sinks.pending():
@@ -195,15 +195,15 @@ class Ingest:
         self._try_to_settle(query)
         return offsets
 
-    def _replay(self, manifest: Manifest, checked: Sequence[Checked]) -> _Offsets:
-        replays = {place: Replay(self._log(place), share) for place, share in _by_place(checked).items()}
-        for replay in replays.values():
-            replay.check()
+    def _restore_partitions(self, manifest: Manifest, checked: Sequence[Checked]) -> _Offsets:
+        restores = {place: Restore(self._log(place), share) for place, share in _by_place(checked).items()}
+        for restore in restores.values():
+            restore.check()
         self._load(create=True)
-        offsets = {place: replay.append() for place, replay in replays.items()}
-        self._flush(self._logs(replays))
-        for replay in replays.values():
-            replay.raise_start()
+        offsets = {place: restore.append() for place, restore in restores.items()}
+        self._flush(self._logs(restores))
+        for restore in restores.values():
+            restore.raise_start()
         before = self._sinks.get(manifest.query) or SinkState(-1, -1, -1, manifest.batch, DONE, 0)
         self._sinks.put(manifest.query, self._now(before._replace(batch=manifest.batch), DONE), durable=True)
         return offsets

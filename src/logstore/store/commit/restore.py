@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.batch._batch import BatchView, Record, stamp
 from logstore.batch._encode import encode
@@ -27,7 +27,7 @@ from logstore.store.commit import staged_reader
 from logstore.store.commit.staged_reader import Checked
 
 
-class _Batch(NamedTuple):
+class _StagedBatch(NamedTuple):
     """One staged batch, in the order of offsets."""
 
     first_offset: int
@@ -36,7 +36,7 @@ class _Batch(NamedTuple):
     data: bytearray
 
 
-class Replay:
+class Restore:
     """The staged batches of one partition, and those of their records that its log has already."""
 
     def __init__(self, log: Log, checked: Sequence[Checked]) -> None:
@@ -64,7 +64,7 @@ class Replay:
                 offset=self.first_offset,
             )
         known = _Known(self._log, self.first_offset, end)
-        before: _Batch | None = None
+        before: _StagedBatch | None = None
         for batch in self._merged():
             if before is not None and batch.first_offset <= before.last_offset:
                 raise InvalidManifestError(
@@ -111,17 +111,17 @@ class Replay:
             if batches and batches[0].base_offset == self.first_offset:
                 log.delete_before(self.first_offset)
 
-    def _merged(self) -> Iterator[_Batch]:
+    def _merged(self) -> Iterator[_StagedBatch]:
         """Iterate over every staged batch, by its first offset."""
         return heapq.merge(*map(self._batches, range(len(self._checked))))
 
-    def _batches(self, number: int) -> Iterator[_Batch]:
+    def _batches(self, number: int) -> Iterator[_StagedBatch]:
         each = self._checked[number]
         for run, _ in staged_reader.runs(each.file, each.staged.size, each.config):
             rest = run
             while rest:
                 view = BatchView(rest)
-                yield _Batch(view.base_offset, view.last_offset, number, bytearray(view))
+                yield _StagedBatch(view.base_offset, view.last_offset, number, bytearray(view))
                 rest = rest[view.size :]
 
 
@@ -167,3 +167,14 @@ def _rest(view: BatchView, start: int) -> Iterator[tuple[int, bytearray]]:
 def _encoded(view: BatchView, run: list[Record]) -> bytearray:
     append_time = view.timestamp_type is TimestampType.LOG_APPEND_TIME
     return bytearray(encode(run, timestamp_ms=view.max_timestamp_ms, codec=view.codec, append_time=append_time))
+
+
+if not TYPE_CHECKING:
+    # A type checker that sees it accepts every name of the module.
+    def __getattr__(name: str) -> object:
+        if name != "Replay":  # former name
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from logstore.renamed import warn
+
+        warn(f"{__name__}.Replay", "Restore")  # former name
+        return Restore

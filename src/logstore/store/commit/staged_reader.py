@@ -19,7 +19,7 @@ from logstore.log.append.ingest_file import Whole
 from logstore.log.append.validation import too_large
 from logstore.log.directory.files import Directory
 from logstore.records import BATCH_HEADER_BYTES, INT64_MAX, TimestampType
-from logstore.store.commit.staged_writer import STAGING, StagedFile, staging_directory
+from logstore.store.commit.staged_writer import STAGING, StagedFile, staged_directory
 
 #: Bytes that are read, stamped and written at a time.
 CHUNK_BYTES: Final = 2 << 20
@@ -58,7 +58,7 @@ def check(root: Directory, staged: StagedFile, config: LogConfig, now_ms: int, *
         CorruptRecordError, UnsupportedFormatError, UnsupportedCodecError: the bytes are wrong.
         InvalidRecordError, InvalidTimestampError, RecordTooLargeError: a rule of the log is broken.
     """
-    directory = staging_directory(root, staged.place)
+    directory = staged_directory(root, staged.place)
     try:
         file = directory.open(staged.name)
     except StorageError as error:

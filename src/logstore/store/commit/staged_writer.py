@@ -11,7 +11,7 @@ removes files of ingested batches, and files older than `STALE_MS`.
 
 A `Manifest` lists the files of batch ``batch`` of ``query``; `StoreHost.ingest` ingests them, all or none.
 This module writes staged files and removes them; the ingest checks their contents. It touches no log. A
-`StagingFile` belongs to one thread; everything else may be called from any thread.
+`StagedFileWriter` belongs to one thread; everything else may be called from any thread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from logstore.batch._batch import stamp_run
 from logstore.batch._encode import Encoder
@@ -124,7 +124,8 @@ class Manifest(NamedTuple):
             what = f"staged file {file.name!r:.200} of {file.place}"
             if not _is_name_of(file.name, tag, self.batch):
                 raise InvalidManifestError(
-                    f"{what} is no file of batch {self.batch} of query {self.query!r}; `StagingFile` names them"
+                    f"{what} is no file of batch {self.batch} of query {self.query!r}; "
+                    "`StagedFileWriter` names them"
                 )
             if not _is_text(file.topic_id):
                 raise InvalidManifestError(f"{what} names no topic id")
@@ -187,7 +188,7 @@ def _check_count(value: object, what: str) -> None:
         raise InvalidManifestError(f"{what}: expected a whole number from 0 on, found {value!r:.80}")
 
 
-class StagingFile:
+class StagedFileWriter:
     """One task's staged file for one partition, while it is written.
 
     Owns: the file, until `close` gives it to a manifest or `abandon` removes it.
@@ -196,9 +197,9 @@ class StagingFile:
     ...     flights = store.create_topic("flights")
     >>> encoder = Encoder().begin(timestamp_ms=0)
     >>> encoder.add_all([b"AA 1141", b"UA 1545"])
-    >>> staging = StagingFile.create(tmp / "staging", "flights", flights.id, 0, query="q", batch=0, attempt=0)
-    >>> staging.write(encoder.finish())
-    >>> staging.close().record_count
+    >>> staged = StagedFileWriter.create(tmp / "staging", "flights", flights.id, 0, query="q", batch=0, attempt=0)
+    >>> staged.write(encoder.finish())
+    >>> staged.close().record_count
     2
     """
 
@@ -220,7 +221,7 @@ class StagingFile:
         batch: int,
         attempt: str | int,
         files: Files = LIBC,
-    ) -> StagingFile:
+    ) -> StagedFileWriter:
         """Create a file for a partition that exists. ``attempt`` tells the attempts of one task apart.
 
         Raises:
@@ -233,7 +234,7 @@ class StagingFile:
             raise InvalidManifestError(
                 f"an attempt is named with letters, digits, '_' and '-', found {attempt!r:.80}"
             )
-        directory = staging_directory(Directory(root, files), TopicPartition(topic, partition))
+        directory = staged_directory(Directory(root, files), TopicPartition(topic, partition))
         _check_query(query)
         _check_count(batch, f"the batch of query {query!r}")
         name = f"{query_tag(query)}.{batch}.{attempt}.{os.urandom(8).hex()}"
@@ -305,10 +306,10 @@ class StagingFile:
 
     def _opened(self) -> File:
         if self._file.closed:
-            raise LogClosedError("the staged file was closed; StagingFile() begins another")
+            raise LogClosedError("the staged file was closed; StagedFileWriter() begins another")
         return self._file
 
-    def __enter__(self) -> StagingFile:
+    def __enter__(self) -> StagedFileWriter:
         return self
 
     def __exit__(self, kind: object, *exc_info: object) -> None:
@@ -326,7 +327,7 @@ def _make(directory: Directory) -> None:
             raise
 
 
-def staging_directory(root: Directory, place: TopicPartition) -> Directory:
+def staged_directory(root: Directory, place: TopicPartition) -> Directory:
     """Return the directory of a partition's staged files, whether it exists or not."""
     return Directory(root.join(f"{place}/{STAGING}"), root.files)
 
@@ -339,7 +340,7 @@ def remove_staged(root: Directory, staged: Iterable[StagedFile]) -> int:
     count = 0
     for file in staged:
         with contextlib.suppress(StorageError):
-            count += staging_directory(root, file.place).remove(file.name)
+            count += staged_directory(root, file.place).remove(file.name)
     return count
 
 
@@ -361,7 +362,7 @@ def sweep(
     tag = query_tag(query)
     count = 0
     for place in partitions_below(directory) if places is None else places:
-        staging = staging_directory(directory, place)
+        staging = staged_directory(directory, place)
         try:
             names = staging.names()
         except StorageError:
@@ -389,9 +390,23 @@ __all__ = [
     "REPLAY",
     "Manifest",
     "StagedFile",
-    "StagingFile",
+    "StagedFileWriter",
     "query_tag",
     "remove_staged",
-    "staging_directory",
+    "staged_directory",
     "sweep",
 ]
+
+
+#: Old name -> new name, kept for one release.
+_RENAMED = {"StagingFile": "StagedFileWriter", "staging_directory": "staged_directory"}  # former name
+
+if not TYPE_CHECKING:
+    # A type checker that sees it accepts every name of the module.
+    def __getattr__(name: str) -> object:
+        if name not in _RENAMED:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from logstore.renamed import warn
+
+        warn(f"{__name__}.{name}", _RENAMED[name])
+        return globals()[_RENAMED[name]]

@@ -78,9 +78,9 @@ class Limits(NamedTuple):
     def of(self, taken: int, total: int, free: int) -> int:
         """Return the bytes that logs may take in all, where they take ``taken`` now."""
         reserved = max(_bytes_of(self.reserve, total), 0)
-        room = max(taken + free - reserved, 0)
+        available = max(taken + free - reserved, 0)
         budget = _bytes_of(self.budget, total)
-        return room if budget < 0 else min(room, budget)
+        return available if budget < 0 else min(available, budget)
 
 
 def _bytes_of(limit: int | str, total: int) -> int:
@@ -252,7 +252,7 @@ class DiskQuota:
             self._refused = None
             self._measure_locked()
             with contextlib.suppress(Interrupted):
-                self._make_room_locked(needed)
+                self._free_space_locked(needed)
             if self.left() >= needed:
                 return True
             self._refused = (self._look(), self._clock.monotonic_s())
@@ -273,7 +273,7 @@ class DiskQuota:
         starts = tuple((log.name, log.log_start_offset) for log in self._tasks.opened())
         return self.limits, starts
 
-    def _make_room_locked(self, needed: int) -> None:
+    def _free_space_locked(self, needed: int) -> None:
         wanted = max(needed, self.slack())
         if self.left() >= wanted:
             return

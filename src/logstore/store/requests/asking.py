@@ -28,7 +28,7 @@ from logstore.log.directory.lock import holder_of
 from logstore.store.catalog.layout import check_root
 from logstore.store.catalog.topic_list import CATALOGUE
 from logstore.store.requests import channel
-from logstore.store.requests.requests import VERSION, Request, StoreWriter, message_of
+from logstore.store.requests.requests import VERSION, StoreRequest, StoreWriter, message_of
 
 _logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Opener(Protocol):
 
 def ask(
     root: Directory,
-    request: Request[R],
+    request: StoreRequest[R],
     opener: Opener,
     *,
     timeout_s: float = PATIENCE_S,
@@ -99,7 +99,7 @@ def check(root: str | os.PathLike[str], *, files: Files = LIBC) -> None:
         check_root(directory)
 
 
-def _do_here(root: Directory, request: Request[R], opener: Opener, clock: Clock) -> tuple[R] | None:
+def _do_here(root: Directory, request: StoreRequest[R], opener: Opener, clock: Clock) -> tuple[R] | None:
     """Execute the request in this process; None if another one writes the store."""
     try:
         store = opener(brief=not request.takes_long)
@@ -125,7 +125,7 @@ def _do_here(root: Directory, request: Request[R], opener: Opener, clock: Clock)
 class _Sender(Generic[R]):
     """One request to the owners of a store, until one of them has answered or the time is over."""
 
-    def __init__(self, root: Directory, request: Request[R], timeout_s: float, clock: Clock) -> None:
+    def __init__(self, root: Directory, request: StoreRequest[R], timeout_s: float, clock: Clock) -> None:
         self._root = root
         self._request = request
         self._clock = clock

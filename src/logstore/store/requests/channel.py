@@ -171,7 +171,7 @@ def message_of_error(error: BaseException) -> dict[str, Any]:
 
 
 def result_of(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the result in an owner's answer, for `Request.result`.
+    """Return the result in an owner's answer, for `StoreRequest.result`.
 
     Raises:
         InvalidManifestError: there is none.

@@ -29,7 +29,7 @@ from logstore.store.catalog.reserve import Reserve
 from logstore.store.maintenance.scheduler import Interrupted
 
 if TYPE_CHECKING:
-    from logstore.store.requests.requests import Request, StoreWriter
+    from logstore.store.requests.requests import StoreRequest, StoreWriter
 
 _logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class RequestServer:
         self._long: list[threading.Thread] = []
         self._listener: socket.socket | None = None
         try:
-            self._listener = reserve.with_room(lambda: channel.listen(root))
+            self._listener = reserve.with_space(lambda: channel.listen(root))
         except OSError as error:
             # Other processes are refused; whatever is done in this one works.
             level = logging.DEBUG if root.files.namespace is not None else logging.WARNING
@@ -181,7 +181,7 @@ class RequestServer:
                     self._carry_out(connection, request)
         return True
 
-    def _carry_out(self, connection: socket.socket, request: Request[Any]) -> None:
+    def _carry_out(self, connection: socket.socket, request: StoreRequest[Any]) -> None:
         from logstore.store.requests import channel
 
         with connection:

@@ -42,7 +42,7 @@ class StoreWriter(Protocol):
     def close(self) -> None: ...
 
 
-class Request(ABC, Generic[R]):
+class StoreRequest(ABC, Generic[R]):
     """One request to the owner of a store; ``R`` is its result."""
 
     #: Name of the kind of request in its message.
@@ -88,7 +88,7 @@ class Request(ABC, Generic[R]):
 
 
 @dataclass(frozen=True)
-class Intake(Request[Ingested]):
+class Intake(StoreRequest[Ingested]):
     """Request to ingest staged files."""
 
     manifest: Manifest
@@ -124,7 +124,7 @@ class Intake(Request[Ingested]):
 
 
 @dataclass(frozen=True)
-class Commit(Request[None]):
+class Commit(StoreRequest[None]):
     """Request to store a group's offsets; those of partitions with None are deleted."""
 
     group: str
@@ -165,7 +165,7 @@ class Commit(Request[None]):
 
 
 @dataclass(frozen=True)
-class Copy(Request[Snapshot]):
+class Copy(StoreRequest[Snapshot]):
     """Request to copy the store, by its owner and with the owner's rights."""
 
     path: str
@@ -196,7 +196,7 @@ class Copy(Request[Snapshot]):
         return Snapshot(**told)
 
 
-KINDS: dict[str, type[Request[Any]]] = {each.kind: each for each in (Intake, Commit, Copy)}
+KINDS: dict[str, type[StoreRequest[Any]]] = {each.kind: each for each in (Intake, Commit, Copy)}
 
 
 #: Version of the messages.
@@ -208,12 +208,12 @@ def accepted() -> dict[str, Any]:
     return {"accepted": VERSION, "kinds": list(KINDS)}
 
 
-def message_of(request: Request[Any]) -> dict[str, Any]:
+def message_of(request: StoreRequest[Any]) -> dict[str, Any]:
     """Return a request as a message."""
     return {"kind": request.kind, "request": request.payload()}
 
 
-def request_of(message: dict[str, Any]) -> Request[Any]:
+def request_of(message: dict[str, Any]) -> StoreRequest[Any]:
     """Return the request that `message_of` converted.
 
     Raises:

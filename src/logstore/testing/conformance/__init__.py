@@ -14,7 +14,8 @@ The suites are the interfaces' docstrings as tests; they need pytest and wait on
 from logstore.testing.conformance.clocks import ClockConformance
 from logstore.testing.conformance.databases import DatabaseConformance
 from logstore.testing.conformance.file_tables import FilesConformance
-from logstore.testing.conformance.owners import OwnerConformance
+from logstore.testing.conformance.high_watermark_policies import HighWatermarkPolicyConformance
+from logstore.testing.conformance.high_watermark_policies import OwnerConformance as OwnerConformance  # former name
 from logstore.testing.conformance.partitioners import PartitionerConformance
 from logstore.testing.conformance.readables import ReadableConformance
 
@@ -22,7 +23,7 @@ __all__ = [
     "ClockConformance",
     "DatabaseConformance",
     "FilesConformance",
-    "OwnerConformance",
+    "HighWatermarkPolicyConformance",
     "PartitionerConformance",
     "ReadableConformance",
 ]

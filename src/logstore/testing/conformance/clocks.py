@@ -37,7 +37,7 @@ class ClockConformance:
             assert not _can_be_taken(condition)
         assert _can_be_taken(condition)
 
-    def test_a_wait_that_nobody_ends_is_over_with_its_timeout(self) -> None:
+    def test_a_wait_without_a_notification_is_over_with_its_timeout(self) -> None:
         clock, condition = self.make_clock(), threading.Condition()
         before = clock.monotonic_s()
         with condition:

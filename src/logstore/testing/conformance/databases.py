@@ -87,7 +87,7 @@ class DatabaseConformance:
             assert offsets.load() == {_PLACE: 2}
             assert consumer.position(_PLACE) == 2
 
-    def test_who_comes_last_has_the_partition(self) -> None:
+    def test_the_last_claim_has_the_partition(self) -> None:
         with self.offsets() as (offsets, connection), _consuming() as (store, consumer):
             offsets.claim(consumer)
             connection.commit()

@@ -74,7 +74,7 @@ class FilesConformance:
         files.sync_directory(place)
         assert files.listdir(place) == []
 
-    def test_a_file_that_was_removed_is_read_on_by_who_has_it_open(self, files: Files, place: str) -> None:
+    def test_a_file_that_was_removed_is_read_on_by_its_open_readers(self, files: Files, place: str) -> None:
         file = files.open(f"{place}/a", create=True, writable=True)
         file.write(b"still there", 0)
         files.unlink(f"{place}/a")
@@ -104,7 +104,7 @@ class FilesConformance:
             files.rmdir(f"{place}/sub")
         assert errno_of(refused.value) in (errno.ENOTEMPTY, errno.EEXIST)
 
-    def test_free_room_is_told(self, files: Files, place: str) -> None:
+    def test_free_space_is_told(self, files: Files, place: str) -> None:
         total, free = files.space(place)
         assert 0 <= free <= total
 

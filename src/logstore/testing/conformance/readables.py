@@ -85,7 +85,7 @@ class ReadableConformance:
             assert log.wait_for(0, timeout_s=0)
             assert not log.wait_for(1, timeout_s=0)
 
-    def test_what_a_slice_names_is_what_is_read(self) -> None:
+    def test_what_a_region_names_is_what_is_read(self) -> None:
         with self.holding([[b"a"], [b"b"]]) as log:
             found = log.replica.locate(0)
             assert found is not None

@@ -158,7 +158,7 @@ def test_the_reason_comes_first_with_the_file_or_place(engine: Any, tmp_path: Pa
 
 
 @pytest.mark.timeout(600)
-def test_a_topic_made_anew_ends_a_pipeline_with_one_line_and_leaves_its_table(engine: Any, tmp_path: Path) -> None:
+def test_a_topic_made_again_ends_a_pipeline_with_one_line_and_leaves_its_table(engine: Any, tmp_path: Path) -> None:
     places = {"path": tmp_path / "store", "checkpoint": tmp_path / "checkpoint", "table": tmp_path / "table"}
     told = latest.LatestParameters(topic="t", partitions=1, **{name: str(path) for name, path in places.items()})
     for topic_id in range(2):

@@ -1,6 +1,6 @@
-"""Lives of a log on a simulated disk, with what was promised at every moment of them.
+"""Workloads of a log on a simulated disk, with what was promised at every moment of them.
 
-A `Life` drives one log by chance: appends of every kind, rolls, flushes, cuts, deletions, closings, kills and
+A `Workload` drives one log by chance: appends of every kind, rolls, flushes, cuts, deletions, closings, kills and
 power cuts. Each of its chapters has a disk of its own that keeps its moments; a `Promise` says what a power
 cut at such a moment has to leave. `docs/durability.md` holds the promises in words.
 """
@@ -20,7 +20,7 @@ from logstore.testing.simdisk import POLICIES
 from tests.crash.histories import CODECS, History, Sent, committed, expect, fields, same
 from tests.kit.inside import headers_of, producers_of, segments_of
 
-#: Settings of lives, one after the other: small segments, so that there is much to roll.
+#: Settings of workloads, one after the other: small segments, so that there is much to roll.
 SETTINGS = (
     {"segment_bytes": 700, "index_interval_bytes": 150},
     {"segment_bytes": 420, "index_interval_bytes": 1},
@@ -53,7 +53,7 @@ class Step(NamedTuple):
 
 
 class Chapter:
-    """A life between two machines: from the opening of a log to a kill, a power cut or the end."""
+    """A workload between two machines: from the opening of a log to a kill, a power cut or the end."""
 
     def __init__(self, disk: SimDisk, promise: Promise) -> None:
         self.disk = disk
@@ -77,7 +77,7 @@ class Chapter:
                 yield moment, step.during if step.began < number else promise, f"in {step.what}"
 
 
-class Life:
+class Workload:
     """One log, driven by chance from a seed."""
 
     def __init__(
@@ -189,7 +189,7 @@ class Life:
 
     # -- what may happen
 
-    def run(self) -> Life:
+    def run(self) -> Workload:
         try:
             self.open(SimDisk(self.seed), Promise())
             for _ in range(self.length):
@@ -313,8 +313,10 @@ class Life:
         self.open(after, self.promise())
 
 
-def open_log(life: Life, disk: SimDisk, **options) -> Log:
-    return Log.open(life.path, life.config, files=disk, clock=ManualClock(), rng=random.Random(0), **options)
+def open_log(workload: Workload, disk: SimDisk, **options) -> Log:
+    return Log.open(
+        workload.path, workload.config, files=disk, clock=ManualClock(), rng=random.Random(0), **options
+    )
 
 
 # --- looking at what is left ------------------------------------------------------------------

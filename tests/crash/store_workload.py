@@ -1,4 +1,4 @@
-"""One life of a store, step by step, with what has to be true of its topics between and inside the steps.
+"""One workload of a store, step by step, with what has to be true of its topics between and inside the steps.
 
 A *view* is what the topics are: their ids, settings, partitions, and the records of each that were acknowledged as
 synced. Inside a step either the view before it or the one after it is found, never anything between.
@@ -51,8 +51,8 @@ def open_store(disk: SimDisk, **settings):
     return logstore.open(ROOT, {**SETTINGS, **settings}, files=disk, clock=ManualClock())
 
 
-class StoreLife:
-    """Owns: the store of the life, open or not."""
+class StoreWorkload:
+    """Owns: the store of the workload, open or not."""
 
     def __init__(self, disk: SimDisk, **settings) -> None:
         self.disk = disk
@@ -152,7 +152,7 @@ class StoreLife:
     # -- running
 
     def run(self, *, moments: bool = True) -> list[Moment]:
-        """The whole life; the disk after every operation of it."""
+        """The whole workload; the disk after every operation of it."""
         spans = []
         if moments:
             self.disk.keep_moments()
@@ -166,7 +166,7 @@ class StoreLife:
         ]
 
     def run_with_faults(self, *, stubborn: bool) -> str:
-        """The whole life, in which a step that fails is tried again; the step at which it ended early, or "".
+        """The whole workload, in which a step that fails is tried again; the step at which it ended early, or "".
 
         After a failure the store goes on, or, if it is ``stubborn`` no more or a log has failed, another
         process opens it.
@@ -351,4 +351,4 @@ def check_directories(disk: SimDisk, store) -> None:
     assert len(below) == len(owned)
 
 
-__all__ = ["Moment", "StoreLife", "TopicView", "View", "check", "check_checkpoints", "open_store"]
+__all__ = ["Moment", "StoreWorkload", "TopicView", "View", "check", "check_checkpoints", "open_store"]

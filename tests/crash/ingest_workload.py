@@ -1,4 +1,4 @@
-"""One life of a store into which batches of several queries are staged and taken in, step by step.
+"""One workload of a store into which batches of several queries are staged and taken in, step by step.
 
 What was taken in is a set of (query, batch). Between steps exactly these are visible to committed readers, each
 record once; inside a step the batch at hand is there whole, or not at all, once the store was opened and has
@@ -17,7 +17,7 @@ from logstore.batch._encode import Encoder
 from logstore.errors import LogstoreError, OldBatchError
 from logstore.records import Isolation
 from logstore.store.commit.ingest import Ingested
-from logstore.store.commit.staged_writer import Manifest, StagingFile
+from logstore.store.commit.staged_writer import Manifest, StagedFileWriter
 from logstore.testing import ManualClock, SimDisk
 
 ROOT = "/data"
@@ -69,7 +69,7 @@ def stage(store: logstore.Store, key: Key, *, attempt: int = 0) -> Manifest:
         values = values_of(key, topic, partition)
         offset = STARTS.get(key, {}).get(partition)
         for size in sizes:
-            staging = StagingFile.create(
+            staging = StagedFileWriter.create(
                 ROOT,
                 topic,
                 store[topic].id,
@@ -104,8 +104,8 @@ def is_in(store: logstore.Store, key: Key) -> bool:
         return True
 
 
-class IngestLife:
-    """Owns: the store of the life, open or not."""
+class IngestWorkload:
+    """Owns: the store of the workload, open or not."""
 
     def __init__(self, disk: SimDisk) -> None:
         self.disk = disk
@@ -155,7 +155,7 @@ class IngestLife:
         return f"take in {key}", step, key
 
     def run(self, *, moments: bool = True) -> list[Moment]:
-        """The whole life; the disk after every operation of it."""
+        """The whole workload; the disk after every operation of it."""
         spans: list[tuple[str, frozenset[Key], Key | None]] = []
         if moments:
             self.disk.keep_moments()
@@ -249,4 +249,4 @@ def staged(disk: SimDisk) -> list[str]:
     return [path for path in disk.image(ROOT) if "/.staging/" in path and ".1." in path.rpartition("/")[2]]
 
 
-__all__ = ["IngestLife", "Moment", "check", "open_store", "seen", "stage", "take_in"]
+__all__ = ["IngestWorkload", "Moment", "check", "open_store", "seen", "stage", "take_in"]

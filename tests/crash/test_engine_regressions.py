@@ -1,4 +1,4 @@
-"""Faults of the engine that were fixed late, each as the smallest case that shows it."""
+"""Regressions of the engine: syncs, rolls, interrupts and full disks, each as the smallest case that shows it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def reopened(image, root, **settings):
 # --- syncs that meet --------------------------------------------------------------------------
 
 
-def test_who_finds_a_file_clean_waits_for_the_sync_that_made_it_so(ram_path):
+def test_a_thread_that_finds_a_file_clean_waits_for_the_sync_that_made_it_so(ram_path):
     """It went on at once, and the sync under way failed after that."""
     files = FaultyFiles()
     file = files.open(str(ram_path / "f"), create=True, writable=True)
@@ -316,7 +316,7 @@ def test_a_memory_tail_that_filled_a_disk_between_two_batches_of_one_append_writ
         assert values(log) == sent
 
 
-def test_a_full_disk_keeps_nobody_from_deleting(ram_path):
+def test_a_full_disk_keeps_no_caller_from_deleting(ram_path):
     """A new name may need a block of the directory: the files stayed, and a second try found nothing to do."""
     files = FaultyFiles()
     log = Log.open(ram_path / PARTITION, files=files, segment_bytes=200)
@@ -344,7 +344,7 @@ def test_a_full_disk_keeps_nobody_from_deleting(ram_path):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 @pytest.mark.parametrize("act", ["flush", "roll", "truncate", "delete"])
-def test_a_sync_that_fails_for_want_of_room_is_final_too(ram_path, number, act):
+def test_a_sync_that_fails_for_want_of_space_is_final_too(ram_path, number, act):
     """As a full disk it was answered with "free some space and try again", and the second sync lied."""
     files = FaultyFiles()
     log = Log.open(ram_path / PARTITION, files=files)
@@ -375,7 +375,7 @@ def test_a_sync_that_fails_for_want_of_room_is_final_too(ram_path, number, act):
 # --- the aborted index ------------------------------------------------------------------------
 
 
-def test_an_aborted_index_that_could_not_be_written_is_written_anew_before_anything_is_promised(ram_path):
+def test_an_aborted_index_that_could_not_be_written_is_written_again_before_anything_is_promised(ram_path):
     """A missing entry means "not aborted": the recovery point had risen over it, so nothing rebuilt it."""
     files = FaultyFiles()
     log = Log.open(ram_path / "w" / PARTITION, files=files)
@@ -452,7 +452,7 @@ def test_a_reader_looks_again_when_a_recovery_has_replaced_files(ram_path, why):
             assert published_generation(reader) > generation
 
 
-def test_a_slice_that_is_let_go_gives_its_file_back(ram_path):
+def test_a_released_region_gives_its_file_back(ram_path):
     """A pin that stayed kept the descriptor of a deleted segment open, and its bytes on the disk."""
     files = quick_files()
     with Log.open(ram_path / PARTITION, files=files) as log:

@@ -55,7 +55,7 @@ def is_text(data: bytes | None) -> bool:
     return True
 
 
-class Life(ABC):
+class PipelineCase(ABC):
     """One pipeline on one store."""
 
     name: ClassVar[str]
@@ -132,7 +132,7 @@ class Life(ABC):
         return [(b"late", value, T0) for _, value, _ in self.records(0)[:1]]
 
 
-class Files(Life):
+class Files(PipelineCase):
     name = "files"
     topics = ("lines",)
 
@@ -174,7 +174,7 @@ class Files(Life):
         assert Counter(found) == wanted
 
 
-class Archive(Life):
+class Archive(PipelineCase):
     name = "archive"
     source = "t"
 
@@ -216,7 +216,7 @@ class Restore(Archive):
         assert rows_of(self.back.path, "t") == rows_of(self.told.path, "t")
 
 
-class Latest(Life):
+class Latest(PipelineCase):
     name = "latest"
     source = "users"
 
@@ -248,7 +248,7 @@ class Latest(Life):
         assert len(rows) == len(wanted)
 
 
-class Windows(Life):
+class Windows(PipelineCase):
     """One whose output is sums of windows: of those that are closed, all, in time and late together."""
 
     length_ms: ClassVar[int] = 10_000
@@ -387,7 +387,7 @@ class Stages(Windows):
         self.check_windows(json.loads(record.value or b"") for record in records_of(self.told.path, self.topics[1]))
 
 
-class Activity(Life):
+class Activity(PipelineCase):
     name = "activity"
     source = "views"
     topics = (activity.SESSIONS,)
@@ -450,7 +450,7 @@ class Activity(Life):
         assert rows_found == len(found)
 
 
-class Surge(Life):
+class Surge(PipelineCase):
     name = "surge"
     source = surge.REQUESTS
 
@@ -486,13 +486,13 @@ class Surge(Life):
         return {"prices": Counter((r.key, r.value) for r in records_of(self.told.path, surge.PRICES))}
 
 
-LIVES: dict[str, type[Life]] = {
+CASES: dict[str, type[PipelineCase]] = {
     each.name: each for each in (Activity, Archive, Files, Latest, Restore, Rollup, Stages, Surge)
 }
 
 
-def life_of(name: str, root: Path) -> Any:
-    return LIVES[name](root)
+def case_of(name: str, root: Path) -> Any:
+    return CASES[name](root)
 
 
-__all__ = ["EACH", "LIVES", "T0", "TURN_MS", "Files", "Life", "append", "life_of"]
+__all__ = ["CASES", "EACH", "T0", "TURN_MS", "Files", "PipelineCase", "append", "case_of"]

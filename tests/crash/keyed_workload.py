@@ -1,6 +1,6 @@
-"""Lives of a compacted log on a simulated disk: what a power cut at any moment of them has to leave.
+"""Workloads of a compacted log on a simulated disk: what a power cut at any moment of them has to leave.
 
-A life appends, rolls, compacts, retains, closes and opens by chance. Its promise at each moment is what was
+A workload appends, rolls, compacts, retains, closes and opens by chance. Its promise at each moment is what was
 sent, up to where it was acknowledged as synced, and when compactions have run: of what was sent nothing
 may be missing but what a newer record of its key has replaced, or a tombstone whose time had come.
 """
@@ -36,7 +36,7 @@ class Vow(NamedTuple):
     most_start: int = 0
 
 
-class KeyedLife:
+class KeyedWorkload:
     """One compacted log, driven by chance from a seed, on one disk that keeps its moments."""
 
     def __init__(self, seed: int, steps: int = 30, plant: Callable[[SimDisk], None] = lambda disk: None) -> None:
@@ -64,7 +64,7 @@ class KeyedLife:
         between = before._replace(parts=after.parts, runs=after.runs, **during)
         self.vows.append((self.disk.operations, between, after, what))
 
-    def run(self) -> KeyedLife:
+    def run(self) -> KeyedWorkload:
         self.disk.keep_moments()
         began = self.disk.operations
         try:
@@ -119,53 +119,53 @@ class KeyedLife:
             yield (moment, after, f"after {what}") if until == number else (moment, during, f"in {what}")
 
 
-def open_log(life: KeyedLife, disk: SimDisk) -> Log:
-    return Log.open(life.path, life.config, files=disk, clock=life.clock, rng=random.Random(0))
+def open_log(workload: KeyedWorkload, disk: SimDisk) -> Log:
+    return Log.open(workload.path, workload.config, files=disk, clock=workload.clock, rng=random.Random(0))
 
 
-def cut_all(life: KeyedLife, examined: Examined, *, share: float = 1.0, most: int | None = None) -> None:
-    """Cut the power at every moment of a life, by every policy.
+def cut_all(workload: KeyedWorkload, examined: Examined, *, share: float = 1.0, most: int | None = None) -> None:
+    """Cut the power at every moment of a workload, by every policy.
 
     Raises:
         Violation: something was lost, or came back.
     """
-    rng = random.Random(life.seed)
-    for at, (moment, vow, what) in enumerate(life.moments()):
+    rng = random.Random(workload.seed)
+    for at, (moment, vow, what) in enumerate(workload.moments()):
         for after, words in new_states(moment, vow, rng, examined, share):
             try:
-                examine(life, after, vow, rng)
+                examine(workload, after, vow, rng)
             except (AssertionError, LogstoreError) as error:
-                raise Violation(f"life {life.seed}, moment {at} {what}: {words}: {error!r}") from error
+                raise Violation(f"workload {workload.seed}, moment {at} {what}: {words}: {error!r}") from error
             if most is not None and len(examined.states) >= most:
                 return
 
 
-def examine(life: KeyedLife, disk: SimDisk, vow: Vow, rng: random.Random) -> None:
+def examine(workload: KeyedWorkload, disk: SimDisk, vow: Vow, rng: random.Random) -> None:
     """Open what a power cut has left, hold it against the vow, go on with it, and lose the power again."""
     again = rng.random()
     if again < 0.15:
         disk.keep_moments()
-    log = open_log(life, disk)
+    log = open_log(workload, disk)
     opened = disk.moment_count
     try:
         parts = check_vow(log, vow)
         if again < 0.4:
-            clock_before = life.clock.now_ms()
-            history = Keyed(log, life.clock, rng, keys=5)
+            clock_before = workload.clock.now_ms()
+            history = Keyed(log, workload.clock, rng, keys=5)
             history.parts, history.runs = list(parts), list(vow.runs)
             history.append(2, ack="synced")
             log.maintenance.roll()
             history.compact()
             check(log, history.parts, history.runs, thorough=False, start=log.log_start_offset)
-            life.clock.set_now_ms(clock_before)
-        left = [n for n in disk.listdir(life.path) if n.endswith((".swap", ".cleaned", ".deleted", ".tmp"))]
+            workload.clock.set_now_ms(clock_before)
+        left = [n for n in disk.listdir(workload.path) if n.endswith((".swap", ".cleaned", ".deleted", ".tmp"))]
         assert not left, f"files of a swap are left: {left}"
     finally:
         log.close()
     if again < 0.15 and opened:
         moment = next(disk.moments(rng.randrange(opened)))
         for policy in ("none", "torn", "reordered"):
-            with open_log(life, moment.crash(policy, seed=rng.getrandbits(63), page_bytes=512)) as once_more:
+            with open_log(workload, moment.crash(policy, seed=rng.getrandbits(63), page_bytes=512)) as once_more:
                 check_vow(once_more, vow)
 
 

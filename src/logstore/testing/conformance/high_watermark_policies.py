@@ -6,15 +6,16 @@ from abc import abstractmethod
 
 from logstore.config.log import LogConfig
 from logstore.log import HighWatermarkPolicy, Log
+from logstore.renamed import warn
 from logstore.testing.clock import ManualClock
 from logstore.testing.simdisk import SimDisk
 
 
-class OwnerConformance:
+class HighWatermarkPolicyConformance:
     """The suite for `logstore.log.HighWatermarkPolicy`, which decides how far consumers of a log may read."""
 
     @abstractmethod
-    def make_owner(self, config: LogConfig) -> HighWatermarkPolicy:
+    def make_policy(self, config: LogConfig) -> HighWatermarkPolicy:
         """Return the policy to test, for a log of these settings."""
 
     def settle(self, log: Log) -> None:
@@ -24,12 +25,12 @@ class OwnerConformance:
     def open_log(self, files: SimDisk, **settings: object) -> Log:
         """Open a log with the policy, on a disk in memory."""
         config = LogConfig.of(settings)  # type: ignore[arg-type]  # checked there
-        owner = self.make_owner(config)
-        return Log.open("/data/t-0", config, owner=owner, clock=ManualClock(), files=files)
+        policy = self.make_policy(config)
+        return Log.open("/data/t-0", config, policy=policy, clock=ManualClock(), files=files)
 
     def test_an_answer_depends_on_what_it_is_told_and_is_a_number(self) -> None:
-        owner = self.make_owner(LogConfig())
-        answers = [owner.high_watermark(10, 5, 3) for _ in range(3)]
+        policy = self.make_policy(LogConfig())
+        answers = [policy.high_watermark(10, 5, 3) for _ in range(3)]
         assert all(isinstance(answer, int) for answer in answers)
         assert len(set(answers)) == 1, "asked the same three times, it gave different answers"
 
@@ -90,5 +91,17 @@ class OwnerConformance:
         assert shown <= after <= 2
         if after == 2:
             # A policy may show records that are only written; the setting forbids it.
-            owner = self.make_owner(LogConfig(visible_after="flush"))
-            assert owner.high_watermark(2, 1, 1) == 2, "the log showed more than its owner has said"
+            policy = self.make_policy(LogConfig(visible_after="flush"))
+            assert policy.high_watermark(2, 1, 1) == 2, "the log showed more than its policy has said"
+
+
+class OwnerConformance(HighWatermarkPolicyConformance):  # former name
+    """`HighWatermarkPolicyConformance` by its old name, which the next release deletes."""
+
+    @abstractmethod
+    def make_owner(self, config: LogConfig) -> HighWatermarkPolicy:  # former name
+        """Return the policy to test, for a log of these settings."""
+
+    def make_policy(self, config: LogConfig) -> HighWatermarkPolicy:
+        warn("OwnerConformance.make_owner", "HighWatermarkPolicyConformance.make_policy")  # former name
+        return self.make_owner(config)  # former name
