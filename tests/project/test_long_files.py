@@ -25,7 +25,6 @@ NOUNS = {
     "columns/_export.pyx": "arrow columns",
     "columns/_import.pyx": "arrow arrays",
     "columns/_values.pyx": "decoders",
-    "config/store.py": "settings",
     "errors.py": "errors",
     "io/_files.pyx": "file operations",
     "log/read/live_reader.py": "reader",
@@ -36,9 +35,6 @@ NOUNS = {
     "store/admin/kafka_directories.py": "kafka directory",
     "store/catalog/topics.py": "topics",
     "store/store.py": "store",
-    "testing/_disk.pyx": "disk",
-    "testing/_faults.pyx": "faults",
-    "testing/_simdisk.pyx": "simulated machine",
 }
 
 _DOCSTRING = re.compile(r'(?:\s*#[^\n]*\n)*\s*"""(.*?)(?:\n\n|""")', re.DOTALL)

@@ -281,7 +281,7 @@ class StoreHost:
 
             with held(self._parts_lock):
                 if self._offsets is None:
-                    self._offsets = CommittedOffsets(self, self.config, _Writer(self))
+                    self._offsets = CommittedOffsets(self, self.config, _OffsetsWriter(self))
         return self._offsets
 
     def attach(self, member: StoreMember) -> None:
@@ -404,7 +404,7 @@ class StoreHost:
             )
 
 
-class _Writer:
+class _OffsetsWriter:
     """The process that writes a store, asked by one that is open read-only."""
 
     def __init__(self, host: StoreHost) -> None:

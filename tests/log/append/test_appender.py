@@ -131,7 +131,7 @@ def test_a_flush_that_waits_for_a_failing_background_write_raises_its_error(tmp_
         assert flushing.wait(300)
         raise InvalidTimestampError("refused")
 
-    monkeypatch.setattr(log, "append_encoded", refused, raising=False)
+    monkeypatch.setattr(log, "_append_encoded", refused, raising=False)
     clock.advance(20)
     ticking = threading.Thread(target=appender.tick, daemon=True)
     ticking.start()

@@ -330,16 +330,16 @@ def test_deletions_beside_it_make_it_begin_again(tmp_path, monkeypatch):
         honest = snapshots._copy_logs
 
         def deleting(logs, partial, **options):
-            images = LogMaintenance.capture
+            copies = LogMaintenance.checkpoint
 
-            def capture(face):
-                taken = images(face)
+            def checkpoint(face):
+                taken = copies(face)
                 if face.log.name == TopicPartition("flights", 0) and (offset := next(offsets, None)) is not None:
                     flights.delete_records({0: offset})
                 return taken
 
             with monkeypatch.context() as patch:
-                patch.setattr(LogMaintenance, "capture", capture)
+                patch.setattr(LogMaintenance, "checkpoint", checkpoint)
                 return honest(logs, partial, **options)
 
         monkeypatch.setattr(snapshots, "_copy_logs", deleting)
