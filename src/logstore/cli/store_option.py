@@ -116,7 +116,7 @@ _CONFIG_OR_PAIR = click.option(
     multiple=True,
     callback=_file_and_pairs,
     metavar="FILE|KEY=VALUE",
-    help="A setting of the topic; or a file of the store's: TOML, or a server.properties of Kafka. "
+    help="A setting of the topic; or a file with settings of the store: TOML, or a server.properties of Kafka. "
     "[env: LOGSTORE_CONFIG]",
 )
 
