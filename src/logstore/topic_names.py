@@ -1,8 +1,8 @@
 """Topic names: which are valid, and which are reserved for the store.
 
 Kafka's rule (`org.apache.kafka.common.internals.Topic`): 1 to 249 ASCII letters, digits, dots, underscores and
-dashes, and neither "." nor "..", so a topic's directory is always inside the root. Names that differ only in
-dots and underscores look the same in metrics, so only one of them may exist. No I/O.
+dashes. The names "." and ".." are refused, so a topic's directory is always inside the root. Names that differ
+only in dots and underscores look the same in metrics, so only one of them may exist. No I/O.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CLUSTER_METADATA: Final = "__cluster_metadata"
 #: Topics that Kafka or the store keeps for internal use; listed only on request.
 INTERNAL: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SINKS, CLUSTER_METADATA})
 
-#: A mistyped number would otherwise create more than ten thousand directories.
+#: Limit of a topic's partitions: without it, a mistyped number could create millions of directories.
 MOST_PARTITIONS: Final = 10_000
 
 _LONGEST = 249
@@ -29,10 +29,10 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 def check_name(name: object, existing: Iterable[str] = ()) -> str:
-    """Return the name if a topic may have it beside the ``existing`` ones.
+    """Return the name if a new topic may have it beside the ``existing`` names.
 
     Raises:
-        InvalidTopicError: it breaks the rule, or looks the same as another.
+        InvalidTopicError: the name breaks the rule, or looks the same as another one.
 
     >>> check_name("flights.eu-1")
     'flights.eu-1'
@@ -54,7 +54,7 @@ def check_is_name(name: object) -> str:
     """Return the name if it is a `str`.
 
     Raises:
-        InvalidTopicError: it is not, such as the topic itself.
+        InvalidTopicError: the name is another object, such as a `Topic`.
     """
     if not isinstance(name, str):
         kind = type(name).__name__
@@ -64,7 +64,9 @@ def check_is_name(name: object) -> str:
 
 
 def check_writable_by_users(name: str) -> None:
-    """Refuse an internal topic of the store or Kafka: records that its owner cannot read would stop the owner.
+    """Refuse an internal topic of the store or of Kafka.
+
+    Its reader is the store or a broker, and fails at a record that it cannot decode.
 
     Raises:
         InvalidTopicError: the topic is internal.
@@ -77,7 +79,7 @@ def check_partition_count(count: object) -> int:
     """Return the number if a topic may have so many partitions.
 
     Raises:
-        InvalidPartitionsError: it is not a whole number from 1 to `MOST_PARTITIONS`.
+        InvalidPartitionsError: the number is not a whole number from 1 to `MOST_PARTITIONS`.
     """
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_PARTITIONS:
         raise InvalidPartitionsError(f"a topic has 1 to {MOST_PARTITIONS} partitions, found {count!r}")

@@ -1,7 +1,7 @@
-"""``logstore completion``: the script that completes commands in a shell, and the completion of their words.
+"""``logstore completion``: the script that completes commands in a shell, and completions of names in a store.
 
-Words are looked up in the store of the command line. A completion prints no message and never fails: if the
-look-up fails, it proposes nothing.
+Names of topics, groups and partitions are read from the store that the command line names. A completion prints no
+message: if the store cannot be read, it proposes nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     output.write(found(ctx.find_root().command, {}, "logstore", VARIABLE).source())
 
 
-# --- words of a store --------------------------------------------------------------------------
+# --- names in a store --------------------------------------------------------------------------
 
 
 def _of_the_store(words: Callable[[Store], Iterable[str]]) -> Completer:

@@ -39,7 +39,7 @@ class StoreOptions(NamedTuple):
     of_topic: Mapping[str, Setting] = {}  #: the topic's own, from `topic_options`
 
     def config(self) -> StoreConfig:
-        """Return the settings: from the command line, the environment, the file, the defaults."""
+        """Return the settings; the order of precedence is command line, environment, file, defaults."""
         base = None if self.file is None else StoreConfig.load(self.file)
         return StoreConfig.layered(base, environ=os.environ, arguments=self.settings)
 
@@ -58,7 +58,7 @@ class StoreOptions(NamedTuple):
         """Return the directory, which must exist.
 
         Raises:
-            NotALogError: it does not.
+            NotALogError: the directory does not exist.
         """
         path = self.path()
         if not os.path.isdir(path):
@@ -66,7 +66,7 @@ class StoreOptions(NamedTuple):
         return path
 
     def open(self, *, read_only: bool, create: bool = False) -> Store:
-        """Open the store; read-only also while another process writes it."""
+        """Open the store; with ``read_only`` another process may have it open for writing."""
         path = self.path() if create else self.existing()
         return open_store(path, self.config(), read_only=read_only, create=create)
 
@@ -79,7 +79,7 @@ def parse_settings(values: tuple[str, ...]) -> dict[str, Setting]:
     """Parse ``key=value`` words as settings.
 
     Raises:
-        click.BadParameter: a word has no ``=``.
+        click.BadParameter: a word has no ``=``, or no key before it.
     """
     settings: dict[str, Setting] = {}
     for value in values:
@@ -93,7 +93,7 @@ def parse_settings(values: tuple[str, ...]) -> dict[str, Setting]:
 def _file_and_pairs(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str | None, dict[str, Setting]]:
-    """Split ``--config`` of a command that sets up a topic: a file, or KEY=VALUE as in Kafka's own tools."""
+    """Split the values of ``--config`` into a file and KEY=VALUE pairs: Kafka's own tools take pairs there."""
     pairs = tuple(value for value in values if "=" in value and not os.path.exists(value))
     named = [value for value in values if value not in pairs] or [os.environ.get("LOGSTORE_CONFIG", "")]
     if len(named) > 1:
@@ -116,7 +116,8 @@ _CONFIG_OR_PAIR = click.option(
     multiple=True,
     callback=_file_and_pairs,
     metavar="FILE|KEY=VALUE",
-    help="As --set; or settings of the store: TOML, or a server.properties of Kafka. [env: LOGSTORE_CONFIG]",
+    help="A setting of the topic; or a file with settings of the store: TOML, or a server.properties of Kafka. "
+    "[env: LOGSTORE_CONFIG]",
 )
 
 
@@ -126,7 +127,7 @@ def store_options(command: F) -> F:
 
 
 def topic_options(command: F) -> F:
-    """Add `store_options` for a command that sets up a topic, whose settings are passed in ``options.of_topic``."""
+    """Add what `store_options` adds; settings of the command's topic are passed in ``options.of_topic``."""
     return _store_options(command, of_topic=True)
 
 
@@ -167,7 +168,7 @@ def _is_of_logs(key: str) -> bool:
 
 
 def directory_argument(command: F) -> F:
-    """Add ``[DIRECTORY]``: the directory of the store as an argument, for `store_options` below."""
+    """Add ``[DIRECTORY]``, another form of ``--dir``. The decorator stands above `store_options`."""
 
     @functools.wraps(command)
     def with_directory(*args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,7 @@
-"""The back end of topics, producers and consumers: what they need of the store that they belong to.
+"""Back end of topics, producers and consumers: the interface to the store that they belong to.
 
-`Store` is one back end. Producers and consumers use only this interface. So they do not depend on how a store
-opens, locks or closes, and a test may pass a smaller object.
+`StoreHost` is one back end. Producers and consumers use a store only through these interfaces. So they do not
+depend on how a store opens, locks or closes, and a test may pass a smaller object.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Source(Protocol):
         """Return whether nothing can be appended."""
 
     def topics(self) -> list[str]:
-        """Return the names of all topics, as they are now."""
+        """Return the names of all topics that exist now, without the internal ones."""
 
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
         """Return the number of a topic's partitions; ``topic_id`` excludes a later topic of the same name."""
 
     def added_from(self, topic: str, topic_id: str | None = None) -> int:
-        """Return the number of the first partition added after the topic was created, whether it exists or not."""
+        """Return the number that the first partition added after the topic's creation has, or would get."""
 
     def topic_config(self, topic: str, topic_id: str | None = None) -> LogConfig:
         """Return the settings of a topic's logs."""
@@ -62,13 +62,13 @@ class Source(Protocol):
         """Return one partition's log, which belongs to the store and keeps it open."""
 
     def _log_of(self, topic: str, partition: int, topic_id: str | None = None) -> Opened:
-        """Return a log as `partition` does, without keeping the store open: the caller has it in hand."""
+        """Return a log as `partition` does; the log does not keep the store open, so the caller must."""
 
     def _topics_known(self) -> object:
-        """Return the known state of all topics: another object after each change."""
+        """Return the known state of all topics: a new object after each change."""
 
     def topic_id(self, topic: str) -> str:
-        """Return the id that tells a topic from others of its name, in Kafka's text form; "" if it has none."""
+        """Return a topic's id in Kafka's text form, unique among topics of its name; "" if it has none."""
 
     def create_topic(
         self,

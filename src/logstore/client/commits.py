@@ -1,7 +1,8 @@
 """Commits of one consumer: which records count as processed, and when their offsets are stored.
 
-With ``enable.auto.commit`` an offset is stored once the records below it were returned and the next ones are
-requested, at most once in ``auto.commit.interval.ms``. Used by one thread at a time, which the consumer enforces.
+With ``enable.auto.commit`` the records that were returned count as processed when the next ones are requested. Then
+their offsets are stored, at most once in ``auto.commit.interval.ms``. A new assignment and the end of the consumer
+store them at once. One thread at a time; the consumer enforces that.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ class Commits:
         self._renew_s = self._committed_s + offsets.retention_ms / 4000
 
     def named_group(self) -> str:
-        """Return the group.
+        """Return the name of the group.
 
         Raises:
-            InvalidGroupError: the consumer has none.
+            InvalidGroupError: the consumer has no group.
         """
         if not self.group:
             raise InvalidGroupError("the consumer has no group; open it with store.consumer(group='name')")
@@ -55,7 +56,7 @@ class Commits:
     def store(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, ack: Ack | str | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Store these offsets, by default those after every record that was handed out; see `Consumer.commit`."""
+        """Store these offsets, by default the position in each partition; see `Consumer.commit`."""
         group = self.named_group()
         partitions = self._subscription.partitions
         if offsets is None:
@@ -70,7 +71,7 @@ class Commits:
             partition = partitions.get(name)
             if partition is not None:
                 partition.stored = each.offset
-                # An explicitly committed offset counts as processed: a smaller one at the end would undo it.
+                # The records below count as processed, else the next automatic commit could store a smaller offset.
                 partition.done = max(partition.done, each.offset)
         return given
 
@@ -81,7 +82,11 @@ class Commits:
         return {name: found.get(name) for name in names}
 
     def settle(self) -> None:
-        """Count the records handed out as processed, since the caller asks for more, and commit when it is time."""
+        """Commit the records handed out before, if automatic commits are on and the interval has passed.
+
+        Called when more records are requested: the earlier ones then count as processed. In a store that is open
+        read-only, the group's offsets are also renewed, four times within ``offsets.retention.minutes``.
+        """
         if not self.group:
             return
         now_s = self._clock.monotonic_s()
@@ -96,15 +101,16 @@ class Commits:
             self._commit_processed()
 
     def settle_now(self) -> None:
-        """Count the records handed out as processed and commit: before others are assigned, and at the end."""
+        """Commit all records handed out, if automatic commits are on; before a new assignment, and at the end."""
         if self.are_automatic:
             self._settle_all()
             self._commit_processed()
 
     def settle_all_but_the_last(self, handed: RecordIterator | None) -> None:
-        """Commit after an error: all but the last record of the interrupted loop over ``handed`` are processed.
+        """Commit at an early end, such as an error; ``handed`` is the run that a loop was reading.
 
-        How far the caller came in a list returned by `poll` is unknown, so none of it counts.
+        The loop's last record does not count as processed, its earlier ones do. The records of a list from `poll`
+        do not count, since it is unknown how many of them were processed.
         """
         if not self.are_automatic:
             return
@@ -130,8 +136,10 @@ class Commits:
                 self._subscription.partitions[name].stored = commit.offset
 
     def _renew(self) -> None:
-        """Commit the group's offsets again. The writing process does not know consumers of other processes, and
-        would expire the offsets after offsets.retention.minutes.
+        """Commit again what the group has stored for the assigned partitions.
+
+        The process that writes the store does not know consumers of other processes. It would expire their offsets
+        after ``offsets.retention.minutes``.
         """
         names = [
             each.name for each in self._subscription.turns if each.stored >= 0 and not self._is_another_topic(each)
@@ -143,11 +151,11 @@ class Commits:
                     self.group, {name: commit._replace(commit_ms=-1) for name, commit in found.items()}
                 )
         except LogstoreError as error:
-            # A failed renewal is not fatal: three more follow before the offsets expire.
+            # A failed renewal is not fatal: two more follow before the offsets expire.
             _logger.warning("offsets not renewed: group=%s error=%s", self.group, error)
 
     def _of_its_topic(self, name: TopicPartition, given: OffsetAndMetadata) -> OffsetAndMetadata:
-        """Return the commit with its topic's id: a later topic of that name begins from scratch."""
+        """Return the commit with its topic's id, so that it does not apply to a later topic of that name."""
         partition = self._subscription.partitions.get(name)
         if partition is None or given.topic_id:
             return given
@@ -159,5 +167,5 @@ class Commits:
         try:
             return self._store.topic_id(partition.name.topic) != partition.topic_id
         except UnknownTopicError:
-            # Nothing is left to commit for it, and the other topics' offsets are to be committed.
+            # An error here would keep the offsets of the other topics from being committed.
             return True

@@ -1,9 +1,9 @@
 """A producer: single records, from any thread, collected into batches for many partitions.
 
-This module decides a record's partition, when its batch is written and which futures are answered. The order
-within a partition belongs to `partition_batcher`, the fast path of a record to `_batcher`. The thread whose record
-filled a batch writes it. After the linger time the timer thread of the process does, or `tick` for a store with
-its own clock. So no work is handed between threads while a program sends continuously.
+This module decides the partition of a record and the time at which its batch is written. `partition_batcher` is
+responsible for the order within a partition, `_batcher` for the fast path of a record. The thread whose record
+filled a batch writes the batch. A batch that has lingered is written by the timer thread of the process, or by
+`tick` in a store with its own clock. So no work is handed between threads while a program sends continuously.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Host(Source, Protocol):
-    """The store of a producer, as far as it is needed here."""
+    """The store of a producer, as far as a producer needs it."""
 
     @property
     def rng(self) -> random.Random | None: ...
@@ -55,15 +55,15 @@ class Host(Source, Protocol):
     def topic(self, name: str) -> PartitionedTopic: ...
 
     def topic_to_send_to(self, name: str) -> PartitionedTopic:
-        """Return a topic, which may be created for this."""
+        """Return a topic; create it if it does not exist and the store's settings allow that."""
 
     def attach(self, member: Closeable) -> None:
-        """Close ``member`` before the store's logs are closed."""
+        """Register ``member``: the store closes it before its logs, and does not keep it alive."""
 
     def detach(self, member: Closeable) -> None: ...
 
     def drop(self, member: Closeable) -> None:
-        """Attach ``member`` as `attach` does, but without a lock, for a finalizer."""
+        """Register ``member`` as `attach` does, but keep it alive until it is closed. For a finalizer: no lock."""
 
 
 class Closeable(Protocol):
@@ -73,15 +73,15 @@ class Closeable(Protocol):
 
 
 class ProducerMetrics(NamedTuple):
-    """Metrics of a producer at one moment. Sizes are in bytes; appended ones are after compression."""
+    """Metrics of a producer at one moment."""
 
     records: int  #: appended
     batches: int
-    appended_bytes: int
-    retries: int  #: after a full disk
+    appended_bytes: int  #: after compression
+    retries: int  #: of batches, for lack of disk space or of a file descriptor
     failed_records: int
     syncs: int  #: of single logs, to answer ack="synced"
-    buffered_bytes: int  #: of buffer.memory that is in use
+    buffered_bytes: int  #: the part of buffer.memory that is in use
     waiting_threads: int  #: that wait for buffer memory
 
 
@@ -97,9 +97,11 @@ class Producer(FastSend, Gathering):
 
     `send` collects records; a batch is appended when it holds ``batch.size`` bytes, has waited for ``linger.ms``,
     or `flush` is called. Each record has a future, which may be dropped. An error that no future has raised is
-    raised by a later `send`, by `flush` or by `close`. Closing flushes; so does leaving a ``with`` block, and
-    closing the store. A producer dropped without any of these warns, and is flushed by a thread of its own, at the
-    latest when the store is closed.
+    raised by a later `send`, `flush` or `close`; of several errors only the first. With ``acks=0`` they are
+    discarded.
+
+    `close` flushes, and so do the end of a ``with`` block and the store's `close`. A producer that is dropped
+    without any of these warns. Another thread flushes it, at the latest when the store is closed.
 
     >>> with logstore.open(tmp / "data") as store:
     ...     flights = store.create_topic("flights", partitions=4)
@@ -123,7 +125,7 @@ class Producer(FastSend, Gathering):
         """Open a producer of an open store; settings as in `ProducerConfig`.
 
         ``partitioner`` is a word (default, sticky, round_robin, random), a `Partitioner`, or a function
-        ``choose(topic, key, value, partition_count)``; else ``partitioner.class`` applies.
+        ``choose(topic, key, value, partition_count)``; None: ``partitioner.class`` applies.
 
         Raises:
             ConfigError: settings are unknown or out of range; every one is named.
@@ -155,7 +157,7 @@ class Producer(FastSend, Gathering):
             failures=None if self._config.acks == "0" else self._failures,
         )
         self._batchers: list[PartitionBatcher] = []
-        self._lock = threading.Lock()  # guards it, and the batchers of each topic
+        self._lock = threading.Lock()  # guards `_batchers`, and the batchers of each topic
         self._waiting = Condition()
         self._begin_lifecycle()
         _producers.add(self)
@@ -225,7 +227,7 @@ class Producer(FastSend, Gathering):
             memory.wait(reserved, min(left_s, max(self._config.retry_backoff_ms, 1) / 1000))
 
     def _batchers_of(self, topic: str) -> TopicBatchers:
-        """Return the batchers of a topic as it is now: it may have been deleted, or have more partitions."""
+        """Return the batchers of a topic as it is now: it may have been created again, or have more partitions."""
         batchers, known = self._known(check_is_name(topic)), self._store._topics_known()
         if batchers is not None and batchers.checked_with is known:
             return batchers
@@ -272,13 +274,13 @@ class Producer(FastSend, Gathering):
     def flush(self, timeout_s: float | None = None) -> None:
         """Append all records sent before this call, and wait until they are acknowledged.
 
-        With ``ack="synced"`` they are on disk on return, with one sync for each partition. Records that find
-        the disk full are retried until ``delivery.timeout.ms`` is over.
+        With ``ack="synced"`` they are on disk on return, with one sync for each partition. While the disk is full,
+        batches are retried until ``delivery.timeout.ms`` has passed.
 
         Raises:
             DeliveryTimeoutError: ``timeout_s`` has passed; the remaining records are kept and retried.
-            LogstoreError: records that were sent without keeping their futures were not written: the
-                first such error. Every future was answered.
+            LogstoreError: records were not written or not synced, and no future has raised the error; of several
+                errors the first. Every future was answered.
         """
         self._check_process()
         self._flush(self._clock.deadline_s(timeout_s), timeout_s)
@@ -309,7 +311,7 @@ class Producer(FastSend, Gathering):
         self._syncing.sync()
 
     def _write(self, *, force: bool) -> bool:
-        """Write every batcher that holds records; return False if one has to wait for disk space."""
+        """Write the records of all batchers; return False if one has to wait for disk space."""
         done = True
         # All batchers, and not only the active set: a batcher is out of it for a moment while its write ends.
         for batcher in list(self._batchers):
@@ -318,7 +320,10 @@ class Producer(FastSend, Gathering):
         return done
 
     def tick(self) -> None:
-        """Append batches that have lingered. Called by the owner of the store's clock, or by the timer thread."""
+        """Append batches that are full or have lingered, and retry those that wait for disk space.
+
+        Called by the timer thread, or by the owner of the store's own clock.
+        """
         if self._closed or self._is_forked():
             return
         for batcher in list(self._shared.active):
@@ -388,7 +393,7 @@ class Producer(FastSend, Gathering):
         return f"<Producer {state} id={self.producer_id} {self._store.path!r}>"
 
     def _raise_failures(self) -> None:
-        """Raise an error that no future has raised, each once."""
+        """Raise the first of the errors that no future has raised, and forget all of them."""
         error = None
         while self._failures:
             result = self._failures.pop(0)
@@ -414,12 +419,12 @@ def _refusal() -> StoreClosedError:
     return StoreClosedError("the producer is closed; the record was not sent")
 
 
-#: All producers of this process, so that a forked child can disable them.
+#: All producers of this process, so that a forked child can disable their fast paths.
 _producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 
 
 def _forget_batchers() -> None:
-    """Disable the fast path in a forked child: its batches would never be written. The slow path refuses."""
+    """Disable the fast path in a forked child, where a batch would never be written. The slow path raises."""
     for producer in _producers:
         producer._forget()
 
@@ -428,12 +433,12 @@ os.register_at_fork(after_in_child=_forget_batchers)
 
 
 def _is_idempotent(config: ProducerConfig) -> bool:
-    """Tell whether idempotence is on; as in Kafka, it is off by default with no acknowledgement or no retries."""
+    """Tell whether idempotence is on; ``acks`` 0 or 1, or ``retries`` 0, turn it off."""
     return bool(config.enable_idempotence and config.acks == "all" and config.retries)
 
 
 def _ack_of(config: ProducerConfig) -> Ack | None:
-    """Return ``logstore.ack`` if it is set; acks=0 and 1 do not wait for the disk, acks=all uses the topic's."""
+    """Return ``logstore.ack`` if it is set, else `Ack.WRITTEN` for acks 0 and 1, else None: the topic's."""
     if config.default_ack is not None:
         return config.default_ack
     return None if config.acks == "all" else Ack.WRITTEN

@@ -1,8 +1,9 @@
-"""Client of a Kafka cluster: topics, offsets and records; the rest is in `administration`.
+"""Client of a Kafka cluster: metadata of topics, offsets and records.
 
-`Client` works with topics, partitions and offsets. `cluster` handles leaders, lost connections and retries, and
-the codec handles bytes. A fetch returns whole record batches as stored in the log, and the aborted transactions
-as ranges. The caller decodes them with `Batches`. Any thread may use a client.
+Creation, deletion and settings of topics are in `administration`. `cluster` handles leaders, lost connections and
+retries; `protocol` encodes and decodes messages. A fetch returns whole record batches as stored in the log, and
+aborted transactions as ranges of offsets. The caller decodes the batches with `Batches`. Any thread may use a
+client.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ FETCH_BY_ID = 13
 
 
 class ListedOffset(NamedTuple):
-    """An offset found by time; ``offset`` is -1 if no record is that new."""
+    """The offset found for a timestamp; ``offset`` is -1 if every record is older."""
 
     offset: int
     timestamp_ms: int = -1
@@ -50,7 +51,7 @@ class ListedOffset(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """End of a leader epoch; ``leader_epoch`` is the newest up to the requested one, -1 if there is none."""
+    """The end of a leader epoch: of the requested one, else of the newest older one; -1 if there is neither."""
 
     leader_epoch: int
     end_offset: int
@@ -60,8 +61,8 @@ class Fetched(NamedTuple):
     """Whole record batches, and the broker's offsets of the partition.
 
     ``next_offset`` is where the next fetch continues, also if the batches hold no record visible to a reader.
-    ``aborted`` holds (producer id, first offset, last offset) of the ranges that a committed reader skips, as
-    `logstore.batch._batch.Batches` accepts them.
+    The broker's offsets are -1 if its answer left the partition out. ``aborted`` holds (producer id, first offset,
+    last offset) of the ranges that a committed reader skips, as `logstore.batch._batch.Batches` accepts them.
     """
 
     data: bytes
@@ -73,12 +74,13 @@ class Fetched(NamedTuple):
 
 
 class Client(Administrator):
-    """A client of one Kafka cluster, over plain connections.
+    """A client of one Kafka cluster, over plaintext connections.
 
     ``bootstrap`` is ``host:port``, comma-separated for several; settings are Kafka's client keys, dotted or as
-    keywords (`WireConfig`). Connections are opened by the first call. A call retries after a retriable error
-    until ``default.api.timeout.ms``. As long as no broker was ever reached, which is more likely a wrong address
-    than a restart, the limit is ``socket.connection.setup.timeout.ms``, unless the client ``is_patient``.
+    keywords (`WireConfig`). Connections are opened by the first call. A call retries after a retriable error until
+    ``default.api.timeout.ms`` has passed. Before any broker has answered, a wrong address is more likely than a
+    restart. So the call then also ends after ``socket.connection.setup.timeout.ms``, unless the client
+    ``is_patient``.
 
     >>> client = Client("broker-1:9092", client_id="report", request_timeout_ms=5_000)
     >>> client.config.request_timeout_ms
@@ -86,7 +88,7 @@ class Client(Administrator):
     >>> client.close()
 
     Raises:
-        UnknownSettingError, InvalidSettingError: of settings.
+        UnknownSettingError, InvalidSettingError: settings are unknown or out of range.
     """
 
     def __init__(
@@ -102,7 +104,7 @@ class Client(Administrator):
             fields["bootstrap_servers"] = bootstrap
         self.config = WireConfig.of(settings, **fields)
         self.cluster = Cluster(self.config, is_patient=is_patient)
-        #: Nearer replicas that leaders have named, and until when to fetch from them.
+        #: Replicas that leaders prefer for fetches: (broker, time on the monotonic clock at which that ends).
         self._nearer: dict[TopicPartition, tuple[int, float]] = {}
 
     def __enter__(self) -> Self:
@@ -118,7 +120,7 @@ class Client(Administrator):
     # -- topics ------------------------------------------------------------------------------------
 
     def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
-        """Return the brokers, and topics with their partitions and leaders; every topic for None.
+        """Return the brokers, and these topics with their partitions and leaders; None: every topic.
 
         Raises:
             UnknownTopicError: a named topic does not exist.
@@ -126,7 +128,9 @@ class Client(Administrator):
         return self.cluster.refresh(topics)
 
     def topic(self, name: str, *, fresh: bool = True) -> TopicMetadata:
-        """Return one topic: from a broker now or, if not ``fresh``, as known within ``metadata.max.age.ms``.
+        """Return one topic as a broker reports it now.
+
+        Without ``fresh`` a cached topic is returned that is at most ``metadata.max.age.ms`` old, if there is one.
 
         Raises:
             UnknownTopicError: the topic does not exist.
@@ -140,10 +144,11 @@ class Client(Administrator):
         times: Mapping[TopicPartition, int],
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, ListedOffset]:
-        """Return the first offset with at least that timestamp, of each partition; or `EARLIEST`, or `LATEST`.
+        """Return the first offset of each partition whose timestamp is at least the one in ``times``.
 
-        For a committed reader `LATEST` is the last stable offset, else the high watermark. For a timestamp later
-        than every record's the offset is -1.
+        A timestamp is in milliseconds. If every record is older, the offset is -1. `EARLIEST` instead of a
+        timestamp gives the log start offset. `LATEST` gives the last stable offset to a committed reader, else the
+        high watermark.
 
         Raises:
             UnknownTopicError, UnknownPartitionError: a topic or partition does not exist.
@@ -181,7 +186,7 @@ class Client(Administrator):
         return self.cluster.at_leaders("list offsets", times, make, read)
 
     def offset_for_leader_epoch(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
-        """Return where the records of a leader epoch end, for each partition.
+        """Return the end offset of a leader epoch, for each partition.
 
         Raises:
             UnknownTopicError, UnknownPartitionError: a topic or partition does not exist.
@@ -215,7 +220,10 @@ class Client(Administrator):
         return self.cluster.at_leaders("offset for leader epoch", epochs, make, read)
 
     def _epoch(self, tp: TopicPartition) -> int:
-        """Return the known leader epoch of a partition; a request with it fences a former leader."""
+        """Return the cached leader epoch of a partition, or -1.
+
+        A former leader refuses a request whose epoch is newer than its own.
+        """
         topic = self.cluster.known.topics.get(tp.topic)
         found = topic and topic.partitions.get(tp.partition)
         return found.leader_epoch if found else -1
@@ -233,23 +241,26 @@ class Client(Administrator):
         isolation: Isolation | str | None = None,
         topic_id: str = "",
     ) -> Fetched:
-        """Fetch record batches from ``offset`` on, ``max_bytes`` or one batch; wait up to ``max_wait_ms``.
+        """Fetch record batches from ``offset`` on.
 
-        The first batch may begin before ``offset``. Without batches, ``next_offset`` is ``offset``: no record is
-        below the high watermark (committed: the last stable offset), or none arrived in time. The answer can also
-        be empty although there are later records: the broker is over its quota, or still reads other storage.
-        So an empty answer never means a gap.
+        The broker waits up to ``max_wait_ms`` for ``min_bytes``. It returns at most ``max_bytes``, or one larger
+        batch. The first batch may begin before ``offset``. Arguments that are not given default to the settings.
+
+        If there are no batches, ``next_offset`` is ``offset``. Usually no record from there on is below the high
+        watermark (committed: the last stable offset). But the broker may also be over its quota, or still read
+        other storage. So an empty answer does not mean that no record follows: fetch the same offset again.
 
         With ``client.rack`` a leader may name a replica in the same rack. That replica is asked until
-        ``metadata.max.age.ms`` have passed, or its answer is an error (KIP-392).
+        ``metadata.max.age.ms`` have passed, or it answers with a retriable error (KIP-392).
 
         ``topic_id`` is the id of the topic that the offset belongs to; empty: any topic of that name.
-        Arguments that are not given default to the settings. CRCs are not checked here.
+        CRCs are not checked here.
 
         Raises:
-            OffsetOutOfRangeError: the offset was deleted, or is above the log end; the partition, its log
-                start offset and its end are named.
-            TopicRecreatedError: the topic of that id was deleted, another one has its name.
+            OffsetOutOfRangeError: the offset was deleted, or is above the log end offset; the error names the
+                partition and its range of offsets.
+            RecordTooLargeError: the broker returns only a part of one batch, whatever size is asked for.
+            TopicRecreatedError: the topic with that id was deleted; another one has its name.
             UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
         """
         config = self.config
@@ -367,7 +378,7 @@ class Client(Administrator):
         )
 
     def _nearest(self, tp: TopicPartition, leader: int) -> int:
-        """Return the broker to fetch from: the replica that the leader has named, else the leader."""
+        """Return the broker to fetch from: a replica that the leader named recently, else the leader."""
         node, until_s = self._nearer.get(tp, (leader, math.inf))
         if time.monotonic() < until_s and node in self.cluster.known.brokers:
             return node
@@ -397,7 +408,7 @@ class _NotWholeError(Exception):
     """A fetch returned only the beginning of one batch."""
 
     def __init__(self, where: str, batch_bytes: int) -> None:
-        super().__init__(f"{where}: a batch of {batch_bytes} bytes does not come whole")
+        super().__init__(f"{where}: the broker returned only a part of a batch of {batch_bytes} bytes")
         self.batch_bytes = batch_bytes
 
 

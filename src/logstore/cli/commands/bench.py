@@ -1,6 +1,7 @@
 """``logstore bench``: speed of this machine and this disk, in a few seconds.
 
-For a rough idea, and to compare two disks, not to be quoted. Proper benchmarks are in `benchmarks/`.
+The numbers are rough. They can compare two disks, and should not be published. Proper benchmarks are in
+`benchmarks/`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ BATCH = 1_000
 @click.option("--syncs", type=click.IntRange(1), default=50, show_default=True, help="Number of durable appends.")
 @json_option
 def bench(directory: str, records: int, size: int, syncs: int, as_json: bool) -> None:
-    """Measure appends, reads and syncs in a temporary store below DIRECTORY, by default the current one.
+    """Measure appends, reads and syncs in a temporary store below DIRECTORY, by default the current directory.
 
     JSON: what, records, seconds, records_per_s, mb_per_s.
     """

@@ -38,7 +38,7 @@ def pipeline() -> None:
 
 @pipeline.group(cls=_Pipelines)
 def run() -> None:
-    """Run a pipeline: NAME, and its parameters as options.
+    """Run the pipeline NAME, with its parameters as options.
 
     It processes the existing records and ends; with --continuous it runs until it is stopped. A run with
     the --checkpoint of an earlier one continues where that one ended, also if it was killed.
@@ -73,7 +73,9 @@ def written(directory: str) -> None:
 @click.argument("name", type=click.Choice(names()))
 @json_option
 def describe(name: str, as_json: bool) -> None:
-    """Describe pipeline NAME: its effect, guarantees and parameters; those for scale are marked with *.
+    """Describe pipeline NAME: its effect, guarantees and parameters.
+
+    Parameters to change when there is more data are marked with *.
 
     JSON, one object for each parameter: parameter, default, scale, help.
     """
@@ -153,7 +155,7 @@ def _session_options() -> list[click.Parameter]:
         click.Option(
             ["--spark-log"],
             metavar="FILE",
-            help="Where Spark's own log goes, - for the terminal; by default a file that is kept if the run fails.",
+            help="File for Spark's own log, or - for the terminal; default: a new file, kept if Spark fails.",
         ),
     ]
 
@@ -191,10 +193,13 @@ def _run(found: Pipeline[Any], given: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _spark_log(wanted: str | None) -> Iterator[contextlib.AbstractContextManager[None]]:
-    """Send Spark's own log to a file; the context it yields is held while Spark starts.
+    """Yield a context in which Spark is started, so that Spark's own log is written to a file.
+
+    ``wanted`` is the file, or "-" for the terminal. For None it is a new file, which is deleted at the end unless
+    Spark has failed.
 
     Raises:
-        SparkQueryError: the failure of Spark, with the name of the log after its cause.
+        SparkQueryError: Spark has failed; the message is the cause, then the name of the log.
     """
     if wanted == "-":
         yield contextlib.nullcontext()
@@ -224,7 +229,7 @@ def _spark_log(wanted: str | None) -> Iterator[contextlib.AbstractContextManager
 
 
 def _why_not_started(log: str) -> str:
-    """Return Java's last message before it ended; "" if there is none."""
+    """Return why Spark did not start, by Java's last message in the log; "" if there is none."""
     with open(log, errors="replace") as file:
         said = re.findall(r"^(?:Exception in thread \S+ |Error: |Caused by: )(.+)$", file.read(), re.MULTILINE)
     return f"Spark did not start: {said[-1]}" if said else ""

@@ -1,8 +1,7 @@
 """Sizes and times of a range of offsets in a log, read from indexes, for planning reads.
 
-Nothing is decoded: a batch is found by its segment's index and its header. The results are for planning: a
-segment that is deleted or truncated concurrently makes them coarser, never wrong, since readers ask the log again.
-Any thread may call.
+No record is decoded: a batch is found by its segment's index and its header. A segment may be deleted or truncated
+concurrently. Then the results are coarser but never wrong, since readers ask the log again. Any thread may call.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from logstore.log.read.reader import Readable
 def parts_of(log: Readable, start: int, end: int, parts: int) -> list[tuple[int, int]]:
     """Split ``start`` to ``end`` into at most ``parts`` ranges of about the same size in bytes.
 
-    They are split between batches, so that no batch is read twice.
+    The range is split between batches, so that no batch is read twice. If the log cannot be read, it is split into
+    about equal numbers of offsets.
 
     >>> log = Log.open(tmp / "flights-0")
     >>> for n in range(100):
@@ -32,7 +32,7 @@ def parts_of(log: Readable, start: int, end: int, parts: int) -> list[tuple[int,
     try:
         first, last = map.before(start), map.before(end)
         sizes = [first + (last - first) * number // parts for number in range(1, parts)]
-        # The first offset whose batch begins there or later: a batch begins at every split.
+        # The first offset whose batch begins at that position or later: so every split is between two batches.
         cuts = [start + bisect_left(range(start, end), size, key=map.before) for size in sizes]
     except (RecordError, StorageError):
         cuts = [start + (end - start) * number // parts for number in range(1, parts)]
@@ -41,10 +41,10 @@ def parts_of(log: Readable, start: int, end: int, parts: int) -> list[tuple[int,
 
 
 def offset_after(log: Readable, start: int, end: int, max_bytes: int) -> int:
-    """Return the end of a range from ``start`` of whole batches with at most ``max_bytes``, or of one batch.
+    """Return the end of the longest range from ``start`` whose batches have at most ``max_bytes`` together.
 
-    At most ``end``, and above ``start`` where that is below ``end``. A batch that begins before ``start``
-    counts as a whole.
+    The range has at least one batch, and ends between two batches or at ``end``. A batch that begins before
+    ``start`` counts with all its bytes. If the log cannot be read, ``end`` is returned.
     """
     if end - start < 2:
         return end
@@ -54,7 +54,7 @@ def offset_after(log: Readable, start: int, end: int, max_bytes: int) -> int:
         beyond = start + bisect_right(offsets, limit, key=map.before)
         if beyond > end:
             return end
-        # The batch before `beyond` passes the limit too; it is taken only where it is the first.
+        # The batch of offset `beyond - 1` ends past the limit: it is left out, unless it is the first one.
         whole = start + bisect_left(offsets, map.before(beyond - 1), key=map.before)
     except (RecordError, StorageError):
         return end
@@ -64,20 +64,20 @@ def offset_after(log: Readable, start: int, end: int, max_bytes: int) -> int:
 def narrowed(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, int]:
     """Return the part of a range that holds all its records with a timestamp of ``since_ms`` or later.
 
-    Uses the greatest timestamp of each segment, and its time index. A log stores no least timestamp: records
-    need not be in the order of their timestamps.
+    Uses the largest timestamp of each segment, and its time index. The part can hold older records too, since
+    records need not be in the order of their timestamps. If the log cannot be read, the whole range is returned.
     """
     maintenance = log.maintenance
     try:
         segments = [segment for segment in maintenance.segments if segment.base_offset < end]
         for segment in segments:
-            # Records lost between two segments may be as new as ``since_ms``; only a full read would tell.
+            # Raises if records between two segments were lost: they may be as new, so the range stays whole.
             maintenance.check_joined(segment)
         new = [place for place, segment in enumerate(segments) if _is_as_new(segment, since_ms)]
         if not new:
             return end, end
         first, last = segments[new[0]], new[-1]
-        # Where in the segment to begin to look; earlier records are older.
+        # Every record of the segment below this offset is older.
         begin = first.offset_for_time(since_ms)
     except (RecordError, StorageError):
         return start, end
@@ -96,7 +96,7 @@ def _is_as_new(segment: Segment, since_ms: int) -> bool:
 
 
 class _Bytes:
-    """The segments of a log as they are now, concatenated."""
+    """The bytes of a log: its current segments, concatenated."""
 
     def __init__(self, log: Readable) -> None:
         self._segments = log.maintenance.segments
@@ -106,6 +106,6 @@ class _Bytes:
             self._starts.append(self._starts[-1] + segment.size)
 
     def before(self, offset: int) -> int:
-        """Return the bytes before the batch that holds or follows an offset."""
+        """Return the number of bytes before the batch that holds or follows an offset."""
         place = bisect_right(self._bases, offset) - 1
         return 0 if place < 0 else self._starts[place] + self._segments[place].position_of(offset)
