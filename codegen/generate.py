@@ -1,4 +1,4 @@
-"""Turns the tables into the codec of `src/logstore/protocol/generated`: a Cython and a Python module of each.
+"""Turns the tables into the classes of `src/logstore/protocol/generated`, a module of each.
 
     python -m codegen.generate
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codegen.cython_code import cython
 from codegen.python_code import python
 from codegen.table import RECORDS_TABLE, kafka_version, read
 
@@ -20,9 +19,7 @@ def generated() -> dict[Path, str]:
     """Every file that the tables give, and what stands in it."""
     messages, records = read(), read(RECORDS_TABLE)
     return {
-        FOLDER / "_messages.pyx": cython(messages),
         FOLDER / "messages.py": python(messages, kafka_version()),
-        FOLDER / "_records.pyx": cython(records),
         FOLDER / "records.py": python(records, kafka_version(RECORDS_TABLE)),
     }
 

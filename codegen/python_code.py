@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from codegen.table import Field, Message, Struct, all_structs, default_of
+from codegen.table import Field, Message, Struct, Versions, default_of
 
 _HEAD = '''\
 """Kafka {version}'s {what}.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from logstore.protocol.generated import _{module}
+from logstore.protocol._schema import Schema
 from logstore.protocol.message import {bases}
 
 if TYPE_CHECKING:
@@ -41,16 +41,37 @@ def _python_type(field: Field, message: Message) -> str:
     return f"{name} | None" if field.nullable or default_of(field) == "None" else name
 
 
+def _versions(versions: Versions, message: Message) -> str:
+    if versions.last == message.versions.last:
+        return f"{versions.first}+"
+    return f"{versions.first}-{versions.last}"
+
+
+def _line(field: Field, message: Message) -> str:
+    """What `_schema` needs of the field's line in the table; its default stands in `__init__`."""
+    kind = f"[]{field.type}" if field.is_array else field.type
+    words = [kind, _versions(field.versions, message)]
+    if field.nullable:
+        if field.nullable.last != field.versions.last:
+            raise ValueError(f"{message.name}.{field.name}: a later version refuses null again")
+        words += ["null", f"{field.nullable.first}+"]
+    if field.is_struct and not field.is_array and field.is_alone == bool(field.nullable):
+        raise ValueError(f"{message.name}.{field.name}: a struct that may be null must be null by default")
+    if field.tag is not None:
+        words += ["tag", str(field.tag)]
+    return " ".join([*words, *(["ignorable"] if field.ignorable else [])])
+
+
 def _class(message: Message, struct: Struct, indent: str) -> Iterator[str]:
     base = "Struct" if struct is not message else "Record" if message.is_record else "Message"
     yield f"{indent}class {struct.name}({base}):"
     inside = indent + "    "
     if not struct.fields:
-        yield f"{inside}__slots__ = ()"
+        yield f"{inside}__slots__ = {{}}"
     else:
-        yield f"{inside}__slots__ = ("
-        yield from (f'{inside}    "{field.python_name}",' for field in struct.fields)
-        yield f"{inside})"
+        yield f"{inside}__slots__ = {{"
+        yield from (f'{inside}    "{field.python_name}": "{_line(field, message)}",' for field in struct.fields)
+        yield f"{inside}}}"
     if struct is message:
         if message.is_record:
             yield f"{inside}TYPE = {message.key}"
@@ -61,7 +82,8 @@ def _class(message: Message, struct: Struct, indent: str) -> Iterator[str]:
         yield f"{inside}MAX_VERSION = {message.stable_last}"
         flexible = message.flexible.first if message.flexible else None
         yield f"{inside}FLEXIBLE_SINCE: ClassVar[int | None] = {flexible}"
-        yield f"{inside}NUMBER = %NUMBER%"
+        if message.versions.last != message.stable_last:
+            yield f"{inside}UNSTABLE_VERSION = {message.versions.last}"
         for inner in message.structs:
             yield ""
             yield from _class(message, inner, inside)
@@ -100,15 +122,11 @@ def python(messages: list[Message], version: str) -> str:
     for name, fact in facts.items():
         head = head.replace(f"{{{name}}}", fact)
     out = [head]
-    for n, message in enumerate(messages):
-        out += ["", *(line.replace("%NUMBER%", str(n)) for line in _class(message, message, "")), ""]
-    out += ["", f"{base}.CODEC = _{module}", f"_{module}.bind(", "    ("]
-    for message, struct in all_structs(messages):
-        name = message.name if struct is message else f"{message.name}.{struct.name}"
-        out.append(f"        {name},")
-    out += ["    ),", "    ("]
-    out += [f'        "{message.name}",' for message in messages]
-    out += ["    ),", ")"]
+    for message in messages:
+        out += ["", *_class(message, message, ""), ""]
+    out += [f"_CLASSES: tuple[type[{base}], ...] = ("]
+    out += [f"    {message.name}," for message in messages]
+    out += [")", "for _class in _CLASSES:", "    _class.SCHEMA = Schema(_class)"]
     if are_records:
         metadata = [message for message in messages if message.kind == "metadata"]
         out += _classes_by_key("METADATA", "record type -> its class, of the log of metadata", base, metadata)

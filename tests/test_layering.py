@@ -154,12 +154,12 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.protocol": (
         "frames",
         "generated",
-        "_batches codes message _reading _writing",
+        "message",
+        "_schema",
+        "_reading _writing",
+        "_batches codes _fields",
     ),
-    "logstore.protocol.generated": (
-        "messages records",
-        "_messages _records",
-    ),
+    "logstore.protocol.generated": ("messages records",),
     "logstore.remote": (
         "producer",
         "client",

@@ -1,4 +1,4 @@
-"""Fields of messages, read from bytes: numbers, strings, arrays, structs and tagged fields.
+"""Messages read from bytes: `read_struct` walks the fields of a struct and sets the slots of its object.
 
 The bytes follow Kafka's protocol guide, "Protocol Primitive Types", and KIP-482 for the flexible forms:
 lengths and counts are int16 or int32, -1 for null, in old versions, and one more than that as an unsigned
@@ -12,17 +12,23 @@ Threads: a Reader belongs to one call.
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT16_MAX, UINT16_MAX, int8_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from logstore.batch._bytes cimport load16, load32, load64
+from logstore.protocol._fields cimport (
+    BOOL, BYTES, NUMBER, RECORDS, STRING, STRUCT, UUID, Field, Struct, has, slot_of,
+)
 
 from base64 import urlsafe_b64encode
 
 from logstore.errors import MalformedMessageError
+
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(PyTypeObject *type, Py_ssize_t items)
 
 cdef enum:
     UUID_BYTES = 16
@@ -55,12 +61,11 @@ cdef class Reader:
             PyBuffer_Release(&self._buffer)
 
 
-cdef int put(PyObject **slot, object value) except -1:
+cdef inline void put(PyObject **slot, object value) noexcept:
     cdef PyObject *before = slot[0]
     Py_INCREF(value)
     slot[0] = <PyObject *>value
     Py_XDECREF(before)
-    return 0
 
 
 cdef object malformed(Reader r, str name, str problem):
@@ -96,25 +101,34 @@ cdef int64_t unsigned_varint(Reader r, str name) except -1:
     malformed(r, name, "a varint ends before its last byte")
 
 
-cdef int64_t length_of(Reader r, str name, bint nullable, bint is_short) except -2:
+cdef inline const uint8_t *taken(Reader r, const Field *f, int64_t size) except NULL:
+    """Return where the next bytes of a field are, and go on behind them."""
+    cdef const uint8_t *p = r.p
+    if size > r.end - p:
+        short(r, <str>f.name, size)
+    r.p = p + size
+    return p
+
+
+cdef int64_t length_of(Reader r, const Field *f, bint nullable, bint is_short) except -2:
     """Read a length or count: -1 for null if allowed, else at most the number of bytes that are left."""
     cdef int64_t length
     if r.flexible:
-        length = unsigned_varint(r, name) - 1
+        if r.p < r.end and r.p[0] < 0x80:
+            length = r.p[0] - 1
+            r.p += 1
+        else:
+            length = unsigned_varint(r, <str>f.name) - 1
     elif is_short:
-        need(r, name, 2)
-        length = load16(r.p)
-        r.p += 2
+        length = load16(taken(r, f, 2))
     else:
-        need(r, name, 4)
-        length = load32(r.p)
-        r.p += 4
+        length = load32(taken(r, f, 4))
     if length < 0:
         if length == -1 and nullable:
             return -1
-        malformed(r, name, "null, which this version does not allow" if length == -1 else f"length {length}")
+        malformed(r, <str>f.name, "null, which this version does not allow" if length == -1 else f"length {length}")
     if length > r.end - r.p:
-        short(r, name, length)
+        short(r, <str>f.name, length)
     return length
 
 
@@ -128,40 +142,19 @@ cdef int64_t integer(Reader r, str name, int size) except? -1:
     return loaded(r.p - size, size)
 
 
-cdef int read_number(Reader r, PyObject **slot, str name, int size, bint is_signed) except -1:
-    cdef int64_t found = integer(r, name, size)
-    return put(slot, found if is_signed else found & UINT16_MAX)
-
-
-cdef int read_bool(Reader r, PyObject **slot, str name) except -1:
-    need(r, name, 1)
-    put(slot, r.p[0] != 0)
-    r.p += 1
-    return 0
-
-
-cdef int read_float64(Reader r, PyObject **slot, str name) except -1:
-    cdef int64_t bits
+cdef double float64_at(const uint8_t *p) noexcept:
+    cdef int64_t bits = load64(p)
     cdef double value
-    need(r, name, 8)
-    bits = load64(r.p)
     memcpy(&value, &bits, 8)
-    put(slot, value)
-    r.p += 8
-    return 0
+    return value
 
 
-cdef object uuid_of(Reader r):
+cdef object uuid_of(Reader r, str name):
     """Read a uuid as the 22 letters of Kafka's Uuid.toString; the zero uuid is an empty string."""
-    need(r, "uuid", UUID_BYTES)
+    need(r, name, UUID_BYTES)
     letters = urlsafe_b64encode(PyBytes_FromStringAndSize(<const char *>r.p, UUID_BYTES))
     r.p += UUID_BYTES
     return "" if load64(r.p - UUID_BYTES) == 0 and load64(r.p - 8) == 0 else letters[:UUID_LETTERS].decode()
-
-
-cdef int read_uuid(Reader r, PyObject **slot, str name) except -1:
-    need(r, name, UUID_BYTES)
-    return put(slot, uuid_of(r))
 
 
 cdef object text_of(Reader r, str name, int64_t length):
@@ -175,94 +168,100 @@ cdef object text_of(Reader r, str name, int64_t length):
     return text
 
 
-cdef int read_string(Reader r, PyObject **slot, str name, bint nullable) except -1:
-    cdef int64_t length = length_of(r, name, nullable, True)
-    put(slot, None if length < 0 else text_of(r, name, length))
-    return 0
+cdef object bytes_of(Reader r, int64_t length):
+    found = PyBytes_FromStringAndSize(<const char *>r.p, length)
+    r.p += length
+    return found
 
 
-cdef int read_bytes(Reader r, PyObject **slot, str name, bint nullable) except -1:
-    cdef int64_t length = length_of(r, name, nullable, False)
-    if length < 0:
-        put(slot, None)
-    else:
-        put(slot, PyBytes_FromStringAndSize(<const char *>r.p, length))
-        r.p += length
-    return 0
-
-
-cdef int read_records(Reader r, PyObject **slot, str name, bint nullable) except -1:
+cdef object records_of(Reader r, int64_t length):
     """Read records as a view of the given buffer, which the view keeps alive."""
-    cdef int64_t length = length_of(r, name, nullable, False)
-    cdef Py_ssize_t first
-    if length < 0:
-        put(slot, None)
-    else:
-        if r._view is None:
-            r._view = memoryview(r._source)
-            if not isinstance(r._source, (bytes, bytearray)) and (r._view.format != "B" or r._view.ndim != 1):
-                r._view = r._view.cast("B")
-        first = r.p - r.start
-        put(slot, r._view[first:first + length])
-        r.p += length
-    return 0
+    cdef Py_ssize_t first = r.p - r.start
+    if r._view is None:
+        r._view = memoryview(r._source)
+        if not isinstance(r._source, (bytes, bytearray)) and (r._view.format != "B" or r._view.ndim != 1):
+            r._view = r._view.cast("B")
+    r.p += length
+    return r._view[first:first + length]
 
 
-cdef int read_strings(Reader r, PyObject **slot, str name, bint nullable) except -1:
-    cdef int64_t count = length_of(r, name, nullable, False)
+cdef object read_struct(Reader r, const Struct *s):
+    cdef object v = PyType_GenericAlloc(s.type, 0)
+    cdef const Field *f
+    cdef int n
+    for n in range(s.count):
+        f = &s.fields[n]
+        if f.is_tagged or not has(r.version, f):
+            put(slot_of(v, f), fresh(f))
+        else:
+            put(slot_of(v, f), read_field(r, f))
+    if r.flexible:
+        if s.has_tags and r.p < r.end and r.p[0] != 0:
+            read_tags(r, s, v)
+        else:
+            skip_tags(r)
+    return v
+
+
+cdef inline object fresh(const Field *f):
+    """Return the default of a field, which shares no list and no struct with other values."""
+    if f.default_value == NULL:
+        return fresh_struct(f.nested)
+    return [] if f.is_array and <object>f.default_value is not None else <object>f.default_value
+
+
+cdef object fresh_struct(const Struct *s):
+    cdef object v = PyType_GenericAlloc(s.type, 0)
+    cdef int n
+    for n in range(s.count):
+        put(slot_of(v, &s.fields[n]), fresh(&s.fields[n]))
+    return v
+
+
+cdef inline object read_field(Reader r, const Field *f):
+    cdef bint nullable = r.version >= f.first_nullable
+    return read_array(r, f, nullable) if f.is_array else read_value(r, f, nullable)
+
+
+cdef object read_array(Reader r, const Field *f, bint nullable):
+    cdef int64_t count = length_of(r, f, nullable, False)
     cdef list items
     if count < 0:
-        put(slot, None)
-        return 0
+        return None
     items = []
+    if f.kind == NUMBER:
+        need(r, <str>f.name, count * f.size)
+        while count > 0:
+            items.append(loaded(r.p, f.size))
+            r.p += f.size
+            count -= 1
     while count > 0:
-        items.append(text_of(r, name, length_of(r, name, False, True)))
+        items.append(read_value(r, f, False))
         count -= 1
-    put(slot, items)
-    return 0
+    return items
 
 
-cdef int read_numbers(Reader r, PyObject **slot, str name, bint nullable, int size) except -1:
-    cdef int64_t count = length_of(r, name, nullable, False)
-    cdef list items
-    if count < 0:
-        put(slot, None)
-        return 0
-    need(r, name, count * size)
-    items = []
-    while count > 0:
-        items.append(loaded(r.p, size))
-        r.p += size
-        count -= 1
-    put(slot, items)
-    return 0
-
-
-cdef int read_structs(Reader r, PyObject **slot, str name, bint nullable, ReadStruct item) except -1:
-    cdef int64_t count = length_of(r, name, nullable, False)
-    cdef list items
-    if count < 0:
-        put(slot, None)
-        return 0
-    items = []
-    while count > 0:
-        items.append(item(r))
-        count -= 1
-    put(slot, items)
-    return 0
-
-
-cdef int read_struct(Reader r, PyObject **slot, str name, bint nullable, ReadStruct item) except -1:
-    cdef int8_t present
-    if nullable:
-        need(r, name, 1)
-        present = <int8_t>r.p[0]
-        r.p += 1
-        if present < 0:
-            put(slot, None)
-            return 0
-    put(slot, item(r))
-    return 0
+cdef object read_value(Reader r, const Field *f, bint nullable):
+    """Read a field that is no array, or an item of one that is."""
+    cdef int64_t found
+    if f.kind == NUMBER:
+        found = loaded(taken(r, f, f.size), f.size)
+        return found if f.is_signed else found & UINT16_MAX
+    if f.kind == STRING:
+        found = length_of(r, f, nullable, True)
+        return None if found < 0 else text_of(r, <str>f.name, found)
+    if f.kind == STRUCT:
+        return None if nullable and <int8_t>taken(r, f, 1)[0] < 0 else read_struct(r, f.nested)
+    if f.kind == BYTES or f.kind == RECORDS:
+        found = length_of(r, f, nullable, False)
+        if found < 0:
+            return None
+        return bytes_of(r, found) if f.kind == BYTES else records_of(r, found)
+    if f.kind == BOOL:
+        return taken(r, f, 1)[0] != 0
+    if f.kind == UUID:
+        return uuid_of(r, "uuid" if f.is_array else <str>f.name)
+    return float64_at(taken(r, f, 8))
 
 
 cdef object plain_old_string(Reader r, str name):
@@ -276,24 +275,29 @@ cdef object plain_old_string(Reader r, str name):
     return text_of(r, name, length)
 
 
-cdef int64_t tag_count(Reader r) except -1:
-    return unsigned_varint(r, "tagged fields")
-
-
-cdef int64_t enter_tag(Reader r, const uint8_t **outer) except -1:
-    """Return the number of the next tagged field. The reader ends with that field until `leave_tag`."""
-    cdef int64_t number = unsigned_varint(r, "tag")
-    cdef int64_t size = unsigned_varint(r, "tag")
-    need(r, "tagged field", size)
-    outer[0] = r.end
-    r.end = r.p + size
-    return number
-
-
-cdef int leave_tag(Reader r, const uint8_t *outer) except -1:
-    if r.p != r.end:
-        malformed(r, "tagged field", f"{r.end - r.p} bytes more than its value")
-    r.end = outer
+cdef int read_tags(Reader r, const Struct *s, object v) except -1:
+    """Read the tagged fields of a struct; unknown ones are skipped."""
+    cdef int64_t count = unsigned_varint(r, "tagged fields")
+    cdef int64_t tag, size
+    cdef const uint8_t *outer = r.end
+    cdef const Field *f
+    cdef int n
+    while count > 0:
+        tag = unsigned_varint(r, "tag")
+        size = unsigned_varint(r, "tag")
+        need(r, "tagged field", size)
+        r.end = r.p + size
+        for n in range(s.count):
+            f = &s.fields[n]
+            if f.is_tagged and f.tag == tag and has(r.version, f):
+                put(slot_of(v, f), read_field(r, f))
+                break
+        else:
+            r.p = r.end
+        if r.p != r.end:
+            malformed(r, "tagged field", f"{r.end - r.p} bytes more than its value")
+        r.end = outer
+        count -= 1
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Fields of messages, written as bytes: numbers, strings, arrays, structs and tagged fields.
+"""Messages written as bytes: `write_struct` walks the fields of a struct and writes the slots of an object.
 
 `_reading` describes the bytes. A value that the version cannot carry, or its type cannot hold, is refused.
 
@@ -17,6 +17,9 @@ from libc.stdint cimport (
 from libc.string cimport memcpy, memmove
 
 from logstore.batch._bytes cimport logstore_put16, logstore_put32, logstore_put64, logstore_varint_size
+from logstore.protocol._fields cimport (
+    BOOL, BYTES, NUMBER, RECORDS, STRING, STRUCT, UUID, Field, Struct, has, is_a, slot_of,
+)
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
@@ -65,10 +68,11 @@ cdef class Writer:
         return PyBytes_FromStringAndSize(<const char *>self.data, self.size)
 
 
-cdef object got(PyObject **slot, str name):
-    if slot[0] == NULL:
-        raise AttributeError(name)
-    return <object>slot[0]
+cdef inline object got(object v, const Field *f):
+    cdef PyObject *value = slot_of(v, f)[0]
+    if value == NULL:
+        raise AttributeError(<str>f.name)
+    return <object>value
 
 
 cdef object wrong(str name, object value, str wanted):
@@ -78,22 +82,18 @@ cdef object wrong(str name, object value, str wanted):
     raise ProtocolError(f"{name} must be {wanted}, not {shown}")
 
 
-cdef int refuse_none(Writer w, str name) except -1:
-    raise UnsupportedVersionError(f"{name} cannot be None in version {w.version}")
-
-
-cdef int number(Writer w, object value, str name, int size, bint is_signed) except -1:
+cdef int number_out(Writer w, object value, const Field *f) except -1:
     """Write an integer; the only unsigned type has 16 bits."""
-    cdef int64_t high = INT64_MAX >> (64 - 8 * size) if is_signed else UINT16_MAX
-    cdef int64_t low = -high - 1 if is_signed else 0
+    cdef int64_t high = INT64_MAX >> (64 - 8 * f.size) if f.is_signed else UINT16_MAX
+    cdef int64_t low = -high - 1 if f.is_signed else 0
     cdef int overflow = 0
     cdef int64_t found
     if not isinstance(value, int):
-        value = index_of(value, name, low, high)
+        value = index_of(value, <str>f.name, low, high)
     found = PyLong_AsLongLongAndOverflow(value, &overflow)
     if overflow or not low <= found <= high:
-        wrong(name, value, f"an integer from {low} to {high}")
-    return plain_number(w, found, size)
+        wrong(<str>f.name, value, f"an integer from {low} to {high}")
+    return plain_number(w, found, f.size)
 
 
 cdef object index_of(object value, str name, int64_t low, int64_t high):
@@ -121,35 +121,18 @@ cdef int plain_number(Writer w, int64_t value, int size) except -1:
     return 0
 
 
-cdef int write_number(Writer w, PyObject **slot, str name, int size, bint is_signed) except -1:
-    return number(w, got(slot, name), name, size, is_signed)
-
-
-cdef int write_bool(Writer w, PyObject **slot, str name) except -1:
-    return plain_number(w, 1 if got(slot, name) else 0, 1)
-
-
-cdef int write_float64(Writer w, PyObject **slot, str name) except -1:
-    cdef double value = 0
+cdef int float64_out(Writer w, object value, const Field *f) except -1:
+    cdef double found = 0
     cdef int64_t bits
-    found = got(slot, name)
     try:
-        value = found
+        found = value
     except (TypeError, OverflowError):
-        wrong(name, found, "a number")
-    memcpy(&bits, &value, 8)
+        wrong(<str>f.name, value, "a number")
+    memcpy(&bits, &found, 8)
     return plain_number(w, bits, 8)
 
 
-cdef int write_uuid(Writer w, PyObject **slot, str name) except -1:
-    return named_uuid_out(w, got(slot, name), name)
-
-
-cdef int uuid_out(Writer w, object value) except -1:
-    return named_uuid_out(w, value, "uuid")
-
-
-cdef int named_uuid_out(Writer w, object value, str name) except -1:
+cdef int uuid_out(Writer w, object value, str name) except -1:
     """Write a uuid from the 22 letters of Kafka's Uuid.toString; an empty string is the zero uuid."""
     cdef Py_ssize_t size = 0
     cdef bytes raw = bytes(UUID_BYTES)
@@ -176,19 +159,15 @@ cdef int unsigned_out(Writer w, uint64_t value) except -1:
     return 0
 
 
-cdef int length_out(Writer w, int64_t length, str name, bint is_short) except -1:
+cdef int length_out(Writer w, int64_t length, const Field *f, bint is_short) except -1:
     """Write a length or count, -1 for null."""
     if length > INT32_MAX - 1:
-        wrong(name, length, "shorter than 2 GiB")
-    if w.flexible:
-        return unsigned_out(w, <uint64_t>(length + 1))
-    return plain_number(w, length, 2 if is_short else 4)
-
-
-cdef int null_out(Writer w, str name, bint nullable, bint is_short) except -1:
-    if not nullable:
-        refuse_none(w, name)
-    return length_out(w, -1, name, is_short)
+        wrong(<str>f.name, length, "shorter than 2 GiB")
+    if not w.flexible:
+        return plain_number(w, length, 2 if is_short else 4)
+    if length < 127:
+        return plain_number(w, length + 1, 1)  # most are, and a varint of one byte needs no loop
+    return unsigned_out(w, <uint64_t>(length + 1))
 
 
 cdef const char *utf8(object value, str name, Py_ssize_t *size) except NULL:
@@ -200,12 +179,12 @@ cdef const char *utf8(object value, str name, Py_ssize_t *size) except NULL:
         wrong(name, value, "a str without lone surrogates")
 
 
-cdef int text_out(Writer w, object value, str name) except -1:
+cdef int text_out(Writer w, object value, const Field *f) except -1:
     cdef Py_ssize_t size
-    cdef const char *text = utf8(value, name, &size)
+    cdef const char *text = utf8(value, <str>f.name, &size)
     if size > INT16_MAX:
-        wrong(name, value, f"at most {<int>INT16_MAX} bytes as UTF-8")
-    length_out(w, size, name, True)
+        wrong(<str>f.name, value, f"at most {<int>INT16_MAX} bytes as UTF-8")
+    length_out(w, size, f, True)
     return raw_out(w, text, size)
 
 
@@ -230,93 +209,136 @@ cdef int plain_old_text(Writer w, object value, str name) except -1:
     return raw_out(w, text, size)
 
 
-cdef int write_string(Writer w, PyObject **slot, str name, bint nullable) except -1:
-    value = got(slot, name)
-    if value is None:
-        return null_out(w, name, nullable, True)
-    return text_out(w, value, name)
-
-
-cdef int write_bytes(Writer w, PyObject **slot, str name, bint nullable) except -1:
+cdef int bytes_out(Writer w, object value, const Field *f) except -1:
     cdef Py_buffer view
-    value = got(slot, name)
-    if value is None:
-        return null_out(w, name, nullable, False)
     try:
         PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
     except (TypeError, BufferError):
-        wrong(name, value, "bytes or a contiguous buffer")
+        wrong(<str>f.name, value, "bytes or a contiguous buffer")
     try:
-        length_out(w, view.len, name, False)
+        length_out(w, view.len, f, False)
         return raw_out(w, view.buf, view.len)
     finally:
         PyBuffer_Release(&view)
 
 
-cdef list listed(object value, str name):
+cdef list listed(object value, const Field *f):
     """Return the items of an array; a string or bytes is refused, although it could be iterated."""
     if type(value) is list:
         return <list>value
     if isinstance(value, (str, bytes, bytearray, memoryview, dict)):
-        wrong(name, value, "a sequence")
+        wrong(<str>f.name, value, "a sequence")
     try:
         return list(value)
     except TypeError:
-        wrong(name, value, "a sequence")
+        wrong(<str>f.name, value, "a sequence")
 
 
-cdef int write_strings(Writer w, PyObject **slot, str name, bint nullable) except -1:
-    value = got(slot, name)
-    if value is None:
-        return null_out(w, name, nullable, False)
-    cdef list items = listed(value, name)
-    length_out(w, len(items), name, False)
-    for item in items:
-        text_out(w, item, name)
-    return 0
+cdef int write_struct(Writer w, const Struct *s, object v) except -1:
+    cdef const Field *f
+    cdef int n
+    if not is_a(v, s):
+        raise ProtocolError(f"a {(<type>s.type).__qualname__} is needed, found a {type(v).__name__}")
+    for n in range(s.count):
+        f = &s.fields[n]
+        if has(w.version, f):
+            if not f.is_tagged:
+                write_field(w, f, got(v, f))
+        elif not f.may_drop and differs(v, f):
+            raise UnsupportedVersionError(
+                f"{type(v).__qualname__}.{<str>f.name} is not in version {w.version} "
+                "and cannot be dropped silently")
+    if not w.flexible:
+        return 0
+    return write_tags(w, s, v) if s.has_tags else plain_number(w, 0, 1)
 
 
-cdef int write_numbers(Writer w, PyObject **slot, str name, bint nullable, int size) except -1:
-    value = got(slot, name)
-    if value is None:
-        return null_out(w, name, nullable, False)
-    cdef list items = listed(value, name)
-    length_out(w, len(items), name, False)
-    for item in items:
-        number(w, item, name, size, True)
-    return 0
+cdef inline bint differs(object v, const Field *f) except -1:
+    """Return whether a field is not at its default."""
+    cdef PyObject *value = slot_of(v, f)[0]
+    if value != NULL and value == f.default_value:
+        return False
+    return value_differs(got(v, f), f)
 
 
-cdef int write_structs(Writer w, PyObject **slot, str name, bint nullable, WriteStruct item) except -1:
-    value = got(slot, name)
-    if value is None:
-        return null_out(w, name, nullable, False)
-    cdef list items = listed(value, name)
-    length_out(w, len(items), name, False)
-    for one in items:
-        item(w, one)
-    return 0
+cdef bint value_differs(object value, const Field *f) except -1:
+    cdef int n
+    if f.default_value == NULL:
+        if not is_a(value, f.nested):
+            return True
+        for n in range(f.nested.count):
+            if differs(value, &f.nested.fields[n]):
+                return True
+        return False
+    default = <object>f.default_value
+    if type(default) is tuple:
+        return value is not None and len(value) != 0
+    return value != default
 
 
-cdef int write_struct(Writer w, PyObject **slot, str name, bint nullable, WriteStruct item) except -1:
-    value = got(slot, name)
-    if value is None:
-        if not nullable:
-            refuse_none(w, name)
+cdef inline int write_field(Writer w, const Field *f, object value) except -1:
+    if value is None and (f.is_array or f.kind >= STRING):
+        return write_null(w, f)
+    return write_array(w, f, value) if f.is_array else write_value(w, f, value)
+
+
+cdef int write_null(Writer w, const Field *f) except -1:
+    if w.version < f.first_nullable:
+        raise UnsupportedVersionError(f"{<str>f.name} cannot be None in version {w.version}")
+    if f.kind == STRUCT and not f.is_array:
         return plain_number(w, -1, 1)
-    if nullable:
-        plain_number(w, 1, 1)
-    return item(w, value)
+    return length_out(w, -1, f, f.kind == STRING and not f.is_array)
 
 
-cdef Py_ssize_t begin_tag(Writer w, uint32_t number) except -1:
-    """Return where the tagged field begins, for `end_tag`."""
-    unsigned_out(w, number)
-    return w.size
+cdef int write_array(Writer w, const Field *f, object value) except -1:
+    cdef list items = listed(value, f)
+    length_out(w, len(items), f, False)
+    for item in items:
+        write_value(w, f, item)
+    return 0
 
 
-cdef int end_tag(Writer w, Py_ssize_t place) except -1:
-    """Insert the size before the field."""
+cdef int write_value(Writer w, const Field *f, object value) except -1:
+    """Write a field that is no array, or an item of one that is."""
+    if f.kind == NUMBER:
+        return number_out(w, value, f)
+    if f.kind == STRING:
+        return text_out(w, value, f)
+    if f.kind == STRUCT:
+        if w.version >= f.first_nullable and not f.is_array:
+            plain_number(w, 1, 1)
+        return write_struct(w, f.nested, value)
+    if f.kind == BOOL:
+        return plain_number(w, 1 if value else 0, 1)
+    if f.kind == BYTES or f.kind == RECORDS:
+        return bytes_out(w, value, f)
+    if f.kind == UUID:
+        return uuid_out(w, value, "uuid" if f.is_array else <str>f.name)
+    return float64_out(w, value, f)
+
+
+cdef int write_tags(Writer w, const Struct *s, object v) except -1:
+    """Write the tagged fields that are not at their defaults, after their count."""
+    cdef Py_ssize_t count_place = w.size
+    cdef Py_ssize_t place
+    cdef int count = 0
+    cdef int n
+    cdef const Field *f
+    plain_number(w, 0, 1)
+    for n in range(s.count):
+        f = &s.fields[n]
+        if f.is_tagged and has(w.version, f) and differs(v, f):
+            unsigned_out(w, f.tag)
+            place = w.size
+            write_field(w, f, got(v, f))
+            insert_size(w, place)
+            count += 1
+    w.data[count_place] = <uint8_t>count
+    return 0
+
+
+cdef int insert_size(Writer w, Py_ssize_t place) except -1:
+    """Insert the size of a tagged field before it."""
     cdef Py_ssize_t size = w.size - place
     cdef int more = logstore_varint_size(size)
     w.reserve(more)
@@ -325,23 +347,3 @@ cdef int end_tag(Writer w, Py_ssize_t place) except -1:
     unsigned_out(w, size)
     w.size = place + more + size
     return 0
-
-
-cdef bint differs(PyObject **slot, str name, object default) except -1:
-    """Return whether a field is not at its default; an empty tuple is the default of an array."""
-    value = got(slot, name)
-    if value is default:
-        return False
-    if type(default) is tuple:
-        return value is not None and len(value) != 0
-    return value != default
-
-
-cdef int refuse(Writer w, object v, str name) except -1:
-    """Raise for a field that the version does not carry and that must not be dropped."""
-    raise UnsupportedVersionError(
-        f"{type(v).__qualname__}.{name} is not in version {w.version} and cannot be dropped silently")
-
-
-cdef int misplaced(object v, type wanted) except -1:
-    raise ProtocolError(f"a {wanted.__qualname__} is needed, found a {type(v).__name__}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.errors import MalformedMessageError, UnsupportedVersionError
-from logstore.protocol.generated import _messages
+from logstore.protocol._schema import request_header
 from logstore.protocol.generated.messages import REQUESTS, RESPONSES, ApiVersionsResponse
 from logstore.protocol.message import Message
 
@@ -71,7 +71,7 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
     """
     if not message.IS_REQUEST:
         raise TypeError(f"{type(message).__name__} is no request")
-    return _messages.encode_request(message.NUMBER, message, version, correlation_id, client_id)
+    return message.SCHEMA.encode_request(message, version, correlation_id, client_id)
 
 
 def encode_response(message: Message, version: int, correlation_id: int) -> bytes:
@@ -82,7 +82,7 @@ def encode_response(message: Message, version: int, correlation_id: int) -> byte
     """
     if message.IS_REQUEST:
         raise TypeError(f"{type(message).__name__} is no response")
-    return _messages.encode_response(message.NUMBER, message, version, correlation_id)
+    return message.SCHEMA.encode_response(message, version, correlation_id)
 
 
 def request_head(frame: Buffer, position: int = 0) -> RequestHead:
@@ -90,7 +90,7 @@ def request_head(frame: Buffer, position: int = 0) -> RequestHead:
 
     A broker answers an unknown version of ApiVersions with version 0 of the response and error 35.
     """
-    return RequestHead(*_messages.request_header(frame, position))
+    return RequestHead(*request_header(frame, position))
 
 
 def decode_request(frame: Buffer, position: int = 0) -> Request:
@@ -104,7 +104,7 @@ def decode_request(frame: Buffer, position: int = 0) -> Request:
     kind = REQUESTS.get(head.api_key)
     if kind is None:
         raise UnsupportedVersionError(f"API key {head.api_key} is unknown")
-    client_id, message = _messages.decode_request(kind.NUMBER, frame, head.version, position)
+    client_id, message = kind.SCHEMA.decode_request(frame, head.version, position)
     return Request(*head, client_id, message)
 
 
@@ -124,7 +124,7 @@ def decode_response(api_key: int, version: int, frame: Buffer, position: int = 0
         error = memoryview(frame)[position + 4 : position + 6]
         if int.from_bytes(error, "big") == UnsupportedVersionError.code:
             version = 0
-    return Response(*_messages.decode_response(kind.NUMBER, frame, version, position))
+    return Response(*kind.SCHEMA.decode_response(frame, version, position))
 
 
 __all__ = [

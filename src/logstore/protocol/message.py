@@ -5,23 +5,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-
-class MessageCodec(Protocol):
-    """The generated module that encodes and decodes messages by their numbers."""
-
-    def encode(self, message: int, value: object, version: int, /) -> bytes: ...
-    def decode(self, message: int, buffer: Buffer, version: int, position: int = 0, /) -> Any: ...
+    from logstore.protocol._schema import Schema
 
 
 class Struct:
     """A struct inside a message: fields of Kafka's names in snake case, all given by keyword."""
 
-    __slots__: tuple[str, ...] = ()
+    #: Field -> its line of the table: type, versions, "null", "tag", "ignorable".
+    __slots__: dict[str, str] = {}
     __hash__ = None  # type: ignore[assignment]
 
     def __eq__(self, other: object) -> bool:
@@ -44,14 +40,14 @@ def _equal(one: object, other: object) -> bool:
 class Message(Struct):
     """A whole request or response, without its header."""
 
-    __slots__ = ()
+    __slots__ = {}
     API_KEY: ClassVar[int]
     IS_REQUEST: ClassVar[bool]
     MIN_VERSION: ClassVar[int]
-    MAX_VERSION: ClassVar[int]  #: the newest that Kafka announces; one more may be supported if unstable in Kafka
+    MAX_VERSION: ClassVar[int]  #: the newest that Kafka announces
+    UNSTABLE_VERSION: ClassVar[int | None] = None  #: one more that Kafka tries out
     FLEXIBLE_SINCE: ClassVar[int | None]  #: the first version with compact lengths and tagged fields
-    NUMBER: ClassVar[int]  #: its number in the codec
-    CODEC: ClassVar[MessageCodec]  #: set by the generated module, which `message` does not import
+    SCHEMA: ClassVar[Schema]  #: set by the generated module, behind its classes
 
     def encode(self, version: int) -> bytes:
         """Encode the message as bytes of that version, without size and header.
@@ -64,7 +60,7 @@ class Message(Struct):
         >>> MetadataRequest(topics=None).encode(1)
         b'\\xff\\xff\\xff\\xff'
         """
-        return self.CODEC.encode(self.NUMBER, self, version)
+        return self.SCHEMA.encode(self, version)
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int, position: int = 0) -> Self:
@@ -76,7 +72,7 @@ class Message(Struct):
             MalformedMessageError: they are not such a message. Unknown tagged fields are skipped.
             UnsupportedVersionError: the message has no such version.
         """
-        found: Self = cls.CODEC.decode(cls.NUMBER, buffer, version, position)
+        found: Self = cls.SCHEMA.decode(buffer, version, position)
         return found
 
 
@@ -87,5 +83,5 @@ class Record(Message):
     `decode` skips bytes behind the fields: a later version of Kafka may write more of them.
     """
 
-    __slots__ = ()
+    __slots__ = {}
     TYPE: ClassVar[int]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from logstore.protocol.generated import _messages
+from logstore.protocol._schema import Schema
 from logstore.protocol.message import Message, Struct
 
 if TYPE_CHECKING:
@@ -17,24 +17,23 @@ if TYPE_CHECKING:
 
 
 class ProduceRequest(Message):
-    __slots__ = (
-        "transactional_id",
-        "acks",
-        "timeout_ms",
-        "topic_data",
-    )
+    __slots__ = {
+        "transactional_id": "string 3+ null 3+",
+        "acks": "int16 3+",
+        "timeout_ms": "int32 3+",
+        "topic_data": "[]TopicProduceData 3+",
+    }
     API_KEY = 0
     IS_REQUEST = True
     MIN_VERSION = 3
     MAX_VERSION = 13
     FLEXIBLE_SINCE: ClassVar[int | None] = 9
-    NUMBER = 0
 
     class PartitionProduceData(Struct):
-        __slots__ = (
-            "index",
-            "records",
-        )
+        __slots__ = {
+            "index": "int32 3+",
+            "records": "records 3+ null 3+",
+        }
 
         def __init__(
             self,
@@ -46,11 +45,11 @@ class ProduceRequest(Message):
             self.records = records
 
     class TopicProduceData(Struct):
-        __slots__ = (
-            "name",
-            "topic_id",
-            "partition_data",
-        )
+        __slots__ = {
+            "name": "string 3-12 ignorable",
+            "topic_id": "uuid 13+ ignorable",
+            "partition_data": "[]PartitionProduceData 3+",
+        }
 
         def __init__(
             self,
@@ -78,23 +77,22 @@ class ProduceRequest(Message):
 
 
 class ProduceResponse(Message):
-    __slots__ = (
-        "responses",
-        "throttle_time_ms",
-        "node_endpoints",
-    )
+    __slots__ = {
+        "responses": "[]TopicProduceResponse 3+",
+        "throttle_time_ms": "int32 3+ ignorable",
+        "node_endpoints": "[]NodeEndpoint 10+ tag 0",
+    }
     API_KEY = 0
     IS_REQUEST = False
     MIN_VERSION = 3
     MAX_VERSION = 13
     FLEXIBLE_SINCE: ClassVar[int | None] = 9
-    NUMBER = 1
 
     class BatchIndexAndErrorMessage(Struct):
-        __slots__ = (
-            "batch_index",
-            "batch_index_error_message",
-        )
+        __slots__ = {
+            "batch_index": "int32 8+",
+            "batch_index_error_message": "string 8+ null 8+",
+        }
 
         def __init__(
             self,
@@ -106,10 +104,10 @@ class ProduceResponse(Message):
             self.batch_index_error_message = batch_index_error_message
 
     class LeaderIdAndEpoch(Struct):
-        __slots__ = (
-            "leader_id",
-            "leader_epoch",
-        )
+        __slots__ = {
+            "leader_id": "int32 10+",
+            "leader_epoch": "int32 10+",
+        }
 
         def __init__(
             self,
@@ -121,16 +119,16 @@ class ProduceResponse(Message):
             self.leader_epoch = leader_epoch
 
     class PartitionProduceResponse(Struct):
-        __slots__ = (
-            "index",
-            "error_code",
-            "base_offset",
-            "log_append_time_ms",
-            "log_start_offset",
-            "record_errors",
-            "error_message",
-            "current_leader",
-        )
+        __slots__ = {
+            "index": "int32 3+",
+            "error_code": "int16 3+",
+            "base_offset": "int64 3+",
+            "log_append_time_ms": "int64 3+ ignorable",
+            "log_start_offset": "int64 5+ ignorable",
+            "record_errors": "[]BatchIndexAndErrorMessage 8+ ignorable",
+            "error_message": "string 8+ null 8+ ignorable",
+            "current_leader": "LeaderIdAndEpoch 10+ tag 0",
+        }
 
         def __init__(
             self,
@@ -154,11 +152,11 @@ class ProduceResponse(Message):
             self.current_leader = current_leader or ProduceResponse.LeaderIdAndEpoch()
 
     class TopicProduceResponse(Struct):
-        __slots__ = (
-            "name",
-            "topic_id",
-            "partition_responses",
-        )
+        __slots__ = {
+            "name": "string 3-12 ignorable",
+            "topic_id": "uuid 13+ ignorable",
+            "partition_responses": "[]PartitionProduceResponse 3+",
+        }
 
         def __init__(
             self,
@@ -172,12 +170,12 @@ class ProduceResponse(Message):
             self.partition_responses = partition_responses
 
     class NodeEndpoint(Struct):
-        __slots__ = (
-            "node_id",
-            "host",
-            "port",
-            "rack",
-        )
+        __slots__ = {
+            "node_id": "int32 10+",
+            "host": "string 10+",
+            "port": "int32 10+",
+            "rack": "string 10+ null 10+",
+        }
 
         def __init__(
             self,
@@ -205,32 +203,31 @@ class ProduceResponse(Message):
 
 
 class FetchRequest(Message):
-    __slots__ = (
-        "cluster_id",
-        "replica_id",
-        "replica_state",
-        "max_wait_ms",
-        "min_bytes",
-        "max_bytes",
-        "isolation_level",
-        "session_id",
-        "session_epoch",
-        "topics",
-        "forgotten_topics_data",
-        "rack_id",
-    )
+    __slots__ = {
+        "cluster_id": "string 12+ null 12+ tag 0 ignorable",
+        "replica_id": "int32 4-14",
+        "replica_state": "ReplicaState 15+ tag 1",
+        "max_wait_ms": "int32 4+",
+        "min_bytes": "int32 4+",
+        "max_bytes": "int32 4+ ignorable",
+        "isolation_level": "int8 4+ ignorable",
+        "session_id": "int32 7+ ignorable",
+        "session_epoch": "int32 7+ ignorable",
+        "topics": "[]FetchTopic 4+",
+        "forgotten_topics_data": "[]ForgottenTopic 7+",
+        "rack_id": "string 11+ ignorable",
+    }
     API_KEY = 1
     IS_REQUEST = True
     MIN_VERSION = 4
     MAX_VERSION = 18
     FLEXIBLE_SINCE: ClassVar[int | None] = 12
-    NUMBER = 2
 
     class ReplicaState(Struct):
-        __slots__ = (
-            "replica_id",
-            "replica_epoch",
-        )
+        __slots__ = {
+            "replica_id": "int32 15+",
+            "replica_epoch": "int64 15+",
+        }
 
         def __init__(
             self,
@@ -242,16 +239,16 @@ class FetchRequest(Message):
             self.replica_epoch = replica_epoch
 
     class FetchPartition(Struct):
-        __slots__ = (
-            "partition",
-            "current_leader_epoch",
-            "fetch_offset",
-            "last_fetched_epoch",
-            "log_start_offset",
-            "partition_max_bytes",
-            "replica_directory_id",
-            "high_watermark",
-        )
+        __slots__ = {
+            "partition": "int32 4+",
+            "current_leader_epoch": "int32 9+ ignorable",
+            "fetch_offset": "int64 4+",
+            "last_fetched_epoch": "int32 12+",
+            "log_start_offset": "int64 5+ ignorable",
+            "partition_max_bytes": "int32 4+",
+            "replica_directory_id": "uuid 17+ tag 0 ignorable",
+            "high_watermark": "int64 18+ tag 1 ignorable",
+        }
 
         def __init__(
             self,
@@ -275,11 +272,11 @@ class FetchRequest(Message):
             self.high_watermark = high_watermark
 
     class FetchTopic(Struct):
-        __slots__ = (
-            "topic",
-            "topic_id",
-            "partitions",
-        )
+        __slots__ = {
+            "topic": "string 4-12 ignorable",
+            "topic_id": "uuid 13+ ignorable",
+            "partitions": "[]FetchPartition 4+",
+        }
 
         def __init__(
             self,
@@ -293,11 +290,11 @@ class FetchRequest(Message):
             self.partitions = partitions
 
     class ForgottenTopic(Struct):
-        __slots__ = (
-            "topic",
-            "topic_id",
-            "partitions",
-        )
+        __slots__ = {
+            "topic": "string 7-12 ignorable",
+            "topic_id": "uuid 13+ ignorable",
+            "partitions": "[]int32 7+",
+        }
 
         def __init__(
             self,
@@ -341,25 +338,24 @@ class FetchRequest(Message):
 
 
 class FetchResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "session_id",
-        "responses",
-        "node_endpoints",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 4+ ignorable",
+        "error_code": "int16 7+ ignorable",
+        "session_id": "int32 7+",
+        "responses": "[]FetchableTopicResponse 4+",
+        "node_endpoints": "[]NodeEndpoint 16+ tag 0",
+    }
     API_KEY = 1
     IS_REQUEST = False
     MIN_VERSION = 4
     MAX_VERSION = 18
     FLEXIBLE_SINCE: ClassVar[int | None] = 12
-    NUMBER = 3
 
     class EpochEndOffset(Struct):
-        __slots__ = (
-            "epoch",
-            "end_offset",
-        )
+        __slots__ = {
+            "epoch": "int32 12+",
+            "end_offset": "int64 12+",
+        }
 
         def __init__(
             self,
@@ -371,10 +367,10 @@ class FetchResponse(Message):
             self.end_offset = end_offset
 
     class LeaderIdAndEpoch(Struct):
-        __slots__ = (
-            "leader_id",
-            "leader_epoch",
-        )
+        __slots__ = {
+            "leader_id": "int32 12+",
+            "leader_epoch": "int32 12+",
+        }
 
         def __init__(
             self,
@@ -386,10 +382,10 @@ class FetchResponse(Message):
             self.leader_epoch = leader_epoch
 
     class SnapshotId(Struct):
-        __slots__ = (
-            "end_offset",
-            "epoch",
-        )
+        __slots__ = {
+            "end_offset": "int64 4+",
+            "epoch": "int32 4+",
+        }
 
         def __init__(
             self,
@@ -401,10 +397,10 @@ class FetchResponse(Message):
             self.epoch = epoch
 
     class AbortedTransaction(Struct):
-        __slots__ = (
-            "producer_id",
-            "first_offset",
-        )
+        __slots__ = {
+            "producer_id": "int64 4+",
+            "first_offset": "int64 4+",
+        }
 
         def __init__(
             self,
@@ -416,19 +412,19 @@ class FetchResponse(Message):
             self.first_offset = first_offset
 
     class PartitionData(Struct):
-        __slots__ = (
-            "partition_index",
-            "error_code",
-            "high_watermark",
-            "last_stable_offset",
-            "log_start_offset",
-            "diverging_epoch",
-            "current_leader",
-            "snapshot_id",
-            "aborted_transactions",
-            "preferred_read_replica",
-            "records",
-        )
+        __slots__ = {
+            "partition_index": "int32 4+",
+            "error_code": "int16 4+",
+            "high_watermark": "int64 4+",
+            "last_stable_offset": "int64 4+ ignorable",
+            "log_start_offset": "int64 5+ ignorable",
+            "diverging_epoch": "EpochEndOffset 12+ tag 0",
+            "current_leader": "LeaderIdAndEpoch 12+ tag 1",
+            "snapshot_id": "SnapshotId 12+ tag 2",
+            "aborted_transactions": "[]AbortedTransaction 4+ null 4+ ignorable",
+            "preferred_read_replica": "int32 11+",
+            "records": "records 4+ null 4+",
+        }
 
         def __init__(
             self,
@@ -458,11 +454,11 @@ class FetchResponse(Message):
             self.records = records
 
     class FetchableTopicResponse(Struct):
-        __slots__ = (
-            "topic",
-            "topic_id",
-            "partitions",
-        )
+        __slots__ = {
+            "topic": "string 4-12 ignorable",
+            "topic_id": "uuid 13+ ignorable",
+            "partitions": "[]PartitionData 4+",
+        }
 
         def __init__(
             self,
@@ -476,12 +472,12 @@ class FetchResponse(Message):
             self.partitions = partitions
 
     class NodeEndpoint(Struct):
-        __slots__ = (
-            "node_id",
-            "host",
-            "port",
-            "rack",
-        )
+        __slots__ = {
+            "node_id": "int32 16+",
+            "host": "string 16+",
+            "port": "int32 16+",
+            "rack": "string 16+ null 16+",
+        }
 
         def __init__(
             self,
@@ -513,25 +509,24 @@ class FetchResponse(Message):
 
 
 class ListOffsetsRequest(Message):
-    __slots__ = (
-        "replica_id",
-        "isolation_level",
-        "topics",
-        "timeout_ms",
-    )
+    __slots__ = {
+        "replica_id": "int32 1+",
+        "isolation_level": "int8 2+",
+        "topics": "[]ListOffsetsTopic 1+",
+        "timeout_ms": "int32 10+ ignorable",
+    }
     API_KEY = 2
     IS_REQUEST = True
     MIN_VERSION = 1
     MAX_VERSION = 11
     FLEXIBLE_SINCE: ClassVar[int | None] = 6
-    NUMBER = 4
 
     class ListOffsetsPartition(Struct):
-        __slots__ = (
-            "partition_index",
-            "current_leader_epoch",
-            "timestamp",
-        )
+        __slots__ = {
+            "partition_index": "int32 1+",
+            "current_leader_epoch": "int32 4+ ignorable",
+            "timestamp": "int64 1+",
+        }
 
         def __init__(
             self,
@@ -545,10 +540,10 @@ class ListOffsetsRequest(Message):
             self.timestamp = timestamp
 
     class ListOffsetsTopic(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 1+",
+            "partitions": "[]ListOffsetsPartition 1+",
+        }
 
         def __init__(
             self,
@@ -574,25 +569,24 @@ class ListOffsetsRequest(Message):
 
 
 class ListOffsetsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 2+ ignorable",
+        "topics": "[]ListOffsetsTopicResponse 1+",
+    }
     API_KEY = 2
     IS_REQUEST = False
     MIN_VERSION = 1
     MAX_VERSION = 11
     FLEXIBLE_SINCE: ClassVar[int | None] = 6
-    NUMBER = 5
 
     class ListOffsetsPartitionResponse(Struct):
-        __slots__ = (
-            "partition_index",
-            "error_code",
-            "timestamp",
-            "offset",
-            "leader_epoch",
-        )
+        __slots__ = {
+            "partition_index": "int32 1+",
+            "error_code": "int16 1+",
+            "timestamp": "int64 1+",
+            "offset": "int64 1+",
+            "leader_epoch": "int32 4+",
+        }
 
         def __init__(
             self,
@@ -610,10 +604,10 @@ class ListOffsetsResponse(Message):
             self.leader_epoch = leader_epoch
 
     class ListOffsetsTopicResponse(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 1+",
+            "partitions": "[]ListOffsetsPartitionResponse 1+",
+        }
 
         def __init__(
             self,
@@ -635,24 +629,23 @@ class ListOffsetsResponse(Message):
 
 
 class MetadataRequest(Message):
-    __slots__ = (
-        "topics",
-        "allow_auto_topic_creation",
-        "include_cluster_authorized_operations",
-        "include_topic_authorized_operations",
-    )
+    __slots__ = {
+        "topics": "[]MetadataRequestTopic 0+ null 1+",
+        "allow_auto_topic_creation": "bool 4+",
+        "include_cluster_authorized_operations": "bool 8-10",
+        "include_topic_authorized_operations": "bool 8+",
+    }
     API_KEY = 3
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 13
     FLEXIBLE_SINCE: ClassVar[int | None] = 9
-    NUMBER = 6
 
     class MetadataRequestTopic(Struct):
-        __slots__ = (
-            "topic_id",
-            "name",
-        )
+        __slots__ = {
+            "topic_id": "uuid 10+ ignorable",
+            "name": "string 0+ null 10+",
+        }
 
         def __init__(
             self,
@@ -678,29 +671,28 @@ class MetadataRequest(Message):
 
 
 class MetadataResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "brokers",
-        "cluster_id",
-        "controller_id",
-        "topics",
-        "cluster_authorized_operations",
-        "error_code",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 3+ ignorable",
+        "brokers": "[]MetadataResponseBroker 0+",
+        "cluster_id": "string 2+ null 2+ ignorable",
+        "controller_id": "int32 1+ ignorable",
+        "topics": "[]MetadataResponseTopic 0+",
+        "cluster_authorized_operations": "int32 8-10",
+        "error_code": "int16 13+ ignorable",
+    }
     API_KEY = 3
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 13
     FLEXIBLE_SINCE: ClassVar[int | None] = 9
-    NUMBER = 7
 
     class MetadataResponseBroker(Struct):
-        __slots__ = (
-            "node_id",
-            "host",
-            "port",
-            "rack",
-        )
+        __slots__ = {
+            "node_id": "int32 0+",
+            "host": "string 0+",
+            "port": "int32 0+",
+            "rack": "string 1+ null 1+ ignorable",
+        }
 
         def __init__(
             self,
@@ -716,15 +708,15 @@ class MetadataResponse(Message):
             self.rack = rack
 
     class MetadataResponsePartition(Struct):
-        __slots__ = (
-            "error_code",
-            "partition_index",
-            "leader_id",
-            "leader_epoch",
-            "replica_nodes",
-            "isr_nodes",
-            "offline_replicas",
-        )
+        __slots__ = {
+            "error_code": "int16 0+",
+            "partition_index": "int32 0+",
+            "leader_id": "int32 0+",
+            "leader_epoch": "int32 7+ ignorable",
+            "replica_nodes": "[]int32 0+",
+            "isr_nodes": "[]int32 0+",
+            "offline_replicas": "[]int32 5+ ignorable",
+        }
 
         def __init__(
             self,
@@ -746,14 +738,14 @@ class MetadataResponse(Message):
             self.offline_replicas = offline_replicas
 
     class MetadataResponseTopic(Struct):
-        __slots__ = (
-            "error_code",
-            "name",
-            "topic_id",
-            "is_internal",
-            "partitions",
-            "topic_authorized_operations",
-        )
+        __slots__ = {
+            "error_code": "int16 0+",
+            "name": "string 0+ null 12+",
+            "topic_id": "uuid 10+ ignorable",
+            "is_internal": "bool 1+ ignorable",
+            "partitions": "[]MetadataResponsePartition 0+",
+            "topic_authorized_operations": "int32 8+",
+        }
 
         def __init__(
             self,
@@ -793,28 +785,27 @@ class MetadataResponse(Message):
 
 
 class OffsetCommitRequest(Message):
-    __slots__ = (
-        "group_id",
-        "generation_id_or_member_epoch",
-        "member_id",
-        "group_instance_id",
-        "retention_time_ms",
-        "topics",
-    )
+    __slots__ = {
+        "group_id": "string 2+",
+        "generation_id_or_member_epoch": "int32 2+ ignorable",
+        "member_id": "string 2+ ignorable",
+        "group_instance_id": "string 7+ null 7+",
+        "retention_time_ms": "int64 2-4 ignorable",
+        "topics": "[]OffsetCommitRequestTopic 2+",
+    }
     API_KEY = 8
     IS_REQUEST = True
     MIN_VERSION = 2
     MAX_VERSION = 10
     FLEXIBLE_SINCE: ClassVar[int | None] = 8
-    NUMBER = 8
 
     class OffsetCommitRequestPartition(Struct):
-        __slots__ = (
-            "partition_index",
-            "committed_offset",
-            "committed_leader_epoch",
-            "committed_metadata",
-        )
+        __slots__ = {
+            "partition_index": "int32 2+",
+            "committed_offset": "int64 2+",
+            "committed_leader_epoch": "int32 6+ ignorable",
+            "committed_metadata": "string 2+ null 2+",
+        }
 
         def __init__(
             self,
@@ -830,11 +821,11 @@ class OffsetCommitRequest(Message):
             self.committed_metadata = committed_metadata
 
     class OffsetCommitRequestTopic(Struct):
-        __slots__ = (
-            "name",
-            "topic_id",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 2-9 ignorable",
+            "topic_id": "uuid 10+ ignorable",
+            "partitions": "[]OffsetCommitRequestPartition 2+",
+        }
 
         def __init__(
             self,
@@ -866,22 +857,21 @@ class OffsetCommitRequest(Message):
 
 
 class OffsetCommitResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 3+ ignorable",
+        "topics": "[]OffsetCommitResponseTopic 2+",
+    }
     API_KEY = 8
     IS_REQUEST = False
     MIN_VERSION = 2
     MAX_VERSION = 10
     FLEXIBLE_SINCE: ClassVar[int | None] = 8
-    NUMBER = 9
 
     class OffsetCommitResponsePartition(Struct):
-        __slots__ = (
-            "partition_index",
-            "error_code",
-        )
+        __slots__ = {
+            "partition_index": "int32 2+",
+            "error_code": "int16 2+",
+        }
 
         def __init__(
             self,
@@ -893,11 +883,11 @@ class OffsetCommitResponse(Message):
             self.error_code = error_code
 
     class OffsetCommitResponseTopic(Struct):
-        __slots__ = (
-            "name",
-            "topic_id",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 2-9 ignorable",
+            "topic_id": "uuid 10+ ignorable",
+            "partitions": "[]OffsetCommitResponsePartition 2+",
+        }
 
         def __init__(
             self,
@@ -921,24 +911,23 @@ class OffsetCommitResponse(Message):
 
 
 class OffsetFetchRequest(Message):
-    __slots__ = (
-        "group_id",
-        "topics",
-        "groups",
-        "require_stable",
-    )
+    __slots__ = {
+        "group_id": "string 1-7",
+        "topics": "[]OffsetFetchRequestTopic 1-7 null 2+",
+        "groups": "[]OffsetFetchRequestGroup 8+",
+        "require_stable": "bool 7+",
+    }
     API_KEY = 9
     IS_REQUEST = True
     MIN_VERSION = 1
     MAX_VERSION = 10
     FLEXIBLE_SINCE: ClassVar[int | None] = 6
-    NUMBER = 10
 
     class OffsetFetchRequestTopic(Struct):
-        __slots__ = (
-            "name",
-            "partition_indexes",
-        )
+        __slots__ = {
+            "name": "string 1-7",
+            "partition_indexes": "[]int32 1-7",
+        }
 
         def __init__(
             self,
@@ -950,11 +939,11 @@ class OffsetFetchRequest(Message):
             self.partition_indexes = partition_indexes
 
     class OffsetFetchRequestTopics(Struct):
-        __slots__ = (
-            "name",
-            "topic_id",
-            "partition_indexes",
-        )
+        __slots__ = {
+            "name": "string 8-9 ignorable",
+            "topic_id": "uuid 10+ ignorable",
+            "partition_indexes": "[]int32 8+",
+        }
 
         def __init__(
             self,
@@ -968,12 +957,12 @@ class OffsetFetchRequest(Message):
             self.partition_indexes = partition_indexes
 
     class OffsetFetchRequestGroup(Struct):
-        __slots__ = (
-            "group_id",
-            "member_id",
-            "member_epoch",
-            "topics",
-        )
+        __slots__ = {
+            "group_id": "string 8+",
+            "member_id": "string 9+ null 9+ ignorable",
+            "member_epoch": "int32 9+ ignorable",
+            "topics": "[]OffsetFetchRequestTopics 8+ null 8+",
+        }
 
         def __init__(
             self,
@@ -1003,27 +992,26 @@ class OffsetFetchRequest(Message):
 
 
 class OffsetFetchResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-        "error_code",
-        "groups",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 3+ ignorable",
+        "topics": "[]OffsetFetchResponseTopic 1-7",
+        "error_code": "int16 2-7 ignorable",
+        "groups": "[]OffsetFetchResponseGroup 8+",
+    }
     API_KEY = 9
     IS_REQUEST = False
     MIN_VERSION = 1
     MAX_VERSION = 10
     FLEXIBLE_SINCE: ClassVar[int | None] = 6
-    NUMBER = 11
 
     class OffsetFetchResponsePartition(Struct):
-        __slots__ = (
-            "partition_index",
-            "committed_offset",
-            "committed_leader_epoch",
-            "metadata",
-            "error_code",
-        )
+        __slots__ = {
+            "partition_index": "int32 1-7",
+            "committed_offset": "int64 1-7",
+            "committed_leader_epoch": "int32 5-7 ignorable",
+            "metadata": "string 1-7 null 1+",
+            "error_code": "int16 1-7",
+        }
 
         def __init__(
             self,
@@ -1041,10 +1029,10 @@ class OffsetFetchResponse(Message):
             self.error_code = error_code
 
     class OffsetFetchResponseTopic(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 1-7",
+            "partitions": "[]OffsetFetchResponsePartition 1-7",
+        }
 
         def __init__(
             self,
@@ -1056,13 +1044,13 @@ class OffsetFetchResponse(Message):
             self.partitions = partitions
 
     class OffsetFetchResponsePartitions(Struct):
-        __slots__ = (
-            "partition_index",
-            "committed_offset",
-            "committed_leader_epoch",
-            "metadata",
-            "error_code",
-        )
+        __slots__ = {
+            "partition_index": "int32 8+",
+            "committed_offset": "int64 8+",
+            "committed_leader_epoch": "int32 8+ ignorable",
+            "metadata": "string 8+ null 8+",
+            "error_code": "int16 8+",
+        }
 
         def __init__(
             self,
@@ -1080,11 +1068,11 @@ class OffsetFetchResponse(Message):
             self.error_code = error_code
 
     class OffsetFetchResponseTopics(Struct):
-        __slots__ = (
-            "name",
-            "topic_id",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 8-9 ignorable",
+            "topic_id": "uuid 10+ ignorable",
+            "partitions": "[]OffsetFetchResponsePartitions 8+",
+        }
 
         def __init__(
             self,
@@ -1098,11 +1086,11 @@ class OffsetFetchResponse(Message):
             self.partitions = partitions
 
     class OffsetFetchResponseGroup(Struct):
-        __slots__ = (
-            "group_id",
-            "topics",
-            "error_code",
-        )
+        __slots__ = {
+            "group_id": "string 8+",
+            "topics": "[]OffsetFetchResponseTopics 8+",
+            "error_code": "int16 8+",
+        }
 
         def __init__(
             self,
@@ -1130,17 +1118,16 @@ class OffsetFetchResponse(Message):
 
 
 class FindCoordinatorRequest(Message):
-    __slots__ = (
-        "key",
-        "key_type",
-        "coordinator_keys",
-    )
+    __slots__ = {
+        "key": "string 0-3",
+        "key_type": "int8 1+",
+        "coordinator_keys": "[]string 4+",
+    }
     API_KEY = 10
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 6
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 12
 
     def __init__(
         self,
@@ -1155,31 +1142,30 @@ class FindCoordinatorRequest(Message):
 
 
 class FindCoordinatorResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "node_id",
-        "host",
-        "port",
-        "coordinators",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 1+ ignorable",
+        "error_code": "int16 0-3",
+        "error_message": "string 1-3 null 1+ ignorable",
+        "node_id": "int32 0-3",
+        "host": "string 0-3",
+        "port": "int32 0-3",
+        "coordinators": "[]Coordinator 4+",
+    }
     API_KEY = 10
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 6
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 13
 
     class Coordinator(Struct):
-        __slots__ = (
-            "key",
-            "node_id",
-            "host",
-            "port",
-            "error_code",
-            "error_message",
-        )
+        __slots__ = {
+            "key": "string 4+",
+            "node_id": "int32 4+",
+            "host": "string 4+",
+            "port": "int32 4+",
+            "error_code": "int16 4+",
+            "error_message": "string 4+ null 4+ ignorable",
+        }
 
         def __init__(
             self,
@@ -1219,28 +1205,27 @@ class FindCoordinatorResponse(Message):
 
 
 class JoinGroupRequest(Message):
-    __slots__ = (
-        "group_id",
-        "session_timeout_ms",
-        "rebalance_timeout_ms",
-        "member_id",
-        "group_instance_id",
-        "protocol_type",
-        "protocols",
-        "reason",
-    )
+    __slots__ = {
+        "group_id": "string 0+",
+        "session_timeout_ms": "int32 0+",
+        "rebalance_timeout_ms": "int32 1+ ignorable",
+        "member_id": "string 0+",
+        "group_instance_id": "string 5+ null 5+",
+        "protocol_type": "string 0+",
+        "protocols": "[]JoinGroupRequestProtocol 0+",
+        "reason": "string 8+ null 8+ ignorable",
+    }
     API_KEY = 11
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 9
     FLEXIBLE_SINCE: ClassVar[int | None] = 6
-    NUMBER = 14
 
     class JoinGroupRequestProtocol(Struct):
-        __slots__ = (
-            "name",
-            "metadata",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "metadata": "bytes 0+",
+        }
 
         def __init__(
             self,
@@ -1274,30 +1259,29 @@ class JoinGroupRequest(Message):
 
 
 class JoinGroupResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "generation_id",
-        "protocol_type",
-        "protocol_name",
-        "leader",
-        "skip_assignment",
-        "member_id",
-        "members",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 2+ ignorable",
+        "error_code": "int16 0+",
+        "generation_id": "int32 0+",
+        "protocol_type": "string 7+ null 7+ ignorable",
+        "protocol_name": "string 0+ null 7+",
+        "leader": "string 0+",
+        "skip_assignment": "bool 9+",
+        "member_id": "string 0+",
+        "members": "[]JoinGroupResponseMember 0+",
+    }
     API_KEY = 11
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 9
     FLEXIBLE_SINCE: ClassVar[int | None] = 6
-    NUMBER = 15
 
     class JoinGroupResponseMember(Struct):
-        __slots__ = (
-            "member_id",
-            "group_instance_id",
-            "metadata",
-        )
+        __slots__ = {
+            "member_id": "string 0+",
+            "group_instance_id": "string 5+ null 5+ ignorable",
+            "metadata": "bytes 0+",
+        }
 
         def __init__(
             self,
@@ -1335,18 +1319,17 @@ class JoinGroupResponse(Message):
 
 
 class HeartbeatRequest(Message):
-    __slots__ = (
-        "group_id",
-        "generation_id",
-        "member_id",
-        "group_instance_id",
-    )
+    __slots__ = {
+        "group_id": "string 0+",
+        "generation_id": "int32 0+",
+        "member_id": "string 0+",
+        "group_instance_id": "string 3+ null 3+",
+    }
     API_KEY = 12
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 4
     FLEXIBLE_SINCE: ClassVar[int | None] = 4
-    NUMBER = 16
 
     def __init__(
         self,
@@ -1363,16 +1346,15 @@ class HeartbeatRequest(Message):
 
 
 class HeartbeatResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 1+ ignorable",
+        "error_code": "int16 0+",
+    }
     API_KEY = 12
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 4
     FLEXIBLE_SINCE: ClassVar[int | None] = 4
-    NUMBER = 17
 
     def __init__(
         self,
@@ -1385,24 +1367,23 @@ class HeartbeatResponse(Message):
 
 
 class LeaveGroupRequest(Message):
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "members",
-    )
+    __slots__ = {
+        "group_id": "string 0+",
+        "member_id": "string 0-2",
+        "members": "[]MemberIdentity 3+",
+    }
     API_KEY = 13
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 4
-    NUMBER = 18
 
     class MemberIdentity(Struct):
-        __slots__ = (
-            "member_id",
-            "group_instance_id",
-            "reason",
-        )
+        __slots__ = {
+            "member_id": "string 3+",
+            "group_instance_id": "string 3+ null 3+",
+            "reason": "string 5+ null 5+ ignorable",
+        }
 
         def __init__(
             self,
@@ -1428,24 +1409,23 @@ class LeaveGroupRequest(Message):
 
 
 class LeaveGroupResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "members",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 1+ ignorable",
+        "error_code": "int16 0+",
+        "members": "[]MemberResponse 3+",
+    }
     API_KEY = 13
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 4
-    NUMBER = 19
 
     class MemberResponse(Struct):
-        __slots__ = (
-            "member_id",
-            "group_instance_id",
-            "error_code",
-        )
+        __slots__ = {
+            "member_id": "string 3+",
+            "group_instance_id": "string 3+ null 3+",
+            "error_code": "int16 3+",
+        }
 
         def __init__(
             self,
@@ -1471,27 +1451,26 @@ class LeaveGroupResponse(Message):
 
 
 class SyncGroupRequest(Message):
-    __slots__ = (
-        "group_id",
-        "generation_id",
-        "member_id",
-        "group_instance_id",
-        "protocol_type",
-        "protocol_name",
-        "assignments",
-    )
+    __slots__ = {
+        "group_id": "string 0+",
+        "generation_id": "int32 0+",
+        "member_id": "string 0+",
+        "group_instance_id": "string 3+ null 3+",
+        "protocol_type": "string 5+ null 5+ ignorable",
+        "protocol_name": "string 5+ null 5+ ignorable",
+        "assignments": "[]SyncGroupRequestAssignment 0+",
+    }
     API_KEY = 14
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 4
-    NUMBER = 20
 
     class SyncGroupRequestAssignment(Struct):
-        __slots__ = (
-            "member_id",
-            "assignment",
-        )
+        __slots__ = {
+            "member_id": "string 0+",
+            "assignment": "bytes 0+",
+        }
 
         def __init__(
             self,
@@ -1523,19 +1502,18 @@ class SyncGroupRequest(Message):
 
 
 class SyncGroupResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "protocol_type",
-        "protocol_name",
-        "assignment",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 1+ ignorable",
+        "error_code": "int16 0+",
+        "protocol_type": "string 5+ null 5+ ignorable",
+        "protocol_name": "string 5+ null 5+ ignorable",
+        "assignment": "bytes 0+",
+    }
     API_KEY = 14
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 4
-    NUMBER = 21
 
     def __init__(
         self,
@@ -1554,16 +1532,15 @@ class SyncGroupResponse(Message):
 
 
 class DescribeGroupsRequest(Message):
-    __slots__ = (
-        "groups",
-        "include_authorized_operations",
-    )
+    __slots__ = {
+        "groups": "[]string 0+",
+        "include_authorized_operations": "bool 3+",
+    }
     API_KEY = 15
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 6
     FLEXIBLE_SINCE: ClassVar[int | None] = 5
-    NUMBER = 22
 
     def __init__(
         self,
@@ -1576,26 +1553,25 @@ class DescribeGroupsRequest(Message):
 
 
 class DescribeGroupsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "groups",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 1+ ignorable",
+        "groups": "[]DescribedGroup 0+",
+    }
     API_KEY = 15
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 6
     FLEXIBLE_SINCE: ClassVar[int | None] = 5
-    NUMBER = 23
 
     class DescribedGroupMember(Struct):
-        __slots__ = (
-            "member_id",
-            "group_instance_id",
-            "client_id",
-            "client_host",
-            "member_metadata",
-            "member_assignment",
-        )
+        __slots__ = {
+            "member_id": "string 0+",
+            "group_instance_id": "string 4+ null 4+ ignorable",
+            "client_id": "string 0+",
+            "client_host": "string 0+",
+            "member_metadata": "bytes 0+",
+            "member_assignment": "bytes 0+",
+        }
 
         def __init__(
             self,
@@ -1615,16 +1591,16 @@ class DescribeGroupsResponse(Message):
             self.member_assignment = member_assignment
 
     class DescribedGroup(Struct):
-        __slots__ = (
-            "error_code",
-            "error_message",
-            "group_id",
-            "group_state",
-            "protocol_type",
-            "protocol_data",
-            "members",
-            "authorized_operations",
-        )
+        __slots__ = {
+            "error_code": "int16 0+",
+            "error_message": "string 6+ null 6+",
+            "group_id": "string 0+",
+            "group_state": "string 0+",
+            "protocol_type": "string 0+",
+            "protocol_data": "string 0+",
+            "members": "[]DescribedGroupMember 0+",
+            "authorized_operations": "int32 3+",
+        }
 
         def __init__(
             self,
@@ -1658,16 +1634,15 @@ class DescribeGroupsResponse(Message):
 
 
 class ListGroupsRequest(Message):
-    __slots__ = (
-        "states_filter",
-        "types_filter",
-    )
+    __slots__ = {
+        "states_filter": "[]string 4+",
+        "types_filter": "[]string 5+",
+    }
     API_KEY = 16
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 24
 
     def __init__(
         self,
@@ -1680,25 +1655,24 @@ class ListGroupsRequest(Message):
 
 
 class ListGroupsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "groups",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 1+ ignorable",
+        "error_code": "int16 0+",
+        "groups": "[]ListedGroup 0+",
+    }
     API_KEY = 16
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 25
 
     class ListedGroup(Struct):
-        __slots__ = (
-            "group_id",
-            "protocol_type",
-            "group_state",
-            "group_type",
-        )
+        __slots__ = {
+            "group_id": "string 0+",
+            "protocol_type": "string 0+",
+            "group_state": "string 4+ ignorable",
+            "group_type": "string 5+ ignorable",
+        }
 
         def __init__(
             self,
@@ -1726,15 +1700,14 @@ class ListGroupsResponse(Message):
 
 
 class SaslHandshakeRequest(Message):
-    __slots__ = (
-        "mechanism",
-    )
+    __slots__ = {
+        "mechanism": "string 0+",
+    }
     API_KEY = 17
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = None
-    NUMBER = 26
 
     def __init__(
         self,
@@ -1745,16 +1718,15 @@ class SaslHandshakeRequest(Message):
 
 
 class SaslHandshakeResponse(Message):
-    __slots__ = (
-        "error_code",
-        "mechanisms",
-    )
+    __slots__ = {
+        "error_code": "int16 0+",
+        "mechanisms": "[]string 0+",
+    }
     API_KEY = 17
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = None
-    NUMBER = 27
 
     def __init__(
         self,
@@ -1767,16 +1739,15 @@ class SaslHandshakeResponse(Message):
 
 
 class ApiVersionsRequest(Message):
-    __slots__ = (
-        "client_software_name",
-        "client_software_version",
-    )
+    __slots__ = {
+        "client_software_name": "string 3+ ignorable",
+        "client_software_version": "string 3+ ignorable",
+    }
     API_KEY = 18
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 4
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 28
 
     def __init__(
         self,
@@ -1789,28 +1760,27 @@ class ApiVersionsRequest(Message):
 
 
 class ApiVersionsResponse(Message):
-    __slots__ = (
-        "error_code",
-        "api_keys",
-        "throttle_time_ms",
-        "supported_features",
-        "finalized_features_epoch",
-        "finalized_features",
-        "zk_migration_ready",
-    )
+    __slots__ = {
+        "error_code": "int16 0+",
+        "api_keys": "[]ApiVersion 0+",
+        "throttle_time_ms": "int32 1+ ignorable",
+        "supported_features": "[]SupportedFeatureKey 3+ tag 0 ignorable",
+        "finalized_features_epoch": "int64 3+ tag 1 ignorable",
+        "finalized_features": "[]FinalizedFeatureKey 3+ tag 2 ignorable",
+        "zk_migration_ready": "bool 3+ tag 3 ignorable",
+    }
     API_KEY = 18
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 4
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 29
 
     class ApiVersion(Struct):
-        __slots__ = (
-            "api_key",
-            "min_version",
-            "max_version",
-        )
+        __slots__ = {
+            "api_key": "int16 0+",
+            "min_version": "int16 0+",
+            "max_version": "int16 0+",
+        }
 
         def __init__(
             self,
@@ -1824,11 +1794,11 @@ class ApiVersionsResponse(Message):
             self.max_version = max_version
 
     class SupportedFeatureKey(Struct):
-        __slots__ = (
-            "name",
-            "min_version",
-            "max_version",
-        )
+        __slots__ = {
+            "name": "string 3+",
+            "min_version": "int16 3+",
+            "max_version": "int16 3+",
+        }
 
         def __init__(
             self,
@@ -1842,11 +1812,11 @@ class ApiVersionsResponse(Message):
             self.max_version = max_version
 
     class FinalizedFeatureKey(Struct):
-        __slots__ = (
-            "name",
-            "max_version_level",
-            "min_version_level",
-        )
+        __slots__ = {
+            "name": "string 3+",
+            "max_version_level": "int16 3+",
+            "min_version_level": "int16 3+",
+        }
 
         def __init__(
             self,
@@ -1880,23 +1850,22 @@ class ApiVersionsResponse(Message):
 
 
 class CreateTopicsRequest(Message):
-    __slots__ = (
-        "topics",
-        "timeout_ms",
-        "validate_only",
-    )
+    __slots__ = {
+        "topics": "[]CreatableTopic 2+",
+        "timeout_ms": "int32 2+",
+        "validate_only": "bool 2+",
+    }
     API_KEY = 19
     IS_REQUEST = True
     MIN_VERSION = 2
     MAX_VERSION = 7
     FLEXIBLE_SINCE: ClassVar[int | None] = 5
-    NUMBER = 30
 
     class CreatableReplicaAssignment(Struct):
-        __slots__ = (
-            "partition_index",
-            "broker_ids",
-        )
+        __slots__ = {
+            "partition_index": "int32 2+",
+            "broker_ids": "[]int32 2+",
+        }
 
         def __init__(
             self,
@@ -1908,10 +1877,10 @@ class CreateTopicsRequest(Message):
             self.broker_ids = broker_ids
 
     class CreatableTopicConfig(Struct):
-        __slots__ = (
-            "name",
-            "value",
-        )
+        __slots__ = {
+            "name": "string 2+",
+            "value": "string 2+ null 2+",
+        }
 
         def __init__(
             self,
@@ -1923,13 +1892,13 @@ class CreateTopicsRequest(Message):
             self.value = value
 
     class CreatableTopic(Struct):
-        __slots__ = (
-            "name",
-            "num_partitions",
-            "replication_factor",
-            "assignments",
-            "configs",
-        )
+        __slots__ = {
+            "name": "string 2+",
+            "num_partitions": "int32 2+",
+            "replication_factor": "int16 2+",
+            "assignments": "[]CreatableReplicaAssignment 2+",
+            "configs": "[]CreatableTopicConfig 2+",
+        }
 
         def __init__(
             self,
@@ -1959,25 +1928,24 @@ class CreateTopicsRequest(Message):
 
 
 class CreateTopicsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 2+ ignorable",
+        "topics": "[]CreatableTopicResult 2+",
+    }
     API_KEY = 19
     IS_REQUEST = False
     MIN_VERSION = 2
     MAX_VERSION = 7
     FLEXIBLE_SINCE: ClassVar[int | None] = 5
-    NUMBER = 31
 
     class CreatableTopicConfigs(Struct):
-        __slots__ = (
-            "name",
-            "value",
-            "read_only",
-            "config_source",
-            "is_sensitive",
-        )
+        __slots__ = {
+            "name": "string 5+",
+            "value": "string 5+ null 5+",
+            "read_only": "bool 5+",
+            "config_source": "int8 5+ ignorable",
+            "is_sensitive": "bool 5+",
+        }
 
         def __init__(
             self,
@@ -1995,16 +1963,16 @@ class CreateTopicsResponse(Message):
             self.is_sensitive = is_sensitive
 
     class CreatableTopicResult(Struct):
-        __slots__ = (
-            "name",
-            "topic_id",
-            "error_code",
-            "error_message",
-            "topic_config_error_code",
-            "num_partitions",
-            "replication_factor",
-            "configs",
-        )
+        __slots__ = {
+            "name": "string 2+",
+            "topic_id": "uuid 7+ ignorable",
+            "error_code": "int16 2+",
+            "error_message": "string 2+ null 2+ ignorable",
+            "topic_config_error_code": "int16 5+ tag 0 ignorable",
+            "num_partitions": "int32 5+ ignorable",
+            "replication_factor": "int16 5+ ignorable",
+            "configs": "[]CreatableTopicConfigs 5+ null 5+ ignorable",
+        }
 
         def __init__(
             self,
@@ -2038,23 +2006,22 @@ class CreateTopicsResponse(Message):
 
 
 class DeleteTopicsRequest(Message):
-    __slots__ = (
-        "topics",
-        "topic_names",
-        "timeout_ms",
-    )
+    __slots__ = {
+        "topics": "[]DeleteTopicState 6+",
+        "topic_names": "[]string 1-5 ignorable",
+        "timeout_ms": "int32 1+",
+    }
     API_KEY = 20
     IS_REQUEST = True
     MIN_VERSION = 1
     MAX_VERSION = 6
     FLEXIBLE_SINCE: ClassVar[int | None] = 4
-    NUMBER = 32
 
     class DeleteTopicState(Struct):
-        __slots__ = (
-            "name",
-            "topic_id",
-        )
+        __slots__ = {
+            "name": "string 6+ null 6+",
+            "topic_id": "uuid 6+",
+        }
 
         def __init__(
             self,
@@ -2078,24 +2045,23 @@ class DeleteTopicsRequest(Message):
 
 
 class DeleteTopicsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "responses",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 1+ ignorable",
+        "responses": "[]DeletableTopicResult 1+",
+    }
     API_KEY = 20
     IS_REQUEST = False
     MIN_VERSION = 1
     MAX_VERSION = 6
     FLEXIBLE_SINCE: ClassVar[int | None] = 4
-    NUMBER = 33
 
     class DeletableTopicResult(Struct):
-        __slots__ = (
-            "name",
-            "topic_id",
-            "error_code",
-            "error_message",
-        )
+        __slots__ = {
+            "name": "string 1+ null 6+",
+            "topic_id": "uuid 6+ ignorable",
+            "error_code": "int16 1+",
+            "error_message": "string 5+ null 5+ ignorable",
+        }
 
         def __init__(
             self,
@@ -2121,22 +2087,21 @@ class DeleteTopicsResponse(Message):
 
 
 class DeleteRecordsRequest(Message):
-    __slots__ = (
-        "topics",
-        "timeout_ms",
-    )
+    __slots__ = {
+        "topics": "[]DeleteRecordsTopic 0+",
+        "timeout_ms": "int32 0+",
+    }
     API_KEY = 21
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 34
 
     class DeleteRecordsPartition(Struct):
-        __slots__ = (
-            "partition_index",
-            "offset",
-        )
+        __slots__ = {
+            "partition_index": "int32 0+",
+            "offset": "int64 0+",
+        }
 
         def __init__(
             self,
@@ -2148,10 +2113,10 @@ class DeleteRecordsRequest(Message):
             self.offset = offset
 
     class DeleteRecordsTopic(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "partitions": "[]DeleteRecordsPartition 0+",
+        }
 
         def __init__(
             self,
@@ -2173,23 +2138,22 @@ class DeleteRecordsRequest(Message):
 
 
 class DeleteRecordsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "topics": "[]DeleteRecordsTopicResult 0+",
+    }
     API_KEY = 21
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 35
 
     class DeleteRecordsPartitionResult(Struct):
-        __slots__ = (
-            "partition_index",
-            "low_watermark",
-            "error_code",
-        )
+        __slots__ = {
+            "partition_index": "int32 0+",
+            "low_watermark": "int64 0+",
+            "error_code": "int16 0+",
+        }
 
         def __init__(
             self,
@@ -2203,10 +2167,10 @@ class DeleteRecordsResponse(Message):
             self.error_code = error_code
 
     class DeleteRecordsTopicResult(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "partitions": "[]DeleteRecordsPartitionResult 0+",
+        }
 
         def __init__(
             self,
@@ -2228,20 +2192,20 @@ class DeleteRecordsResponse(Message):
 
 
 class InitProducerIdRequest(Message):
-    __slots__ = (
-        "transactional_id",
-        "transaction_timeout_ms",
-        "producer_id",
-        "producer_epoch",
-        "enable2_pc",
-        "keep_prepared_txn",
-    )
+    __slots__ = {
+        "transactional_id": "string 0+ null 0+",
+        "transaction_timeout_ms": "int32 0+",
+        "producer_id": "int64 3+",
+        "producer_epoch": "int16 3+",
+        "enable2_pc": "bool 6+",
+        "keep_prepared_txn": "bool 6+",
+    }
     API_KEY = 22
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 36
+    UNSTABLE_VERSION = 6
 
     def __init__(
         self,
@@ -2262,20 +2226,19 @@ class InitProducerIdRequest(Message):
 
 
 class InitProducerIdResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "producer_id",
-        "producer_epoch",
-        "ongoing_txn_producer_id",
-        "ongoing_txn_producer_epoch",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+ ignorable",
+        "error_code": "int16 0+",
+        "producer_id": "int64 0+",
+        "producer_epoch": "int16 0+",
+        "ongoing_txn_producer_id": "int64 6+",
+        "ongoing_txn_producer_epoch": "int16 6+",
+    }
     API_KEY = 22
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 6
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 37
 
     def __init__(
         self,
@@ -2296,23 +2259,22 @@ class InitProducerIdResponse(Message):
 
 
 class OffsetForLeaderEpochRequest(Message):
-    __slots__ = (
-        "replica_id",
-        "topics",
-    )
+    __slots__ = {
+        "replica_id": "int32 3+ ignorable",
+        "topics": "[]OffsetForLeaderTopic 2+",
+    }
     API_KEY = 23
     IS_REQUEST = True
     MIN_VERSION = 2
     MAX_VERSION = 4
     FLEXIBLE_SINCE: ClassVar[int | None] = 4
-    NUMBER = 38
 
     class OffsetForLeaderPartition(Struct):
-        __slots__ = (
-            "partition",
-            "current_leader_epoch",
-            "leader_epoch",
-        )
+        __slots__ = {
+            "partition": "int32 2+",
+            "current_leader_epoch": "int32 2+ ignorable",
+            "leader_epoch": "int32 2+",
+        }
 
         def __init__(
             self,
@@ -2326,10 +2288,10 @@ class OffsetForLeaderEpochRequest(Message):
             self.leader_epoch = leader_epoch
 
     class OffsetForLeaderTopic(Struct):
-        __slots__ = (
-            "topic",
-            "partitions",
-        )
+        __slots__ = {
+            "topic": "string 2+",
+            "partitions": "[]OffsetForLeaderPartition 2+",
+        }
 
         def __init__(
             self,
@@ -2351,24 +2313,23 @@ class OffsetForLeaderEpochRequest(Message):
 
 
 class OffsetForLeaderEpochResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 2+ ignorable",
+        "topics": "[]OffsetForLeaderTopicResult 2+",
+    }
     API_KEY = 23
     IS_REQUEST = False
     MIN_VERSION = 2
     MAX_VERSION = 4
     FLEXIBLE_SINCE: ClassVar[int | None] = 4
-    NUMBER = 39
 
     class EpochEndOffset(Struct):
-        __slots__ = (
-            "error_code",
-            "partition",
-            "leader_epoch",
-            "end_offset",
-        )
+        __slots__ = {
+            "error_code": "int16 2+",
+            "partition": "int32 2+",
+            "leader_epoch": "int32 2+ ignorable",
+            "end_offset": "int64 2+",
+        }
 
         def __init__(
             self,
@@ -2384,10 +2345,10 @@ class OffsetForLeaderEpochResponse(Message):
             self.end_offset = end_offset
 
     class OffsetForLeaderTopicResult(Struct):
-        __slots__ = (
-            "topic",
-            "partitions",
-        )
+        __slots__ = {
+            "topic": "string 2+",
+            "partitions": "[]EpochEndOffset 2+",
+        }
 
         def __init__(
             self,
@@ -2409,25 +2370,24 @@ class OffsetForLeaderEpochResponse(Message):
 
 
 class AddPartitionsToTxnRequest(Message):
-    __slots__ = (
-        "transactions",
-        "v3_and_below_transactional_id",
-        "v3_and_below_producer_id",
-        "v3_and_below_producer_epoch",
-        "v3_and_below_topics",
-    )
+    __slots__ = {
+        "transactions": "[]AddPartitionsToTxnTransaction 4+",
+        "v3_and_below_transactional_id": "string 0-3",
+        "v3_and_below_producer_id": "int64 0-3",
+        "v3_and_below_producer_epoch": "int16 0-3",
+        "v3_and_below_topics": "[]AddPartitionsToTxnTopic 0-3",
+    }
     API_KEY = 24
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 40
 
     class AddPartitionsToTxnTopic(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "partitions": "[]int32 0+",
+        }
 
         def __init__(
             self,
@@ -2439,13 +2399,13 @@ class AddPartitionsToTxnRequest(Message):
             self.partitions = partitions
 
     class AddPartitionsToTxnTransaction(Struct):
-        __slots__ = (
-            "transactional_id",
-            "producer_id",
-            "producer_epoch",
-            "verify_only",
-            "topics",
-        )
+        __slots__ = {
+            "transactional_id": "string 4+",
+            "producer_id": "int64 4+",
+            "producer_epoch": "int16 4+",
+            "verify_only": "bool 4+",
+            "topics": "[]AddPartitionsToTxnTopic 4+",
+        }
 
         def __init__(
             self,
@@ -2479,24 +2439,23 @@ class AddPartitionsToTxnRequest(Message):
 
 
 class AddPartitionsToTxnResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "results_by_transaction",
-        "results_by_topic_v3_and_below",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "error_code": "int16 4+ ignorable",
+        "results_by_transaction": "[]AddPartitionsToTxnResult 4+",
+        "results_by_topic_v3_and_below": "[]AddPartitionsToTxnTopicResult 0-3",
+    }
     API_KEY = 24
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 41
 
     class AddPartitionsToTxnTopicResult(Struct):
-        __slots__ = (
-            "name",
-            "results_by_partition",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "results_by_partition": "[]AddPartitionsToTxnPartitionResult 0+",
+        }
 
         def __init__(
             self,
@@ -2508,10 +2467,10 @@ class AddPartitionsToTxnResponse(Message):
             self.results_by_partition = results_by_partition
 
     class AddPartitionsToTxnPartitionResult(Struct):
-        __slots__ = (
-            "partition_index",
-            "partition_error_code",
-        )
+        __slots__ = {
+            "partition_index": "int32 0+",
+            "partition_error_code": "int16 0+",
+        }
 
         def __init__(
             self,
@@ -2523,10 +2482,10 @@ class AddPartitionsToTxnResponse(Message):
             self.partition_error_code = partition_error_code
 
     class AddPartitionsToTxnResult(Struct):
-        __slots__ = (
-            "transactional_id",
-            "topic_results",
-        )
+        __slots__ = {
+            "transactional_id": "string 4+",
+            "topic_results": "[]AddPartitionsToTxnTopicResult 4+",
+        }
 
         def __init__(
             self,
@@ -2552,18 +2511,17 @@ class AddPartitionsToTxnResponse(Message):
 
 
 class AddOffsetsToTxnRequest(Message):
-    __slots__ = (
-        "transactional_id",
-        "producer_id",
-        "producer_epoch",
-        "group_id",
-    )
+    __slots__ = {
+        "transactional_id": "string 0+",
+        "producer_id": "int64 0+",
+        "producer_epoch": "int16 0+",
+        "group_id": "string 0+",
+    }
     API_KEY = 25
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 4
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 42
 
     def __init__(
         self,
@@ -2580,16 +2538,15 @@ class AddOffsetsToTxnRequest(Message):
 
 
 class AddOffsetsToTxnResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "error_code": "int16 0+",
+    }
     API_KEY = 25
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 4
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 43
 
     def __init__(
         self,
@@ -2602,18 +2559,17 @@ class AddOffsetsToTxnResponse(Message):
 
 
 class EndTxnRequest(Message):
-    __slots__ = (
-        "transactional_id",
-        "producer_id",
-        "producer_epoch",
-        "committed",
-    )
+    __slots__ = {
+        "transactional_id": "string 0+",
+        "producer_id": "int64 0+",
+        "producer_epoch": "int16 0+",
+        "committed": "bool 0+",
+    }
     API_KEY = 26
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 44
 
     def __init__(
         self,
@@ -2630,18 +2586,17 @@ class EndTxnRequest(Message):
 
 
 class EndTxnResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "producer_id",
-        "producer_epoch",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "error_code": "int16 0+",
+        "producer_id": "int64 5+ ignorable",
+        "producer_epoch": "int16 5+ ignorable",
+    }
     API_KEY = 26
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 45
 
     def __init__(
         self,
@@ -2658,30 +2613,29 @@ class EndTxnResponse(Message):
 
 
 class TxnOffsetCommitRequest(Message):
-    __slots__ = (
-        "transactional_id",
-        "group_id",
-        "producer_id",
-        "producer_epoch",
-        "generation_id",
-        "member_id",
-        "group_instance_id",
-        "topics",
-    )
+    __slots__ = {
+        "transactional_id": "string 0+",
+        "group_id": "string 0+",
+        "producer_id": "int64 0+",
+        "producer_epoch": "int16 0+",
+        "generation_id": "int32 3+",
+        "member_id": "string 3+",
+        "group_instance_id": "string 3+ null 3+",
+        "topics": "[]TxnOffsetCommitRequestTopic 0+",
+    }
     API_KEY = 28
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 46
 
     class TxnOffsetCommitRequestPartition(Struct):
-        __slots__ = (
-            "partition_index",
-            "committed_offset",
-            "committed_leader_epoch",
-            "committed_metadata",
-        )
+        __slots__ = {
+            "partition_index": "int32 0+",
+            "committed_offset": "int64 0+",
+            "committed_leader_epoch": "int32 2+ ignorable",
+            "committed_metadata": "string 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -2697,10 +2651,10 @@ class TxnOffsetCommitRequest(Message):
             self.committed_metadata = committed_metadata
 
     class TxnOffsetCommitRequestTopic(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "partitions": "[]TxnOffsetCommitRequestPartition 0+",
+        }
 
         def __init__(
             self,
@@ -2734,22 +2688,21 @@ class TxnOffsetCommitRequest(Message):
 
 
 class TxnOffsetCommitResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "topics": "[]TxnOffsetCommitResponseTopic 0+",
+    }
     API_KEY = 28
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 3
-    NUMBER = 47
 
     class TxnOffsetCommitResponsePartition(Struct):
-        __slots__ = (
-            "partition_index",
-            "error_code",
-        )
+        __slots__ = {
+            "partition_index": "int32 0+",
+            "error_code": "int16 0+",
+        }
 
         def __init__(
             self,
@@ -2761,10 +2714,10 @@ class TxnOffsetCommitResponse(Message):
             self.error_code = error_code
 
     class TxnOffsetCommitResponseTopic(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "partitions": "[]TxnOffsetCommitResponsePartition 0+",
+        }
 
         def __init__(
             self,
@@ -2786,21 +2739,20 @@ class TxnOffsetCommitResponse(Message):
 
 
 class DescribeAclsRequest(Message):
-    __slots__ = (
-        "resource_type_filter",
-        "resource_name_filter",
-        "pattern_type_filter",
-        "principal_filter",
-        "host_filter",
-        "operation",
-        "permission_type",
-    )
+    __slots__ = {
+        "resource_type_filter": "int8 1+",
+        "resource_name_filter": "string 1+ null 1+",
+        "pattern_type_filter": "int8 1+",
+        "principal_filter": "string 1+ null 1+",
+        "host_filter": "string 1+ null 1+",
+        "operation": "int8 1+",
+        "permission_type": "int8 1+",
+    }
     API_KEY = 29
     IS_REQUEST = True
     MIN_VERSION = 1
     MAX_VERSION = 3
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 48
 
     def __init__(
         self,
@@ -2823,26 +2775,25 @@ class DescribeAclsRequest(Message):
 
 
 class DescribeAclsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "resources",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 1+",
+        "error_code": "int16 1+",
+        "error_message": "string 1+ null 1+",
+        "resources": "[]DescribeAclsResource 1+",
+    }
     API_KEY = 29
     IS_REQUEST = False
     MIN_VERSION = 1
     MAX_VERSION = 3
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 49
 
     class AclDescription(Struct):
-        __slots__ = (
-            "principal",
-            "host",
-            "operation",
-            "permission_type",
-        )
+        __slots__ = {
+            "principal": "string 1+",
+            "host": "string 1+",
+            "operation": "int8 1+",
+            "permission_type": "int8 1+",
+        }
 
         def __init__(
             self,
@@ -2858,12 +2809,12 @@ class DescribeAclsResponse(Message):
             self.permission_type = permission_type
 
     class DescribeAclsResource(Struct):
-        __slots__ = (
-            "resource_type",
-            "resource_name",
-            "pattern_type",
-            "acls",
-        )
+        __slots__ = {
+            "resource_type": "int8 1+",
+            "resource_name": "string 1+",
+            "pattern_type": "int8 1+",
+            "acls": "[]AclDescription 1+",
+        }
 
         def __init__(
             self,
@@ -2893,26 +2844,25 @@ class DescribeAclsResponse(Message):
 
 
 class CreateAclsRequest(Message):
-    __slots__ = (
-        "creations",
-    )
+    __slots__ = {
+        "creations": "[]AclCreation 1+",
+    }
     API_KEY = 30
     IS_REQUEST = True
     MIN_VERSION = 1
     MAX_VERSION = 3
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 50
 
     class AclCreation(Struct):
-        __slots__ = (
-            "resource_type",
-            "resource_name",
-            "resource_pattern_type",
-            "principal",
-            "host",
-            "operation",
-            "permission_type",
-        )
+        __slots__ = {
+            "resource_type": "int8 1+",
+            "resource_name": "string 1+",
+            "resource_pattern_type": "int8 1+",
+            "principal": "string 1+",
+            "host": "string 1+",
+            "operation": "int8 1+",
+            "permission_type": "int8 1+",
+        }
 
         def __init__(
             self,
@@ -2942,22 +2892,21 @@ class CreateAclsRequest(Message):
 
 
 class CreateAclsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 1+",
+        "results": "[]AclCreationResult 1+",
+    }
     API_KEY = 30
     IS_REQUEST = False
     MIN_VERSION = 1
     MAX_VERSION = 3
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 51
 
     class AclCreationResult(Struct):
-        __slots__ = (
-            "error_code",
-            "error_message",
-        )
+        __slots__ = {
+            "error_code": "int16 1+",
+            "error_message": "string 1+ null 1+",
+        }
 
         def __init__(
             self,
@@ -2979,26 +2928,25 @@ class CreateAclsResponse(Message):
 
 
 class DeleteAclsRequest(Message):
-    __slots__ = (
-        "filters",
-    )
+    __slots__ = {
+        "filters": "[]DeleteAclsFilter 1+",
+    }
     API_KEY = 31
     IS_REQUEST = True
     MIN_VERSION = 1
     MAX_VERSION = 3
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 52
 
     class DeleteAclsFilter(Struct):
-        __slots__ = (
-            "resource_type_filter",
-            "resource_name_filter",
-            "pattern_type_filter",
-            "principal_filter",
-            "host_filter",
-            "operation",
-            "permission_type",
-        )
+        __slots__ = {
+            "resource_type_filter": "int8 1+",
+            "resource_name_filter": "string 1+ null 1+",
+            "pattern_type_filter": "int8 1+",
+            "principal_filter": "string 1+ null 1+",
+            "host_filter": "string 1+ null 1+",
+            "operation": "int8 1+",
+            "permission_type": "int8 1+",
+        }
 
         def __init__(
             self,
@@ -3028,29 +2976,28 @@ class DeleteAclsRequest(Message):
 
 
 class DeleteAclsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "filter_results",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 1+",
+        "filter_results": "[]DeleteAclsFilterResult 1+",
+    }
     API_KEY = 31
     IS_REQUEST = False
     MIN_VERSION = 1
     MAX_VERSION = 3
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 53
 
     class DeleteAclsMatchingAcl(Struct):
-        __slots__ = (
-            "error_code",
-            "error_message",
-            "resource_type",
-            "resource_name",
-            "pattern_type",
-            "principal",
-            "host",
-            "operation",
-            "permission_type",
-        )
+        __slots__ = {
+            "error_code": "int16 1+",
+            "error_message": "string 1+ null 1+",
+            "resource_type": "int8 1+",
+            "resource_name": "string 1+",
+            "pattern_type": "int8 1+",
+            "principal": "string 1+",
+            "host": "string 1+",
+            "operation": "int8 1+",
+            "permission_type": "int8 1+",
+        }
 
         def __init__(
             self,
@@ -3076,11 +3023,11 @@ class DeleteAclsResponse(Message):
             self.permission_type = permission_type
 
     class DeleteAclsFilterResult(Struct):
-        __slots__ = (
-            "error_code",
-            "error_message",
-            "matching_acls",
-        )
+        __slots__ = {
+            "error_code": "int16 1+",
+            "error_message": "string 1+ null 1+",
+            "matching_acls": "[]DeleteAclsMatchingAcl 1+",
+        }
 
         def __init__(
             self,
@@ -3104,24 +3051,23 @@ class DeleteAclsResponse(Message):
 
 
 class DescribeConfigsRequest(Message):
-    __slots__ = (
-        "resources",
-        "include_synonyms",
-        "include_documentation",
-    )
+    __slots__ = {
+        "resources": "[]DescribeConfigsResource 1+",
+        "include_synonyms": "bool 1+",
+        "include_documentation": "bool 3+",
+    }
     API_KEY = 32
     IS_REQUEST = True
     MIN_VERSION = 1
     MAX_VERSION = 4
     FLEXIBLE_SINCE: ClassVar[int | None] = 4
-    NUMBER = 54
 
     class DescribeConfigsResource(Struct):
-        __slots__ = (
-            "resource_type",
-            "resource_name",
-            "configuration_keys",
-        )
+        __slots__ = {
+            "resource_type": "int8 1+",
+            "resource_name": "string 1+",
+            "configuration_keys": "[]string 1+ null 1+",
+        }
 
         def __init__(
             self,
@@ -3147,23 +3093,22 @@ class DescribeConfigsRequest(Message):
 
 
 class DescribeConfigsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 1+",
+        "results": "[]DescribeConfigsResult 1+",
+    }
     API_KEY = 32
     IS_REQUEST = False
     MIN_VERSION = 1
     MAX_VERSION = 4
     FLEXIBLE_SINCE: ClassVar[int | None] = 4
-    NUMBER = 55
 
     class DescribeConfigsSynonym(Struct):
-        __slots__ = (
-            "name",
-            "value",
-            "source",
-        )
+        __slots__ = {
+            "name": "string 1+",
+            "value": "string 1+ null 1+",
+            "source": "int8 1+",
+        }
 
         def __init__(
             self,
@@ -3177,16 +3122,16 @@ class DescribeConfigsResponse(Message):
             self.source = source
 
     class DescribeConfigsResourceResult(Struct):
-        __slots__ = (
-            "name",
-            "value",
-            "read_only",
-            "config_source",
-            "is_sensitive",
-            "synonyms",
-            "config_type",
-            "documentation",
-        )
+        __slots__ = {
+            "name": "string 1+",
+            "value": "string 1+ null 1+",
+            "read_only": "bool 1+",
+            "config_source": "int8 1+ ignorable",
+            "is_sensitive": "bool 1+",
+            "synonyms": "[]DescribeConfigsSynonym 1+ ignorable",
+            "config_type": "int8 3+ ignorable",
+            "documentation": "string 3+ null 3+ ignorable",
+        }
 
         def __init__(
             self,
@@ -3210,13 +3155,13 @@ class DescribeConfigsResponse(Message):
             self.documentation = documentation
 
     class DescribeConfigsResult(Struct):
-        __slots__ = (
-            "error_code",
-            "error_message",
-            "resource_type",
-            "resource_name",
-            "configs",
-        )
+        __slots__ = {
+            "error_code": "int16 1+",
+            "error_message": "string 1+ null 1+",
+            "resource_type": "int8 1+",
+            "resource_name": "string 1+",
+            "configs": "[]DescribeConfigsResourceResult 1+",
+        }
 
         def __init__(
             self,
@@ -3244,22 +3189,21 @@ class DescribeConfigsResponse(Message):
 
 
 class AlterConfigsRequest(Message):
-    __slots__ = (
-        "resources",
-        "validate_only",
-    )
+    __slots__ = {
+        "resources": "[]AlterConfigsResource 0+",
+        "validate_only": "bool 0+",
+    }
     API_KEY = 33
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 56
 
     class AlterableConfig(Struct):
-        __slots__ = (
-            "name",
-            "value",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "value": "string 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -3271,11 +3215,11 @@ class AlterConfigsRequest(Message):
             self.value = value
 
     class AlterConfigsResource(Struct):
-        __slots__ = (
-            "resource_type",
-            "resource_name",
-            "configs",
-        )
+        __slots__ = {
+            "resource_type": "int8 0+",
+            "resource_name": "string 0+",
+            "configs": "[]AlterableConfig 0+",
+        }
 
         def __init__(
             self,
@@ -3299,24 +3243,23 @@ class AlterConfigsRequest(Message):
 
 
 class AlterConfigsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "responses",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "responses": "[]AlterConfigsResourceResponse 0+",
+    }
     API_KEY = 33
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 57
 
     class AlterConfigsResourceResponse(Struct):
-        __slots__ = (
-            "error_code",
-            "error_message",
-            "resource_type",
-            "resource_name",
-        )
+        __slots__ = {
+            "error_code": "int16 0+",
+            "error_message": "string 0+ null 0+",
+            "resource_type": "int8 0+",
+            "resource_name": "string 0+",
+        }
 
         def __init__(
             self,
@@ -3342,21 +3285,20 @@ class AlterConfigsResponse(Message):
 
 
 class AlterReplicaLogDirsRequest(Message):
-    __slots__ = (
-        "dirs",
-    )
+    __slots__ = {
+        "dirs": "[]AlterReplicaLogDir 1+",
+    }
     API_KEY = 34
     IS_REQUEST = True
     MIN_VERSION = 1
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 58
 
     class AlterReplicaLogDirTopic(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 1+",
+            "partitions": "[]int32 1+",
+        }
 
         def __init__(
             self,
@@ -3368,10 +3310,10 @@ class AlterReplicaLogDirsRequest(Message):
             self.partitions = partitions
 
     class AlterReplicaLogDir(Struct):
-        __slots__ = (
-            "path",
-            "topics",
-        )
+        __slots__ = {
+            "path": "string 1+",
+            "topics": "[]AlterReplicaLogDirTopic 1+",
+        }
 
         def __init__(
             self,
@@ -3391,22 +3333,21 @@ class AlterReplicaLogDirsRequest(Message):
 
 
 class AlterReplicaLogDirsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 1+",
+        "results": "[]AlterReplicaLogDirTopicResult 1+",
+    }
     API_KEY = 34
     IS_REQUEST = False
     MIN_VERSION = 1
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 59
 
     class AlterReplicaLogDirPartitionResult(Struct):
-        __slots__ = (
-            "partition_index",
-            "error_code",
-        )
+        __slots__ = {
+            "partition_index": "int32 1+",
+            "error_code": "int16 1+",
+        }
 
         def __init__(
             self,
@@ -3418,10 +3359,10 @@ class AlterReplicaLogDirsResponse(Message):
             self.error_code = error_code
 
     class AlterReplicaLogDirTopicResult(Struct):
-        __slots__ = (
-            "topic_name",
-            "partitions",
-        )
+        __slots__ = {
+            "topic_name": "string 1+",
+            "partitions": "[]AlterReplicaLogDirPartitionResult 1+",
+        }
 
         def __init__(
             self,
@@ -3443,21 +3384,20 @@ class AlterReplicaLogDirsResponse(Message):
 
 
 class DescribeLogDirsRequest(Message):
-    __slots__ = (
-        "topics",
-    )
+    __slots__ = {
+        "topics": "[]DescribableLogDirTopic 1+ null 1+",
+    }
     API_KEY = 35
     IS_REQUEST = True
     MIN_VERSION = 1
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 60
 
     class DescribableLogDirTopic(Struct):
-        __slots__ = (
-            "topic",
-            "partitions",
-        )
+        __slots__ = {
+            "topic": "string 1+",
+            "partitions": "[]int32 1+",
+        }
 
         def __init__(
             self,
@@ -3477,25 +3417,24 @@ class DescribeLogDirsRequest(Message):
 
 
 class DescribeLogDirsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "results",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 1+",
+        "error_code": "int16 3+ ignorable",
+        "results": "[]DescribeLogDirsResult 1+",
+    }
     API_KEY = 35
     IS_REQUEST = False
     MIN_VERSION = 1
     MAX_VERSION = 5
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 61
 
     class DescribeLogDirsPartition(Struct):
-        __slots__ = (
-            "partition_index",
-            "partition_size",
-            "offset_lag",
-            "is_future_key",
-        )
+        __slots__ = {
+            "partition_index": "int32 1+",
+            "partition_size": "int64 1+",
+            "offset_lag": "int64 1+",
+            "is_future_key": "bool 1+",
+        }
 
         def __init__(
             self,
@@ -3511,10 +3450,10 @@ class DescribeLogDirsResponse(Message):
             self.is_future_key = is_future_key
 
     class DescribeLogDirsTopic(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 1+",
+            "partitions": "[]DescribeLogDirsPartition 1+",
+        }
 
         def __init__(
             self,
@@ -3526,14 +3465,14 @@ class DescribeLogDirsResponse(Message):
             self.partitions = partitions
 
     class DescribeLogDirsResult(Struct):
-        __slots__ = (
-            "error_code",
-            "log_dir",
-            "topics",
-            "total_bytes",
-            "usable_bytes",
-            "is_cordoned",
-        )
+        __slots__ = {
+            "error_code": "int16 1+",
+            "log_dir": "string 1+",
+            "topics": "[]DescribeLogDirsTopic 1+",
+            "total_bytes": "int64 4+ ignorable",
+            "usable_bytes": "int64 4+ ignorable",
+            "is_cordoned": "bool 5+ ignorable",
+        }
 
         def __init__(
             self,
@@ -3565,15 +3504,14 @@ class DescribeLogDirsResponse(Message):
 
 
 class SaslAuthenticateRequest(Message):
-    __slots__ = (
-        "auth_bytes",
-    )
+    __slots__ = {
+        "auth_bytes": "bytes 0+",
+    }
     API_KEY = 36
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 62
 
     def __init__(
         self,
@@ -3584,18 +3522,17 @@ class SaslAuthenticateRequest(Message):
 
 
 class SaslAuthenticateResponse(Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "auth_bytes",
-        "session_lifetime_ms",
-    )
+    __slots__ = {
+        "error_code": "int16 0+",
+        "error_message": "string 0+ null 0+",
+        "auth_bytes": "bytes 0+",
+        "session_lifetime_ms": "int64 1+ ignorable",
+    }
     API_KEY = 36
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 63
 
     def __init__(
         self,
@@ -3612,22 +3549,21 @@ class SaslAuthenticateResponse(Message):
 
 
 class CreatePartitionsRequest(Message):
-    __slots__ = (
-        "topics",
-        "timeout_ms",
-        "validate_only",
-    )
+    __slots__ = {
+        "topics": "[]CreatePartitionsTopic 0+",
+        "timeout_ms": "int32 0+",
+        "validate_only": "bool 0+",
+    }
     API_KEY = 37
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 3
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 64
 
     class CreatePartitionsAssignment(Struct):
-        __slots__ = (
-            "broker_ids",
-        )
+        __slots__ = {
+            "broker_ids": "[]int32 0+",
+        }
 
         def __init__(
             self,
@@ -3637,11 +3573,11 @@ class CreatePartitionsRequest(Message):
             self.broker_ids = broker_ids
 
     class CreatePartitionsTopic(Struct):
-        __slots__ = (
-            "name",
-            "count",
-            "assignments",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "count": "int32 0+",
+            "assignments": "[]CreatePartitionsAssignment 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -3667,23 +3603,22 @@ class CreatePartitionsRequest(Message):
 
 
 class CreatePartitionsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "results": "[]CreatePartitionsTopicResult 0+",
+    }
     API_KEY = 37
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 3
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 65
 
     class CreatePartitionsTopicResult(Struct):
-        __slots__ = (
-            "name",
-            "error_code",
-            "error_message",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "error_code": "int16 0+",
+            "error_message": "string 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -3707,15 +3642,14 @@ class CreatePartitionsResponse(Message):
 
 
 class DeleteGroupsRequest(Message):
-    __slots__ = (
-        "groups_names",
-    )
+    __slots__ = {
+        "groups_names": "[]string 0+",
+    }
     API_KEY = 42
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 66
 
     def __init__(
         self,
@@ -3726,22 +3660,21 @@ class DeleteGroupsRequest(Message):
 
 
 class DeleteGroupsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "results": "[]DeletableGroupResult 0+",
+    }
     API_KEY = 42
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 67
 
     class DeletableGroupResult(Struct):
-        __slots__ = (
-            "group_id",
-            "error_code",
-        )
+        __slots__ = {
+            "group_id": "string 0+",
+            "error_code": "int16 0+",
+        }
 
         def __init__(
             self,
@@ -3763,23 +3696,22 @@ class DeleteGroupsResponse(Message):
 
 
 class ElectLeadersRequest(Message):
-    __slots__ = (
-        "election_type",
-        "topic_partitions",
-        "timeout_ms",
-    )
+    __slots__ = {
+        "election_type": "int8 1+",
+        "topic_partitions": "[]TopicPartitions 0+ null 0+",
+        "timeout_ms": "int32 0+",
+    }
     API_KEY = 43
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 68
 
     class TopicPartitions(Struct):
-        __slots__ = (
-            "topic",
-            "partitions",
-        )
+        __slots__ = {
+            "topic": "string 0+",
+            "partitions": "[]int32 0+",
+        }
 
         def __init__(
             self,
@@ -3803,24 +3735,23 @@ class ElectLeadersRequest(Message):
 
 
 class ElectLeadersResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "replica_election_results",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "error_code": "int16 1+",
+        "replica_election_results": "[]ReplicaElectionResult 0+",
+    }
     API_KEY = 43
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 2
-    NUMBER = 69
 
     class PartitionResult(Struct):
-        __slots__ = (
-            "partition_id",
-            "error_code",
-            "error_message",
-        )
+        __slots__ = {
+            "partition_id": "int32 0+",
+            "error_code": "int16 0+",
+            "error_message": "string 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -3834,10 +3765,10 @@ class ElectLeadersResponse(Message):
             self.error_message = error_message
 
     class ReplicaElectionResult(Struct):
-        __slots__ = (
-            "topic",
-            "partition_result",
-        )
+        __slots__ = {
+            "topic": "string 0+",
+            "partition_result": "[]PartitionResult 0+",
+        }
 
         def __init__(
             self,
@@ -3861,23 +3792,22 @@ class ElectLeadersResponse(Message):
 
 
 class IncrementalAlterConfigsRequest(Message):
-    __slots__ = (
-        "resources",
-        "validate_only",
-    )
+    __slots__ = {
+        "resources": "[]AlterConfigsResource 0+",
+        "validate_only": "bool 0+",
+    }
     API_KEY = 44
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 1
-    NUMBER = 70
 
     class AlterableConfig(Struct):
-        __slots__ = (
-            "name",
-            "config_operation",
-            "value",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "config_operation": "int8 0+",
+            "value": "string 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -3891,11 +3821,11 @@ class IncrementalAlterConfigsRequest(Message):
             self.value = value
 
     class AlterConfigsResource(Struct):
-        __slots__ = (
-            "resource_type",
-            "resource_name",
-            "configs",
-        )
+        __slots__ = {
+            "resource_type": "int8 0+",
+            "resource_name": "string 0+",
+            "configs": "[]AlterableConfig 0+",
+        }
 
         def __init__(
             self,
@@ -3919,24 +3849,23 @@ class IncrementalAlterConfigsRequest(Message):
 
 
 class IncrementalAlterConfigsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "responses",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "responses": "[]AlterConfigsResourceResponse 0+",
+    }
     API_KEY = 44
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 1
-    NUMBER = 71
 
     class AlterConfigsResourceResponse(Struct):
-        __slots__ = (
-            "error_code",
-            "error_message",
-            "resource_type",
-            "resource_name",
-        )
+        __slots__ = {
+            "error_code": "int16 0+",
+            "error_message": "string 0+ null 0+",
+            "resource_type": "int8 0+",
+            "resource_name": "string 0+",
+        }
 
         def __init__(
             self,
@@ -3962,23 +3891,22 @@ class IncrementalAlterConfigsResponse(Message):
 
 
 class AlterPartitionReassignmentsRequest(Message):
-    __slots__ = (
-        "timeout_ms",
-        "allow_replication_factor_change",
-        "topics",
-    )
+    __slots__ = {
+        "timeout_ms": "int32 0+",
+        "allow_replication_factor_change": "bool 1+",
+        "topics": "[]ReassignableTopic 0+",
+    }
     API_KEY = 45
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 72
 
     class ReassignablePartition(Struct):
-        __slots__ = (
-            "partition_index",
-            "replicas",
-        )
+        __slots__ = {
+            "partition_index": "int32 0+",
+            "replicas": "[]int32 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -3990,10 +3918,10 @@ class AlterPartitionReassignmentsRequest(Message):
             self.replicas = replicas
 
     class ReassignableTopic(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "partitions": "[]ReassignablePartition 0+",
+        }
 
         def __init__(
             self,
@@ -4017,26 +3945,25 @@ class AlterPartitionReassignmentsRequest(Message):
 
 
 class AlterPartitionReassignmentsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "allow_replication_factor_change",
-        "error_code",
-        "error_message",
-        "responses",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "allow_replication_factor_change": "bool 1+ ignorable",
+        "error_code": "int16 0+",
+        "error_message": "string 0+ null 0+",
+        "responses": "[]ReassignableTopicResponse 0+",
+    }
     API_KEY = 45
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 73
 
     class ReassignablePartitionResponse(Struct):
-        __slots__ = (
-            "partition_index",
-            "error_code",
-            "error_message",
-        )
+        __slots__ = {
+            "partition_index": "int32 0+",
+            "error_code": "int16 0+",
+            "error_message": "string 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -4050,10 +3977,10 @@ class AlterPartitionReassignmentsResponse(Message):
             self.error_message = error_message
 
     class ReassignableTopicResponse(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "partitions": "[]ReassignablePartitionResponse 0+",
+        }
 
         def __init__(
             self,
@@ -4081,22 +4008,21 @@ class AlterPartitionReassignmentsResponse(Message):
 
 
 class ListPartitionReassignmentsRequest(Message):
-    __slots__ = (
-        "timeout_ms",
-        "topics",
-    )
+    __slots__ = {
+        "timeout_ms": "int32 0+",
+        "topics": "[]ListPartitionReassignmentsTopics 0+ null 0+",
+    }
     API_KEY = 46
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 74
 
     class ListPartitionReassignmentsTopics(Struct):
-        __slots__ = (
-            "name",
-            "partition_indexes",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "partition_indexes": "[]int32 0+",
+        }
 
         def __init__(
             self,
@@ -4118,26 +4044,25 @@ class ListPartitionReassignmentsRequest(Message):
 
 
 class ListPartitionReassignmentsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "topics",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "error_code": "int16 0+",
+        "error_message": "string 0+ null 0+",
+        "topics": "[]OngoingTopicReassignment 0+",
+    }
     API_KEY = 46
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 75
 
     class OngoingPartitionReassignment(Struct):
-        __slots__ = (
-            "partition_index",
-            "replicas",
-            "adding_replicas",
-            "removing_replicas",
-        )
+        __slots__ = {
+            "partition_index": "int32 0+",
+            "replicas": "[]int32 0+",
+            "adding_replicas": "[]int32 0+",
+            "removing_replicas": "[]int32 0+",
+        }
 
         def __init__(
             self,
@@ -4153,10 +4078,10 @@ class ListPartitionReassignmentsResponse(Message):
             self.removing_replicas = removing_replicas
 
     class OngoingTopicReassignment(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "partitions": "[]OngoingPartitionReassignment 0+",
+        }
 
         def __init__(
             self,
@@ -4182,21 +4107,20 @@ class ListPartitionReassignmentsResponse(Message):
 
 
 class OffsetDeleteRequest(Message):
-    __slots__ = (
-        "group_id",
-        "topics",
-    )
+    __slots__ = {
+        "group_id": "string 0+",
+        "topics": "[]OffsetDeleteRequestTopic 0+",
+    }
     API_KEY = 47
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = None
-    NUMBER = 76
 
     class OffsetDeleteRequestPartition(Struct):
-        __slots__ = (
-            "partition_index",
-        )
+        __slots__ = {
+            "partition_index": "int32 0+",
+        }
 
         def __init__(
             self,
@@ -4206,10 +4130,10 @@ class OffsetDeleteRequest(Message):
             self.partition_index = partition_index
 
     class OffsetDeleteRequestTopic(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "partitions": "[]OffsetDeleteRequestPartition 0+",
+        }
 
         def __init__(
             self,
@@ -4231,23 +4155,22 @@ class OffsetDeleteRequest(Message):
 
 
 class OffsetDeleteResponse(Message):
-    __slots__ = (
-        "error_code",
-        "throttle_time_ms",
-        "topics",
-    )
+    __slots__ = {
+        "error_code": "int16 0+",
+        "throttle_time_ms": "int32 0+ ignorable",
+        "topics": "[]OffsetDeleteResponseTopic 0+",
+    }
     API_KEY = 47
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = None
-    NUMBER = 77
 
     class OffsetDeleteResponsePartition(Struct):
-        __slots__ = (
-            "partition_index",
-            "error_code",
-        )
+        __slots__ = {
+            "partition_index": "int32 0+",
+            "error_code": "int16 0+",
+        }
 
         def __init__(
             self,
@@ -4259,10 +4182,10 @@ class OffsetDeleteResponse(Message):
             self.error_code = error_code
 
     class OffsetDeleteResponseTopic(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "partitions": "[]OffsetDeleteResponsePartition 0+",
+        }
 
         def __init__(
             self,
@@ -4286,23 +4209,22 @@ class OffsetDeleteResponse(Message):
 
 
 class DescribeClientQuotasRequest(Message):
-    __slots__ = (
-        "components",
-        "strict",
-    )
+    __slots__ = {
+        "components": "[]ComponentData 0+",
+        "strict": "bool 0+",
+    }
     API_KEY = 48
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 1
-    NUMBER = 78
 
     class ComponentData(Struct):
-        __slots__ = (
-            "entity_type",
-            "match_type",
-            "match",
-        )
+        __slots__ = {
+            "entity_type": "string 0+",
+            "match_type": "int8 0+",
+            "match": "string 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -4326,24 +4248,23 @@ class DescribeClientQuotasRequest(Message):
 
 
 class DescribeClientQuotasResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "entries",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "error_code": "int16 0+",
+        "error_message": "string 0+ null 0+",
+        "entries": "[]EntryData 0+ null 0+",
+    }
     API_KEY = 48
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 1
-    NUMBER = 79
 
     class EntityData(Struct):
-        __slots__ = (
-            "entity_type",
-            "entity_name",
-        )
+        __slots__ = {
+            "entity_type": "string 0+",
+            "entity_name": "string 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -4355,10 +4276,10 @@ class DescribeClientQuotasResponse(Message):
             self.entity_name = entity_name
 
     class ValueData(Struct):
-        __slots__ = (
-            "key",
-            "value",
-        )
+        __slots__ = {
+            "key": "string 0+",
+            "value": "float64 0+",
+        }
 
         def __init__(
             self,
@@ -4370,10 +4291,10 @@ class DescribeClientQuotasResponse(Message):
             self.value = value
 
     class EntryData(Struct):
-        __slots__ = (
-            "entity",
-            "values",
-        )
+        __slots__ = {
+            "entity": "[]EntityData 0+",
+            "values": "[]ValueData 0+",
+        }
 
         def __init__(
             self,
@@ -4399,22 +4320,21 @@ class DescribeClientQuotasResponse(Message):
 
 
 class AlterClientQuotasRequest(Message):
-    __slots__ = (
-        "entries",
-        "validate_only",
-    )
+    __slots__ = {
+        "entries": "[]EntryData 0+",
+        "validate_only": "bool 0+",
+    }
     API_KEY = 49
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 1
-    NUMBER = 80
 
     class EntityData(Struct):
-        __slots__ = (
-            "entity_type",
-            "entity_name",
-        )
+        __slots__ = {
+            "entity_type": "string 0+",
+            "entity_name": "string 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -4426,11 +4346,11 @@ class AlterClientQuotasRequest(Message):
             self.entity_name = entity_name
 
     class OpData(Struct):
-        __slots__ = (
-            "key",
-            "value",
-            "remove",
-        )
+        __slots__ = {
+            "key": "string 0+",
+            "value": "float64 0+",
+            "remove": "bool 0+",
+        }
 
         def __init__(
             self,
@@ -4444,10 +4364,10 @@ class AlterClientQuotasRequest(Message):
             self.remove = remove
 
     class EntryData(Struct):
-        __slots__ = (
-            "entity",
-            "ops",
-        )
+        __slots__ = {
+            "entity": "[]EntityData 0+",
+            "ops": "[]OpData 0+",
+        }
 
         def __init__(
             self,
@@ -4469,22 +4389,21 @@ class AlterClientQuotasRequest(Message):
 
 
 class AlterClientQuotasResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "entries",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "entries": "[]EntryData 0+",
+    }
     API_KEY = 49
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 1
-    NUMBER = 81
 
     class EntityData(Struct):
-        __slots__ = (
-            "entity_type",
-            "entity_name",
-        )
+        __slots__ = {
+            "entity_type": "string 0+",
+            "entity_name": "string 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -4496,11 +4415,11 @@ class AlterClientQuotasResponse(Message):
             self.entity_name = entity_name
 
     class EntryData(Struct):
-        __slots__ = (
-            "error_code",
-            "error_message",
-            "entity",
-        )
+        __slots__ = {
+            "error_code": "int16 0+",
+            "error_message": "string 0+ null 0+",
+            "entity": "[]EntityData 0+",
+        }
 
         def __init__(
             self,
@@ -4524,20 +4443,19 @@ class AlterClientQuotasResponse(Message):
 
 
 class DescribeUserScramCredentialsRequest(Message):
-    __slots__ = (
-        "users",
-    )
+    __slots__ = {
+        "users": "[]UserName 0+ null 0+",
+    }
     API_KEY = 50
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 82
 
     class UserName(Struct):
-        __slots__ = (
-            "name",
-        )
+        __slots__ = {
+            "name": "string 0+",
+        }
 
         def __init__(
             self,
@@ -4555,24 +4473,23 @@ class DescribeUserScramCredentialsRequest(Message):
 
 
 class DescribeUserScramCredentialsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "results",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "error_code": "int16 0+",
+        "error_message": "string 0+ null 0+",
+        "results": "[]DescribeUserScramCredentialsResult 0+",
+    }
     API_KEY = 50
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 83
 
     class CredentialInfo(Struct):
-        __slots__ = (
-            "mechanism",
-            "iterations",
-        )
+        __slots__ = {
+            "mechanism": "int8 0+",
+            "iterations": "int32 0+",
+        }
 
         def __init__(
             self,
@@ -4584,12 +4501,12 @@ class DescribeUserScramCredentialsResponse(Message):
             self.iterations = iterations
 
     class DescribeUserScramCredentialsResult(Struct):
-        __slots__ = (
-            "user",
-            "error_code",
-            "error_message",
-            "credential_infos",
-        )
+        __slots__ = {
+            "user": "string 0+",
+            "error_code": "int16 0+",
+            "error_message": "string 0+ null 0+",
+            "credential_infos": "[]CredentialInfo 0+",
+        }
 
         def __init__(
             self,
@@ -4619,22 +4536,21 @@ class DescribeUserScramCredentialsResponse(Message):
 
 
 class AlterUserScramCredentialsRequest(Message):
-    __slots__ = (
-        "deletions",
-        "upsertions",
-    )
+    __slots__ = {
+        "deletions": "[]ScramCredentialDeletion 0+",
+        "upsertions": "[]ScramCredentialUpsertion 0+",
+    }
     API_KEY = 51
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 84
 
     class ScramCredentialDeletion(Struct):
-        __slots__ = (
-            "name",
-            "mechanism",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "mechanism": "int8 0+",
+        }
 
         def __init__(
             self,
@@ -4646,13 +4562,13 @@ class AlterUserScramCredentialsRequest(Message):
             self.mechanism = mechanism
 
     class ScramCredentialUpsertion(Struct):
-        __slots__ = (
-            "name",
-            "mechanism",
-            "iterations",
-            "salt",
-            "salted_password",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "mechanism": "int8 0+",
+            "iterations": "int32 0+",
+            "salt": "bytes 0+",
+            "salted_password": "bytes 0+",
+        }
 
         def __init__(
             self,
@@ -4680,23 +4596,22 @@ class AlterUserScramCredentialsRequest(Message):
 
 
 class AlterUserScramCredentialsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "results": "[]AlterUserScramCredentialsResult 0+",
+    }
     API_KEY = 51
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 85
 
     class AlterUserScramCredentialsResult(Struct):
-        __slots__ = (
-            "user",
-            "error_code",
-            "error_message",
-        )
+        __slots__ = {
+            "user": "string 0+",
+            "error_code": "int16 0+",
+            "error_message": "string 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -4720,20 +4635,19 @@ class AlterUserScramCredentialsResponse(Message):
 
 
 class DescribeQuorumRequest(Message):
-    __slots__ = (
-        "topics",
-    )
+    __slots__ = {
+        "topics": "[]TopicData 0+",
+    }
     API_KEY = 55
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 86
 
     class PartitionData(Struct):
-        __slots__ = (
-            "partition_index",
-        )
+        __slots__ = {
+            "partition_index": "int32 0+",
+        }
 
         def __init__(
             self,
@@ -4743,10 +4657,10 @@ class DescribeQuorumRequest(Message):
             self.partition_index = partition_index
 
     class TopicData(Struct):
-        __slots__ = (
-            "topic_name",
-            "partitions",
-        )
+        __slots__ = {
+            "topic_name": "string 0+",
+            "partitions": "[]PartitionData 0+",
+        }
 
         def __init__(
             self,
@@ -4766,27 +4680,26 @@ class DescribeQuorumRequest(Message):
 
 
 class DescribeQuorumResponse(Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "topics",
-        "nodes",
-    )
+    __slots__ = {
+        "error_code": "int16 0+",
+        "error_message": "string 2+ null 2+ ignorable",
+        "topics": "[]TopicData 0+",
+        "nodes": "[]Node 2+",
+    }
     API_KEY = 55
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 87
 
     class ReplicaState(Struct):
-        __slots__ = (
-            "replica_id",
-            "replica_directory_id",
-            "log_end_offset",
-            "last_fetch_timestamp",
-            "last_caught_up_timestamp",
-        )
+        __slots__ = {
+            "replica_id": "int32 0+",
+            "replica_directory_id": "uuid 2+",
+            "log_end_offset": "int64 0+",
+            "last_fetch_timestamp": "int64 1+ ignorable",
+            "last_caught_up_timestamp": "int64 1+ ignorable",
+        }
 
         def __init__(
             self,
@@ -4804,16 +4717,16 @@ class DescribeQuorumResponse(Message):
             self.last_caught_up_timestamp = last_caught_up_timestamp
 
     class PartitionData(Struct):
-        __slots__ = (
-            "partition_index",
-            "error_code",
-            "error_message",
-            "leader_id",
-            "leader_epoch",
-            "high_watermark",
-            "current_voters",
-            "observers",
-        )
+        __slots__ = {
+            "partition_index": "int32 0+",
+            "error_code": "int16 0+",
+            "error_message": "string 2+ null 2+ ignorable",
+            "leader_id": "int32 0+",
+            "leader_epoch": "int32 0+",
+            "high_watermark": "int64 0+",
+            "current_voters": "[]ReplicaState 0+",
+            "observers": "[]ReplicaState 0+",
+        }
 
         def __init__(
             self,
@@ -4837,10 +4750,10 @@ class DescribeQuorumResponse(Message):
             self.observers = observers
 
     class TopicData(Struct):
-        __slots__ = (
-            "topic_name",
-            "partitions",
-        )
+        __slots__ = {
+            "topic_name": "string 0+",
+            "partitions": "[]PartitionData 0+",
+        }
 
         def __init__(
             self,
@@ -4852,11 +4765,11 @@ class DescribeQuorumResponse(Message):
             self.partitions = partitions
 
     class Listener(Struct):
-        __slots__ = (
-            "name",
-            "host",
-            "port",
-        )
+        __slots__ = {
+            "name": "string 2+",
+            "host": "string 2+",
+            "port": "uint16 2+",
+        }
 
         def __init__(
             self,
@@ -4870,10 +4783,10 @@ class DescribeQuorumResponse(Message):
             self.port = port
 
     class Node(Struct):
-        __slots__ = (
-            "node_id",
-            "listeners",
-        )
+        __slots__ = {
+            "node_id": "int32 2+",
+            "listeners": "[]Listener 2+",
+        }
 
         def __init__(
             self,
@@ -4899,25 +4812,24 @@ class DescribeQuorumResponse(Message):
 
 
 class UpdateFeaturesRequest(Message):
-    __slots__ = (
-        "timeout_ms",
-        "feature_updates",
-        "validate_only",
-    )
+    __slots__ = {
+        "timeout_ms": "int32 0+",
+        "feature_updates": "[]FeatureUpdateKey 0+",
+        "validate_only": "bool 1+",
+    }
     API_KEY = 57
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 88
 
     class FeatureUpdateKey(Struct):
-        __slots__ = (
-            "feature",
-            "max_version_level",
-            "allow_downgrade",
-            "upgrade_type",
-        )
+        __slots__ = {
+            "feature": "string 0+",
+            "max_version_level": "int16 0+",
+            "allow_downgrade": "bool 0-0",
+            "upgrade_type": "int8 1+",
+        }
 
         def __init__(
             self,
@@ -4945,25 +4857,24 @@ class UpdateFeaturesRequest(Message):
 
 
 class UpdateFeaturesResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "results",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "error_code": "int16 0+",
+        "error_message": "string 0+ null 0+",
+        "results": "[]UpdatableFeatureResult 0-1 ignorable",
+    }
     API_KEY = 57
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 89
 
     class UpdatableFeatureResult(Struct):
-        __slots__ = (
-            "feature",
-            "error_code",
-            "error_message",
-        )
+        __slots__ = {
+            "feature": "string 0+",
+            "error_code": "int16 0+",
+            "error_message": "string 0+ null 0+",
+        }
 
         def __init__(
             self,
@@ -4991,17 +4902,16 @@ class UpdateFeaturesResponse(Message):
 
 
 class DescribeClusterRequest(Message):
-    __slots__ = (
-        "include_cluster_authorized_operations",
-        "endpoint_type",
-        "include_fenced_brokers",
-    )
+    __slots__ = {
+        "include_cluster_authorized_operations": "bool 0+",
+        "endpoint_type": "int8 1+",
+        "include_fenced_brokers": "bool 2+",
+    }
     API_KEY = 60
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 90
 
     def __init__(
         self,
@@ -5016,31 +4926,30 @@ class DescribeClusterRequest(Message):
 
 
 class DescribeClusterResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "endpoint_type",
-        "cluster_id",
-        "controller_id",
-        "brokers",
-        "cluster_authorized_operations",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "error_code": "int16 0+",
+        "error_message": "string 0+ null 0+",
+        "endpoint_type": "int8 1+",
+        "cluster_id": "string 0+",
+        "controller_id": "int32 0+",
+        "brokers": "[]DescribeClusterBroker 0+",
+        "cluster_authorized_operations": "int32 0+",
+    }
     API_KEY = 60
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 91
 
     class DescribeClusterBroker(Struct):
-        __slots__ = (
-            "broker_id",
-            "host",
-            "port",
-            "rack",
-            "is_fenced",
-        )
+        __slots__ = {
+            "broker_id": "int32 0+",
+            "host": "string 0+",
+            "port": "int32 0+",
+            "rack": "string 0+ null 0+",
+            "is_fenced": "bool 2+",
+        }
 
         def __init__(
             self,
@@ -5080,21 +4989,20 @@ class DescribeClusterResponse(Message):
 
 
 class DescribeProducersRequest(Message):
-    __slots__ = (
-        "topics",
-    )
+    __slots__ = {
+        "topics": "[]TopicRequest 0+",
+    }
     API_KEY = 61
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 92
 
     class TopicRequest(Struct):
-        __slots__ = (
-            "name",
-            "partition_indexes",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "partition_indexes": "[]int32 0+",
+        }
 
         def __init__(
             self,
@@ -5114,26 +5022,25 @@ class DescribeProducersRequest(Message):
 
 
 class DescribeProducersResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "topics": "[]TopicResponse 0+",
+    }
     API_KEY = 61
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 93
 
     class ProducerState(Struct):
-        __slots__ = (
-            "producer_id",
-            "producer_epoch",
-            "last_sequence",
-            "last_timestamp",
-            "coordinator_epoch",
-            "current_txn_start_offset",
-        )
+        __slots__ = {
+            "producer_id": "int64 0+",
+            "producer_epoch": "int32 0+",
+            "last_sequence": "int32 0+",
+            "last_timestamp": "int64 0+",
+            "coordinator_epoch": "int32 0+",
+            "current_txn_start_offset": "int64 0+",
+        }
 
         def __init__(
             self,
@@ -5153,12 +5060,12 @@ class DescribeProducersResponse(Message):
             self.current_txn_start_offset = current_txn_start_offset
 
     class PartitionResponse(Struct):
-        __slots__ = (
-            "partition_index",
-            "error_code",
-            "error_message",
-            "active_producers",
-        )
+        __slots__ = {
+            "partition_index": "int32 0+",
+            "error_code": "int16 0+",
+            "error_message": "string 0+ null 0+",
+            "active_producers": "[]ProducerState 0+",
+        }
 
         def __init__(
             self,
@@ -5174,10 +5081,10 @@ class DescribeProducersResponse(Message):
             self.active_producers = active_producers
 
     class TopicResponse(Struct):
-        __slots__ = (
-            "name",
-            "partitions",
-        )
+        __slots__ = {
+            "name": "string 0+",
+            "partitions": "[]PartitionResponse 0+",
+        }
 
         def __init__(
             self,
@@ -5199,15 +5106,14 @@ class DescribeProducersResponse(Message):
 
 
 class DescribeTransactionsRequest(Message):
-    __slots__ = (
-        "transactional_ids",
-    )
+    __slots__ = {
+        "transactional_ids": "[]string 0+",
+    }
     API_KEY = 65
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 94
 
     def __init__(
         self,
@@ -5218,22 +5124,21 @@ class DescribeTransactionsRequest(Message):
 
 
 class DescribeTransactionsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "transaction_states",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "transaction_states": "[]TransactionState 0+",
+    }
     API_KEY = 65
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 95
 
     class TopicData(Struct):
-        __slots__ = (
-            "topic",
-            "partitions",
-        )
+        __slots__ = {
+            "topic": "string 0+",
+            "partitions": "[]int32 0+",
+        }
 
         def __init__(
             self,
@@ -5245,16 +5150,16 @@ class DescribeTransactionsResponse(Message):
             self.partitions = partitions
 
     class TransactionState(Struct):
-        __slots__ = (
-            "error_code",
-            "transactional_id",
-            "transaction_state",
-            "transaction_timeout_ms",
-            "transaction_start_time_ms",
-            "producer_id",
-            "producer_epoch",
-            "topics",
-        )
+        __slots__ = {
+            "error_code": "int16 0+",
+            "transactional_id": "string 0+",
+            "transaction_state": "string 0+",
+            "transaction_timeout_ms": "int32 0+",
+            "transaction_start_time_ms": "int64 0+",
+            "producer_id": "int64 0+",
+            "producer_epoch": "int16 0+",
+            "topics": "[]TopicData 0+",
+        }
 
         def __init__(
             self,
@@ -5288,18 +5193,17 @@ class DescribeTransactionsResponse(Message):
 
 
 class ListTransactionsRequest(Message):
-    __slots__ = (
-        "state_filters",
-        "producer_id_filters",
-        "duration_filter",
-        "transactional_id_pattern",
-    )
+    __slots__ = {
+        "state_filters": "[]string 0+",
+        "producer_id_filters": "[]int64 0+",
+        "duration_filter": "int64 1+",
+        "transactional_id_pattern": "string 2+ null 2+",
+    }
     API_KEY = 66
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 96
 
     def __init__(
         self,
@@ -5316,25 +5220,24 @@ class ListTransactionsRequest(Message):
 
 
 class ListTransactionsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "unknown_state_filters",
-        "transaction_states",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "error_code": "int16 0+",
+        "unknown_state_filters": "[]string 0+",
+        "transaction_states": "[]TransactionState 0+",
+    }
     API_KEY = 66
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 97
 
     class TransactionState(Struct):
-        __slots__ = (
-            "transactional_id",
-            "producer_id",
-            "transaction_state",
-        )
+        __slots__ = {
+            "transactional_id": "string 0+",
+            "producer_id": "int64 0+",
+            "transaction_state": "string 0+",
+        }
 
         def __init__(
             self,
@@ -5362,30 +5265,29 @@ class ListTransactionsResponse(Message):
 
 
 class ConsumerGroupHeartbeatRequest(Message):
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "member_epoch",
-        "instance_id",
-        "rack_id",
-        "rebalance_timeout_ms",
-        "subscribed_topic_names",
-        "subscribed_topic_regex",
-        "server_assignor",
-        "topic_partitions",
-    )
+    __slots__ = {
+        "group_id": "string 0+",
+        "member_id": "string 0+",
+        "member_epoch": "int32 0+",
+        "instance_id": "string 0+ null 0+",
+        "rack_id": "string 0+ null 0+",
+        "rebalance_timeout_ms": "int32 0+",
+        "subscribed_topic_names": "[]string 0+ null 0+",
+        "subscribed_topic_regex": "string 1+ null 1+",
+        "server_assignor": "string 0+ null 0+",
+        "topic_partitions": "[]TopicPartitions 0+ null 0+",
+    }
     API_KEY = 68
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 98
 
     class TopicPartitions(Struct):
-        __slots__ = (
-            "topic_id",
-            "partitions",
-        )
+        __slots__ = {
+            "topic_id": "uuid 0+",
+            "partitions": "[]int32 0+",
+        }
 
         def __init__(
             self,
@@ -5423,27 +5325,26 @@ class ConsumerGroupHeartbeatRequest(Message):
 
 
 class ConsumerGroupHeartbeatResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "member_id",
-        "member_epoch",
-        "heartbeat_interval_ms",
-        "assignment",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "error_code": "int16 0+",
+        "error_message": "string 0+ null 0+",
+        "member_id": "string 0+ null 0+",
+        "member_epoch": "int32 0+",
+        "heartbeat_interval_ms": "int32 0+",
+        "assignment": "Assignment 0+ null 0+",
+    }
     API_KEY = 68
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 99
 
     class TopicPartitions(Struct):
-        __slots__ = (
-            "topic_id",
-            "partitions",
-        )
+        __slots__ = {
+            "topic_id": "uuid 0+",
+            "partitions": "[]int32 0+",
+        }
 
         def __init__(
             self,
@@ -5455,9 +5356,9 @@ class ConsumerGroupHeartbeatResponse(Message):
             self.partitions = partitions
 
     class Assignment(Struct):
-        __slots__ = (
-            "topic_partitions",
-        )
+        __slots__ = {
+            "topic_partitions": "[]TopicPartitions 0+",
+        }
 
         def __init__(
             self,
@@ -5487,16 +5388,15 @@ class ConsumerGroupHeartbeatResponse(Message):
 
 
 class ConsumerGroupDescribeRequest(Message):
-    __slots__ = (
-        "group_ids",
-        "include_authorized_operations",
-    )
+    __slots__ = {
+        "group_ids": "[]string 0+",
+        "include_authorized_operations": "bool 0+",
+    }
     API_KEY = 69
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 100
 
     def __init__(
         self,
@@ -5509,23 +5409,22 @@ class ConsumerGroupDescribeRequest(Message):
 
 
 class ConsumerGroupDescribeResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "groups",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "groups": "[]DescribedGroup 0+",
+    }
     API_KEY = 69
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 101
 
     class TopicPartitions(Struct):
-        __slots__ = (
-            "topic_id",
-            "topic_name",
-            "partitions",
-        )
+        __slots__ = {
+            "topic_id": "uuid 0+",
+            "topic_name": "string 0+",
+            "partitions": "[]int32 0+",
+        }
 
         def __init__(
             self,
@@ -5539,9 +5438,9 @@ class ConsumerGroupDescribeResponse(Message):
             self.partitions = partitions
 
     class Assignment(Struct):
-        __slots__ = (
-            "topic_partitions",
-        )
+        __slots__ = {
+            "topic_partitions": "[]TopicPartitions 0+",
+        }
 
         def __init__(
             self,
@@ -5551,19 +5450,19 @@ class ConsumerGroupDescribeResponse(Message):
             self.topic_partitions = topic_partitions
 
     class Member(Struct):
-        __slots__ = (
-            "member_id",
-            "instance_id",
-            "rack_id",
-            "member_epoch",
-            "client_id",
-            "client_host",
-            "subscribed_topic_names",
-            "subscribed_topic_regex",
-            "assignment",
-            "target_assignment",
-            "member_type",
-        )
+        __slots__ = {
+            "member_id": "string 0+",
+            "instance_id": "string 0+ null 0+",
+            "rack_id": "string 0+ null 0+",
+            "member_epoch": "int32 0+",
+            "client_id": "string 0+",
+            "client_host": "string 0+",
+            "subscribed_topic_names": "[]string 0+",
+            "subscribed_topic_regex": "string 0+ null 0+",
+            "assignment": "Assignment 0+",
+            "target_assignment": "Assignment 0+",
+            "member_type": "int8 1+ ignorable",
+        }
 
         def __init__(
             self,
@@ -5593,17 +5492,17 @@ class ConsumerGroupDescribeResponse(Message):
             self.member_type = member_type
 
     class DescribedGroup(Struct):
-        __slots__ = (
-            "error_code",
-            "error_message",
-            "group_id",
-            "group_state",
-            "group_epoch",
-            "assignment_epoch",
-            "assignor_name",
-            "members",
-            "authorized_operations",
-        )
+        __slots__ = {
+            "error_code": "int16 0+",
+            "error_message": "string 0+ null 0+",
+            "group_id": "string 0+",
+            "group_state": "string 0+",
+            "group_epoch": "int32 0+",
+            "assignment_epoch": "int32 0+",
+            "assignor_name": "string 0+",
+            "members": "[]Member 0+",
+            "authorized_operations": "int32 0+",
+        }
 
         def __init__(
             self,
@@ -5639,15 +5538,14 @@ class ConsumerGroupDescribeResponse(Message):
 
 
 class ListConfigResourcesRequest(Message):
-    __slots__ = (
-        "resource_types",
-    )
+    __slots__ = {
+        "resource_types": "[]int8 1+",
+    }
     API_KEY = 74
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 102
 
     def __init__(
         self,
@@ -5658,23 +5556,22 @@ class ListConfigResourcesRequest(Message):
 
 
 class ListConfigResourcesResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "config_resources",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+",
+        "error_code": "int16 0+",
+        "config_resources": "[]ConfigResource 0+",
+    }
     API_KEY = 74
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 103
 
     class ConfigResource(Struct):
-        __slots__ = (
-            "resource_name",
-            "resource_type",
-        )
+        __slots__ = {
+            "resource_name": "string 0+",
+            "resource_type": "int8 1+ ignorable",
+        }
 
         def __init__(
             self,
@@ -5698,22 +5595,21 @@ class ListConfigResourcesResponse(Message):
 
 
 class DescribeTopicPartitionsRequest(Message):
-    __slots__ = (
-        "topics",
-        "response_partition_limit",
-        "cursor",
-    )
+    __slots__ = {
+        "topics": "[]TopicRequest 0+",
+        "response_partition_limit": "int32 0+",
+        "cursor": "Cursor 0+ null 0+",
+    }
     API_KEY = 75
     IS_REQUEST = True
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 104
 
     class TopicRequest(Struct):
-        __slots__ = (
-            "name",
-        )
+        __slots__ = {
+            "name": "string 0+",
+        }
 
         def __init__(
             self,
@@ -5723,10 +5619,10 @@ class DescribeTopicPartitionsRequest(Message):
             self.name = name
 
     class Cursor(Struct):
-        __slots__ = (
-            "topic_name",
-            "partition_index",
-        )
+        __slots__ = {
+            "topic_name": "string 0+",
+            "partition_index": "int32 0+",
+        }
 
         def __init__(
             self,
@@ -5750,30 +5646,29 @@ class DescribeTopicPartitionsRequest(Message):
 
 
 class DescribeTopicPartitionsResponse(Message):
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-        "next_cursor",
-    )
+    __slots__ = {
+        "throttle_time_ms": "int32 0+ ignorable",
+        "topics": "[]DescribeTopicPartitionsResponseTopic 0+",
+        "next_cursor": "Cursor 0+ null 0+",
+    }
     API_KEY = 75
     IS_REQUEST = False
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 105
 
     class DescribeTopicPartitionsResponsePartition(Struct):
-        __slots__ = (
-            "error_code",
-            "partition_index",
-            "leader_id",
-            "leader_epoch",
-            "replica_nodes",
-            "isr_nodes",
-            "eligible_leader_replicas",
-            "last_known_elr",
-            "offline_replicas",
-        )
+        __slots__ = {
+            "error_code": "int16 0+",
+            "partition_index": "int32 0+",
+            "leader_id": "int32 0+",
+            "leader_epoch": "int32 0+ ignorable",
+            "replica_nodes": "[]int32 0+",
+            "isr_nodes": "[]int32 0+",
+            "eligible_leader_replicas": "[]int32 0+ null 0+",
+            "last_known_elr": "[]int32 0+ null 0+",
+            "offline_replicas": "[]int32 0+ ignorable",
+        }
 
         def __init__(
             self,
@@ -5799,14 +5694,14 @@ class DescribeTopicPartitionsResponse(Message):
             self.offline_replicas = offline_replicas
 
     class DescribeTopicPartitionsResponseTopic(Struct):
-        __slots__ = (
-            "error_code",
-            "name",
-            "topic_id",
-            "is_internal",
-            "partitions",
-            "topic_authorized_operations",
-        )
+        __slots__ = {
+            "error_code": "int16 0+",
+            "name": "string 0+ null 0+",
+            "topic_id": "uuid 0+ ignorable",
+            "is_internal": "bool 0+ ignorable",
+            "partitions": "[]DescribeTopicPartitionsResponsePartition 0+",
+            "topic_authorized_operations": "int32 0+",
+        }
 
         def __init__(
             self,
@@ -5826,10 +5721,10 @@ class DescribeTopicPartitionsResponse(Message):
             self.topic_authorized_operations = topic_authorized_operations
 
     class Cursor(Struct):
-        __slots__ = (
-            "topic_name",
-            "partition_index",
-        )
+        __slots__ = {
+            "topic_name": "string 0+",
+            "partition_index": "int32 0+",
+        }
 
         def __init__(
             self,
@@ -5851,388 +5746,116 @@ class DescribeTopicPartitionsResponse(Message):
         self.topics = topics
         self.next_cursor = next_cursor
 
-
-Message.CODEC = _messages
-_messages.bind(
-    (
-        ProduceRequest.PartitionProduceData,
-        ProduceRequest.TopicProduceData,
-        ProduceRequest,
-        ProduceResponse.BatchIndexAndErrorMessage,
-        ProduceResponse.LeaderIdAndEpoch,
-        ProduceResponse.PartitionProduceResponse,
-        ProduceResponse.TopicProduceResponse,
-        ProduceResponse.NodeEndpoint,
-        ProduceResponse,
-        FetchRequest.ReplicaState,
-        FetchRequest.FetchPartition,
-        FetchRequest.FetchTopic,
-        FetchRequest.ForgottenTopic,
-        FetchRequest,
-        FetchResponse.EpochEndOffset,
-        FetchResponse.LeaderIdAndEpoch,
-        FetchResponse.SnapshotId,
-        FetchResponse.AbortedTransaction,
-        FetchResponse.PartitionData,
-        FetchResponse.FetchableTopicResponse,
-        FetchResponse.NodeEndpoint,
-        FetchResponse,
-        ListOffsetsRequest.ListOffsetsPartition,
-        ListOffsetsRequest.ListOffsetsTopic,
-        ListOffsetsRequest,
-        ListOffsetsResponse.ListOffsetsPartitionResponse,
-        ListOffsetsResponse.ListOffsetsTopicResponse,
-        ListOffsetsResponse,
-        MetadataRequest.MetadataRequestTopic,
-        MetadataRequest,
-        MetadataResponse.MetadataResponseBroker,
-        MetadataResponse.MetadataResponsePartition,
-        MetadataResponse.MetadataResponseTopic,
-        MetadataResponse,
-        OffsetCommitRequest.OffsetCommitRequestPartition,
-        OffsetCommitRequest.OffsetCommitRequestTopic,
-        OffsetCommitRequest,
-        OffsetCommitResponse.OffsetCommitResponsePartition,
-        OffsetCommitResponse.OffsetCommitResponseTopic,
-        OffsetCommitResponse,
-        OffsetFetchRequest.OffsetFetchRequestTopic,
-        OffsetFetchRequest.OffsetFetchRequestTopics,
-        OffsetFetchRequest.OffsetFetchRequestGroup,
-        OffsetFetchRequest,
-        OffsetFetchResponse.OffsetFetchResponsePartition,
-        OffsetFetchResponse.OffsetFetchResponseTopic,
-        OffsetFetchResponse.OffsetFetchResponsePartitions,
-        OffsetFetchResponse.OffsetFetchResponseTopics,
-        OffsetFetchResponse.OffsetFetchResponseGroup,
-        OffsetFetchResponse,
-        FindCoordinatorRequest,
-        FindCoordinatorResponse.Coordinator,
-        FindCoordinatorResponse,
-        JoinGroupRequest.JoinGroupRequestProtocol,
-        JoinGroupRequest,
-        JoinGroupResponse.JoinGroupResponseMember,
-        JoinGroupResponse,
-        HeartbeatRequest,
-        HeartbeatResponse,
-        LeaveGroupRequest.MemberIdentity,
-        LeaveGroupRequest,
-        LeaveGroupResponse.MemberResponse,
-        LeaveGroupResponse,
-        SyncGroupRequest.SyncGroupRequestAssignment,
-        SyncGroupRequest,
-        SyncGroupResponse,
-        DescribeGroupsRequest,
-        DescribeGroupsResponse.DescribedGroupMember,
-        DescribeGroupsResponse.DescribedGroup,
-        DescribeGroupsResponse,
-        ListGroupsRequest,
-        ListGroupsResponse.ListedGroup,
-        ListGroupsResponse,
-        SaslHandshakeRequest,
-        SaslHandshakeResponse,
-        ApiVersionsRequest,
-        ApiVersionsResponse.ApiVersion,
-        ApiVersionsResponse.SupportedFeatureKey,
-        ApiVersionsResponse.FinalizedFeatureKey,
-        ApiVersionsResponse,
-        CreateTopicsRequest.CreatableReplicaAssignment,
-        CreateTopicsRequest.CreatableTopicConfig,
-        CreateTopicsRequest.CreatableTopic,
-        CreateTopicsRequest,
-        CreateTopicsResponse.CreatableTopicConfigs,
-        CreateTopicsResponse.CreatableTopicResult,
-        CreateTopicsResponse,
-        DeleteTopicsRequest.DeleteTopicState,
-        DeleteTopicsRequest,
-        DeleteTopicsResponse.DeletableTopicResult,
-        DeleteTopicsResponse,
-        DeleteRecordsRequest.DeleteRecordsPartition,
-        DeleteRecordsRequest.DeleteRecordsTopic,
-        DeleteRecordsRequest,
-        DeleteRecordsResponse.DeleteRecordsPartitionResult,
-        DeleteRecordsResponse.DeleteRecordsTopicResult,
-        DeleteRecordsResponse,
-        InitProducerIdRequest,
-        InitProducerIdResponse,
-        OffsetForLeaderEpochRequest.OffsetForLeaderPartition,
-        OffsetForLeaderEpochRequest.OffsetForLeaderTopic,
-        OffsetForLeaderEpochRequest,
-        OffsetForLeaderEpochResponse.EpochEndOffset,
-        OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult,
-        OffsetForLeaderEpochResponse,
-        AddPartitionsToTxnRequest.AddPartitionsToTxnTopic,
-        AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction,
-        AddPartitionsToTxnRequest,
-        AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult,
-        AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult,
-        AddPartitionsToTxnResponse.AddPartitionsToTxnResult,
-        AddPartitionsToTxnResponse,
-        AddOffsetsToTxnRequest,
-        AddOffsetsToTxnResponse,
-        EndTxnRequest,
-        EndTxnResponse,
-        TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition,
-        TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic,
-        TxnOffsetCommitRequest,
-        TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition,
-        TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic,
-        TxnOffsetCommitResponse,
-        DescribeAclsRequest,
-        DescribeAclsResponse.AclDescription,
-        DescribeAclsResponse.DescribeAclsResource,
-        DescribeAclsResponse,
-        CreateAclsRequest.AclCreation,
-        CreateAclsRequest,
-        CreateAclsResponse.AclCreationResult,
-        CreateAclsResponse,
-        DeleteAclsRequest.DeleteAclsFilter,
-        DeleteAclsRequest,
-        DeleteAclsResponse.DeleteAclsMatchingAcl,
-        DeleteAclsResponse.DeleteAclsFilterResult,
-        DeleteAclsResponse,
-        DescribeConfigsRequest.DescribeConfigsResource,
-        DescribeConfigsRequest,
-        DescribeConfigsResponse.DescribeConfigsSynonym,
-        DescribeConfigsResponse.DescribeConfigsResourceResult,
-        DescribeConfigsResponse.DescribeConfigsResult,
-        DescribeConfigsResponse,
-        AlterConfigsRequest.AlterableConfig,
-        AlterConfigsRequest.AlterConfigsResource,
-        AlterConfigsRequest,
-        AlterConfigsResponse.AlterConfigsResourceResponse,
-        AlterConfigsResponse,
-        AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic,
-        AlterReplicaLogDirsRequest.AlterReplicaLogDir,
-        AlterReplicaLogDirsRequest,
-        AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult,
-        AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult,
-        AlterReplicaLogDirsResponse,
-        DescribeLogDirsRequest.DescribableLogDirTopic,
-        DescribeLogDirsRequest,
-        DescribeLogDirsResponse.DescribeLogDirsPartition,
-        DescribeLogDirsResponse.DescribeLogDirsTopic,
-        DescribeLogDirsResponse.DescribeLogDirsResult,
-        DescribeLogDirsResponse,
-        SaslAuthenticateRequest,
-        SaslAuthenticateResponse,
-        CreatePartitionsRequest.CreatePartitionsAssignment,
-        CreatePartitionsRequest.CreatePartitionsTopic,
-        CreatePartitionsRequest,
-        CreatePartitionsResponse.CreatePartitionsTopicResult,
-        CreatePartitionsResponse,
-        DeleteGroupsRequest,
-        DeleteGroupsResponse.DeletableGroupResult,
-        DeleteGroupsResponse,
-        ElectLeadersRequest.TopicPartitions,
-        ElectLeadersRequest,
-        ElectLeadersResponse.PartitionResult,
-        ElectLeadersResponse.ReplicaElectionResult,
-        ElectLeadersResponse,
-        IncrementalAlterConfigsRequest.AlterableConfig,
-        IncrementalAlterConfigsRequest.AlterConfigsResource,
-        IncrementalAlterConfigsRequest,
-        IncrementalAlterConfigsResponse.AlterConfigsResourceResponse,
-        IncrementalAlterConfigsResponse,
-        AlterPartitionReassignmentsRequest.ReassignablePartition,
-        AlterPartitionReassignmentsRequest.ReassignableTopic,
-        AlterPartitionReassignmentsRequest,
-        AlterPartitionReassignmentsResponse.ReassignablePartitionResponse,
-        AlterPartitionReassignmentsResponse.ReassignableTopicResponse,
-        AlterPartitionReassignmentsResponse,
-        ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics,
-        ListPartitionReassignmentsRequest,
-        ListPartitionReassignmentsResponse.OngoingPartitionReassignment,
-        ListPartitionReassignmentsResponse.OngoingTopicReassignment,
-        ListPartitionReassignmentsResponse,
-        OffsetDeleteRequest.OffsetDeleteRequestPartition,
-        OffsetDeleteRequest.OffsetDeleteRequestTopic,
-        OffsetDeleteRequest,
-        OffsetDeleteResponse.OffsetDeleteResponsePartition,
-        OffsetDeleteResponse.OffsetDeleteResponseTopic,
-        OffsetDeleteResponse,
-        DescribeClientQuotasRequest.ComponentData,
-        DescribeClientQuotasRequest,
-        DescribeClientQuotasResponse.EntityData,
-        DescribeClientQuotasResponse.ValueData,
-        DescribeClientQuotasResponse.EntryData,
-        DescribeClientQuotasResponse,
-        AlterClientQuotasRequest.EntityData,
-        AlterClientQuotasRequest.OpData,
-        AlterClientQuotasRequest.EntryData,
-        AlterClientQuotasRequest,
-        AlterClientQuotasResponse.EntityData,
-        AlterClientQuotasResponse.EntryData,
-        AlterClientQuotasResponse,
-        DescribeUserScramCredentialsRequest.UserName,
-        DescribeUserScramCredentialsRequest,
-        DescribeUserScramCredentialsResponse.CredentialInfo,
-        DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult,
-        DescribeUserScramCredentialsResponse,
-        AlterUserScramCredentialsRequest.ScramCredentialDeletion,
-        AlterUserScramCredentialsRequest.ScramCredentialUpsertion,
-        AlterUserScramCredentialsRequest,
-        AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult,
-        AlterUserScramCredentialsResponse,
-        DescribeQuorumRequest.PartitionData,
-        DescribeQuorumRequest.TopicData,
-        DescribeQuorumRequest,
-        DescribeQuorumResponse.ReplicaState,
-        DescribeQuorumResponse.PartitionData,
-        DescribeQuorumResponse.TopicData,
-        DescribeQuorumResponse.Listener,
-        DescribeQuorumResponse.Node,
-        DescribeQuorumResponse,
-        UpdateFeaturesRequest.FeatureUpdateKey,
-        UpdateFeaturesRequest,
-        UpdateFeaturesResponse.UpdatableFeatureResult,
-        UpdateFeaturesResponse,
-        DescribeClusterRequest,
-        DescribeClusterResponse.DescribeClusterBroker,
-        DescribeClusterResponse,
-        DescribeProducersRequest.TopicRequest,
-        DescribeProducersRequest,
-        DescribeProducersResponse.ProducerState,
-        DescribeProducersResponse.PartitionResponse,
-        DescribeProducersResponse.TopicResponse,
-        DescribeProducersResponse,
-        DescribeTransactionsRequest,
-        DescribeTransactionsResponse.TopicData,
-        DescribeTransactionsResponse.TransactionState,
-        DescribeTransactionsResponse,
-        ListTransactionsRequest,
-        ListTransactionsResponse.TransactionState,
-        ListTransactionsResponse,
-        ConsumerGroupHeartbeatRequest.TopicPartitions,
-        ConsumerGroupHeartbeatRequest,
-        ConsumerGroupHeartbeatResponse.TopicPartitions,
-        ConsumerGroupHeartbeatResponse.Assignment,
-        ConsumerGroupHeartbeatResponse,
-        ConsumerGroupDescribeRequest,
-        ConsumerGroupDescribeResponse.TopicPartitions,
-        ConsumerGroupDescribeResponse.Assignment,
-        ConsumerGroupDescribeResponse.Member,
-        ConsumerGroupDescribeResponse.DescribedGroup,
-        ConsumerGroupDescribeResponse,
-        ListConfigResourcesRequest,
-        ListConfigResourcesResponse.ConfigResource,
-        ListConfigResourcesResponse,
-        DescribeTopicPartitionsRequest.TopicRequest,
-        DescribeTopicPartitionsRequest.Cursor,
-        DescribeTopicPartitionsRequest,
-        DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition,
-        DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic,
-        DescribeTopicPartitionsResponse.Cursor,
-        DescribeTopicPartitionsResponse,
-    ),
-    (
-        "ProduceRequest",
-        "ProduceResponse",
-        "FetchRequest",
-        "FetchResponse",
-        "ListOffsetsRequest",
-        "ListOffsetsResponse",
-        "MetadataRequest",
-        "MetadataResponse",
-        "OffsetCommitRequest",
-        "OffsetCommitResponse",
-        "OffsetFetchRequest",
-        "OffsetFetchResponse",
-        "FindCoordinatorRequest",
-        "FindCoordinatorResponse",
-        "JoinGroupRequest",
-        "JoinGroupResponse",
-        "HeartbeatRequest",
-        "HeartbeatResponse",
-        "LeaveGroupRequest",
-        "LeaveGroupResponse",
-        "SyncGroupRequest",
-        "SyncGroupResponse",
-        "DescribeGroupsRequest",
-        "DescribeGroupsResponse",
-        "ListGroupsRequest",
-        "ListGroupsResponse",
-        "SaslHandshakeRequest",
-        "SaslHandshakeResponse",
-        "ApiVersionsRequest",
-        "ApiVersionsResponse",
-        "CreateTopicsRequest",
-        "CreateTopicsResponse",
-        "DeleteTopicsRequest",
-        "DeleteTopicsResponse",
-        "DeleteRecordsRequest",
-        "DeleteRecordsResponse",
-        "InitProducerIdRequest",
-        "InitProducerIdResponse",
-        "OffsetForLeaderEpochRequest",
-        "OffsetForLeaderEpochResponse",
-        "AddPartitionsToTxnRequest",
-        "AddPartitionsToTxnResponse",
-        "AddOffsetsToTxnRequest",
-        "AddOffsetsToTxnResponse",
-        "EndTxnRequest",
-        "EndTxnResponse",
-        "TxnOffsetCommitRequest",
-        "TxnOffsetCommitResponse",
-        "DescribeAclsRequest",
-        "DescribeAclsResponse",
-        "CreateAclsRequest",
-        "CreateAclsResponse",
-        "DeleteAclsRequest",
-        "DeleteAclsResponse",
-        "DescribeConfigsRequest",
-        "DescribeConfigsResponse",
-        "AlterConfigsRequest",
-        "AlterConfigsResponse",
-        "AlterReplicaLogDirsRequest",
-        "AlterReplicaLogDirsResponse",
-        "DescribeLogDirsRequest",
-        "DescribeLogDirsResponse",
-        "SaslAuthenticateRequest",
-        "SaslAuthenticateResponse",
-        "CreatePartitionsRequest",
-        "CreatePartitionsResponse",
-        "DeleteGroupsRequest",
-        "DeleteGroupsResponse",
-        "ElectLeadersRequest",
-        "ElectLeadersResponse",
-        "IncrementalAlterConfigsRequest",
-        "IncrementalAlterConfigsResponse",
-        "AlterPartitionReassignmentsRequest",
-        "AlterPartitionReassignmentsResponse",
-        "ListPartitionReassignmentsRequest",
-        "ListPartitionReassignmentsResponse",
-        "OffsetDeleteRequest",
-        "OffsetDeleteResponse",
-        "DescribeClientQuotasRequest",
-        "DescribeClientQuotasResponse",
-        "AlterClientQuotasRequest",
-        "AlterClientQuotasResponse",
-        "DescribeUserScramCredentialsRequest",
-        "DescribeUserScramCredentialsResponse",
-        "AlterUserScramCredentialsRequest",
-        "AlterUserScramCredentialsResponse",
-        "DescribeQuorumRequest",
-        "DescribeQuorumResponse",
-        "UpdateFeaturesRequest",
-        "UpdateFeaturesResponse",
-        "DescribeClusterRequest",
-        "DescribeClusterResponse",
-        "DescribeProducersRequest",
-        "DescribeProducersResponse",
-        "DescribeTransactionsRequest",
-        "DescribeTransactionsResponse",
-        "ListTransactionsRequest",
-        "ListTransactionsResponse",
-        "ConsumerGroupHeartbeatRequest",
-        "ConsumerGroupHeartbeatResponse",
-        "ConsumerGroupDescribeRequest",
-        "ConsumerGroupDescribeResponse",
-        "ListConfigResourcesRequest",
-        "ListConfigResourcesResponse",
-        "DescribeTopicPartitionsRequest",
-        "DescribeTopicPartitionsResponse",
-    ),
+_CLASSES: tuple[type[Message], ...] = (
+    ProduceRequest,
+    ProduceResponse,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    MetadataRequest,
+    MetadataResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
 )
+for _class in _CLASSES:
+    _class.SCHEMA = Schema(_class)
 
 #: API key -> the class of its request.
 REQUESTS: dict[int, type[Message]] = {

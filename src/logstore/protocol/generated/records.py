@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from logstore.protocol.generated import _records
+from logstore.protocol._schema import Schema
 from logstore.protocol.message import Record
 
 if TYPE_CHECKING:
@@ -17,16 +17,15 @@ if TYPE_CHECKING:
 
 
 class OffsetCommitKey(Record):
-    __slots__ = (
-        "group",
-        "topic",
-        "partition",
-    )
+    __slots__ = {
+        "group": "string 0+",
+        "topic": "string 0+",
+        "partition": "int32 0+",
+    }
     TYPE = 1
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = None
-    NUMBER = 0
 
     def __init__(
         self,
@@ -41,19 +40,18 @@ class OffsetCommitKey(Record):
 
 
 class OffsetCommitValue(Record):
-    __slots__ = (
-        "offset",
-        "leader_epoch",
-        "metadata",
-        "commit_timestamp",
-        "expire_timestamp",
-        "topic_id",
-    )
+    __slots__ = {
+        "offset": "int64 0+",
+        "leader_epoch": "int32 3+ ignorable",
+        "metadata": "string 0+",
+        "commit_timestamp": "int64 0+",
+        "expire_timestamp": "int64 1-1 ignorable",
+        "topic_id": "uuid 4+ tag 0 ignorable",
+    }
     TYPE = 1
     MIN_VERSION = 0
     MAX_VERSION = 4
     FLEXIBLE_SINCE: ClassVar[int | None] = 4
-    NUMBER = 1
 
     def __init__(
         self,
@@ -74,15 +72,14 @@ class OffsetCommitValue(Record):
 
 
 class TopicRecord(Record):
-    __slots__ = (
-        "name",
-        "topic_id",
-    )
+    __slots__ = {
+        "name": "string 0+",
+        "topic_id": "uuid 0+",
+    }
     TYPE = 2
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 2
 
     def __init__(
         self,
@@ -95,26 +92,25 @@ class TopicRecord(Record):
 
 
 class PartitionRecord(Record):
-    __slots__ = (
-        "partition_id",
-        "topic_id",
-        "replicas",
-        "isr",
-        "removing_replicas",
-        "adding_replicas",
-        "leader",
-        "leader_recovery_state",
-        "leader_epoch",
-        "partition_epoch",
-        "directories",
-        "eligible_leader_replicas",
-        "last_known_elr",
-    )
+    __slots__ = {
+        "partition_id": "int32 0+",
+        "topic_id": "uuid 0+",
+        "replicas": "[]int32 0+",
+        "isr": "[]int32 0+",
+        "removing_replicas": "[]int32 0+",
+        "adding_replicas": "[]int32 0+",
+        "leader": "int32 0+",
+        "leader_recovery_state": "int8 0+ tag 0",
+        "leader_epoch": "int32 0+",
+        "partition_epoch": "int32 0+",
+        "directories": "[]uuid 1+",
+        "eligible_leader_replicas": "[]int32 2+ null 2+ tag 1",
+        "last_known_elr": "[]int32 2+ null 2+ tag 2",
+    }
     TYPE = 3
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 3
 
     def __init__(
         self,
@@ -149,17 +145,16 @@ class PartitionRecord(Record):
 
 
 class ConfigRecord(Record):
-    __slots__ = (
-        "resource_type",
-        "resource_name",
-        "name",
-        "value",
-    )
+    __slots__ = {
+        "resource_type": "int8 0+",
+        "resource_name": "string 0+",
+        "name": "string 0+",
+        "value": "string 0+ null 0+",
+    }
     TYPE = 4
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 4
 
     def __init__(
         self,
@@ -176,24 +171,23 @@ class ConfigRecord(Record):
 
 
 class PartitionChangeRecord(Record):
-    __slots__ = (
-        "partition_id",
-        "topic_id",
-        "isr",
-        "leader",
-        "replicas",
-        "removing_replicas",
-        "adding_replicas",
-        "leader_recovery_state",
-        "directories",
-        "eligible_leader_replicas",
-        "last_known_elr",
-    )
+    __slots__ = {
+        "partition_id": "int32 0+",
+        "topic_id": "uuid 0+",
+        "isr": "[]int32 0+ null 0+ tag 0",
+        "leader": "int32 0+ tag 1",
+        "replicas": "[]int32 0+ null 0+ tag 2",
+        "removing_replicas": "[]int32 0+ null 0+ tag 3",
+        "adding_replicas": "[]int32 0+ null 0+ tag 4",
+        "leader_recovery_state": "int8 0+ tag 5",
+        "directories": "[]uuid 1+ null 1+ tag 8",
+        "eligible_leader_replicas": "[]int32 2+ null 2+ tag 6",
+        "last_known_elr": "[]int32 2+ null 2+ tag 7",
+    }
     TYPE = 5
     MIN_VERSION = 0
     MAX_VERSION = 2
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 5
 
     def __init__(
         self,
@@ -224,14 +218,13 @@ class PartitionChangeRecord(Record):
 
 
 class RemoveTopicRecord(Record):
-    __slots__ = (
-        "topic_id",
-    )
+    __slots__ = {
+        "topic_id": "uuid 0+",
+    }
     TYPE = 9
     MIN_VERSION = 0
     MAX_VERSION = 0
     FLEXIBLE_SINCE: ClassVar[int | None] = 0
-    NUMBER = 6
 
     def __init__(
         self,
@@ -240,28 +233,17 @@ class RemoveTopicRecord(Record):
     ) -> None:
         self.topic_id = topic_id
 
-
-Record.CODEC = _records
-_records.bind(
-    (
-        OffsetCommitKey,
-        OffsetCommitValue,
-        TopicRecord,
-        PartitionRecord,
-        ConfigRecord,
-        PartitionChangeRecord,
-        RemoveTopicRecord,
-    ),
-    (
-        "OffsetCommitKey",
-        "OffsetCommitValue",
-        "TopicRecord",
-        "PartitionRecord",
-        "ConfigRecord",
-        "PartitionChangeRecord",
-        "RemoveTopicRecord",
-    ),
+_CLASSES: tuple[type[Record], ...] = (
+    OffsetCommitKey,
+    OffsetCommitValue,
+    TopicRecord,
+    PartitionRecord,
+    ConfigRecord,
+    PartitionChangeRecord,
+    RemoveTopicRecord,
 )
+for _class in _CLASSES:
+    _class.SCHEMA = Schema(_class)
 
 #: record type -> its class, of the log of metadata.
 METADATA: dict[int, type[Record]] = {

@@ -19,7 +19,7 @@ from logstore.log import Log
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import scan_file
-from logstore.protocol.generated._records import frame_of
+from logstore.protocol._schema import record_frame
 from logstore.protocol.generated.records import (
     METADATA,
     ConfigRecord,
@@ -97,7 +97,7 @@ def apply(cluster: KafkaMetadata, value: bytes) -> None:
         CorruptRecordError: the record ends too early, or its frame has another version.
     """
     try:
-        frame, number, version, position = frame_of(value)
+        frame, number, version, position = record_frame(value)
         if frame != _FRAME_VERSION:
             raise CorruptRecordError(
                 f"a metadata record has frame version {frame}, this program knows {_FRAME_VERSION}"
