@@ -63,7 +63,7 @@ def _line(field: Field, message: Message) -> str:
 
 
 def _class(message: Message, struct: Struct, indent: str) -> Iterator[str]:
-    base = "Struct" if struct is not message else "Record" if message.is_record else "Message"
+    base = "Struct" if struct is not message else "KafkaRecord" if message.is_record else "Message"
     yield f"{indent}class {struct.name}({base}):"
     inside = indent + "    "
     if not struct.fields:
@@ -109,14 +109,14 @@ def _class(message: Message, struct: Struct, indent: str) -> Iterator[str]:
 def python(messages: list[Message], version: str) -> str:
     """The source of `messages.py`, or of `records.py`."""
     are_records = messages[0].is_record
-    module, base = ("records", "Record") if are_records else ("messages", "Message")
+    module, base = ("records", "KafkaRecord") if are_records else ("messages", "Message")
     what = "messages as classes, one for each request and response, with what they nest inside them"
     facts = {
         "version": version,
         "what": "records in its internal topics as classes" if are_records else what,
         "table": f"{module}.txt",
         "module": module,
-        "bases": "Record" if are_records else "Message, Struct",
+        "bases": "KafkaRecord" if are_records else "Message, Struct",
     }
     head = _HEAD
     for name, fact in facts.items():

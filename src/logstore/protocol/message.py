@@ -76,7 +76,7 @@ class Message(Struct):
         return found
 
 
-class Record(Message):
+class KafkaRecord(Message):
     """The key or value of a record in one of Kafka's internal topics, without its type and version.
 
     It has a ``TYPE``, and neither ``API_KEY`` nor ``IS_REQUEST``.

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from logstore.protocol._schema import Schema
-from logstore.protocol.message import Record
+from logstore.protocol.message import KafkaRecord
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
 
-class OffsetCommitKey(Record):
+class OffsetCommitKey(KafkaRecord):
     __slots__ = {
         "group": "string 0+",
         "topic": "string 0+",
@@ -39,7 +39,7 @@ class OffsetCommitKey(Record):
         self.partition = partition
 
 
-class OffsetCommitValue(Record):
+class OffsetCommitValue(KafkaRecord):
     __slots__ = {
         "offset": "int64 0+",
         "leader_epoch": "int32 3+ ignorable",
@@ -71,7 +71,7 @@ class OffsetCommitValue(Record):
         self.topic_id = topic_id
 
 
-class TopicRecord(Record):
+class TopicRecord(KafkaRecord):
     __slots__ = {
         "name": "string 0+",
         "topic_id": "uuid 0+",
@@ -91,7 +91,7 @@ class TopicRecord(Record):
         self.topic_id = topic_id
 
 
-class PartitionRecord(Record):
+class PartitionRecord(KafkaRecord):
     __slots__ = {
         "partition_id": "int32 0+",
         "topic_id": "uuid 0+",
@@ -144,7 +144,7 @@ class PartitionRecord(Record):
         self.last_known_elr = last_known_elr
 
 
-class ConfigRecord(Record):
+class ConfigRecord(KafkaRecord):
     __slots__ = {
         "resource_type": "int8 0+",
         "resource_name": "string 0+",
@@ -170,7 +170,7 @@ class ConfigRecord(Record):
         self.value = value
 
 
-class PartitionChangeRecord(Record):
+class PartitionChangeRecord(KafkaRecord):
     __slots__ = {
         "partition_id": "int32 0+",
         "topic_id": "uuid 0+",
@@ -217,7 +217,7 @@ class PartitionChangeRecord(Record):
         self.last_known_elr = last_known_elr
 
 
-class RemoveTopicRecord(Record):
+class RemoveTopicRecord(KafkaRecord):
     __slots__ = {
         "topic_id": "uuid 0+",
     }
@@ -233,7 +233,7 @@ class RemoveTopicRecord(Record):
     ) -> None:
         self.topic_id = topic_id
 
-_CLASSES: tuple[type[Record], ...] = (
+_CLASSES: tuple[type[KafkaRecord], ...] = (
     OffsetCommitKey,
     OffsetCommitValue,
     TopicRecord,
@@ -246,7 +246,7 @@ for _class in _CLASSES:
     _class.SCHEMA = Schema(_class)
 
 #: record type -> its class, of the log of metadata.
-METADATA: dict[int, type[Record]] = {
+METADATA: dict[int, type[KafkaRecord]] = {
     2: TopicRecord,
     3: PartitionRecord,
     4: ConfigRecord,
