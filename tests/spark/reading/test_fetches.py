@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 import threading
 import tracemalloc
 from pathlib import Path
@@ -15,12 +16,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 import logstore
 from logstore.errors import DataLossError, PayloadError, SparkNotReadyError, SparkOptionError
+from logstore.records import TopicPartition
 from logstore.spark.backend.backend import Range
 from logstore.spark.reading.fetches import ahead, backend_of, read, runs
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.partition import PartitionRanges, check_version, read_ranges
 from logstore.spark.reading.schema import QueryColumns
 from tests.spark import stores
+
+KAFKA = Path(__file__).resolve().parents[2] / "fixtures" / "kafka-4.3.1"
 
 
 def options(path: Path | str, **more: str) -> ReadOptions:
@@ -283,3 +287,22 @@ def test_a_reading_that_is_dropped_waits_for_no_fetch():
 
         threading.Thread(target=drop, daemon=True).start()
         assert dropped.wait(300), "it waits for the fetch"
+
+
+def test_a_worker_reads_what_kafka_has_written_since_it_opened_the_directory(tmp_path: Path) -> None:
+    """Kafka publishes no end: a worker of the batch before saw its own old end, and called the rest lost."""
+    root = Path(shutil.copytree(KAFKA, tmp_path / "kafka"))
+    written = root / "records-0" / "00000000000000000000.log"
+    whole = written.read_bytes()
+    first = 12 + int.from_bytes(whole[8:12], "big")
+    written.write_bytes(whole[:first])
+    given = ReadOptions.of({"path": str(root), "subscribe": "records"})
+    tp = TopicPartition("records", 0)
+    begun = backend_of(given).latest([tp])[tp]
+    written.write_bytes(whole)
+    planners = ReadOptions.of({"path": str(root), "subscribe": "records", "isolation": "read_uncommitted"})
+    reached = backend_of(planners).latest([tp])[tp]
+    assert 0 < begun < reached
+    wanted = Range("records", 0, begun, reached)
+    found = [row["offset"] for batch in read(wanted, given, QueryColumns(given)) for row in batch.to_pylist()]
+    assert found == list(range(begun, reached))

@@ -133,8 +133,8 @@ class Backend(ABC):
             CorruptRecordError: stored or received bytes are damaged.
         """
 
-    def is_current(self) -> bool:
-        """Return whether what was opened still exists; if not, it is opened again for the next task."""
+    def is_current(self, wanted: Range | None = None) -> bool:
+        """Return whether what was opened still exists and reaches ``wanted``; if not, it is opened again."""
         return True
 
     @abstractmethod

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from logstore.batch._batch import Batches
 from logstore.client.backend import Opened
 from logstore.client.scan import spans
-from logstore.errors import UnknownTopicError
+from logstore.errors import LogstoreError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend.backend import Backend, Range, TopicFacts
 from logstore.store import Store, open_store
@@ -35,9 +35,18 @@ class PathBackend(Backend):
         self._identity = _identity(path)
         self._store: Store = open_store(path, read_only=True, environ={})
 
-    def is_current(self) -> bool:
-        """Return whether the directory is still the one that was opened, not another in its place."""
-        return not self._store._host.closed and _identity(self._path) == self._identity
+    def is_current(self, wanted: Range | None = None) -> bool:
+        """Return whether the directory is still the one that was opened, not another in its place.
+
+        A log that Kafka writes publishes no end: its reader sees the records of its opening. So a range beyond that
+        end, which another process has planned, needs a new opening.
+        """
+        if self._store._host.closed or _identity(self._path) != self._identity:
+            return False
+        try:
+            return wanted is None or self._log(wanted.tp).end_offset(self._isolation) >= wanted.end
+        except LogstoreError:
+            return True  # the fetch raises it, or skips what is lost
 
     # -- topics and offsets
 

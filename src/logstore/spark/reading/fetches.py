@@ -32,8 +32,10 @@ _backends: dict[Any, Backend] = {}
 _lock = threading.Lock()
 
 
-def backend_of(options: ReadOptions) -> Backend:
-    """Return the back end for some options, opened if this process has none yet. Do not close it.
+def backend_of(options: ReadOptions, wanted: Range | None = None) -> Backend:
+    """Return the back end for some options, opened if this process has none yet that reaches ``wanted``.
+
+    Do not close it.
 
     Raises:
         NotALogError: the path is no store.
@@ -43,7 +45,7 @@ def backend_of(options: ReadOptions) -> Backend:
     key = (os.getpid(), options.path, options.bootstrap, options.isolation, tuple(sorted(options.kafka.items())))
     with _lock:
         found = _backends.get(key)
-        if found is not None and found.is_current():
+        if found is not None and found.is_current(wanted):
             return found
         if found is not None:
             found.close()
@@ -79,7 +81,7 @@ def read(
         CorruptRecordError: stored bytes are damaged.
         PayloadError: a value does not match ``valueSchema``.
     """
-    backend = backend_of(options)
+    backend = backend_of(options, range)
     found = runs(backend, range, options)
     if backend.is_remote:
         found = ahead(found)
