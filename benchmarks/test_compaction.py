@@ -25,7 +25,7 @@ from runners import COPY_AND_SUM
 
 import logstore
 from logstore import Log
-from logstore.log.log import Compacted
+from logstore.log.compaction.compaction import Compacted
 from logstore.store.maintenance.tasks import Throttle
 
 SIZE, PER_BATCH, BATCHES = 100, 1_000, 200
