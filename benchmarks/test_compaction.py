@@ -117,7 +117,7 @@ def test_compaction(benchmark: Any, places: Any, kind: str, map_bytes: int) -> N
             state[1].__dict__.clear()  # closed with it
             shutil.rmtree(state[0])
 
-        return Runner(lambda state: state[1].maintenance.compact(), check, prepare)
+        return Runner(lambda state: state[1].compact(), check, prepare)
 
     others = {"naive file and a dict": other(NaiveCompactor)}
     if importlib.util.find_spec("rocksdict"):
