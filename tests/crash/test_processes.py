@@ -49,7 +49,7 @@ def scanned(log, **scan):
 
 
 def tail(log, last, offset=0, isolation="read_uncommitted", max_bytes=400):
-    '''What a reader sees up to the value `last`, in runs: it begins anew where its offset is gone.'''
+    '''What a reader sees up to the value `last`, in runs: it begins again where its offset is gone.'''
     runs = [[]]
     while not runs[-1] or runs[-1][-1][1] != last:
         try:

@@ -383,7 +383,7 @@ class CommittedOffsets:
                     part.generation = -1
                     if not left:
                         raise
-                    _logger.info("committed offsets are read anew: log=%s read_to=%d", log.path, part.read_to)
+                    _logger.info("committed offsets are read again: log=%s read_to=%d", log.path, part.read_to)
                     continue
                 # A truncation or a compaction's segment swap during the read makes its result unusable.
                 if part.generation == log.replica.generation:

@@ -16,10 +16,10 @@ from typing import ClassVar
 
 from logstore.config import kafka_keys
 from logstore.config.schema import (
-    BaseConfig,
     Collector,
     Compression,
     Name,
+    OneLevelConfig,
     Refusal,
     Rule,
     Setting,
@@ -82,7 +82,7 @@ _MEMBERSHIP = (
 )
 
 
-class ClientConfig(BaseConfig):
+class ClientConfig(OneLevelConfig):
     """Base of client settings."""
 
     __slots__ = ()

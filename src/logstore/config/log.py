@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from logstore.config.quantities import is_in_words
 from logstore.config.schema import (
-    BaseConfig,
     Collector,
     Compression,
     Name,
+    OneLevelConfig,
     Rule,
     boolean,
     defaults_of,
@@ -41,7 +41,7 @@ _FOREVER = INT64_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogConfig(Compression, BaseConfig):
+class LogConfig(Compression, OneLevelConfig):
     """Settings of one log. Each field is Kafka's topic config of the same name.
 
     >>> LogConfig(segment_bytes=1 << 20).segment_bytes
@@ -111,7 +111,7 @@ class LogConfig(Compression, BaseConfig):
 
     def __post_init__(self) -> None:
         # super() would fail: `dataclass(slots=True)` creates a second class.
-        BaseConfig.__post_init__(self)
+        OneLevelConfig.__post_init__(self)
         problems = {}
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
             problems["min.compaction.lag.ms"] = (

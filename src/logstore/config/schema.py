@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import logging
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
@@ -330,13 +331,38 @@ class Collector:
             logging.getLogger(module).info("settings without effect here: %s", ", ".join(sorted(self.ignored)))
 
 
-class BaseConfig:
+class BaseConfig(ABC):
     """Base of settings classes: made of keys and fields, read as pairs."""
 
     __slots__ = ()
 
     def __post_init__(self) -> None:
         parse_fields(self)
+
+    @classmethod
+    @abstractmethod
+    def of(cls, settings: Mapping[str, Setting] | Self | None = None, /, **fields: Setting) -> Self:
+        """Make settings from Kafka's dotted keys and fields by name; ``fields`` override ``settings``."""
+
+    def items(self) -> Iterator[tuple[str, Value]]:
+        """Yield every key with its value, in the order of the fields."""
+        for spec in fields_of(self):
+            yield key_of(spec), getattr(self, spec.name)
+
+    def changed(self) -> dict[str, Value]:
+        """Return the keys that differ from their defaults."""
+        defaults = defaults_of(type(self))
+        return {key: value for key, value in self.items() if value != defaults[key]}
+
+    def replace(self, **fields: Setting) -> Self:
+        """Return a copy with some fields or keys changed; raises as `of` does."""
+        return self.of(self, **fields)
+
+
+class OneLevelConfig(BaseConfig):
+    """Base of settings classes whose fields are all their own: no settings inside settings."""
+
+    __slots__ = ()
 
     @classmethod
     def of(cls, settings: Mapping[str, Setting] | Self | None = None, /, **fields: Setting) -> Self:
@@ -361,28 +387,14 @@ class BaseConfig:
         return found.make(cls)
 
     @classmethod
+    @abstractmethod
     def _names(cls) -> Mapping[str, Name]:
         """Return every name of a setting."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def _take_other(cls, key: str, value: Setting, found: Collector) -> None:
         """Add a key that names no field to those that are ignored, refused or unknown."""
-        raise NotImplementedError
-
-    def items(self) -> Iterator[tuple[str, Value]]:
-        """Yield every key with its value, in the order of the fields."""
-        for spec in fields_of(self):
-            yield key_of(spec), getattr(self, spec.name)
-
-    def changed(self) -> dict[str, Value]:
-        """Return the keys that differ from their defaults."""
-        defaults = defaults_of(type(self))  # type: ignore[arg-type]  # a class is hashable
-        return {key: value for key, value in self.items() if value != defaults[key]}
-
-    def replace(self, **fields: Setting) -> Self:
-        """Return a copy with some fields or keys changed; raises as `of` does."""
-        return self.of(self, **fields)
 
 
 class Compression:

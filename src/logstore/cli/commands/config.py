@@ -154,9 +154,8 @@ def explained(key: str) -> list[dict[str, Any]]:
 
 
 def _without_effect(kafkas: kafka_keys.KafkaKey) -> dict[str, Any]:
-    client: type[client_config.ClientConfig] | None = {"producer": ProducerConfig, "consumer": ConsumerConfig}.get(
-        kafkas.scope
-    )
+    clients: dict[str, type[client_config.ClientConfig]] = {"producer": ProducerConfig, "consumer": ConsumerConfig}
+    client = clients.get(kafkas.scope)
     refusal = None if client is None else client.refusal(kafkas.key, "any")
     instead = {} if client is not None else store_config.unkept({kafkas.key: "any"})
     return {

@@ -8,6 +8,7 @@ pyarrow when they are needed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -149,14 +150,7 @@ class QueryColumns:
     def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
 
-        to = {
-            "binary": pa.binary(),
-            "short": pa.int16(),
-            "integer": pa.int32(),
-            "long": pa.int64(),
-            "float": pa.float32(),
-            "timestamp": pa.timestamp("us", "UTC"),
-        }
+        to = _arrow_types()
         arrays = []
         for name, array in zip(self.names, batch.columns, strict=True):
             field = self._fields.get(name)
@@ -166,6 +160,21 @@ class QueryColumns:
                 assert field is not None
                 raise PayloadError(f"field {name!r} of a value does not fit {to[field.type]}: {error}") from None
         return pa.RecordBatch.from_arrays(arrays, names=self.names)
+
+
+@functools.cache
+def _arrow_types() -> dict[str, Any]:
+    """Return Spark's types as Arrow's: those that a decoder of another type is cast to."""
+    import pyarrow as pa
+
+    return {
+        "binary": pa.binary(),
+        "short": pa.int16(),
+        "integer": pa.int32(),
+        "long": pa.int64(),
+        "float": pa.float32(),
+        "timestamp": pa.timestamp("us", "UTC"),
+    }
 
 
 def _fields_of(schema: Mapping[str, Any], on_error: str) -> tuple[Callable[..., Decoder], dict[str, _Field]]:

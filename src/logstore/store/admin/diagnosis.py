@@ -247,7 +247,7 @@ def _log(seen: _Seen, name: TopicPartition, directory: Directory) -> Iterator[Fi
         point = recovery.read_point(directory)
         if point is not None and point.suspect:
             what = "a sync failed: what is in memory may differ from the disk"
-            advice = "the next open writes it anew; look at the disk's health"
+            advice = "the next open writes it again; look at the disk's health"
             yield _warning("suspect", directory.path, what, advice)
         elif point is not None and not point.clean:
             yield _info("unclean", directory.path, "it was not closed", "the next open for writing recovers it")
@@ -268,7 +268,7 @@ def _log(seen: _Seen, name: TopicPartition, directory: Directory) -> Iterator[Fi
         if problem.kind is verify.Kind.DAMAGE:
             found, advice = _problem, "restore the file from a copy, or see `logstore segment repair`"
         else:
-            found, advice = _warning, "the next open for writing mends it"
+            found, advice = _warning, "the next open for writing repairs it"
         yield found(problem.kind.value, problem.path, str(problem), advice)
 
 
