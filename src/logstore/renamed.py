@@ -1,8 +1,8 @@
 """Old names of modules and of attributes: kept for one release, each with a warning.
 
-`former_names` and `Former` serve classes, `Renamed` modules. Python asks `Renamed` only for modules that it has
-not found otherwise: `logstore` adds its finder last to `sys.meta_path`. An old module has the names of the new one:
-classes are the same objects.
+`keep_names` serves classes, `Renamed` modules. Python asks `Renamed` only for modules that it has not found
+otherwise: `logstore` adds its finder last to `sys.meta_path`. An old module has the names of the new one: classes
+are the same objects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from operator import attrgetter
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 #: Old name -> new name, for the modules that the documentation named. `logstore.wire` was a folder.
 NAMES = {
@@ -59,39 +61,40 @@ def warn(old: str, new: str, *, level: int = 3) -> None:
     warnings.warn(f"{old} is {new} now; the next release deletes the old name", DeprecationWarning, level)
 
 
-def former_names(kind: str, names: Mapping[str, tuple[str, str | Callable[..., Any]]]) -> Callable[[Any, str], Any]:
-    """Return the `__getattr__` of a class for its former names.
+class Former:
+    """A former name of a class: each use warns. A `__getattr__` would make every other attribute slower."""
+
+    def __init__(self, kind: str, name: str, advice: str, found: str | Callable[..., Any]) -> None:
+        self._old = f"{kind}.{name}"
+        self._advice = advice
+        self._get = attrgetter(found) if isinstance(found, str) else partial(partial, found)
+
+    def __get__(self, instance: Any, _owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        warn(self._old, self._advice)
+        return self._get(instance)
+
+
+def keep_names(
+    kind: str, names: Mapping[str, tuple[str, str | Callable[..., Any]]]
+) -> Callable[[type[T]], type[T]]:
+    """Decorate a class so that its former names work. `dir` of an object does not list them.
 
     ``names`` has the replacement of each, for the warning, and where its value is found: a path of attributes, or
     a function that becomes a method.
     """
 
-    def __getattr__(self: Any, name: str) -> Any:
-        if name not in names:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        advice, found = names[name]
-        warn(f"{kind}.{name}", advice)
-        return attrgetter(found)(self) if isinstance(found, str) else partial(found, self)
+    def kept(owner: type[T]) -> type[T]:
+        def __dir__(self: object) -> list[str]:
+            return [name for name in object.__dir__(self) if name not in names]
 
-    return __getattr__
+        for name, (advice, found) in names.items():
+            setattr(owner, name, Former(kind, name, advice, found))
+        setattr(owner, "__dir__", __dir__)  # noqa: B010  # a type checker refuses the assignment
+        return owner
 
-
-class Former:
-    """A former name of a class that is used for each record: `__getattr__` would delay all its other names."""
-
-    def __init__(self, kind: str, advice: str, path: str) -> None:
-        self._kind = kind
-        self._advice = advice
-        self._get = attrgetter(path)
-
-    def __set_name__(self, _owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: Any, _owner: type | None = None) -> Any:
-        if instance is None:
-            return self
-        warn(f"{self._kind}.{self._name}", self._advice)
-        return self._get(instance)
+    return kept
 
 
 class Renamed(Loader):

@@ -16,7 +16,7 @@ from logstore.client import consumer as _consumer
 from logstore.client import producer as _producer
 from logstore.clock import seconds_of
 from logstore.errors import ConsumerClosedError
-from logstore.renamed import Former
+from logstore.renamed import keep_names
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -26,15 +26,12 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
+@keep_names("Producer", {name: (advice, f"sync._{name}") for name, advice in _producer.FORMER.items()})
 class Producer(AsyncFacade[_producer.Producer], Closing):
     """A `Producer` for tasks: ``future = await producer.send(…)`` sends, ``await future`` waits for the result."""
 
     producer_id = SyncAttribute[int]()
     closed = SyncAttribute[bool]()
-
-    if not TYPE_CHECKING:
-        config = Former("Producer", _producer.FORMER["config"], "sync._config")
-        partitioner = Former("Producer", _producer.FORMER["partitioner"], "sync._partitioner")
 
     @document_as(_producer.Producer.send)
     async def send(
@@ -61,6 +58,7 @@ class Producer(AsyncFacade[_producer.Producer], Closing):
     close = async_method(_producer.Producer.close)
 
 
+@keep_names("Consumer", {"config": (_consumer.FORMER["config"][0], "sync._config")})
 class Consumer(AsyncFacade[_consumer.Consumer], Closing):
     """A `Consumer` for tasks. Calls of several tasks take turns; `wakeup` and `close` end one that waits."""
 
@@ -88,9 +86,6 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
         self._turn.release()
         if not future.cancelled():
             future.exception()  # the task may be gone; an error not retrieved would be logged
-
-    if not TYPE_CHECKING:
-        config = Former("Consumer", _consumer.FORMER["config"][0], "sync._config")
 
     assignment = SyncAttribute[frozenset[Any]]()
     paused = SyncAttribute[frozenset[Any]]()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from logstore.aio.clients import Consumer, Producer
 from logstore.aio.threads import AsyncFacade, Closing, Pending, SyncAttribute, Threads, async_method, document_as
@@ -13,13 +13,25 @@ from logstore.client import consumer as _consumer
 from logstore.client import producer as _producer
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import DirectoryLockedError
-from logstore.renamed import former_names
+from logstore.renamed import keep_names
 from logstore.store import store as _store
 from logstore.store import topic as _topic
 
 _THREADS = 8
 
+#: Names of the last release: those of the synchronous store that were here too.
+_FORMER: dict[str, tuple[str, str | Callable[..., Any]]] = {
+    **{
+        name: (_store.MOVED[name], f"sync._host.{name}") for name in ("closed", "cluster_id", "config", "read_only")
+    },
+    "ingest": (
+        _store.MOVED["ingest"],
+        lambda self, *given, **named: self._call(self.sync._host.ingest, *given, **named),
+    ),
+}
 
+
+@keep_names("store", _FORMER)
 class Store(AsyncFacade[_store.Store], Closing):
     """A `Store` for tasks."""
 
@@ -79,21 +91,6 @@ class Store(AsyncFacade[_store.Store], Closing):
             return Consumer(made, self._threads)
 
         return Pending(opening, "store.consumer")
-
-    if not TYPE_CHECKING:
-        __getattr__ = former_names(
-            "store",
-            {
-                **{
-                    name: (_store.MOVED[name], f"sync._host.{name}")
-                    for name in ("closed", "cluster_id", "config", "read_only")
-                },
-                "ingest": (
-                    _store.MOVED["ingest"],
-                    lambda self, *given, **named: self._call(self.sync._host.ingest, *given, **named),
-                ),
-            },
-        )
 
     @document_as(_store.Store.close)
     async def close(self) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logstore.batch._batch import Record, RecordChain, RecordIterator
 from logstore.client.backend import Opened, Source
@@ -44,7 +44,7 @@ from logstore.log.moments import When, moment_of
 from logstore.log.read.wait import OffsetListener, wait_for_any
 from logstore.log.watermark import Notifier
 from logstore.records import INT64_MAX, Ack, TimestampOffset, TopicPartition
-from logstore.renamed import former_names, warn
+from logstore.renamed import keep_names, warn
 
 _logger = logging.getLogger(__name__)
 
@@ -607,9 +607,7 @@ FORMER: dict[str, tuple[str, str | Callable[..., Any]]] = {
     "topic_id": ("OffsetAndMetadata.topic_id", lambda self, *given: self._subscription.one(*given).topic_id),
     "was_added": ("Store.describe_topic", "_subscription.was_added"),
 }
-if not TYPE_CHECKING:
-    # A type checker that sees it accepts every name.
-    Consumer.__getattr__ = former_names("Consumer", FORMER)
+keep_names("Consumer", FORMER)(Consumer)
 
 
 def _used_elsewhere() -> ConcurrentUseError:

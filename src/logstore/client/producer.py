@@ -36,7 +36,7 @@ from logstore.errors import (
 )
 from logstore.io._interrupts import Condition, held, interrupted, shielded
 from logstore.records import Ack, TopicPartition
-from logstore.renamed import Former
+from logstore.renamed import keep_names
 from logstore.topic_names import check_is_name, check_writable_by_users
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ FORMER = {
 }
 
 
+@keep_names("Producer", {name: (advice, f"_{name}") for name, advice in FORMER.items()})
 class Producer(FastSend, Gathering):
     """A producer that sends records to the topics of a store.
 
@@ -406,13 +407,6 @@ class Producer(FastSend, Gathering):
         self._check_process()
         if self._closed:
             raise StoreClosedError("the producer is closed; call store.producer() for another")
-
-    if not TYPE_CHECKING:
-        config = Former("Producer", FORMER["config"], "_config")
-        partitioner = Former("Producer", FORMER["partitioner"], "_partitioner")
-
-    def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in FORMER]
 
 
 def _refusal() -> StoreClosedError:

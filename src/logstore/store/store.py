@@ -27,7 +27,7 @@ from logstore.io._interrupts import Condition, held, made, shielded
 from logstore.log import Log
 from logstore.log.directory.lock import Patience as Patience
 from logstore.records import Ack, Isolation, TopicPartition
-from logstore.renamed import former_names, warn
+from logstore.renamed import keep_names, warn
 from logstore.store.catalog.partitions import in_turn
 from logstore.store.descriptions import TopicDescription, describe
 from logstore.store.host import Path, Settings, StoreHost, briefly
@@ -102,6 +102,7 @@ MOVED = {
 }
 
 
+@keep_names("store", {name: (advice, f"_host.{name}") for name, advice in MOVED.items()})
 class Store:
     """Topics in a directory.
 
@@ -115,9 +116,6 @@ class Store:
         """Show an open store to its user, see `open_store` and `open_briefly`."""
         self._host = host
         self.path = host.path
-
-    if not TYPE_CHECKING:
-        __getattr__ = former_names("store", {name: (advice, f"_host.{name}") for name, advice in MOVED.items()})
 
     # -- topics
 

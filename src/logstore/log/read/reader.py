@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from logstore._segment import Segment
 from logstore.batch._batch import Batches, Record, run_of
@@ -30,7 +30,7 @@ from logstore.log.read.range import Bounds, Hint, Scan
 from logstore.log.read.segment_holds import Hold
 from logstore.log.watermark import Watermark
 from logstore.records import INT64_MAX, AbortedTransaction, Isolation, TimestampOffset, TopicPartition
-from logstore.renamed import former_names
+from logstore.renamed import keep_names
 
 DEFAULT_READ_BYTES = 1 << 20
 
@@ -66,6 +66,7 @@ _MOVED = {
 }
 
 
+@keep_names("Log", {name: (f"Log.{moved}", moved) for name, moved in _MOVED.items()})
 class Readable(ABC):
     """The reading half of a log. Every method may be called from any thread."""
 
@@ -600,10 +601,6 @@ class Readable(ABC):
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.scan())
-
-    if not TYPE_CHECKING:
-        # Python asks this only for names that are missing; a type checker would accept every name.
-        __getattr__ = former_names("Log", {name: (f"Log.{moved}", moved) for name, moved in _MOVED.items()})
 
     def wait_for(
         self,
