@@ -15,8 +15,8 @@ from logstore import aio
 from logstore.clock import SYSTEM_CLOCK, seconds_of
 from logstore.errors import ConfigError
 from logstore.log import Log
+from logstore.log._partition_log import Notifier, Watermark
 from logstore.log.read.wait import wait_for_any
-from logstore.log.watermark import Notifier, Watermark
 from logstore.records import Isolation
 from logstore.remote.client import Client
 from logstore.spark.pipelines.parameters import Parameters

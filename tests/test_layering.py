@@ -110,8 +110,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "read transactions",
         "recovery",
         "root",
+        "_partition_log",
         "formats",
-        "directory moments producers space_quota tail watermark",
+        "directory moments policies producers space_quota tail",
     ),
     "logstore.log.append": (
         "ingest_file",

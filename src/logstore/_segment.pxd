@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Segment, as other compiled modules see it; `_segment.pyx` describes it."""
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from logstore.io._preallocation cimport Growth
 from logstore._segment_scan cimport Scanned
@@ -9,5 +9,6 @@ from logstore._segment_scan cimport Scanned
 
 cdef class Segment(Scanned):
     cdef Growth _growth
+    cdef int64_t put(self, uint8_t *data, int64_t size, int64_t next_offset, int32_t leader_epoch) except -1
     cdef int64_t _take(self, uint8_t *out, int64_t size, int64_t position) except -1
     cdef int _cut_back(self, int status) except -1

@@ -86,50 +86,52 @@ cdef class Segment(Scanned):
             StorageFailedError: the write or that truncation failed; bytes after `size` are unknown.
         """
         cdef Py_buffer view
-        cdef const uint8_t *end
-        cdef uint8_t *p
+        PyObject_GetBuffer(batches, &view, PyBUF_SIMPLE if leader_epoch < 0 else PyBUF_WRITABLE)
+        try:
+            return self.put(<uint8_t *>view.buf, view.len, next_offset, leader_epoch)
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef int64_t put(self, uint8_t *data, int64_t size, int64_t next_offset, int32_t leader_epoch) except -1:
+        """Append as `append` does; the bytes must stay where they are meanwhile."""
+        cdef const uint8_t *end = data + size
+        cdef uint8_t *p = data
         cdef BatchHeader header
         cdef int status
         cdef FileOps *ops = &self.file.files.ops
         cdef int fd
         cdef int64_t position = self.size
-        PyObject_GetBuffer(batches, &view, PyBUF_SIMPLE if leader_epoch < 0 else PyBUF_WRITABLE)
-        try:
-            p = <uint8_t *>view.buf
-            end = p + view.len
-            if 0 <= next_offset < self.next_offset:
-                raise ValueError(f"offset {next_offset} is taken, the segment ends at {self.next_offset}")
-            while p < end:
-                raise_batch_status(whole_header(p, end, &header), p, end, None, None)
-                if leader_epoch >= 0:
-                    store64(p, next_offset)
-                    store32(p + AT_LEADER_EPOCH, leader_epoch)
-                    header.base_offset = next_offset
-                next_offset = last_offset_of(&header) + 1
-                p += header.size
-            if next_offset - 1 - self.base_offset > INT32_MAX or position + view.len > INT32_MAX:
-                raise ValueError("the segment is full: it should have been rolled")
-            fd = self.file.acquire()
-            self._growth.prepare(self.file, fd, position, position + view.len)
-            self.file.dirty = True
-            self.file.files.calls[OP_PWRITE] += 1
-            with nogil:
-                status = self._growth.put(ops, fd, <const uint8_t *>view.buf, view.len, position)
-            # Again: a concurrent sync may have started before the write, and cleared the mark.
-            self.file.dirty = True
-            self.file.release()
-            if status < 0:
-                self._cut_back(status)
-            p = <uint8_t *>view.buf
-            while p < end:
-                parse_header(p, end, &header)
-                self._note(&header, position + (p - <uint8_t *>view.buf))
-                p += header.size
-            # Published last: a reader that sees the new size must find its bytes, index and time entries.
-            self.next_offset = next_offset
-            self.size = position + view.len
-        finally:
-            PyBuffer_Release(&view)
+        if 0 <= next_offset < self.next_offset:
+            raise ValueError(f"offset {next_offset} is taken, the segment ends at {self.next_offset}")
+        while p < end:
+            raise_batch_status(whole_header(p, end, &header), p, end, None, None)
+            if leader_epoch >= 0:
+                store64(p, next_offset)
+                store32(p + AT_LEADER_EPOCH, leader_epoch)
+                header.base_offset = next_offset
+            next_offset = last_offset_of(&header) + 1
+            p += header.size
+        if next_offset - 1 - self.base_offset > INT32_MAX or position + size > INT32_MAX:
+            raise ValueError("the segment is full: it should have been rolled")
+        fd = self.file.acquire()
+        self._growth.prepare(self.file, fd, position, position + size)
+        self.file.dirty = True
+        self.file.files.calls[OP_PWRITE] += 1
+        with nogil:
+            status = self._growth.put(ops, fd, data, size, position)
+        # Again: a concurrent sync may have started before the write, and cleared the mark.
+        self.file.dirty = True
+        self.file.release()
+        if status < 0:
+            self._cut_back(status)
+        p = data
+        while p < end:
+            parse_header(p, end, &header)
+            self._note(&header, position + (p - data))
+            p += header.size
+        # Published last: a reader that sees the new size must find its bytes, index and time entries.
+        self.next_offset = next_offset
+        self.size = position + size
         return next_offset
 
     cdef int _cut_back(self, int status) except -1:

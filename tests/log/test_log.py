@@ -1040,7 +1040,7 @@ def test_a_reader_that_waits_at_the_end_is_told_when_the_log_is_cut_below_it(tmp
 
         waiter = threading.Thread(target=wait_at_the_end)
         waiter.start()
-        wait_for(lambda: beside or log._state.high_watermark._waiters)
+        wait_for(lambda: beside or log._state.high_watermark.waiters)
         log.replica.truncate_to(2)
         waiter.join()
         assert isinstance(answers[0], OffsetOutOfRangeError)
@@ -1050,7 +1050,7 @@ def test_a_reader_that_waits_at_the_end_is_told_when_the_log_is_cut_below_it(tmp
 
 @pytest.mark.row("C17", part="one process")
 def test_only_an_owner_shows_more(tmp_path):
-    from logstore.log.watermark import HighWatermarkPolicy
+    from logstore.log.policies import HighWatermarkPolicy
 
     class Careful(HighWatermarkPolicy):
         def high_watermark(self, log_end_offset, synced_end, current):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from logstore.log.watermark import Watermark
+from logstore.log._partition_log import Watermark
 from logstore.testing import ManualClock
 
 

@@ -40,9 +40,9 @@ from logstore.errors import (
 from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
 from logstore.groups.resume import not_behind_its_epoch
 from logstore.io._interrupts import held, shielded
+from logstore.log._partition_log import Notifier
 from logstore.log.moments import When, moment_of
 from logstore.log.read.wait import OffsetListener, wait_for_any
-from logstore.log.watermark import Notifier
 from logstore.records import INT64_MAX, Ack, TimestampOffset, TopicPartition
 from logstore.renamed import keep_names, warn
 

@@ -3,9 +3,9 @@
 from logstore.batch._batch import Batches, BatchView
 from logstore.log.log import Log
 from logstore.log.maintenance import LogMaintenance
+from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.live_reader import LogReader
 from logstore.log.replica import LogReplica
-from logstore.log.watermark import HighWatermarkPolicy, StandalonePolicy
 from logstore.records import AbortedTransaction, Marker, Origin, ProducerStamp
 
 __all__ = [

@@ -29,7 +29,8 @@ from logstore.dropped import hand_over, wait_until
 from logstore.errors import LogstoreError
 from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import held, made, shielded
-from logstore.log.append.append import LogWriter, produced_by
+from logstore.log._partition_log import Watermark
+from logstore.log.append.append import LogWriter
 from logstore.log.cleanup import truncation
 from logstore.log.directory.files import Directory, parse_partition
 from logstore.log.directory.lock import check_place
@@ -37,6 +38,7 @@ from logstore.log.formats.checkpoints import LogKind
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.maintenance import LogMaintenance, Settings
 from logstore.log.moments import Time
+from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.live_reader import LogElsewhere, LogReader
 from logstore.log.read.reader import REST_S, Readable
 from logstore.log.read.segment_holds import Hold
@@ -44,7 +46,6 @@ from logstore.log.replica import LogReplica
 from logstore.log.root import Root
 from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
 from logstore.log.state import State
-from logstore.log.watermark import HighWatermarkPolicy, StandalonePolicy, Watermark
 from logstore.metrics import LogMetrics
 from logstore.records import AbortedTransaction, Ack, AppendResult, Codec, Isolation, ProducerStamp
 from logstore.renamed import warn
@@ -341,8 +342,7 @@ class Log(Readable):
     ) -> AppendResult:
         """Append as `LogReplica.append_encoded`, for an accumulator: without a face for each batch."""
         self._state.check_writable()
-        produced = None if producer is None else produced_by(producer, encoder)
-        return self._writer.append_encoded(encoder, produced, self._clock.now_ms(), ack)
+        return self._writer.append_encoded(encoder, producer, self._clock.now_ms(), ack)
 
     def appender(
         self,

@@ -14,7 +14,7 @@ from logstore.batch._encode import Encoder, encode_marker
 from logstore.errors import OffsetOutOfRangeError
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append import ingest_file
-from logstore.log.append.append import NO_PRODUCER, LogWriter, produced_by, produced_run, write_locked
+from logstore.log.append.append import NO_PRODUCER, LogWriter, produced_run, write_locked
 from logstore.log.append.ingest_file import Whole
 from logstore.log.append.validation import admit
 from logstore.log.cleanup import truncation
@@ -104,8 +104,7 @@ class LogReplica(ReaderReplica):
         ``producer`` is the producer in the header of its one batch.
         """
         self._state.check_writable()
-        produced = None if producer is None else produced_by(producer, encoder)
-        return self._writer.append_encoded(encoder, produced, self._state.clock.now_ms(), ack, expect)
+        return self._writer.append_encoded(encoder, producer, self._state.clock.now_ms(), ack, expect)
 
     def append_control(
         self,

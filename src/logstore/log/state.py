@@ -35,11 +35,13 @@ from logstore.errors import (
 )
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import held
+from logstore.log._partition_log import PartitionLog
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Positions, check_joint
 from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
-from logstore.log.formats.recovery_point import PublishedFile, RecoveryPointFile, note_start
+from logstore.log.formats.recovery_point import RecoveryPointFile, note_start, published_file
+from logstore.log.policies import HighWatermarkPolicy, shown_after
 from logstore.log.producers import Producers
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
@@ -47,8 +49,6 @@ from logstore.log.root import PartitionFacts, Root
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
-from logstore.log.watermark import HighWatermarkPolicy, Watermark
-from logstore.metrics import Counters
 from logstore.records import INT32_MAX, INT64_MAX, TopicPartition
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _callers_level() -> int:
     return level
 
 
-class State:
+class State(PartitionLog):
     """One log that is open for writing: recovered, published, with its marks set."""
 
     def __init__(
@@ -109,20 +109,13 @@ class State:
         self._rng = rng  # of the roll jitter: made when it is needed
         self.lock = threading.Lock()
         self.fork = fork_generation()
-        self.failed: StorageFailedError | None = None
-        self.closed = False
         self.why_closed = "the log is closed; call Log.open() again"
-        self.files_changing = 0  # truncations and segment swaps that are removing files
         # Acquired before `lock`, in this order.
         self.compacting = threading.Lock()  # held by a compaction, from its beginning to its end
         self.segments_mutex = threading.Lock()  # held to remove segments: by a truncation, deletion or swap
         self.closing = False
-        self.mutation_depth = 0  # steps of a change that are in progress; see `change`
-        self.appending = False  # an append is in progress; see `truncation.settle_locked`
         self.quota = quota
         self.sync_s = 0.0  #: time spent in syncs of appended batches
-        self.reserved_bytes = 0  #: bytes that are reserved and not written yet
-        self.counters = Counters()
         found = recovery.recover(directory, config, root.found, clock.now_ms(), kind)
         root.begin()
         self.segments = found.segments
@@ -130,9 +123,8 @@ class State:
         self.cuts = 0  #: truncations since the log was opened; counted when one begins
         self.transactions = Transactions(directory, found.segments, config, found.producers)
         self.epochs = found.epochs
-        self.epochs_saved = False
         self.recovery = RecoveryPointFile(directory, found.point)
-        self.published = PublishedFile(directory)
+        self.published = published_file(directory)
         self._is_published = False  # the last numbers have been written
         self.was_clean = found.was_clean
         self._names_changed = 0 if found.was_clean else 1
@@ -141,11 +133,10 @@ class State:
         self.generation = found.point.generation
         is_new = found.point.sequence == 0
         end = found.segments.active.next_offset
-        self.log_start = found.log_start_offset
-        self.end = Watermark(end, clock=clock)
-        self.synced = Watermark(found.synced_end, clock=clock)
-        self.high_watermark = Watermark(self.log_start, clock=clock)
-        self.last_stable = Watermark(self.log_start, clock=clock)
+        self.set_marks(found.log_start_offset, end, found.synced_end, clock)
+        after_end, after_sync = shown_after(policy)
+        self.follow(after_end, after_sync)
+        self.set_limits(config.segment_bytes, config.segment_index_bytes)
         self.unsynced: list[Segment] = [s for s in found.segments.all[:-1] if s.next_offset > found.synced_end]
         if end > found.synced_end:
             # Written by an earlier process: unmarked, a flush would skip bytes that may not have reached the disk.
@@ -155,17 +146,12 @@ class State:
         self.tail = MemoryTail() if config.tail == "memory" else None
         self.keyed_below = (0, 0)  # of a generation: every record below this offset has a key
         self.is_keyed = False  # a compaction, or a check of each record, has found keys
-        #: The log became a compacted one while it was open: keys of appends are checked again under the lock.
-        self.must_check_keys = False
         self.first_dirty_offset = self._clean_offset_found(end, found.names)
         self.next_horizon_ms = INT64_MAX  # when tombstones may be deleted, as far as a compaction has seen
         self.cleaner_error: str | None = None  # the damage that a compaction has found
         self.positions = self._positions_of(config)
-        #: Retention would delete an append whose newest record is older; its caller is warned once.
-        self.old_below_ms = -1
         self._warned_of_old = False
         self.look_back(clock.now_ms())
-        self.unflushed_records = 0
         self.last_flush_s = clock.monotonic_s()
         self._last_expiry_ms = clock.now_ms()
         self.roll_after_ms = self._new_roll_age()
@@ -566,6 +552,7 @@ class State:
         self.positions = self._positions_of(config)
         self.segments.reconfigure(config)
         self.transactions.reconfigure(config)
+        self.set_limits(config.segment_bytes, config.segment_index_bytes)
         self.roll_after_ms = self._new_roll_age()
         self.look_back(self.clock.now_ms())
 

@@ -489,17 +489,20 @@ def test_an_append_without_a_key_beside_the_change_is_either_refused_or_refuses_
         assert not log.maintenance.config.compacts
         log.flush()
         log.delete_before(2)
-        locked = append_module.locked
-
-        def before_an_append(*args):
-            monkeypatch.setattr(append_module, "locked", locked)
-            log.maintenance.reconfigure(compacted)
-            return locked(*args)
-
         batch = one_batch([b"no key"])
-        for append in (lambda: log.append([b"no key"]), lambda: log.replica.append_batch(batch)):
+        for where, name, append in (
+            (State, "write", lambda: log.append([b"no key"])),
+            (append_module, "locked", lambda: log.replica.append_batch(batch)),
+        ):
+            step = getattr(where, name)
+
+            def before_an_append(*args, where=where, name=name, step=step):
+                monkeypatch.setattr(where, name, step)
+                log.maintenance.reconfigure(compacted)
+                return step(*args)
+
             log.maintenance.reconfigure(settings)
-            monkeypatch.setattr(append_module, "locked", before_an_append)
+            monkeypatch.setattr(where, name, before_an_append)
             with pytest.raises(InvalidRecordError, match="without key"):
                 append()
         # Batches that were looked at long before.

@@ -9,8 +9,8 @@ import pytest
 from logstore import Isolation, Log
 from logstore.clock import SYSTEM_CLOCK
 from logstore.log import ProducerStamp
+from logstore.log._partition_log import Notifier, Watermark
 from logstore.log.read.wait import wait_for_any
-from logstore.log.watermark import Notifier, Watermark
 from logstore.records import Marker
 from logstore.testing import ManualClock
 
@@ -47,7 +47,7 @@ def test_any_log_wakes_it(logs, number):
     thread.join(300)
     assert answers == [True]
     # No append notifies a bell that has been removed.
-    assert all(log._end_mark(ALL)._notifiers == () for log in logs)
+    assert all(not log._end_mark(ALL).waiters for log in logs)
     assert not notifier.wait(0)
 
 

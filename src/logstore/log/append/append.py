@@ -114,9 +114,7 @@ class LogWriter:
                 # A scan is an Arrow stream too, but its default columns would lose the headers.
                 add_records(encoder, iter(records) if isinstance(records, Scan) else records)
             encoder.finish()
-            return self.append_encoded(
-                encoder, None if producer is None else produced_by(producer, encoder), now, ack, expect
-            )
+            return self.append_encoded(encoder, producer, now, ack, expect)
         finally:
             encoders.append(encoder)
 
@@ -139,7 +137,7 @@ class LogWriter:
     def append_encoded(
         self,
         encoder: Encoder,
-        produced: ProducedBatch | None,
+        producer: ProducerStamp | None,
         now: int,
         ack: Ack | str | None = None,
         expect: int | None = None,
@@ -158,23 +156,50 @@ class LogWriter:
         is_outside = now - oldest > self._before_max_ms or newest - now > self._after_max_ms
         if is_outside and not self.append_time:
             check_timestamps(oldest, newest, self.config, now)
-        state = self.state
-        write = write_locked if expect is None else partial(_write_expected_locked, expect)
-        batches = encoder.batch_count
-        arguments = (state, encoder, count, count, batches, newest, produced, _CLIENT, now)
         result = None
         try:
-            result = locked(state.lock, self.settle_locked, write, *arguments)
+            result = self._write(encoder, producer, now, expect)
         except DiskFullError:
-            if not state.quota.reclaim(len(encoder)):
+            if not self.state.quota.reclaim(len(encoder)):
                 raise
         if result is None:
-            result = locked(state.lock, self.settle_locked, write, *arguments)
+            result = self._write(encoder, producer, now, expect)
         if settled is not _WRITTEN or self._flushes:
             self.acknowledge(result, settled)
         if self.append_time and not result.duplicate:
             return result._replace(timestamp_ms=newest)
         return result
+
+    def _write(
+        self, encoder: Encoder, producer: ProducerStamp | None, now: int, expect: int | None
+    ) -> AppendResult:
+        if expect is None:
+            return self.state.write(encoder, producer, now, self._write_other_locked, self.settle_locked)
+        return locked(
+            self.state.lock, self.settle_locked, self._write_expected_locked, expect, encoder, producer, now
+        )
+
+    def _write_other_locked(self, encoder: Encoder, producer: ProducerStamp | None, now: int) -> AppendResult:
+        """Write what `PartitionLog.write` leaves out."""
+        count = encoder.record_count
+        produced = None if producer is None else produced_by(producer, encoder)
+        newest, batches = encoder.max_timestamp_ms, encoder.batch_count
+        return write_locked(self.state, encoder, count, count, batches, newest, produced, _CLIENT, now)
+
+    def _write_expected_locked(
+        self, expect: int, encoder: Encoder, producer: ProducerStamp | None, now: int
+    ) -> AppendResult:
+        state = self.state
+        state.check_whole_locked()
+        found = state.end.value
+        if found != expect:
+            raise ExpectedOffsetError(
+                f"{state.name}: the append expects offset {expect}, the log ends at {found}; "
+                "read what was written meanwhile and decide again",
+                found=found,
+                expected=expect,
+            )
+        return self._write_other_locked(encoder, producer, now)
 
     def append_admitted(
         self, admitted: Admitted, origin: Origin, now: int, ack: Ack | str | None = None
@@ -235,19 +260,6 @@ class LogWriter:
         # A memory tail is written first: that fails on a full disk, unless the quota reclaims space before.
         tail = self.state.tail
         with_space(self.state.quota, 0 if tail is None else tail.size, lambda: self.flusher.sync_to(offset))
-
-
-def _write_expected_locked(expect: int, state: State, *arguments: Any) -> AppendResult:
-    state.check_whole_locked()
-    found = state.end.value
-    if found != expect:
-        raise ExpectedOffsetError(
-            f"{state.name}: the append expects offset {expect}, the log ends at {found}; "
-            "read what was written meanwhile and decide again",
-            found=found,
-            expected=expect,
-        )
-    return write_locked(state, *arguments)
 
 
 def write_locked(
@@ -379,6 +391,7 @@ def _note_epoch_locked(state: State, leader_epoch: int, first: int) -> None:
     if not entries or entries[-1].epoch < leader_epoch:
         state.epochs.assign(leader_epoch, first)
         state.epochs_saved = False
+    state.noted_epoch = leader_epoch
 
 
 def _check_replicated_locked(state: State, admitted: Admitted) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from logstore.io._interrupts import held
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import floor_of
 from logstore.log.formats import checkpoints
-from logstore.log.formats.recovery_point import PublishedFile
+from logstore.log.formats.recovery_point import published_file
 from logstore.log.recovery import recovery
 from logstore.log.state import State
 
@@ -150,6 +150,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         target.cut(position, end)
         target.file.sync()
     segments.trim_index_files(target)
+    state.noted_epoch = -1
     if state.epochs.truncate_from_end(end):
         state.epochs_saved = False
         state.save_epochs_locked()
@@ -226,6 +227,7 @@ def _delete_locked(state: State, offset: int) -> int:
         state.counters.deleted_segments += len(doomed)
         state.names_changed()
         _logger.info("deleted segments: log=%s count=%d log_start_offset=%d", state.path, len(doomed), offset)
+    state.noted_epoch = -1
     if state.epochs.truncate_from_start(offset):
         state.epochs_saved = False
         state.save_epochs_locked()
@@ -246,6 +248,6 @@ def remove_partition(directory: Directory) -> None:
         return
     if checkpoints.PUBLISHED in directory.names():
         # A full disk may refuse the write. A reader then finds the segments missing.
-        with suppress(StorageError), closing(PublishedFile(directory)) as published:
+        with suppress(StorageError), closing(published_file(directory)) as published:
             published.write(checkpoints.GONE_GENERATION, 0, 0, 0, 0)
     directory.remove_tree()

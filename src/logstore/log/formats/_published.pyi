@@ -1,4 +1,4 @@
-from typing_extensions import Buffer
+from typing_extensions import Buffer, disjoint_base
 
 from logstore.io._files import File
 
@@ -6,6 +6,16 @@ SIZE: int
 
 def pack(generation: int, log_start: int, high_watermark: int, last_stable: int, log_end: int) -> bytes: ...
 def unpack(data: Buffer) -> tuple[int, int, int, int, int] | None: ...
-def publish(
-    file: File, generation: int, log_start: int, high_watermark: int, last_stable: int, log_end: int
-) -> None: ...
+
+@disjoint_base
+class PublishedFile:
+    """``logstore.published`` as its writer sees it."""
+
+    def __init__(self, file: File) -> None:
+        """Write to an open file, which `close` closes."""
+
+    def write(self, generation: int, log_start: int, high_watermark: int, last_stable: int, log_end: int) -> None:
+        """Publish offsets; readers see these or the previous ones. Never synced."""
+
+    def close(self) -> None:
+        """Close the file."""

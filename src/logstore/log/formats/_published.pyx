@@ -1,7 +1,7 @@
 # cython: language_level=3
 """``logstore.published``: offsets of the writing process, as 64 bytes for readers in other processes.
 
-This module packs the bytes and replaces them with one `pwrite`; `log/` decides what to write and when. They
+`PublishedFile` replaces the bytes with one `pwrite`; `log/` decides what to write and when. They
 are read while they are written, hence the CRC. Big-endian::
 
      0  4  magic "lpub"        24  8  high watermark
@@ -64,20 +64,42 @@ def unpack(const uint8_t[::1] data not None):
     return <uint64_t>load64(p + 8), load64(p + 16), load64(p + 24), load64(p + 32), load64(p + 40)
 
 
-def publish(File file not None, uint64_t generation, int64_t log_start, int64_t high_watermark,
-            int64_t last_stable, int64_t log_end):
-    """Overwrite the block at the start of a file with one `pwrite`. Not synced.
+cdef class PublishedFile:
+    """``logstore.published`` as its writer sees it.
 
-    Raises:
-        DiskFullError, StorageError: readers may find the block torn, and retry later.
+    Owns: its file, until `close`. Called under the log's lock.
     """
-    cdef uint8_t block[BLOCK_BYTES]
-    cdef FileOps *ops = &file.files.ops
-    cdef int status
-    cdef int fd = file.acquire()
-    _pack(block, generation, log_start, high_watermark, last_stable, log_end)
-    file.files.calls[OP_PWRITE] += 1
-    with nogil:
-        status = write_all(ops, fd, block, BLOCK_BYTES, 0)
-    file.release()
-    raise_status(status, "write", file.path, 0)
+
+    def __init__(self, File file not None):
+        """Write to an open file, which `close` closes."""
+        self._file = file
+
+    def write(self, uint64_t generation, int64_t log_start, int64_t high_watermark, int64_t last_stable,
+              int64_t log_end) -> None:
+        """Publish offsets; readers see these or the previous ones. Never synced.
+
+        Raises:
+            DiskFullError, StorageError: readers may find the block torn, and retry later.
+        """
+        self.put(generation, log_start, high_watermark, last_stable, log_end)
+
+    cdef int put(self, uint64_t generation, int64_t log_start, int64_t high_watermark, int64_t last_stable,
+                 int64_t log_end) except -1:
+        """Overwrite the block at the start of the file with one `pwrite`."""
+        cdef uint8_t block[BLOCK_BYTES]
+        cdef FileOps *ops = &self._file.files.ops
+        cdef int status
+        cdef int fd
+        assert last_stable <= high_watermark <= log_end, (last_stable, high_watermark, log_end)
+        fd = self._file.acquire()
+        _pack(block, generation, log_start, high_watermark, last_stable, log_end)
+        self._file.files.calls[OP_PWRITE] += 1
+        with nogil:
+            status = write_all(ops, fd, block, BLOCK_BYTES, 0)
+        self._file.release()
+        raise_status(status, "write", self._file.path, 0)
+        return 0
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

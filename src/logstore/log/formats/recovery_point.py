@@ -19,7 +19,7 @@ from logstore.errors import OUT_OF_RESOURCES
 from logstore.io._files import File
 from logstore.log.directory.files import Directory, passing
 from logstore.log.formats import checkpoints
-from logstore.log.formats._published import publish
+from logstore.log.formats._published import PublishedFile
 from logstore.log.formats.checkpoints import LogKind, Published, RecoveryPoint
 
 _logger = logging.getLogger(__name__)
@@ -96,19 +96,9 @@ def note_start(directory: Directory, log_start: int, kind: LogKind, *, durable: 
             directory.remove(checkpoints.START)
 
 
-class PublishedFile:
-    """``logstore.published`` as its writer sees it."""
-
-    def __init__(self, directory: Directory) -> None:
-        self._file = directory.open(checkpoints.PUBLISHED, create=True, writable=True, hint=True)
-
-    def write(self, generation: int, log_start: int, high_watermark: int, last_stable: int, log_end: int) -> None:
-        """Publish offsets; readers see these or the previous ones. Never synced."""
-        assert last_stable <= high_watermark <= log_end, (last_stable, high_watermark, log_end)
-        publish(self._file, generation, log_start, high_watermark, last_stable, log_end)
-
-    def close(self) -> None:
-        self._file.close()
+def published_file(directory: Directory) -> PublishedFile:
+    """Open ``logstore.published`` for its writer."""
+    return PublishedFile(directory.open(checkpoints.PUBLISHED, create=True, writable=True, hint=True))
 
 
 class PublishedReader:

@@ -31,6 +31,7 @@ from logstore.errors import (
 from logstore.io._files import LIBC, fork_generation
 from logstore.io._interrupts import held
 from logstore.io._watch import Watch
+from logstore.log._partition_log import Watermark
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments, is_gone
@@ -42,7 +43,6 @@ from logstore.log.formats.transaction_index import Note
 from logstore.log.read.reader import REST_S, Readable, ReaderMaintenance, ReaderReplica
 from logstore.log.recovery import recovery
 from logstore.log.root import Root
-from logstore.log.watermark import Watermark
 from logstore.records import AbortedTransaction, Isolation, TopicPartition
 
 POLL_S = 0.010

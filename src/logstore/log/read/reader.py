@@ -21,6 +21,7 @@ from logstore.clock import Clock, seconds_of
 from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, OffsetOutOfRangeError, RecordError, StorageError
 from logstore.io._file_region import FileRegion
+from logstore.log._partition_log import Watermark
 from logstore.log.directory.segments import check_joint, floor_of, is_gone
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.moments import When, moment_of
@@ -28,7 +29,6 @@ from logstore.log.read import damage
 from logstore.log.read._record_count import count_whole
 from logstore.log.read.range import Bounds, Hint, Scan
 from logstore.log.read.segment_holds import Hold
-from logstore.log.watermark import Watermark
 from logstore.records import INT64_MAX, AbortedTransaction, Isolation, TimestampOffset, TopicPartition
 from logstore.renamed import keep_names
 

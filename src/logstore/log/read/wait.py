@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from logstore.clock import Clock, SystemClock
+from logstore.log._partition_log import Notifier
 from logstore.log.read.live_reader import POLL_S, LogReader
 from logstore.log.read.reader import Readable
-from logstore.log.watermark import Notifier
 from logstore.records import Isolation
 
 

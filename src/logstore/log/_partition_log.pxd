@@ -1,0 +1,81 @@
+# cython: language_level=3
+"""The marks of an open log, as other compiled modules see them; `_partition_log.pyx` describes them."""
+
+from libc.stdint cimport int32_t, int64_t
+
+from logstore._segment cimport Segment
+from logstore.batch._encode cimport Encoder
+from logstore.log.formats._published cimport PublishedFile
+
+
+cdef class Notifier:
+    cdef object _clock
+    cdef object _changed
+    cdef bint _rung
+
+
+cdef class Watermark:
+    cdef readonly int64_t value         # only advance and reset set it, and it falls only by reset
+    cdef object _clock
+    cdef object _changed                # a Condition
+    cdef readonly Py_ssize_t waiters     # threads and notifiers
+    cdef bint _closed
+    cdef tuple _notifiers
+    cpdef bint advance(self, int64_t value) except -1
+    cpdef wake(self)
+
+
+cdef class Counters:
+    cdef public int64_t appends
+    cdef public int64_t appended_records
+    cdef public int64_t appended_batches
+    cdef public int64_t appended_bytes
+    cdef public int64_t duplicates      # idempotent appends that had been written before
+    cdef public int64_t flushes         # rounds of fdatasync
+    cdef public int64_t rolls
+    cdef public int64_t truncations
+    cdef public int64_t deleted_segments
+    cdef public int64_t disk_full       # writes that failed for lack of space
+
+
+cdef class PartitionLog:
+    cdef public object lock
+    # Marks: log_start <= last_stable <= high_watermark <= end, and synced <= end.
+    cdef public int64_t log_start
+    cdef readonly Watermark end
+    cdef readonly Watermark synced
+    cdef readonly Watermark high_watermark
+    cdef readonly Watermark last_stable
+    cdef readonly Counters counters
+    cdef public PublishedFile published
+    cdef public int64_t generation      # rises when files are replaced
+    cdef public int32_t files_changing  # truncations and segment swaps that are removing files
+    cdef public object segments         # its tuple `all` ends with the active segment
+    cdef public object transactions
+    cdef public object positions        # of offsets that are positions; None: they are counted
+    cdef public object tail             # batches in memory; None: all are in the segments
+    # What refuses writes.
+    cdef public bint closed
+    cdef public object failed
+    cdef public int32_t mutation_depth  # steps of a change that are in progress
+    cdef public bint appending          # an append is in progress
+    # What an append has to do first.
+    cdef public bint must_unmark        # the file says that the log was closed cleanly
+    cdef public bint must_check_keys    # the log became a compacted one while it was open
+    cdef public int32_t leader_epoch
+    cdef public int32_t noted_epoch     # the newest in the epoch table; -1: unknown
+    cdef public bint epochs_saved
+    cdef public int64_t old_below_ms    # retention deletes older records; their caller is warned once
+    # What an append counts down, or up.
+    cdef public int64_t reserved_bytes  # not written yet
+    cdef public int64_t unflushed_records
+    # When a segment is full.
+    cdef public int64_t roll_after_ms
+    cdef int64_t _segment_bytes
+    cdef int64_t _index_bytes
+    cdef bint _follows_end              # the policy shows records once they are written
+    cdef bint _follows_synced           # or once they are on disk; neither: it has to be asked
+    cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest)
+    cdef object _append(self, Segment segment, Encoder encoder, object producer, int64_t now)
+    cdef int _write(self, Segment segment, Encoder encoder, int64_t first) except -1
+    cdef int _move_marks(self) except -1

@@ -1,0 +1,133 @@
+from collections.abc import Callable
+from threading import Lock
+from typing import final
+
+from typing_extensions import disjoint_base
+
+from logstore.batch._encode import Encoder
+from logstore.clock import Clock
+from logstore.errors import StorageFailedError
+from logstore.log.directory.segments import Positions, Segments
+from logstore.log.formats._published import PublishedFile
+from logstore.log.tail import MemoryTail
+from logstore.log.transactions import Transactions
+from logstore.records import AppendResult, ProducerStamp
+
+@disjoint_base
+class Notifier:
+    """Wakes one waiter for any of several reasons: marks that have moved, or another thread that calls `notify`."""
+
+    def __init__(self, *, clock: Clock = ...) -> None: ...
+    def notify(self) -> None:
+        """Wake the waiter, or let the next `wait` return at once."""
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Block until notified; return False on timeout."""
+
+@disjoint_base
+class Watermark:
+    """An offset that only its owner moves. Any thread may read it and wait for it."""
+
+    def __init__(self, value: int, *, clock: Clock = ...) -> None: ...
+    @property
+    def value(self) -> int: ...
+    @property
+    def waiters(self) -> int: ...
+    def advance(self, value: int) -> bool:
+        """Raise the offset to ``value`` and return whether it rose; a lower one changes nothing."""
+
+    def reset(self, value: int) -> None:
+        """Set the offset, even to a lower value, after a truncation."""
+
+    def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
+        """Block until the offset is at least ``value``; return False on timeout or if it is closed."""
+
+    def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
+        """Block until the offset differs from ``value``, higher or lower; return False as `wait_for`."""
+
+    def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool: ...
+    def attach(self, notifier: Notifier) -> None:
+        """Call ``notifier`` whenever the offset changes, until `detach`; for a waiter on several marks."""
+
+    def detach(self, notifier: Notifier) -> None:
+        """Stop calling ``notifier``."""
+
+    def close(self) -> None:
+        """Wake every waiter; no later wait blocks."""
+
+    def wake(self) -> None:
+        """Make every waiter check the offset again; `advance` does so unless interrupted."""
+
+@final
+class Counters:
+    """Counters of one log since it was opened. Changed under its lock."""
+
+    appends: int
+    appended_records: int
+    appended_batches: int
+    appended_bytes: int
+    duplicates: int
+    flushes: int
+    rolls: int
+    truncations: int
+    deleted_segments: int
+    disk_full: int
+
+    def snapshot(self) -> dict[str, int]:
+        """Return the current counts by name."""
+
+@disjoint_base
+class PartitionLog:
+    """The numbers of a log that is open for writing, and its append."""
+
+    lock: Lock
+    log_start: int
+    published: PublishedFile
+    generation: int
+    files_changing: int
+    segments: Segments
+    transactions: Transactions
+    positions: Positions | None
+    tail: MemoryTail | None
+    closed: bool
+    failed: StorageFailedError | None
+    mutation_depth: int
+    appending: bool
+    must_unmark: bool
+    must_check_keys: bool
+    leader_epoch: int
+    noted_epoch: int
+    epochs_saved: bool
+    old_below_ms: int
+    reserved_bytes: int
+    unflushed_records: int
+    roll_after_ms: int
+
+    @property
+    def end(self) -> Watermark: ...
+    @property
+    def synced(self) -> Watermark: ...
+    @property
+    def high_watermark(self) -> Watermark: ...
+    @property
+    def last_stable(self) -> Watermark: ...
+    @property
+    def counters(self) -> Counters: ...
+    def set_marks(self, log_start: int, end: int, synced: int, clock: Clock) -> None:
+        """Begin with the offsets that recovery has found; nothing is visible yet."""
+
+    def set_limits(self, segment_bytes: int, index_bytes: int) -> None:
+        """Set the size of a segment and of its indexes from which on the next append rolls."""
+
+    def follow(self, end: bool, synced: bool) -> None:
+        """Let the high watermark follow the log end, or the synced end; with neither, the policy is asked."""
+
+    def write(
+        self,
+        encoder: Encoder,
+        producer: ProducerStamp | None,
+        now: int,
+        write_other: Callable[[Encoder, ProducerStamp | None, int], AppendResult],
+        settle: Callable[[], None],
+    ) -> AppendResult:
+        """Write the finished batches of an encoder at the log end offset: whole or not at all."""

@@ -1,0 +1,321 @@
+# cython: language_level=3
+"""Partition log: the marks of one open log, and the step that writes an append and moves them.
+
+`PartitionLog.write` is one append: bytes, producer state, counters, marks and published end, in that order, under
+the log's lock and in one call. It takes what nearly every append is: batches that fit the active segment of a log
+that is whole. Anything else (a roll, a memory tail, offsets that are positions, a log that was just opened) is left
+to the step that `log.append` hands in. `Watermark` is an offset that rises and can be waited for.
+
+Threads: any. The numbers change under the log's lock; `Watermark.value` is read without it.
+"""
+
+cimport cython
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
+
+from logstore._segment cimport Segment
+from logstore.batch._encode cimport Encoder
+from logstore.log.formats._published cimport PublishedFile
+
+from logstore.clock import SYSTEM_CLOCK
+from logstore.errors import OUT_OF_RESOURCES, DiskFullError, LogstoreError, StorageError
+from logstore.io._interrupts import Condition, held, shielded
+from logstore.log.producers import ProducedBatch
+from logstore.records import AppendResult, Origin
+
+cdef object _new = tuple.__new__
+cdef object _CLIENT = Origin.CLIENT
+
+
+cdef class Notifier:
+    """Wakes one waiter for any of several reasons: marks that have moved, or another thread that calls `notify`.
+
+    A notification is kept until the next `wait`, so none is missed between a check and the wait that follows it.
+    """
+
+    def __init__(self, *, clock: Clock = SYSTEM_CLOCK):
+        self._clock = clock
+        self._changed = Condition()
+
+    def notify(self) -> None:
+        """Wake the waiter, or let the next `wait` return at once."""
+        with held(self._changed):
+            self._rung = True
+            self._changed.notify_all()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Block until notified; return False on timeout."""
+        deadline = self._clock.deadline_s(timeout_s)
+        with held(self._changed):
+            while not self._rung:
+                left = None if deadline is None else deadline - self._clock.monotonic_s()
+                if left is not None and left <= 0:
+                    return False
+                self._clock.wait(self._changed, left)
+            self._rung = False
+            return True
+
+
+cdef class Watermark:
+    """An offset that only its owner moves. Any thread may read it and wait for it.
+
+    >>> mark = Watermark(5)
+    >>> mark.advance(8)
+    True
+    >>> mark.wait_for(8, timeout_s=0)
+    True
+    """
+
+    def __init__(self, int64_t value: int, *, clock: Clock = SYSTEM_CLOCK):
+        self.value = value
+        self._clock = clock
+        self._changed = Condition()
+        self._notifiers = ()
+
+    cpdef bint advance(self, int64_t value) except -1:
+        """Raise the offset to ``value`` and return whether it rose; a lower one changes nothing."""
+        if value <= self.value:
+            return False
+        self.value = value
+        # No wakeup is missed: a waiter counts itself before it reads the value, so one of the two sees the other.
+        if self.waiters:
+            self.wake()
+        return True
+
+    def reset(self, int64_t value: int) -> None:
+        """Set the offset, even to a lower value, after a truncation."""
+        self.value = value
+        self.wake()
+
+    def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
+        """Block until the offset is at least ``value``; return False on timeout or if it is closed."""
+        return self.value >= value or self._wait(lambda now: now >= value, timeout_s)
+
+    def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
+        """Block until the offset differs from ``value``, higher or lower; return False as `wait_for`.
+
+        For a reader at the end: a truncation below it has to wake it as well.
+        """
+        return self.value != value or self._wait(lambda now: now != value, timeout_s)
+
+    def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
+        deadline = self._clock.deadline_s(timeout_s)
+        with held(self._changed):
+            self.waiters += 1
+            try:
+                while not is_reached(self.value):
+                    left = None if deadline is None else deadline - self._clock.monotonic_s()
+                    if self._closed or (left is not None and left <= 0):
+                        return False
+                    self._clock.wait(self._changed, left)
+                return True
+            finally:
+                self.waiters -= 1
+
+    def attach(self, notifier: Notifier) -> None:
+        """Call ``notifier`` whenever the offset changes, until `detach`; for a waiter on several marks."""
+        with held(self._changed):
+            self._notifiers += (notifier,)
+            self.waiters += 1
+
+    def detach(self, notifier: Notifier) -> None:
+        """Stop calling ``notifier``."""
+        with held(self._changed):
+            if notifier in self._notifiers:
+                self._notifiers = tuple([other for other in self._notifiers if other is not notifier])
+                self.waiters -= 1
+
+    def close(self) -> None:
+        """Wake every waiter; no later wait blocks."""
+        self._closed = True
+        self.wake()
+
+    cpdef wake(self):
+        """Make every waiter check the offset again; `advance` does so unless interrupted."""
+        with held(self._changed):
+            self._changed.notify_all()
+        # Outside the lock: a notifier has its own, and its waiter may be about to detach.
+        for notifier in self._notifiers:
+            notifier.notify()
+
+    def __repr__(self):
+        return f"<Watermark {self.value}>"
+
+
+@cython.final
+cdef class Counters:
+    """Counters of one log since it was opened. Changed under its lock."""
+
+    def snapshot(self) -> dict[str, int]:
+        """Return the current counts by name."""
+        return {
+            "appended_batches": self.appended_batches,
+            "appended_bytes": self.appended_bytes,
+            "appended_records": self.appended_records,
+            "appends": self.appends,
+            "deleted_segments": self.deleted_segments,
+            "disk_full": self.disk_full,
+            "duplicates": self.duplicates,
+            "flushes": self.flushes,
+            "rolls": self.rolls,
+            "truncations": self.truncations,
+        }
+
+
+cdef class PartitionLog:
+    """The numbers of a log that is open for writing, and its append.
+
+    Owns: the marks and counters. Its subclass has the parts that it refers to, and closes them.
+    """
+
+    def set_marks(self, int64_t log_start: int, int64_t end: int, int64_t synced: int, clock: Clock) -> None:
+        """Begin with the offsets that recovery has found; nothing is visible yet."""
+        self.counters = Counters()
+        self.log_start = log_start
+        self.end = Watermark(end, clock=clock)
+        self.synced = Watermark(synced, clock=clock)
+        self.high_watermark = Watermark(log_start, clock=clock)
+        self.last_stable = Watermark(log_start, clock=clock)
+        self.noted_epoch = -1
+
+    def set_limits(self, int64_t segment_bytes: int, int64_t index_bytes: int) -> None:
+        """Set the size of a segment and of its indexes from which on the next append rolls."""
+        self._segment_bytes = segment_bytes
+        self._index_bytes = index_bytes
+
+    def follow(self, bint end: bool, bint synced: bool) -> None:
+        """Let the high watermark follow the log end, or the synced end; with neither, the policy is asked."""
+        self._follows_end = end
+        self._follows_synced = synced
+
+    def write(self, Encoder encoder: Encoder, producer: ProducerStamp | None, int64_t now: int,
+              write_other: Callable[[Encoder, ProducerStamp | None, int], AppendResult], settle: Callable[[], None]) -> AppendResult:
+        """Write the finished batches of an encoder at the log end offset: whole or not at all.
+
+        ``producer`` is the producer in the header of the one batch. ``write_other`` appends what this step leaves
+        out; ``settle`` finishes or undoes an append that was interrupted. Both are called under the lock.
+
+        Raises as `LogReplica.append_encoded`.
+        """
+        cdef Segment segment
+        self.lock.acquire()
+        try:
+            segment = self._segment_for(encoder.size, encoder.record_count, encoder.max_timestamp_ms)
+            result = None if segment is None else self._append(segment, encoder, producer, now)
+            return write_other(encoder, producer, now) if result is None else result
+        except LogstoreError:
+            raise
+        except BaseException as error:
+            # An interrupt: as in `locked`, the state is repaired before another thread sees it.
+            try:
+                shielded(settle)
+            except BaseException as second:
+                if second.__context__ is None:
+                    second.__context__ = error
+            raise error
+        finally:
+            self.lock.release()
+
+    cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest):
+        """Return the active segment if an append of these bytes, offsets and newest timestamp fits it.
+
+        None if the log refuses writes, or anything has to be done before the bytes can be written.
+        """
+        cdef Segment segment
+        cdef tuple segments
+        cdef int64_t last
+        if (self.closed or self.failed is not None or self.mutation_depth or self.appending
+                or self.must_unmark or self.must_check_keys or self.tail is not None or self.positions is not None
+                or self.noted_epoch != self.leader_epoch or not self.epochs_saved or newest < self.old_below_ms
+                or size > self.reserved_bytes or size > self._segment_bytes
+                or not (self._follows_end or self._follows_synced)):
+            return None
+        segments = self.segments.all
+        segment = segments[len(segments) - 1]
+        last = self.end.value + span - 1
+        # An end below the segment's is a tail or a gap; above it, an append that has failed half way.
+        if segment.next_offset != self.end.value or last - segment.base_offset > INT32_MAX:
+            return None
+        # As `State.roll_is_due_locked`.
+        if segment.size:
+            if segment.size + size > self._segment_bytes:
+                return None
+            if newest >= 0 and segment.first_timestamp_ms >= 0 and (
+                    newest - segment.first_timestamp_ms > self.roll_after_ms):
+                return None
+            if (segment.index.count + 1 > self._index_bytes // 8
+                    or segment.times.count + 1 > self._index_bytes // 12):
+                return None
+        return segment
+
+    cdef object _append(self, Segment segment, Encoder encoder, object producer, int64_t now):
+        """Append to the active segment; return None for a duplicate, and for several batches with one producer."""
+        cdef int64_t first = self.end.value
+        cdef Counters counters = self.counters
+        if producer is None:
+            self._write(segment, encoder, first)
+        else:
+            if encoder.batch_count > 1:
+                return None
+            produced = _produced(producer, encoder, first)
+            if self.transactions.check(produced, _CLIENT) is not None:
+                return None
+            # The state of producers is Python's: an interrupt in it leaves bytes that are not in the log.
+            self.appending = True
+            try:
+                self._write(segment, encoder, first)
+                self.transactions.apply(produced, now)
+                self.expire_producers_locked(now)
+            except LogstoreError:
+                self.appending = False
+                raise
+        counters.appends += 1
+        counters.appended_records += encoder.record_count
+        counters.appended_batches += encoder.batch_count
+        counters.appended_bytes += encoder.size
+        self.unflushed_records += encoder.record_count
+        self.end.advance(segment.next_offset)
+        self._move_marks()
+        self.appending = False
+        return _new(AppendResult, (first, segment.next_offset - 1, -1, False))
+
+    cdef int _write(self, Segment segment, Encoder encoder, int64_t first) except -1:
+        try:
+            segment.put(encoder.data, encoder.size, first, self.leader_epoch)
+        except OUT_OF_RESOURCES as error:
+            self.counters.disk_full += isinstance(error, DiskFullError)
+            raise
+        except StorageError as error:
+            raise self.fail_locked(error) from error
+        self.reserved_bytes -= encoder.size
+        return 0
+
+    cdef int _move_marks(self) except -1:
+        """Move the marks that follow the log end offset, and publish them."""
+        cdef Watermark mark = self.high_watermark
+        mark.advance(self.end.value if self._follows_end else self.synced.value)
+        self.last_stable.advance(self.transactions.last_stable_offset(mark.value))
+        try:
+            self.published.put(2 * self.generation + (self.files_changing > 0), self.log_start, mark.value,
+                               self.last_stable.value, self.end.value)
+        except StorageError:
+            # Once more, by the step that knows which errors fail the log.
+            self.publish_locked()
+        return 0
+
+
+cdef object _produced(object producer, Encoder encoder, int64_t first):
+    """Return the producer state's fields of an encoder's one batch, which begins at an offset."""
+    cdef int32_t base_sequence = producer.base_sequence
+    return _new(ProducedBatch, (
+        first,
+        first + encoder.record_count - 1,
+        producer.producer_id,
+        producer.producer_epoch,
+        base_sequence,
+        (base_sequence + encoder.record_count - 1) & INT32_MAX,
+        encoder.max_timestamp_ms,
+        producer.transactional,
+        False,
+        None,
+        -1,
+    ))
