@@ -26,8 +26,8 @@ A field that the version does not carry is left out when written, and has its de
     frame_size(buffer, position=0, max_bytes=...) -> int                            # checked against max_bytes
     REQUESTS, RESPONSES: Mapping[int, type[Message]]                                # by API key
 
-Malformed bytes raise `MalformedMessageError` (of `logstore.errors`) with the position. Every length is compared with
-the number of bytes that are left before anything is read.
+Malformed bytes raise `MalformedMessageError` (of `logstore.errors`) with the position. Every length is compared
+with the number of bytes that are left before anything is read.
 
 Threads: one thread uses a message at a time; any thread may call the functions.
 """

@@ -1,8 +1,8 @@
 """Frames on a connection: a size, a header and a message.
 
-Kafka protocol guide, "Protocol": every frame is its size in four bytes, a header and a body. The header has tagged
-fields if the version of the message is flexible. Only the header of an ApiVersions response never has them: a client
-must be able to read this response before it knows the broker's versions.
+Kafka protocol guide, "Protocol": every frame is its size in four bytes, a header and a body. The header has
+tagged fields if the version of the message is flexible. Only the header of an ApiVersions response never has them:
+a client must be able to read this response before it knows the broker's versions.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Struct:
     """A struct inside a message: its fields have Kafka's names in snake case, and are given by keyword."""
 
-    #: Field -> its line of ``codegen/messages.txt``: type, versions, "null", "tag", "ignorable".
+    #: Field -> its line of the tables in ``codegen/``: type, versions, "null", "tag", "ignorable".
     __slots__: dict[str, str] = {}
     __hash__ = None  # type: ignore[assignment]
 
