@@ -308,7 +308,7 @@ cdef class Disk:
         return 0
 
     cdef int settle_names(self, Inode directory, bint kept) except -1:
-        """Sync a directory. With ``kept`` false the sync has failed: its changes stay visible, but never reach the disk.
+        """Sync a directory. Without ``kept`` the sync fails: its changes stay visible, but never reach the disk.
 
         Directories that unsynced moves connect with it are synced, too.
         """

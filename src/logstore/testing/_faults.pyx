@@ -191,7 +191,7 @@ cdef class FaultyFiles(Files):
         return status
 
     cdef int _lose(self, const Call *call) except -1:
-        """Lose unsynced changes after a planned failure of a sync. A simulated disk overrides this; libc cannot."""
+        """Lose unsynced changes after a planned failure of a sync. Does nothing here; `SimFiles` overrides it."""
         return 0
 
     def fail(

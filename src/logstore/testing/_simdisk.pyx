@@ -2,8 +2,8 @@
 """Simulated machine: file operations over a disk in memory, with descriptors, a capacity, and kept moments.
 
 `_disk` tracks the synced state and decides what survives a power cut. `SimFiles` gives its operations the form and
-the errors of system calls. It can keep a copy of the disk after every operation that changed or synced something, so
-that a test can cut the power at each. `FaultyFiles` decides on planned faults before an operation arrives here.
+the errors of system calls. It can keep a copy of the disk after every operation that changed or synced something,
+so that a test can cut the power at each. `FaultyFiles` decides on planned faults before an operation arrives here.
 Tests use `simdisk.SimDisk`. Any thread may call; the disk is accessed under the GIL.
 
 Paths are absolute. A file has bytes, a directory has names. There are hard links, but no symbolic links, owners or

@@ -24,8 +24,8 @@ class SimDisk(SimFiles):
     """A disk in memory, passed to `Log.open(path, files=...)`; any absolute path works.
 
     ``seed`` determines all random choices. With ``capacity`` (bytes) the disk can be full: the write that fills it
-    is short, the next one fails with ENOSPC. Writes succeed again once there is space. `fail` and the other methods
-    of `FaultyFiles` make operations fail. A sync that fails here loses the file's unsynced bytes for good: readers
+    is short, the next one fails with ENOSPC. Writes succeed again once there is space. The methods of
+    `FaultyFiles` make operations fail. A sync that fails here loses the file's unsynced bytes for good: readers
     still see them, but no later sync writes them. After ``disk.rereads = True`` readers see the bytes on the disk
     instead, once the file was closed and opened again.
 
