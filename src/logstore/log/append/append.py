@@ -75,7 +75,7 @@ class LogWriter:
         self._default_ack = config.default_ack
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._after_max_ms = config.message_timestamp_after_max_ms
-        # Replaced after the settings: a thread that still uses an old encoder returns it to the old list.
+        # Replaced after the settings: an encoder with the old settings must not get into the new list.
         self._encoders: list[Encoder] = []
         #: Whether an append may have to flush even without ``ack="synced"``, by the settings.
         self._flushes = self.flusher.may_become_due
