@@ -130,8 +130,7 @@ class Log(Readable):
         key. Compaction would delete them, so the first one found is an error, unless ``drop_keyless`` is given.
 
         Raises:
-            NotALogError: the path is no partition, holds foreign files, or was written by Kafka (which
-                ``read_only`` permits).
+            NotALogError: the path is no partition, holds foreign files, or (for writing) was written by Kafka.
             DirectoryLockedError: another process writes below this root; its pid is named.
             ReadOnlyError: the directory cannot be written.
             DamagedLogError: bytes that were synced are wrong. Nothing was changed.
@@ -226,8 +225,7 @@ class Log(Readable):
             # deadlock with their threads.
             with contextlib.suppress(LogstoreError):
                 self.flush()
-        # A running compaction stops when it sees `closing`. Otherwise it would change files that the next process
-        # has opened.
+        # A running compaction stops when it sees `closing`; else it would change files of the next opener.
         state.closing = True
         with held(state.compacting), held(state.segments_mutex):
             self._close(state)
@@ -431,8 +429,7 @@ class Log(Readable):
 
     def metrics(self) -> LogMetrics:
         """Return the log's numbers at this moment."""
-        # Checked before the lock: a thread of the parent may have held the lock at the fork, and a child would
-        # wait for ever.
+        # Before the lock: if a thread of the parent held it at the fork, a child would wait for it for ever.
         self._state.check_process()
         with held(self._state.lock):
             return LogMetrics(
