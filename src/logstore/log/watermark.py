@@ -1,8 +1,8 @@
-"""Watermark: an offset that rises and can be waited for, and the policy that says how far the high one rises.
+"""Watermark: an offset that a thread can read and wait for; and the policy that decides the high watermark.
 
-Callers above wait here for a log to move; nothing below calls back. The value is read without a
-lock, and is set after the bytes below it have been written. A `Log` never decides its own high watermark. It asks
-its policy: `StandalonePolicy` for a log without followers, one of the replication layer for a log with followers.
+Readers wait here for new records, so a log needs no callbacks. The value of a watermark is read without a lock. It
+is set after the bytes below it have been written. A `Log` does not decide its own high watermark, but asks its
+policy: `StandalonePolicy` for a log without followers, a policy of the replication layer for one with followers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from logstore.io._interrupts import Condition, held
 
 
 class Notifier:
-    """Wakes one waiter for any of several reasons: marks that have moved, or another thread that calls `notify`.
+    """Wakes one waiting thread, for several watermarks and for other threads that call `notify`.
 
     A notification is kept until the next `wait`, so none is missed between a check and the wait that follows it.
     """
@@ -68,7 +68,7 @@ class Watermark:
         self._notifiers: tuple[Notifier, ...] = ()
 
     def advance(self, value: int) -> bool:
-        """Raise the offset to ``value`` and return whether it rose; a lower one changes nothing."""
+        """Raise the offset to ``value`` and return whether it rose; a lower ``value`` changes nothing."""
         if value <= self.value:
             return False
         self.value = value
@@ -83,13 +83,13 @@ class Watermark:
         self.wake()
 
     def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
-        """Block until the offset is at least ``value``; return False on timeout or if it is closed."""
+        """Block until the offset is at least ``value``; return False on timeout or if the watermark is closed."""
         return self.value >= value or self._wait(lambda now: now >= value, timeout_s)
 
     def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
         """Block until the offset differs from ``value``, higher or lower; return False as `wait_for`.
 
-        For a reader at the end: a truncation below it has to wake it as well.
+        For a reader at the log's end: a truncation must wake this reader, too.
         """
         return self.value != value or self._wait(lambda now: now != value, timeout_s)
 
@@ -108,13 +108,13 @@ class Watermark:
                 self._waiters -= 1
 
     def attach(self, notifier: Notifier) -> None:
-        """Call ``notifier`` whenever the offset changes, until `detach`; for a waiter on several marks."""
+        """Notify ``notifier`` whenever the offset changes, until `detach`; for a thread that waits on several."""
         with held(self._changed):
             self._notifiers += (notifier,)
             self._waiters += 1
 
     def detach(self, notifier: Notifier) -> None:
-        """Stop calling ``notifier``."""
+        """Stop notifying ``notifier``."""
         with held(self._changed):
             if notifier in self._notifiers:
                 self._notifiers = tuple(other for other in self._notifiers if other is not notifier)
@@ -126,10 +126,10 @@ class Watermark:
         self.wake()
 
     def wake(self) -> None:
-        """Make every waiter check the offset again; `advance` does so unless interrupted."""
+        """Make every waiter check the offset again: needed after an interrupt in `advance`."""
         with held(self._changed):
             self._changed.notify_all()
-        # Outside the lock: a notifier has its own, and its waiter may be about to detach.
+        # Outside this lock: `notify` acquires the notifier's own lock, and the two need not be held together.
         for notifier in self._notifiers:
             notifier.notify()
 
@@ -138,7 +138,7 @@ class Watermark:
 
 
 class HighWatermarkPolicy(ABC):
-    """The policy of one log."""
+    """The policy that decides the high watermark of one log."""
 
     @abstractmethod
     def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
@@ -154,8 +154,8 @@ class HighWatermarkPolicy(ABC):
 class StandalonePolicy(HighWatermarkPolicy):
     """The policy of a log without replicas: records are visible once written, or once synced.
 
-    ``logstore.visible.after=flush`` shows a record only once it is on disk, as the paper of 2011
-    describes; so does a tail that is held in memory.
+    With ``logstore.visible.after=flush`` or ``logstore.tail=memory``, a record is visible only once it is on disk,
+    as in Kafka's paper of 2011.
     """
 
     def __init__(self, config: LogConfig) -> None:
