@@ -33,13 +33,13 @@ def page() -> str:
     lines = [
         "# Settings",
         "",
-        f"Keys are those of Kafka {kafka_keys.version()}; our own begin with `logstore.`. The name of a keyword argument",
-        "is the key with underscores for the dots, without `logstore.`: `segment_bytes=`, `disk_budget=`. Keys that the",
-        "tables below do not list are treated in one of four ways:",
+        f"Keys are those of Kafka {kafka_keys.version()}; our own begin with `logstore.`.",
+        "The name of a keyword argument is the key with underscores for the dots, without `logstore.`:",
+        "`segment_bytes=`, `disk_budget=`. Keys that the tables below do not list are treated in one of four ways:",
         "",
-        "- Keys that tune a part of Kafka which logstore does not have are accepted without effect and logged once.",
-        "- Keys of producers and consumers for unsupported features are refused. Kafka's default value is accepted,",
-        "  and so is a value that describes what logstore does.",
+        "- Keys that tune a part of Kafka which logstore lacks are accepted without effect and logged once.",
+        "- Keys of producers and consumers for unsupported features are refused. Kafka's default value is",
+        "  accepted, and so is a value that describes what logstore does.",
         "- Keys of brokers and topics for protections that a store does not give (copies, encryption, users) are",
         "  accepted, so that a `server.properties` loads unchanged. A warning in the log names them.",
         "- Keys that neither Kafka nor logstore knows are refused.",
@@ -76,7 +76,7 @@ def _warned_of() -> list[str]:
     named += [(COPIES, f"`{key}` above 1") for key in UNKEPT_FIELDS]
     reasons = dict.fromkeys(reason for reason, _ in named)
     lines = [f"- {reason}: {', '.join(key for why, key in named if why == reason)}." for reason in reasons]
-    return ["Accepted with a warning, since a store does not have the protection that these keys ask for:", "", *lines, ""]
+    return ["Accepted with a warning, since a store lacks the protection that these keys ask for:", "", *lines, ""]
 
 
 def _refused(kind: type[ClientConfig]) -> list[str]:

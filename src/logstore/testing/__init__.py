@@ -2,10 +2,10 @@
 
 Start with `temporary_store`, a store in memory on a clock that stands still. `SimDisk` and `FaultyFiles` replace
 the machine's files, `ManualClock` its clock. `logstore.testing.strategies` (needs hypothesis) generates records,
-batches, names and settings. `logstore.testing.conformance` (needs pytest) has the suites that every implementation
-of one of our interfaces passes. `logstore.testing.plugin` provides fixtures for pytest.
+batches, names and settings. `logstore.testing.conformance` (needs pytest) has a test suite for each
+interface that an embedder can implement. `logstore.testing.plugin` provides fixtures for pytest.
 
-Outermost: nothing in logstore imports it.
+No other module of logstore imports this package.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Fixtures for pytest, available once logstore is installed; the rest of it is imported when one is used.
+"""Fixtures for pytest, available once logstore is installed. A test that uses one imports logstore's other modules.
 
 - ``logstore_clock``: a `ManualClock`;
 - ``logstore_disk``: a `SimDisk`;

@@ -54,11 +54,16 @@ class SimDisk(SimFiles):
     ) -> SimDisk:
         """Return the disk as found after a power cut at this moment; this disk is not affected.
 
-        All synced data is kept. ``policy`` selects the changes since that are kept: ``none`` of them; ``all``; a
-        ``prefix`` of ``keep`` changes (drawn if not given); ``torn``: the same, and of the next write a part
-        that ends at a byte or a sector of 512; ``lost``: some writes are missing; ``zeroed``: files have
-        grown, and some writes are zeros; ``reordered``: of every write some pages. The last three keep, for each
-        directory, the changes of names up to one of them.
+        All synced data is kept. ``policy`` selects which unsynced changes are kept, too:
+
+        - ``none`` or ``all`` of them;
+        - ``prefix``: the first ``keep`` changes (a random number if it is not given);
+        - ``torn``: as ``prefix``, and a part of the next write, which ends at any byte or a sector of 512 bytes;
+        - ``lost``: some writes are missing;
+        - ``zeroed``: files have grown, and some writes are zeros;
+        - ``reordered``: some pages of every write.
+
+        The last three keep the changes of names in each directory up to a random one.
 
         ``seed`` repeats a draw; without it each call draws again.
         """

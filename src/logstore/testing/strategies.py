@@ -1,7 +1,7 @@
 """Hypothesis strategies for values that a store accepts, and for values that it must refuse.
 
-Needs `hypothesis`, which logstore itself does not. The library accepts the values of a strategy unchanged, unless
-its name says otherwise.
+Needs `hypothesis`, which is not a dependency of logstore. The library accepts every generated value unchanged,
+except those of `bad_topic_names`.
 """
 
 from __future__ import annotations
