@@ -8,7 +8,8 @@ Subclass a suite in a test module, define how your implementation is made, and p
         def make_clock(self):
             return OurClock()
 
-The tests check what the docstrings of the interfaces promise. They need pytest, and wait only for their own threads.
+The tests check what the docstrings of the interfaces promise. They need pytest, and wait only for
+their own threads.
 """
 
 from logstore.testing.conformance.clocks import ClockConformance
