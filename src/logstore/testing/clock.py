@@ -15,7 +15,7 @@ START_MS = 1_767_225_600_000
 
 
 class ManualClock(Clock):
-    """A clock that a test moves: no call waits for the machine's time.
+    """A clock that only a test moves; the machine's time has no effect on it.
 
     ``now_ms`` is the wall clock at the start. `advance` moves wall clock and monotonic time together;
     `set_now_ms` moves the wall clock alone, also back, as an operator or NTP may.
