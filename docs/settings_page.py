@@ -1,8 +1,8 @@
-"""Writes the page of settings from the classes that parse them.
+"""Write the page of settings from the classes that parse them.
 
     python docs/settings_page.py
 
-tests/project/test_docs.py finds a page that is not what this gives.
+tests/project/test_docs.py fails if the page differs from what this script writes.
 """
 
 from __future__ import annotations
@@ -20,38 +20,39 @@ from logstore.config.store import COPIES, LISTENERS, PROTECTED_BY, UNKEPT, UNKEP
 PAGE = Path(__file__).resolve().parent / "reference" / "settings.md"
 
 _GROUPS: list[tuple[str, type[Any], str]] = [
-    ("Topics and logs", LogConfig, "Given to a topic, or to the store for all topics."),
-    ("Stores", StoreConfig, "Given to `logstore.open`, beside those of topics."),
+    ("Topics and logs", LogConfig, "Given to a topic, or to the store as the default of all topics."),
+    ("Stores", StoreConfig, "Given to `logstore.open`, as are those of topics."),
     ("Producers", ProducerConfig, "Given to `store.producer`."),
     ("Consumers", ConsumerConfig, "Given to `store.consumer`."),
 ]
 
 
 def page() -> str:
-    """Markdown: for each class of settings a table of key, default, range and meaning."""
+    """Return the page: for each class of settings a table of key, default, range and meaning."""
     meanings = kafka_keys.meanings()
     lines = [
         "# Settings",
         "",
-        f"Keys are those of Kafka {kafka_keys.version()}; our own begin with `logstore.`. A keyword argument has",
-        "underscores for the dots. Kafka's other keys are treated in one of four ways:",
+        f"Keys are those of Kafka {kafka_keys.version()}; our own begin with `logstore.`.",
+        "The name of a keyword argument is the key with underscores for the dots, without `logstore.`:",
+        "`segment_bytes=`, `disk_budget=`. Keys that the tables below do not list are treated in one of four ways:",
         "",
-        "- Keys that only tune a part of Kafka that logstore lacks are accepted without effect and logged once.",
-        "- Keys of producers and consumers for unsupported features are refused, unless the value is Kafka's",
-        "  default or asks for the behaviour here.",
+        "- Keys that tune a part of Kafka which logstore lacks are accepted without effect and logged once.",
+        "- Keys of producers and consumers for unsupported features are refused. Kafka's default value is",
+        "  accepted, and so is a value that describes what logstore does.",
         "- Keys of brokers and topics for protections that a store does not give (copies, encryption, users) are",
         "  accepted, so that a `server.properties` loads unchanged. A warning in the log names them.",
-        "- Unknown keys are refused.",
+        "- Keys that neither Kafka nor logstore knows are refused.",
         "",
-        "A number has Kafka's meaning: `retention.ms=7` is 7 milliseconds. Times and sizes may also be words:",
+        "A number has Kafka's meaning: `retention.ms=7` is 7 milliseconds. A time or size may also have a unit:",
         "`7d`, `12h`, `15m`, `30s`, `500ms`, `1w`; `64KiB`, `512MiB`, `10GiB` (powers of 1024, also if written as",
-        "`10g` or `10GB`). A topic stores the number. A `server.properties` must have numbers for Kafka's keys, as",
-        "in Kafka.",
+        "`10g` or `10GB`). A topic stores the number. In a `server.properties`, Kafka's keys",
+        "must have plain numbers, as in Kafka.",
         "",
     ]
     shown: set[str] = set()
     for title, kind, note in _GROUPS:
-        lines += [f"## {title}", "", note, "", "| key | default | allowed | |", "|---|---|---|---|"]
+        lines += [f"## {title}", "", note, "", "| key | default | allowed | meaning |", "|---|---|---|---|"]
         for spec in fields_of(kind):
             key = key_of(spec)
             if key in shown and kind is StoreConfig:
@@ -69,17 +70,17 @@ def page() -> str:
 
 
 def _warned_of() -> list[str]:
-    """The keys that a warning names, by what holds instead."""
+    """Return the lines for keys that a warning names, grouped by the reason."""
     named = [(each.instead, f"`{each.key}{'*' * each.key.endswith('.')}`") for each in UNKEPT]
     named += [(PROTECTED_BY, f"`{key}` with SSL or SASL") for key in LISTENERS]
     named += [(COPIES, f"`{key}` above 1") for key in UNKEPT_FIELDS]
     reasons = dict.fromkeys(reason for reason, _ in named)
     lines = [f"- {reason}: {', '.join(key for why, key in named if why == reason)}." for reason in reasons]
-    return ["Accepted with a warning, since a store does not give what these keys promise:", "", *lines, ""]
+    return ["Accepted with a warning, since a store lacks the protection that these keys ask for:", "", *lines, ""]
 
 
 def _refused(kind: type[ClientConfig]) -> list[str]:
-    """The keys that are refused and those without effect, of one class."""
+    """Return the lines for the refused keys of one class, and for those without effect."""
     lines = ["| refused | accepted values | instead |", "|---|---|---|"]
     for each in kind.REFUSED:
         key = f"{each.key}*" if each.key.endswith(".") else each.key

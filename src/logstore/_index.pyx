@@ -6,10 +6,11 @@ Bytes, big-endian, no header (Kafka's `OffsetIndex` and `TimeIndex`)::
     .index      8 bytes an entry:  last offset of a batch - base offset  i32 | start of that batch  i32
     .timeindex 12 bytes an entry:  largest timestamp so far  i64 | last offset of its batch - base offset  i32
 
-Offsets and positions rise from entry to entry, timestamps do not fall. Kafka preallocates the indexes of its
-active segment, so a tail of zeros holds no entries. The entries of an active segment are in memory and are written
-after the log's bytes. Those of a sealed one are a read-only map of the file. Either way an index is a hint.
-`is_sound` checks its shape, and a search that uses an entry compares it with the batch at its position.
+In an offset index, offsets and positions rise from entry to entry. In a time index, timestamps and offsets never
+fall. Kafka preallocates the indexes of its active segment, so zeros at the end of a file are not entries.
+The entries of an active segment are in memory, and the file is written after the log's bytes. The entries of a
+sealed segment are a read-only mapping of the file. An index is only a hint: `is_sound` checks its order, and a
+search compares the entry that it uses with the batch at the entry's position.
 """
 
 from libc.stdlib cimport free, realloc
@@ -21,7 +22,7 @@ from logstore.batch._bytes cimport load32, load64, store32, store64
 
 
 cdef class Entries:
-    """Fixed-size entries, in memory while they grow or mapped once they are sealed.
+    """Fixed-size entries: in memory while their segment grows, a mapped file once it is sealed.
 
     Owns: the memory, or a reference to the mapping. Threads: one writer; readers hold the GIL.
     """
@@ -33,7 +34,7 @@ cdef class Entries:
         free(self._memory)
 
     def load(self, bytes data not None):
-        """Load the entries of an index file into memory; a partial entry at its end is dropped."""
+        """Load the entries of an index file into memory; a partial entry at the file's end is dropped."""
         cdef int64_t count = PyBytes_GET_SIZE(data) // self._entry_bytes
         self._mapping = None
         self.count = 0
@@ -45,7 +46,7 @@ cdef class Entries:
         return self
 
     def map(self, Mapping mapping):
-        """Read the entries of a mapped index file (None: the file is empty)."""
+        """Use the entries of a mapped index file in place (None: the file is empty)."""
         free(self._memory)
         self._memory = NULL
         self._capacity = 0
@@ -79,7 +80,7 @@ cdef class Entries:
         if memory == NULL:
             raise MemoryError
         if self._mapping is not None:
-            # The first entry after a mapped file: the index moves to memory again.
+            # An entry is added to a mapped index: its entries are copied to memory, which can grow.
             memcpy(memory, self.data, <size_t>(self.count * self._entry_bytes))
             self._mapping = None
         self._memory = memory
@@ -103,7 +104,7 @@ cdef class Entries:
         return 0
 
     def unsaved(self):
-        """Return the entries that the file does not hold yet, as its bytes."""
+        """Return the entries that the file does not hold yet, as bytes to append to the file."""
         return PyBytes_FromStringAndSize(<const char *>self.data + self.saved * self._entry_bytes,
                                          <Py_ssize_t>((self.count - self.saved) * self._entry_bytes))
 
@@ -111,11 +112,11 @@ cdef class Entries:
         self.saved = self.count
 
     def unmark_saved(self):
-        """Mark all entries as not saved: the file is deleted or empty."""
+        """Mark all entries as not saved, because the file was deleted or emptied."""
         self.saved = 0
 
     def to_bytes(self):
-        """Return all entries, as the bytes of their file."""
+        """Return all entries as the bytes of an index file."""
         if self.count == 0:
             return b""
         return PyBytes_FromStringAndSize(<const char *>self.data,
@@ -147,7 +148,11 @@ cdef class OffsetIndex(Entries):
         return 0
 
     def append(self, int32_t relative_offset, int32_t position):
-        """Add an entry, which must rise over the last one."""
+        """Add an entry; its offset and its position must be above those of the last entry.
+
+        Raises:
+            ValueError: one of them is not.
+        """
         if self.count and (relative_offset <= self.offset_at(self.count - 1)
                            or position <= self.position_at(self.count - 1)):
             raise ValueError(f"entry ({relative_offset}, {position}) does not rise over "
@@ -161,11 +166,12 @@ cdef class OffsetIndex(Entries):
         return load32(self.data + entry * OFFSET_ENTRY_BYTES + 4)
 
     cdef int64_t floor_entry(self, int64_t relative_offset) noexcept nogil:
-        """Return the last entry whose offset is at most relative_offset, or -1.
+        """Return the number of the last entry whose offset is at most relative_offset, or -1.
 
-        Offsets mostly rise evenly, so the search begins at the entry estimated by this and doubles its steps
-        until it has passed the offset. The rest is a binary search without branches on the data, each step a
-        load and a conditional move. So a large index costs one or two cache misses instead of ten.
+        Offsets mostly rise evenly. So the search begins at the entry where even steps would put the offset, and
+        doubles its steps until it has passed the offset. A binary search finds the entry in the range that is
+        left. It has no branches on the data: each step is a load and a conditional move. So a large index costs
+        one or two cache misses instead of ten.
         """
         cdef int64_t first = 0, behind = self.count, step = 8, guess, last
         cdef const uint8_t *base
@@ -176,7 +182,8 @@ cdef class OffsetIndex(Entries):
         last = self.offset_at(behind - 1)
         if relative_offset >= last:
             return behind - 1
-        # Both are below 2^31, so the product fits; damaged entries may not rise, so the guess is bounded.
+        # Offset and count are below 2^31, so their product fits in 64 bits. The guess is bounded, because the
+        # offsets of a damaged index need not rise.
         guess = max(<int64_t>0, min(relative_offset * (behind - 1) // last if last else 0, behind - 1))
         if self.offset_at(guess) <= relative_offset:
             first = guess
@@ -211,7 +218,7 @@ cdef class OffsetIndex(Entries):
         return None if found < 0 else self.entry(found)
 
     def is_sound(self, int64_t log_bytes):
-        """Return whether offsets and positions rise and every position is in the log."""
+        """Return whether offsets and positions rise and every position is within ``log_bytes``."""
         cdef int64_t i, offset = -1, position = -1
         with nogil:
             for i in range(self.count):
@@ -224,7 +231,7 @@ cdef class OffsetIndex(Entries):
         return i == self.count and position < log_bytes
 
     def cut_to(self, int64_t position):
-        """Drop the entries of batches that start at or after a position."""
+        """Remove the entries of batches that start at or after a position."""
         cdef int64_t count = self.count
         while count and self.position_at(count - 1) >= position:
             count -= 1
@@ -238,7 +245,7 @@ cdef class TimeIndex(Entries):
         self._entry_bytes = TIME_ENTRY_BYTES
 
     cdef int add(self, int64_t timestamp, int32_t relative_offset) except -1:
-        """Add an entry unless its timestamp or offset does not rise."""
+        """Add an entry if its timestamp and its offset are above those of the last entry."""
         cdef uint8_t *entry
         if self.count and (timestamp <= self.timestamp_at(self.count - 1)
                            or relative_offset <= self.offset_at(self.count - 1)):
@@ -249,7 +256,7 @@ cdef class TimeIndex(Entries):
         return 0
 
     def append(self, int64_t timestamp, int32_t relative_offset):
-        """Add an entry unless its timestamp or offset does not rise over the last one."""
+        """Add an entry if its timestamp and its offset are above those of the last entry; else do nothing."""
         self.add(timestamp, relative_offset)
 
     cdef int64_t timestamp_at(self, int64_t entry) noexcept nogil:
@@ -259,7 +266,7 @@ cdef class TimeIndex(Entries):
         return load32(self.data + entry * TIME_ENTRY_BYTES + 8)
 
     cdef int64_t below(self, int64_t timestamp) noexcept nogil:
-        """Return the last entry whose timestamp is below timestamp, or -1."""
+        """Return the number of the last entry whose timestamp is below ``timestamp``, or -1."""
         cdef const uint8_t *base = self.data
         cdef const uint8_t *middle
         cdef int64_t left = self.count, half
@@ -279,12 +286,12 @@ cdef class TimeIndex(Entries):
         return self.timestamp_at(number), self.offset_at(number)
 
     def last_below(self, int64_t timestamp):
-        """Return (timestamp, relative offset) of the last entry below timestamp, or None."""
+        """Return (timestamp, relative offset) of the last entry below ``timestamp``, or None."""
         cdef int64_t found = self.below(timestamp)
         return None if found < 0 else self.entry(found)
 
     def is_sound(self):
-        """Return whether timestamps and offsets rise."""
+        """Return whether timestamps and offsets never fall from entry to entry; they may be equal."""
         cdef int64_t i, timestamp = -2, offset = -1
         with nogil:
             for i in range(self.count):
@@ -297,7 +304,7 @@ cdef class TimeIndex(Entries):
         return i == self.count
 
     def cut_to(self, int64_t relative_offset):
-        """Drop the entries at or after an offset."""
+        """Remove the entries at or after an offset."""
         cdef int64_t count = self.count
         while count and self.offset_at(count - 1) >= relative_offset:
             count -= 1

@@ -87,8 +87,8 @@ def refused(problems: Mapping[str, str], kind: str) -> str:
 class RecordError(LogstoreError):
     """The bytes of a record or batch are not accepted.
 
-    If stored records cannot be read, ``offset`` is the first of them and ``next_offset`` that of the next readable
-    batch. The latter is the log end offset if none follows, None if it is not known.
+    If stored records cannot be read, ``offset`` is that of the first of them. ``next_offset`` is that of the next
+    readable batch, or the log end offset if no such batch follows. It is None if it is not known.
     """
 
     def __init__(
@@ -263,14 +263,15 @@ class _TimedOutError(LogstoreError, TimeoutError):
 
 
 class DeliveryTimeoutError(_TimedOutError):
-    """A record was not acknowledged in time. It is still buffered, and may be written later."""
+    """Records were not acknowledged in time. They may have been written, or be written later.
+
+    An embedded producer keeps them in its buffer; a producer on brokers gives them up. The message says which."""
 
 
 class BufferExhaustedError(_TimedOutError):
-    """``buffer.memory`` was full of records that wait to be written for all of ``max.block.ms``.
+    """``buffer.memory`` stayed full for ``max.block.ms``, so `send` did not accept the record.
 
-    The record was not accepted: send it again when there is space, which after a `DeliveryTimeoutError` could write
-    it twice.
+    Send the record again when there is space. (After a `DeliveryTimeoutError`, sending again could write it twice.)
     """
 
 
@@ -302,7 +303,7 @@ class ConsumerClosedError(ConsumerError, ValueError):
 class NoOffsetError(ConsumerError, LookupError):
     """A partition has no committed offset and auto.offset.reset is none. Seek, or commit one.
 
-    Kafka's NoOffsetForPartitionException: a consumer that keeps its offsets elsewhere catches it to begin.
+    Kafka's NoOffsetForPartitionException. A program that keeps its offsets elsewhere catches it, and seeks.
     """
 
 
@@ -313,7 +314,7 @@ class InvalidGroupError(ConsumerError, ValueError):
 
 
 class InvalidOffsetError(ConsumerError, ValueError):
-    """An offset or its metadata cannot be committed or sought."""
+    """An offset or its metadata cannot be committed, or is not a position for `seek`."""
 
     code = 1
 
@@ -416,7 +417,7 @@ class InvalidPartitionsError(TopicError, ValueError):
 
 
 class PolicyViolationError(TopicError, ValueError):
-    """The topic's ``cleanup.policy``, or a setting of the store, does not allow it."""
+    """The topic's ``cleanup.policy``, or a setting of the store, does not allow the call."""
 
     code = 44
 
@@ -447,8 +448,8 @@ class DiskFullError(StorageError):
 class DiskBudgetError(DiskFullError):
     """The store has used up ``logstore.disk.budget``, and nothing more may be deleted. Nothing was written.
 
-    Reads continue, and appends resume once there is space: delete records or a topic, or raise the budget. On a
-    disk that is full neither is certain to help.
+    Reads continue, and appends resume once there is space: delete records or a topic, or raise the budget. If the
+    disk itself is full, neither may be enough.
     """
 
 
@@ -524,7 +525,7 @@ class LaterCatalogueError(DamagedCatalogueError):
 class MissingLibraryError(LogstoreError, ImportError):
     """An optional library is not installed; the message names the extra that installs it.
 
-    A caller that can do without catches it, as it does an ImportError.
+    A caller that does not need the library catches it like an ImportError.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -645,7 +646,7 @@ class SparkQueryError(LogstoreError, RuntimeError):
 
 
 class InvalidManifestError(LogstoreError, ValueError):
-    """A manifest of staged files breaks a rule of manifests, regardless of the files. Nothing was changed."""
+    """A manifest of staged files is not valid in itself; its files were not read. Nothing was changed."""
 
     code = 42
 

@@ -1,15 +1,16 @@
-"""One accumulator for every writer of single records: batches, linger, futures, memory, close.
+"""Accumulator shared by all writers of single records: batches, linger, futures, memory, close.
 
-It stands below the log, the producer and the client of brokers and knows none of them: a partition is handed in
-as a `syncing.AppendableLog`, whose `_append_encoded` is the function that writes a batch.
+It imports neither the log nor a producer: the caller passes a partition as a `syncing.AppendableLog`, whose
+`_append_encoded` writes a batch.
 
-- `_batcher`: the work of each record. `FastBatcher` is the open batch; `FastSend` chooses one of many batchers and
-  returns a future, `FastAppend` has one and returns none. `BatchResult` is the delivery result of a batch.
+- `_batcher`: the work of each record. `FastBatcher` adds records to the open batch. `FastSend` chooses one of many
+  batchers and returns a future; `FastAppend` has one batcher and returns no future. `BatchResult` is the delivery
+  result of a batch.
 - `partition_batcher.PartitionBatcher`: one partition. ``add(value, key, timestamp, headers) -> SendFuture`` opens
-  and seals batches, ``write(force, wait, ack) -> WriteTurn`` writes them in order, with sequences and retries,
-  ``close(refusal)`` ends the adding, ``abandon(error)`` answers what is left. `Shared` is what the batchers of one
-  producer have in common.
-- `memory.BufferMemory`: bytes that open and sealed batches may take. `syncing.Syncing`: answers after a sync.
-- `lifecycle.Gathering`: the life of the object that has batchers: fork, ``with`` block, the drop without `close`.
-- `timer.TICKER`: the thread that ticks every object with timed work, logs with ``flush.ms`` included.
+  and seals batches. ``write(force, wait, ack) -> WriteTurn`` writes them in order, with sequences and retries.
+  ``close(refusal)`` refuses further records. ``abandon(error)`` fails the batches that are not written. `Shared`
+  is the state that all batchers of one producer share.
+- `memory.BufferMemory`: bytes that open and sealed batches may take. `syncing.Syncing`: acknowledges after a sync.
+- `lifecycle.Gathering`: base of an object with batchers: fork check, ``with`` block, drop without `close`.
+- `timer.TICKER`: the thread that ticks producers, buffered appenders, and logs with ``flush.ms``.
 """

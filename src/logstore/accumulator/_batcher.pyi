@@ -12,7 +12,7 @@ from logstore.records import RecordMetadata
 
 @final
 class BatchResult:
-    """Delivery result of one batch, shared by its records' futures."""
+    """Delivery result of one batch, shared by the futures of its records."""
 
     def __new__(
         cls, topic: str, partition: int, *, clock: Clock = ..., failures: list[BatchResult] | None = None
@@ -33,7 +33,7 @@ class BatchResult:
         """Return the future of the record that was added last."""
 
     def appended(self, first_offset: int, append_time_ms: int, drive: Callable[[], None]) -> None:
-        """Note that the batch is in the log and waits for the disk; ``drive()`` syncs and answers."""
+        """Note that the batch is in the log and waits for the disk; ``drive()`` syncs and answers it."""
 
     def acknowledge(self, first_offset: int, append_time_ms: int = -1) -> None:
         """Answer every future with its offset, once."""
@@ -67,13 +67,13 @@ class SendFuture(_Plain, Future[RecordMetadata]):
         """Wait for the acknowledgement; return `RecordMetadata` of topic, partition, offset and timestamp."""
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
-        """Return `result`: kafka-python's name for it."""
+        """Call `result`; this is kafka-python's name of it."""
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait as `result` does; return the error, or None if the record is acknowledged."""
 
     def add_done_callback(self, fn: Callable[[SendFuture], object]) -> None:
-        """Call ``fn(future)`` once it is done, in the thread that answers; at once if it is done already."""
+        """Call ``fn(future)`` in the thread that answers the future; at once if the future is done already."""
 
     def set_running_or_notify_cancel(self) -> bool:
         """Raise: the producer answers it."""
@@ -97,7 +97,7 @@ def headers_size(headers: Any) -> int:
 
 @disjoint_base
 class FastBatcher:
-    """The fast half of a `PartitionBatcher`: single records into its open batch, without a lock."""
+    """The fast path of a `PartitionBatcher`: add single records to its open batch, without a lock."""
 
     def pause(self) -> None:
         """Send every record through the slow path from now on."""
@@ -105,11 +105,11 @@ class FastBatcher:
     def resume(
         self, encoder: Encoder, batch_result: BatchResult | None, full_bytes: int, ahead_ms: int = -1
     ) -> None:
-        """Open the fast path into an encoder until it holds ``full_bytes``; its records share the batch result."""
+        """Add records to an encoder on the fast path, up to ``full_bytes``; all share the batch result."""
 
 @disjoint_base
 class FastAppend:
-    """The fast half of an appender: as `FastSend`, but with one batcher and without a future."""
+    """The fast path of an appender: as `FastSend`, but with one batcher and without a future."""
 
     _batcher: Any
     def append(
@@ -125,7 +125,7 @@ class FastAppend:
 
 @final
 class TopicBatchers:
-    """The batchers of one topic, and how its records are divided among them."""
+    """The batchers of one topic, and the rule by which its records are divided among them."""
 
     def __new__(
         cls,
@@ -155,18 +155,18 @@ class TopicBatchers:
     @property
     def partition(self) -> int: ...
     def take(self, size: int) -> int:
-        """Return the partition of a record of this size whose key does not decide."""
+        """Return the partition of a record of ``size`` bytes whose key does not choose the partition."""
 
 @disjoint_base
 class FastSend:
-    """The fast half of a producer."""
+    """The fast path of a producer."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     def _use(self, topic: str, batchers: TopicBatchers) -> None:
         """Send a topic's records through these batchers from now on."""
 
     def _forget(self) -> None:
-        """Drop the batchers of every topic, so that they are asked for again."""
+        """Drop the batchers of every topic: the next record of each takes the slow path."""
 
     def _known(self, topic: str) -> TopicBatchers | None:
         """Return the batchers of a topic, or None."""
@@ -193,7 +193,7 @@ class FastSend:
         timestamp: int | datetime.datetime | None = None,
         headers: Headers | None = None,
     ) -> SendFuture | None:
-        """Send as `send` does if that takes no lock and no system call, else do nothing and return None."""
+        """Send as `send` if that needs no lock and no system call, else do nothing and return None."""
 
     def _send_slowly(
         self, topic: Any, value: Any, key: Any, partition: Any, timestamp: Any, headers: Any

@@ -1,13 +1,12 @@
 # cython: language_level=3
-"""Batcher of a producer: it chooses the partition of a record, adds it to a batch and returns its future.
+"""Fast path of `send` and `append`: choose the partition of a record, add it to a batch, return its future.
 
-A `FastSend` has for each topic one `FastBatcher` for each partition, a `FastAppend` has one. A record of plain
-bytes whose batcher has an open batch with room is added under the GIL alone; everything else is passed to
-`_send_slowly` or `_append_slowly` of the subclass, which locks, opens and writes batches. All futures of one batch
-share one `BatchResult`, so an acknowledgement costs the same for one record and for a thousand, and a dropped
-future costs little more than its call.
+A `FastSend` has one `FastBatcher` for each partition of each topic; a `FastAppend` has one. A record of plain
+bytes is added under the GIL alone if the open batch of its batcher has space. Every other record is passed to
+`_send_slowly` or `_append_slowly` of the subclass, which takes locks, opens batches and writes them. All futures
+of one batch share one `BatchResult`: an acknowledgement costs the same for one record and for a thousand.
 
-Any thread may send, and wait for a future. A batch result is answered once, by the owner of its batch.
+Any thread may send, and wait for a future. A batch result is answered once.
 """
 
 cimport cython
@@ -39,7 +38,7 @@ _logger = logging.getLogger(__name__)
 
 cdef extern from *:
     """
-    /* Under the stable ABI a type is opaque: its futures are made and freed as Python does it. */
+    /* Under the stable ABI a type is opaque: futures are then allocated and freed by Python. */
     static int keep_memory(PyTypeObject *kind, void (*freed)(void *)) {
     #ifdef Py_LIMITED_API
         (void)kind;
@@ -71,9 +70,9 @@ cdef enum State:
 
 @cython.final
 cdef class BatchResult:
-    """Delivery result of one batch, shared by its records' futures.
+    """Delivery result of one batch, shared by the futures of its records.
 
-    Threads: answered by one, queried by any. `waiter` is created by the first thread that waits.
+    Threads: one answers it, any may query it. `_waiter` is created by the first thread that waits.
     """
 
     cdef readonly str topic
@@ -81,21 +80,21 @@ cdef class BatchResult:
     cdef readonly int64_t first_offset       # -1 until it is known
     cdef int64_t _append_time_ms             # -1: each record has its own
     cdef readonly object error
-    cdef int64_t _claimed                    # futures that were made
-    cdef int64_t _kept                       # and are still referenced
+    cdef int64_t _claimed                    # number of futures that were made
+    cdef int64_t _kept                       # number of those that are still referenced
     cdef State _state
     cdef readonly bint seen                  # a caller has seen the error
     cdef object _clock
     cdef object _fork
-    cdef list _failures                      # for errors that a dropped future would have raised
-    cdef object _drive                       # called by a thread that waits for an appended batch
+    cdef list _failures                      # gets this result if it fails after a future was dropped
+    cdef object _drive                       # syncs; a thread that waits for an appended batch calls it
     cdef object _waiter                      # a Condition
     cdef list _callbacks                     # (function to call, its future)
-    cdef list _watched                       # futures that `concurrent.futures.wait` or `as_completed` looks at
+    cdef list _watched                       # futures that `concurrent.futures.wait` or `as_completed` waits for
     cdef list _loops                         # (event loop, its futures to complete)
 
     def __cinit__(self, str topic, int32_t partition, *, clock=SYSTEM_CLOCK, list failures=None):
-        """Add errors that a dropped future should have raised to ``failures``; None discards them."""
+        """Add this result to ``failures`` if it fails after a future was dropped; None: errors are ignored."""
         self.topic = topic
         self.partition = partition
         self._failures = failures
@@ -123,14 +122,14 @@ cdef class BatchResult:
         return self._state >= ACKNOWLEDGED
 
     def appended(self, int64_t first_offset, int64_t append_time_ms, drive):
-        """Note that the batch is in the log and waits for the disk; ``drive()`` syncs and answers."""
+        """Note that the batch is in the log and waits for the disk; ``drive()`` syncs and answers it."""
         if self._state != GATHERED:
             return
         self.first_offset = first_offset
         self._append_time_ms = append_time_ms
         self._drive = drive
         self._state = APPENDED
-        # A thread that waited for the write may drive the sync now.
+        # A thread that waited for the write can now call `drive`.
         self._wake()
 
     def acknowledge(self, int64_t first_offset, int64_t append_time_ms=-1):
@@ -143,7 +142,7 @@ cdef class BatchResult:
     def fail(self, error not None):
         """Answer every future with an error, once; as `acknowledge`.
 
-        Without a list of failures the error is discarded: the futures give offset -1.
+        Without a list of failures the error is ignored: the futures return offset -1 (``acks=0``).
         """
         if self._failures is None:
             self.acknowledge(-1)
@@ -200,7 +199,7 @@ cdef class BatchResult:
                 break
         else:
             self._loops.append((loop, [answered]))
-        # Checked last: a thread that answered in between saw a list without this future.
+        # Checked last: a thread that has answered meanwhile did not find this future in the list.
         if self._state >= ACKNOWLEDGED and not answered.done():
             answered.set_result(None)
         return answered
@@ -211,7 +210,7 @@ cdef class BatchResult:
                 self._waiter.notify_all()
 
     cdef _await(self, timeout_s):
-        """Wait until the batch result is answered, and sync if nothing else is missing."""
+        """Wait until the batch result is answered; sync the log if only the sync is missing."""
         if self._fork != fork_generation():
             raise ForkedError(
                 f"{self.topic}-{self.partition}: the record was sent before a fork, and is its parent's to write")
@@ -249,9 +248,10 @@ cdef _call(call, future):
 
 
 cdef class _Plain:
-    """The first base of `SendFuture`: Cython wants a compiled one there.
+    """The first base of `SendFuture`: Cython requires a compiled class there.
 
-    It has the slot for weak references: under the stable ABI Cython gives a class a slot for these, or for a dict.
+    It has the slot for weak references. Under the stable ABI Cython gives one class either this slot or that of a
+    dict, and `SendFuture` has the dict.
     """
 
     cdef object __weakref__
@@ -271,7 +271,7 @@ cdef class _Watch:
 
     cdef notify(self, future, bint failed):
         with self.condition:
-            # Under the lock: a waiter added before counts this future as pending, and is notified.
+            # Under the lock: a waiter that was added before has counted this future as pending, and is notified.
             self.is_notified = True
             for waiter in self.waiters:
                 if failed:
@@ -286,14 +286,15 @@ cdef class _Watch:
 cdef class SendFuture(_Plain, Future):
     """Delivery result of one record that was sent: `result()` waits for its `RecordMetadata`.
 
-    A `concurrent.futures.Future`, so `wait`, `as_completed` and `asyncio.wrap_future` take it. Has `get` as in
-    kafka-python, and can be awaited inside a running event loop. A record that was sent cannot be withdrawn, so
-    `cancel` returns False: the future counts as running until it is done.
+    A `concurrent.futures.Future`, so `wait`, `as_completed` and `asyncio.wrap_future` accept it. It has `get` as
+    in kafka-python, and can be awaited inside a running event loop. A record that was sent cannot be taken back,
+    so `cancel` returns False: the future counts as running until it is done.
 
-    Owns: a share of its batch's batch_result, and a watch once one is asked for. Both are plain pointers, since
-    `new_future` sets what Cython would, and its dict and weak references are made when they are first used. Not
-    tracked by the garbage collector. A cycle through a callback ends when the batch is answered, at the latest
-    when its producer closes; a cycle through an attribute that a program sets is never collected.
+    Owns: a reference to the `BatchResult` of its batch, and a `_Watch` once one is needed. Both are plain
+    pointers, since `new_future` allocates a future without Cython's constructor. Python creates its dict on first
+    use. The garbage collector does not track futures. A reference cycle through a callback ends when the
+    batch is answered, at the latest when its producer closes. A cycle through an attribute that a program sets is
+    never collected.
     """
 
     cdef PyObject *_batch_result                   # a BatchResult
@@ -330,11 +331,11 @@ cdef class SendFuture(_Plain, Future):
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the acknowledgement; return `RecordMetadata` of topic, partition, offset and timestamp.
 
-        ``timeout`` is in seconds; None waits for ever. A record in an open batch is waited for
-        until the batch is full, has lingered, or is flushed.
+        ``timeout`` is in seconds; None waits for ever. An open batch is written only when it is full, has lingered
+        or is flushed: until then this call waits, too.
 
         Raises:
-            DeliveryTimeoutError: ``timeout`` has passed first; the record may still be written.
+            DeliveryTimeoutError: ``timeout`` has passed before; the record may still be written.
             LogstoreError: the record was not written; the error is the reason.
         """
         cdef BatchResult batch_result = batch_result_of(self)
@@ -346,7 +347,7 @@ cdef class SendFuture(_Plain, Future):
         return metadata_of(self)
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
-        """Return `result`: kafka-python's name for it."""
+        """Call `result`; this is kafka-python's name of it."""
         return self.result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -359,16 +360,16 @@ cdef class SendFuture(_Plain, Future):
         return batch_result.error
 
     def add_done_callback(self, fn: Callable[[SendFuture], object]) -> None:
-        """Call ``fn(future)`` once it is done, in the thread that answers; at once if it is done already."""
+        """Call ``fn(future)`` in the thread that answers the future; at once if the future is done already."""
         cdef BatchResult batch_result = batch_result_of(self)
         if batch_result._callbacks is None:
             batch_result._callbacks = []
         batch_result._callbacks.append((fn, self))
-        # Checked last: a thread that answered in between saw a list without this callback.
+        # Checked last: a thread that has answered meanwhile did not find this callback in the list.
         if batch_result._state >= ACKNOWLEDGED:
             batch_result.run_callbacks()
 
-    # -- methods for an executor, which this future does not have
+    # -- methods that an executor would call; this future has no executor
 
     def set_running_or_notify_cancel(self) -> bool:
         """Raise: the producer answers it."""
@@ -430,8 +431,8 @@ cdef _Watch watch_of(SendFuture future):
         watch = _Watch()
         if batch_result._watched is None:
             batch_result._watched = []
-        # No other thread runs from here on: one that answers the batch result either finds the future in the
-        # list, or has answered before.
+        # No other thread runs from here to the end. So a thread that answers the batch result has either answered
+        # before, or finds the future in the list.
         if future._watch == NULL:
             if batch_result._state >= ACKNOWLEDGED:
                 (<_Watch>watch).is_notified = True
@@ -452,9 +453,9 @@ cdef object metadata_of(SendFuture future):
     return new_metadata(batch_result.topic, batch_result.partition, offset, timestamp_ms)
 
 
-# A future costs less than the dict that Cython would give each one with its base's: `new_future` leaves that
-# pointer NULL, and Python makes a dict there for the first attribute that a caller sets. The memory of up to 256
-# is reused.
+# The dict that Cython would create for each future costs more than the future itself. `new_future` leaves its
+# pointer NULL, and Python creates the dict when a caller first sets an attribute. The memory of up to 256 freed
+# futures is reused.
 cdef enum:
     SPARE_FUTURES = 256
 
@@ -492,7 +493,7 @@ cdef int put(object made, Py_ssize_t index, object item) except -1:
 
 
 cdef object new_metadata(str topic, int32_t partition, int64_t offset, int64_t timestamp_ms):
-    """Return a `RecordMetadata`, filled in place: its constructor takes longer than the rest of `result`."""
+    """Return a `RecordMetadata` without its constructor, which takes longer than the rest of `result`."""
     cdef object made = PyType_GenericAlloc(<PyTypeObject *>_RECORD_METADATA, 4)
     put(made, 0, topic)
     put(made, 1, partition)
@@ -545,10 +546,10 @@ def headers_size(headers):
 
 
 cdef class FastBatcher:
-    """The fast half of a `PartitionBatcher`: single records into its open batch, without a lock.
+    """The fast path of a `PartitionBatcher`: add single records to its open batch, without a lock.
 
     A record of plain bytes that fits is added to the batch under the GIL alone. While the fast path is paused,
-    every record takes the slow one.
+    every record takes the slow path.
     """
 
     cdef Encoder _open
@@ -562,10 +563,10 @@ cdef class FastBatcher:
 
     def resume(self, Encoder encoder not None, BatchResult batch_result, Py_ssize_t full_bytes,
                int64_t ahead_ms=-1):
-        """Open the fast path into an encoder until it holds ``full_bytes``; its records share the batch result.
+        """Add records to an encoder on the fast path, up to ``full_bytes``; all share the batch result.
 
-        An explicit timestamp may be at most ``ahead_ms`` after the time at which the batch was begun; -1: none may
-        be given, since the log has rules for them that only the slow path knows.
+        A record's own timestamp may be at most ``ahead_ms`` after the time at which the batch was begun. With -1 a
+        record with a timestamp takes the slow path, which checks it by the log's settings.
         """
         self._full_bytes = full_bytes
         self._ahead_ms = ahead_ms
@@ -575,12 +576,12 @@ cdef class FastBatcher:
 
 cdef inline bint add_plain(FastBatcher batcher, const uint8_t *key, int64_t key_size, object value,
                            object timestamp, int64_t *stamp) except -1:
-    """Add a record whose value is bytes to the open batch; return False if the slow path must add it.
+    """Add a record whose value is bytes to the open batch; return False if the slow path must add the record.
 
-    ``stamp`` gets its timestamp.
+    ``stamp`` gets the timestamp of the record.
     """
     cdef int overflow = 0
-    # Each use reads `_open` again: a local variable would count a reference for each record.
+    # `_open` is read at each use: a local variable would change the reference count for each record.
     if batcher._open is None or batcher._open.size >= batcher._full_bytes:
         return False
     stamp[0] = batcher._open._default_timestamp
@@ -595,7 +596,7 @@ cdef inline bint add_plain(FastBatcher batcher, const uint8_t *key, int64_t key_
 
 
 cdef inline bint is_plain(object key, const uint8_t **data, int64_t *size) noexcept:
-    """Tell whether a key is bytes or None, and set its bytes; a size of -1 stands for None."""
+    """Return whether a key is bytes or None, and set ``data`` and ``size``; size -1 stands for None."""
     if key is None:
         data[0], size[0] = NULL, -1
         return True
@@ -607,7 +608,7 @@ cdef inline bint is_plain(object key, const uint8_t **data, int64_t *size) noexc
 
 
 cdef class FastAppend:
-    """The fast half of an appender: as `FastSend`, but with one batcher and without a future."""
+    """The fast path of an appender: as `FastSend`, but with one batcher and without a future."""
 
     cdef public FastBatcher _batcher
 
@@ -629,15 +630,15 @@ cdef class FastAppend:
 
 @cython.final
 cdef class TopicBatchers:
-    """The batchers of one topic, and how its records are divided among them.
+    """The batchers of one topic, and the rule by which its records are divided among them.
 
-    With ``hashes`` a key decides by Kafka's hash. The other records stay with a partition until a batch of it
-    is full (``sticks``), are sent to the partitions ``in_turn``, or take the slow path.
+    With ``hashes`` Kafka's hash of the key chooses the partition. Other records stay with one partition until its
+    batch is full (``sticks``), are sent to the partitions ``in_turn``, or take the slow path.
     """
 
     cdef readonly list batchers
     cdef readonly str topic_id
-    cdef public object checked_with          # the known topics when the number of partitions was last compared
+    cdef public object checked_with          # the list of topics by which the partitions were last counted
     cdef readonly bint hashes
     cdef readonly bint sticks
     cdef readonly bint in_turn
@@ -660,7 +661,7 @@ cdef class TopicBatchers:
         self._sticky_bytes = sticky_bytes
 
     def take(self, Py_ssize_t size):
-        """Return the partition of a record of this size whose key does not decide."""
+        """Return the partition of a record of ``size`` bytes whose key does not choose the partition."""
         cdef int32_t chosen
         if self.sticks and self._must_move():
             self._move()
@@ -669,7 +670,8 @@ cdef class TopicBatchers:
         return chosen
 
     cdef bint _must_move(self):
-        # As Kafka since 3.3: switch after a whole batch, and within one only by necessity.
+        # As Kafka since 3.3 (KIP-794): change the partition when a batch is full. Change it with a batch open only
+        # after twice the bytes.
         cdef FastBatcher batcher = <FastBatcher>PyList_GET_ITEM(self.batchers, self.partition)
         if batcher._open is not None and batcher._full_bytes and batcher._open.size >= batcher._full_bytes:
             return True
@@ -678,7 +680,7 @@ cdef class TopicBatchers:
         return batcher._open is None or self._stuck_bytes >= 2 * self._sticky_bytes
 
     cdef int _move(self) except -1:
-        # The next partition, where Kafka draws at random: over many batches the partitions get the same.
+        # The next partition, where Kafka chooses one at random: over many batches all get the same share.
         self.partition = (self.partition + 1) % <int32_t>len(self.batchers)
         self._stuck_bytes = 0
         return 0
@@ -691,7 +693,7 @@ cdef class TopicBatchers:
 
 
 cdef class FastSend:
-    """The fast half of a producer; see the module docstring."""
+    """The fast path of a producer; see the module docstring."""
 
     cdef dict _topics                        # name -> TopicBatchers
 
@@ -703,7 +705,7 @@ cdef class FastSend:
         self._topics[topic] = batchers
 
     def _forget(self):
-        """Drop the batchers of every topic, so that they are asked for again."""
+        """Drop the batchers of every topic: the next record of each takes the slow path."""
         self._topics.clear()
 
     def _known(self, str topic not None):
@@ -720,15 +722,15 @@ cdef class FastSend:
         datetime) the record gets the time at which its batch was begun, at most ``linger.ms`` ago. The
         bytes are copied: a buffer may be reused on return.
 
-        Returns at once, except that the record that fills a batch waits while it is written to the page
-        cache, and while ``buffer.memory`` is full. Nothing is durable until the future is done: with
-        ``ack="written"`` the record then survives the process, with ``"synced"`` power loss.
+        Blocks in two cases. The call that fills a batch writes it to the page cache. A call that needs a new
+        batch waits while ``buffer.memory`` is full. The record is safe once its future is done: with
+        ``ack="written"`` it then survives the end of the process, with ``ack="synced"`` a loss of power.
 
         Raises:
             RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the record
                 cannot be written. It was not sent.
             UnknownTopicError, UnknownPartitionError: there is no such partition. It was not sent.
-            BufferExhaustedError: ``max.block.ms`` has passed without room. It was not sent.
+            BufferExhaustedError: ``buffer.memory`` was full for ``max.block.ms``. It was not sent.
             StoreClosedError: the producer is closed. It was not sent.
             LogstoreError: an earlier record, whose future was dropped, could not be written. This one
                 was not sent: send it again.
@@ -741,7 +743,7 @@ cdef class FastSend:
     def _offer(
             self, topic: str, value: Buffer | None, key: Buffer | None = None, *, partition: int | None = None,
             timestamp: int | datetime.datetime | None = None, headers: Headers | None = None) -> SendFuture | None:
-        """Send as `send` does if that takes no lock and no system call, else do nothing and return None."""
+        """Send as `send` if that needs no lock and no system call, else do nothing and return None."""
         return self.gather(topic, value, key, partition, timestamp, headers)
 
     cdef SendFuture gather(self, object topic, object value, object key, object partition, object timestamp,

@@ -1,7 +1,7 @@
-"""Life of an object that gathers records: opened in one process, ticked, closed once, or dropped without it.
+"""Lifecycle of an object that gathers records: opened in one process, and closed once or dropped without `close`.
 
-`Producer`, `Appender` and the remote producer derive from `Gathering`. Each says how it closes; the fork check, the
-``with`` block, the release of a dropped object and its warning are here only. Any thread may close.
+`Producer`, `Appender` and `IdempotentProducer` derive from `Gathering`. Each implements `close`. The fork check,
+the ``with`` block, the release of a dropped object and its warning are here. Any thread may close.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from logstore.io._files import fork_generation
 class Gathering(ABC):
     """An object that gathers records and has to be closed.
 
-    Dropped without that, it is closed by a thread and warns.
+    If it is dropped without `close`, another thread closes it and warns.
     """
 
-    _kind: str  #: in the message of records that were lost
-    _fork_advice: str
-    _closed = True  #: also while the constructor has not ended
-    _fork: int
-    _closing: threading.RLock  #: held while closing: a second caller returns once nothing is left
+    _kind: str  #: what the object is, in the message that records of it were lost
+    _fork_advice: str  #: the message of `ForkedError`
+    _closed = True  #: also true until the constructor has ended
+    _fork: int  #: number of forks before the object was opened
+    _closing: threading.RLock  #: held while closing: a second caller waits until the first has finished
 
     def _begin_lifecycle(self) -> None:
-        """Count as open from now on: the last step of a constructor that may fail."""
+        """Count as open from now on: the last step of a constructor, since an earlier one may fail."""
         self._fork = fork_generation()
         self._closing = threading.RLock()
         self._closed = False
 
     @abstractmethod
     def close(self) -> None:
-        """Write what was gathered and release what is held. May be called again."""
+        """Write the gathered records and release all resources. May be called again."""
 
     def _is_forked(self) -> bool:
-        """Tell whether this process is a child of the one that has opened the object."""
+        """Return whether this process was forked after the object was opened."""
         return self._fork != fork_generation()
 
     def _check_process(self) -> None:
@@ -52,7 +52,7 @@ class Gathering(ABC):
 
     @abstractmethod
     def _when_dropped(self) -> None:
-        """Tell the owner, from a finalizer: without a lock."""
+        """Tell the log or store that the object was dropped. A finalizer calls this: it must not take a lock."""
 
     def _describe(self) -> str:
         return repr(self)

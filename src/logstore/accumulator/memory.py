@@ -1,7 +1,7 @@
-"""Buffer memory of a producer, for records that wait to be written: `buffer.memory`.
+"""Buffer memory of a producer (``buffer.memory``): the limit of bytes in records that wait to be written.
 
-Counts bytes, owns none. A batch reserves its share when it is opened and releases it when it is
-written or given up, so single records do not reserve. Any thread may reserve, release and wait.
+`BufferMemory` counts bytes and allocates none. A batch reserves its bytes when it is opened, and releases them
+when it is written or given up. Single records reserve nothing. Any thread may reserve, release and wait.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from logstore.io._interrupts import Condition, held
 
 
 class BufferMemory:
-    """A number of bytes of which shares are reserved and released.
+    """A number of bytes, of which each batch reserves and releases a share.
 
-    Invariant: ``0 <= reserved``, and ``reserved <= limit`` unless one single batch is larger than the limit.
+    Invariant: ``0 <= reserved``; and ``reserved <= limit``, unless one batch alone is larger than the limit.
     """
 
     def __init__(self, limit: int, clock: Clock) -> None:
@@ -24,7 +24,10 @@ class BufferMemory:
         self.waiting = 0  #: threads that wait for memory
 
     def try_reserve(self, size: int) -> bool:
-        """Reserve a share if there is room; if nothing is reserved, also one above the limit."""
+        """Reserve ``size`` bytes if so many are available; return whether they were reserved.
+
+        If no bytes are reserved, a size above the limit is allowed: such a batch could never be written otherwise.
+        """
         with held(self._changed):
             if self.reserved and self.reserved + size > self.limit:
                 return False
@@ -32,7 +35,7 @@ class BufferMemory:
             return True
 
     def release(self, size: int) -> None:
-        """Release a share and wake the threads that wait for memory."""
+        """Release ``size`` bytes and wake the threads that wait for memory."""
         with held(self._changed):
             self.reserved -= size
             assert self.reserved >= 0, "more was released than was reserved"
@@ -40,7 +43,7 @@ class BufferMemory:
                 self._changed.notify_all()
 
     def wait(self, seen: int, timeout_s: float) -> None:
-        """Wait until less is reserved than ``seen``, at most ``timeout_s``."""
+        """Wait for the next release, at most ``timeout_s``; return at once if less than ``seen`` is reserved."""
         with held(self._changed):
             if self.reserved < seen:
                 return

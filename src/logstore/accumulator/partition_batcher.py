@@ -1,12 +1,12 @@
 """Batcher of one partition: the open batch, the sealed batches, and their order.
 
-A record is added to the open batch under `_lock`, or without it on the fast path (`_batcher.FastBatcher`). Batches
-are appended in order under `_writing`, so records can be added meanwhile. With a producer id a batch gets its
-sequence when it is first appended and keeps it until it is in the log: the log recognizes a
-retried batch, and a batch that is given up leaves no gap. Lock order: `_writing`, then `_lock`;
-neither is held while a future is answered.
+A record is added to the open batch under `_lock`, or without a lock on the fast path (`_batcher.FastBatcher`).
+Batches are appended in order under `_writing`, so records can be added meanwhile. With a producer id a batch gets
+its sequence when it is first appended, and keeps it until it is in the log. So the log detects a retried batch.
+The next batch reuses the sequence of a batch that is given up: there is no gap. Lock order: `_writing`, then
+`_lock`. Neither is held while a future's callbacks run.
 
-Assumes that the log has another owner. Any thread may use a batcher.
+The batcher does not close the log. Any thread may use a batcher.
 """
 
 from __future__ import annotations
@@ -43,11 +43,14 @@ from logstore.records import (
 _logger = logging.getLogger(__name__)
 
 _SPARE_ENCODERS = 8
-_RECORD_BYTES = 40  #: the most bytes of a record beside its key, value and headers
+_RECORD_BYTES = 40  #: upper limit of a record's bytes without key, value and headers
 
 
 class BatchConfig(NamedTuple):
-    """Settings of batches that are never given up for want of time or room; a `ProducerConfig` has more."""
+    """Batch settings of an appender, which never gives up a batch for lack of time or space.
+
+    A producer uses its `ProducerConfig` instead, which has the same fields and more.
+    """
 
     linger_ms: int
     batch_size: int
@@ -76,15 +79,17 @@ class Shared:
 
     config: ProducerConfig | BatchConfig
     clock: Clock
-    #: Errors are raised by the call that writes, beside the futures. A batch then stays until it is written or the
-    #: log refuses its records, which it checks. Else futures have the errors, and records are checked one by one.
+    #: True for an appender: the call that writes raises errors. A batch stays queued until it is written or the
+    #: log refuses its records; the log checks them. False for a producer: only futures get errors of a write, and
+    #: `add` checks each record.
     raises: bool = False
     memory: BufferMemory | None = None
-    syncing: Syncing | None = None  #: None: an append waits for its ack itself
+    syncing: Syncing | None = None  #: None: the append itself waits for the disk if its ack asks for that
     stamp: tuple[int, int] | None = None  #: producer id and epoch; None: not idempotent
     ack: Ack | None = None  #: None: the topic's setting
     active: set[PartitionBatcher] = field(default_factory=set)  #: batchers that hold records
-    failures: list[BatchResult] | None = field(default_factory=list)  #: errors that no future has raised
+    #: Results of failed batches of which a future was dropped; None: their errors are ignored.
+    failures: list[BatchResult] | None = field(default_factory=list)
     spare: list[Encoder] = field(default_factory=list)  #: spare encoders with buffers that have grown
 
 
@@ -96,11 +101,12 @@ class _Rules:
     codec: Codec
     level: int
     limit: int  #: bytes of a batch before compression
-    limits: tuple[tuple[str, int], ...]  #: and the settings that it comes from
+    limits: tuple[tuple[str, int], ...]  #: the settings that `limit` comes from, with their values
     full_bytes: int
     append_time: bool
-    ack: Ack  #: the log's own
-    ahead_ms: int  #: how far after its batch's time a timestamp may be on the fast path; -1: not at all
+    ack: Ack  #: the log's default
+    #: How long after the time of its batch a timestamp may be on the fast path; -1: no timestamps there.
+    ahead_ms: int
 
     @classmethod
     def of(cls, log: LogConfig, batches: ProducerConfig | BatchConfig) -> _Rules:
@@ -115,7 +121,8 @@ class _Rules:
             min(batches.batch_size, limit),
             log.timestamp_type is TimestampType.LOG_APPEND_TIME,
             log.default_ack,
-            # Past timestamps have a bound that moves with the clock, and a batch's time does not.
+            # The limit of past timestamps moves with the clock, but the time of a batch does not: with such a
+            # limit the slow path must check each timestamp.
             log.message_timestamp_after_max_ms
             if log.message_timestamp_before_max_ms == INT64_MAX
             and log.timestamp_type is not TimestampType.LOG_APPEND_TIME
@@ -127,7 +134,7 @@ class _Rules:
 class _ProducerBatch:
     encoder: Encoder
     batch_result: BatchResult
-    reserved: int  #: of the buffer memory
+    reserved: int  #: bytes of the buffer memory
     opened_s: float
     sequence: int = -1  #: of its first record; -1 until it is appended for the first time
     retries: int = 0
@@ -143,8 +150,8 @@ class WriteTurn:
         self.waits = waits
         self.answered: list[BatchResult] = []
         self.appended: list[AppendResult] = []
-        self.error: Exception | None = None  #: the first one
-        self.is_done = True  #: False: a batch has to wait
+        self.error: Exception | None = None  #: the first error
+        self.is_done = True  #: False: a batch has to wait for a retry
 
 
 class PartitionBatcher(FastBatcher):
@@ -162,9 +169,9 @@ class PartitionBatcher(FastBatcher):
         self._sealed: deque[_ProducerBatch] = deque()
         self.counts = Counts()
         self.failure: Exception | None = None  #: of a write for which no caller waited
-        self._refusal: Callable[[], Exception] | None = None  #: once closed
+        self._refusal: Callable[[], Exception] | None = None  #: makes the error of `add` once closed
         self._next_sequence = 0
-        self._retry_s = 0.0  #: after a full disk: no retry before
+        self._retry_s = 0.0  #: monotonic time before which no batch is retried, after a full disk
         self._full_bytes_now = shared.config.batch_size
 
     @cached_property
@@ -175,11 +182,13 @@ class PartitionBatcher(FastBatcher):
     # -- gathering
 
     def add(self, value: Any, key: Any, timestamp: Any, headers: Any) -> SendFuture | int:
-        """Add one record; return its future, or how many bytes of memory another batch needs.
+        """Add one record and return its future.
+
+        If a new batch is needed and the buffer memory is full, add nothing and return the bytes that it needs.
 
         Raises:
             RecordError: the record is invalid. Nothing was added.
-            StoreClosedError, LogClosedError: the batcher is closed; the error that `close` was given.
+            StoreClosedError, LogClosedError: the batcher is closed; `close` was given this error.
         """
         if headers is not None and not isinstance(headers, list | tuple):
             headers = listed(headers)
@@ -205,7 +214,8 @@ class PartitionBatcher(FastBatcher):
                 batch = self._batch
                 if batch is not None:
                     pending = batch.encoder.pending_bytes
-                    # A batch has one sequence and is never split. A record that fits only compressed is sent alone.
+                    # A batch has one base sequence and cannot be split. A record above the limit gets its own
+                    # batch: it may fit once compressed.
                     if pending and (pending >= self._full_bytes_now or pending + size > limit):
                         self._seal_locked()
                         batch = None
@@ -218,7 +228,7 @@ class PartitionBatcher(FastBatcher):
                     batch.encoder.add(value, key, timestamp_ms, headers)
                 except BaseException:
                     if not batch.encoder.pending_records:
-                        # An empty open batch would give its time to a record that is added much later.
+                        # An empty batch left open would give its old time to a record that comes much later.
                         self._batch = None
                         self._release(batch)
                     raise
@@ -228,7 +238,7 @@ class PartitionBatcher(FastBatcher):
                     self.resume(self._batch.encoder, self._batch.batch_result, self._full_bytes_now, rules.ahead_ms)
 
     def _rules_now(self) -> _Rules:
-        """Return the rules of the log's settings, derived again when they have changed."""
+        """Return the rules for the log's settings; derive them again if the settings have changed."""
         config = self.log._config
         rules = self._rules
         if rules is None or rules.config is not config:
@@ -255,16 +265,16 @@ class PartitionBatcher(FastBatcher):
         return batch
 
     def _seal_locked(self) -> None:
-        """Seal the open batch, to be written; the next record opens another."""
+        """Seal the open batch, so that it is written; the next record opens another."""
         self.pause()
         if self._batch is not None:
-            # Both or neither: a batch that is open and sealed would be written twice.
+            # An interrupt between the two steps would leave it open and sealed: it would be written twice.
             together(partial(self._sealed.append, self._batch), partial(setattr, self, "_batch", None))
 
     # -- writing
 
     def is_due(self) -> bool:
-        """Tell whether there is something to write now, linger or not."""
+        """Return whether a batch is sealed or full, so that it is written without regard to linger."""
         batch = self._batch
         return bool(self._sealed) or (batch is not None and self._is_full(batch))
 
@@ -275,12 +285,15 @@ class PartitionBatcher(FastBatcher):
         return (self._shared.clock.monotonic_s() - batch.opened_s) * 1000 >= self._config.linger_ms
 
     def is_ready(self) -> bool:
-        """Tell whether a batch is full, has lingered, or waits for a retry."""
+        """Return whether a batch is sealed or full, or has lingered."""
         batch = self._batch
         return self.is_due() or (batch is not None and self._has_lingered(batch))
 
     def is_oversized(self) -> bool:
-        """Tell whether the open batch fits only compressed: more records would get its error."""
+        """Return whether the open batch is above the limit, so that only compression can make it fit.
+
+        If it does not fit, all its records fail: no other record may be added.
+        """
         batch, rules = self._batch, self._rules
         return batch is not None and rules is not None and batch.encoder.pending_bytes > rules.limit
 
@@ -289,15 +302,16 @@ class PartitionBatcher(FastBatcher):
         return self._batch is None and not self._sealed
 
     def newest_result(self) -> BatchResult | None:
-        """Return the result of the newest batch, which is written last; None if there is none."""
+        """Return the result of the newest batch, which is written last; None if no batch is left."""
         with held(self._lock):
             batch = self._batch or (self._sealed[-1] if self._sealed else None)
             return None if batch is None else batch.batch_result
 
     def write(self, *, force: bool = False, wait: bool = True, ack: Ack | str | None = Ack.WRITTEN) -> WriteTurn:
-        """Append what is due, or with ``force`` all batches. Failures reach the futures and the returned turn.
+        """Append the batches that are sealed, full or have lingered, or with ``force`` all batches.
 
-        Without ``wait`` a batcher that another thread is writing is skipped.
+        Errors are passed to the futures and to the returned turn. With ``wait=False`` nothing is done if another
+        thread is writing batches of this partition.
         """
         turn = WriteTurn(ack, wait)
         guarded(
@@ -317,8 +331,8 @@ class PartitionBatcher(FastBatcher):
             self._append(self._sealed[0], turn)
 
     def _notify(self, answered: list[BatchResult]) -> None:
-        """Wake the threads that wait for these results, and list the batcher if there is more to write."""
-        # In this order: a thread that opens a batch meanwhile lists the batcher again.
+        """Run the callbacks of these results, and mark the batcher as active if it holds batches."""
+        # In this order: a thread that opens a batch meanwhile marks the batcher as active again.
         self._shared.active.discard(self)
         if self._batch is not None or self._sealed:
             self._shared.active.add(self)
@@ -326,7 +340,7 @@ class PartitionBatcher(FastBatcher):
             batch_result.notify()
 
     def _append(self, batch: _ProducerBatch, turn: WriteTurn) -> None:
-        """Append the oldest sealed batch, unless it still has to wait."""
+        """Append the oldest sealed batch. After an error it is given up or left for another try (`_fail`)."""
         shared, encoder, batch_result = self._shared, batch.encoder, batch.batch_result
         stamp = None
         count = encoder.pending_records
@@ -343,12 +357,13 @@ class PartitionBatcher(FastBatcher):
             self._fail(batch, error, turn)
             return
         except BaseException as error:
-            # An interrupt may come after the write: by its sequence the log recognizes the retried batch.
+            # An interrupt may come after the write. With a sequence the batch is retried and the log detects the
+            # repetition. A producer without sequences gives it up: a retry could write it twice.
             if stamp is None and not shared.raises:
                 self._give_up(batch, error, turn.answered)
             raise
         turn.appended.append(result)
-        # Answered first: a batch that an interrupt leaves in the queue is retried, and recognized by its sequence.
+        # Answered first: if an interrupt leaves the batch queued, it is retried and the repetition is detected.
         if shared.syncing is not None and (shared.ack or self._rules_now().ack) is Ack.SYNCED:
             shared.syncing.add(self.log, batch_result, result.first_offset, result.last_offset, result.timestamp_ms)
         else:
@@ -371,7 +386,7 @@ class PartitionBatcher(FastBatcher):
                 return
         elif self._shared.raises:
             if not turn.waits:
-                # Under `_writing`: a flush that waits for this write finds it afterwards.
+                # Set under `_writing`: a flush that waits for this write finds the error afterwards.
                 self.failure = error
             if not isinstance(error, (RecordError, NotSyncedError)):
                 batch.batch_result.fail(error)
@@ -395,13 +410,13 @@ class PartitionBatcher(FastBatcher):
         answered.append(batch.batch_result)
         self._sealed.popleft()
         if batch.sequence >= 0:
-            # The newest sequence assigned, since batches are in order. The next batch reuses it.
+            # Batches are in order, so no later batch has a sequence yet: the next one reuses this.
             self._next_sequence = batch.sequence
         self.counts.failed_records += batch.encoder.pending_records
         self._release(batch)
 
     def abandon(self, error: BaseException) -> None:
-        """Give up the collected records: each of their futures is answered with ``error``."""
+        """Give up all batches that are not written: their futures are answered with ``error``."""
         answered: list[BatchResult] = []
         with held(self._writing):
             with held(self._lock):
@@ -412,7 +427,10 @@ class PartitionBatcher(FastBatcher):
             batch_result.notify()
 
     def close(self, refusal: Callable[[], Exception] | None) -> None:
-        """Refuse further records with this error; None takes records again. Collected ones stay."""
+        """Refuse further records with the error that ``refusal`` makes; None accepts records again.
+
+        Batches that are not written stay.
+        """
         with held(self._lock):
             self._refusal = refusal
             self.pause()

@@ -1,9 +1,9 @@
-"""Syncs of batches that are in their log and wait for the disk: one sync answers many, of all partitions.
+"""Syncs of batches that are in their log and wait for the disk: one sync of a log acknowledges many batches.
 
-A thread, begun with the first batch that asks for it, syncs each log that has batches waiting, so that
-records can be added meanwhile. A caller that waits for a future does not wait for that thread: it
-syncs that log itself; concurrent callers share one sync.
-Assumes that an added batch is in its log. With a clock of its own no thread runs: `sync` does the work.
+A thread syncs each log that has batches waiting, so records can be added meanwhile. The first batch that is added
+starts it. A caller that waits for a future does not wait for the thread: it syncs the log itself, and concurrent
+callers share one sync. With a clock other than the machine's no thread runs: `sync` does the work.
+Assumes that an added batch is in its log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _logger = logging.getLogger(__name__)
 
 
 class AppendableLog(Protocol):
-    """The log of one partition, as far as an accumulator needs it."""
+    """The log of one partition: the part of it that an accumulator uses."""
 
     name: TopicPartition
     path: str
@@ -55,7 +55,7 @@ class _Waiting(NamedTuple):
 
 
 class Syncing:
-    """A queue of batches that answers their batch results once they are on disk.
+    """A queue of batches, each acknowledged once it is on disk.
 
     Owns: the thread, which ends with `close`.
     """
@@ -66,12 +66,12 @@ class Syncing:
         self._waiting: dict[AppendableLog, deque[_Waiting]] = {}
         self._thread: threading.Thread | None = None
         self._closed = False
-        self.sync_count = 0  # of single logs
+        self.sync_count = 0  # a sync of two logs counts twice
 
     def add(
         self, log: AppendableLog, result: BatchResult, first_offset: int, last_offset: int, append_time_ms: int
     ) -> None:
-        """Answer a batch result when its batch, which is in the log, is on disk. Does not block."""
+        """Queue a batch that is in the log; its batch result is answered once it is on disk. Does not block."""
         with held(self._lock):
             batches = self._waiting.setdefault(log, deque())
             batches.append(_Waiting(result, last_offset + 1, first_offset, append_time_ms))
@@ -80,26 +80,26 @@ class Syncing:
                     self._thread = threading.Thread(target=self._run, name="logstore-syncing", daemon=True)
                     self._thread.start()
                 self._lock.notify()
-        # After it is listed: a thread that waits for the batch result syncs the log from now on.
+        # After it is queued: from now on a thread that waits for the batch result may sync the log itself.
         result.appended(first_offset, append_time_ms, lambda: self.sync_log(log))
 
     def sync(self) -> None:
-        """Sync every log that has batches waiting, and answer them. Failures reach the batch results."""
+        """Sync every log that has batches waiting, and answer these. An error is passed to their batch results."""
         with held(self._lock):
             logs = list(self._waiting)
         for log in logs:
             self.sync_log(log)
 
     def sync_log(self, log: AppendableLog) -> None:
-        """Sync one log and answer the batches that wait for it. A failure reaches the batch results."""
+        """Sync one log and answer its waiting batches. An error is passed to their batch results."""
         error: Exception | None = None
         synced = log.log_end_offset
         try:
             self.sync_count += 1
             log.flush()
         except OUT_OF_RESOURCES as failure:
-            # No room for a memory tail, or no file could be opened to sync. The records are in the log: sending
-            # them again would duplicate them.
+            # The disk has no space for a tail that is still in memory (logstore.tail=memory), or no file could be
+            # opened. The records are in the log: sending them again would duplicate them.
             error = NotSyncedError(
                 f"{log.name}: appended, but not on the disk: {failure}; free space and call flush(), do not send "
                 "these records again",
@@ -114,7 +114,7 @@ class Syncing:
             batches = self._waiting.get(log, deque())
             while batches and (error is not None or batches[0].end <= synced):
                 batch = batches.popleft()
-                # Answered under the lock: a thread that finds nothing waiting may report that all is answered.
+                # Answered under the lock: a thread that finds no batch waiting may report that all are answered.
                 if error is not None and (batch.end > synced or isinstance(error, NotSyncedError)):
                     batch.result.fail(error)
                 else:
@@ -135,12 +135,12 @@ class Syncing:
             try:
                 self.sync()
             except Exception:
-                # The last line of the thread: `close` answers its batch results.
+                # The thread ends here: waiting threads and `close` sync the batches that are left.
                 _logger.exception("records that wait for the disk are synced by flush and close only")
                 return
 
     def close(self) -> None:
-        """Sync the waiting batches and end the thread. May be called again."""
+        """Sync the waiting batches, and wait until the thread has ended. May be called again."""
         with held(self._lock):
             self._closed = True
             self._lock.notify_all()

@@ -1,7 +1,7 @@
-"""Timer thread: one for all timed flushes and lingering appenders of the process.
+"""Timer thread: one for all timed work of the process.
 
-It exists only while a log with ``flush.ms`` or a buffered appender that lingers is open. A log with
-its own clock is driven by its owner instead, through `tick`.
+It runs only while a log with ``flush.ms``, a producer or a buffered appender is open. An object with a clock other
+than the machine's is not ticked by the thread: its user calls `tick`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PERIOD_S = 0.005
 
 
 class Ticking(Protocol):
-    """A log or appender with timed work."""
+    """A flusher, producer or appender with timed work."""
 
     def tick(self) -> None: ...
 
@@ -36,18 +36,18 @@ class Ticker:
         self._thread: threading.Thread | None = None
 
     def add(self, member: Ticking, clock: Clock) -> None:
-        """Tick a member from now on, if it uses the machine's clock."""
+        """Tick a member from now on if it uses the machine's clock, else do nothing."""
         if clock is not SYSTEM_CLOCK:
             return
         with held(self._lock):
             self._members.add(member)
-            # A thread does not survive a fork, so a child starts its own.
+            # Threads do not survive a fork: a child starts its own.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="logstore-ticker", daemon=True)
                 self._thread.start()
 
     def remove(self, member: Ticking) -> None:
-        """Stop ticking a member; the thread ends with the last one."""
+        """Stop ticking a member; the thread ends when no member is left."""
         with held(self._lock):
             self._members.discard(member)
         self._wake.set()
@@ -61,7 +61,7 @@ class Ticker:
                 if not members:
                     self._thread = None
                     return
-            # A reference kept past the loop would keep a dropped log alive.
+            # A reference left after the loop would keep a dropped member alive until the next tick.
             while members:
                 self._tick(members.pop())
 
@@ -69,12 +69,12 @@ class Ticker:
         try:
             member.tick()
         except Exception:
-            # The log has failed or is closed; its callers get that error from their next call.
+            # The member has failed or is closed: the next call to it raises the error.
             _logger.warning("a timed flush failed", exc_info=True)
             self.remove(member)
 
     def forget(self) -> None:
-        """Reset in a forked child: the members are the parent's, and a thread that is gone may hold the lock."""
+        """Reset in a forked child: the members are the parent's, and a thread of the parent may hold the lock."""
         self._lock = threading.Lock()
         self._members = weakref.WeakSet()
         self._wake = threading.Event()

@@ -25,7 +25,7 @@ class KeyMap:
 
     def __len__(self) -> int: ...
     def put(self, key: bytes, offset: int) -> bool:
-        """Store the offset of a key; return False if there is no room for a new one."""
+        """Store the offset of a key; return False if the key is new and the map is full."""
 
     def get(self, key: bytes) -> int:
         """Return the offset of a key, or -1."""
@@ -34,7 +34,7 @@ class KeyMap:
         """Return the hash stored in place of a key: 16 bytes."""
 
     def pass_over(self, last_offset: int) -> None:
-        """Count the batch that ends at an offset as known, without its keys."""
+        """Raise `latest_offset` to the end of a batch whose keys are not added."""
 
     def add_run(
         self,
@@ -46,7 +46,7 @@ class KeyMap:
         path: str | None = None,
         file_position: int = 0,
     ) -> tuple[int, int]:
-        """Add the keys of whole batches from ``position`` on; return (where it stopped, why)."""
+        """Add the keys of whole batches from ``position`` on; return (position of the next batch, reason)."""
 
     def add_batch(
         self,
@@ -58,4 +58,4 @@ class KeyMap:
         path: str | None = None,
         file_position: int = 0,
     ) -> tuple[int, int]:
-        """Add the keys of the one batch at ``position``, which may be part of a transaction, as `add_run` does."""
+        """Add the keys of the one batch at ``position`` as `add_run` does; it may be part of a transaction."""

@@ -1,13 +1,13 @@
 # cython: language_level=3
 """Offset map of a compaction: from the key of a record to the offset of the newest record with it.
 
-An open table of slots, 24 bytes each: 128 bits of a keyed hash in place of the key, and the offset.
-Memory is allocated once and never grows. The key itself is not kept. A random secret
-for each map prevents chosen collisions, and by chance two of ten million keys collide with
-1.5e-25. A bare 64-bit hash would lose a record in one of some 300 000 such runs.
+A hash table with open addressing. A slot has 24 bytes: a keyed hash of 128 bits in place of the key, and the
+offset. The key itself is not stored. The memory is allocated once and never grows. Each map has its own random
+secret, so no producer can choose keys that collide. By chance, two of ten million keys collide with probability
+1.5e-25. With a hash of 64 bits, about one in 370 000 such runs would lose a record.
 
-Filled from whole batches without an object per record. It has offsets and keys and no
-transactions: at a batch that a transaction may have aborted, or that is a marker, it stops and asks.
+Whole batches are added without a Python object for each record. The map does not know which transactions were
+aborted. So it stops before a marker or a batch of a transaction, and the caller decides what to add.
 """
 
 cimport cython
@@ -40,14 +40,14 @@ SLOT_BYTES = sizeof(Slot)
 
 # Reasons why a run stopped.
 ENDED = 0       # the bytes end here, or inside the next batch
-DECIDE = 1      # the next batch is a marker or part of a transaction: the caller has to decide
-FILLED = 2      # the map takes no more keys
+DECIDE = 1      # the next batch is a marker or part of a transaction: the caller decides whether to add it
+FILLED = 2      # the keys of the next batch do not all fit into the map
 
 cdef enum:
-    MOST_SLOTS_SHIFT = 40       # of a map: more is a mistake of units
-    AHEAD = 16                  # hashes whose slots are being prefetched
+    MOST_SLOTS_SHIFT = 40       # a map has less than 2^40 bytes: more is a mistake of units
+    AHEAD = 16                  # hashes whose slots are prefetched before the first of them is used
 
-# Of all maps that are alive. Changed with the GIL held.
+# Bytes of the slots of all maps in this process. Changed only with the GIL held.
 cdef int64_t _allocated = 0
 
 
@@ -60,7 +60,7 @@ def allocated_bytes():
 cdef class KeyMap:
     """Newest offset by key.
 
-    Owns: the slots, `size` bytes of memory that is touched as it fills.
+    Owns: the slots, `size` bytes. A page of this memory is used only once a key is stored in it.
     Threads: one at a time.
     """
 
@@ -71,7 +71,7 @@ cdef class KeyMap:
         if size < 2 * <int64_t>sizeof(Slot) or size >> MOST_SLOTS_SHIFT:
             raise ValueError(f"expected 48 bytes to a terabyte for a map of keys, found {size}")
         self.table.slot_count = <uint64_t>size // sizeof(Slot)
-        # Never all slots: a search ends at a free one.
+        # Never all slots: the search for a key ends at a free slot.
         self.table.most = max(self.table.slot_count * 9 // 10, <uint64_t>1)
         memcpy(&self.table.secret_low, PyBytes_AS_STRING(secret), 8)
         memcpy(&self.table.secret_high, PyBytes_AS_STRING(secret) + 8, 8)
@@ -101,7 +101,7 @@ cdef class KeyMap:
         return <Py_ssize_t>self.table.count
 
     def put(self, bytes key not None, int64_t offset):
-        """Store the offset of a key; return False if there is no room for a new one."""
+        """Store the offset of a key; return False if the key is new and the map is full."""
         cdef Digest digest = sip_hash(<const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key),
                                       self.table.secret_low, self.table.secret_high)
         return put_hash(&self.table, &digest, offset) == OK
@@ -119,16 +119,16 @@ cdef class KeyMap:
         return PyBytes_FromStringAndSize(<const char *>&digest, sizeof(Digest))
 
     def pass_over(self, int64_t last_offset):
-        """Count the batch that ends at an offset as known, without its keys."""
+        """Raise `latest_offset` to the end of a batch whose keys are not added."""
         if last_offset > self.latest_offset:
             self.latest_offset = last_offset
 
     cdef int _take_records(self, const uint8_t *p, const uint8_t *end, int64_t base_offset, int64_t base_timestamp,
                            int32_t count, int64_t start_offset, int64_t *refused) noexcept nogil:
-        """Store the keys of records from start_offset on; refused is the first offset without room, or -1.
+        """Store the keys of records from start_offset on; refused is the first offset that did not fit, or -1.
 
-        At the top of the loop every record before p is whole. Those with a key are in the map or among the pending
-        ones, whose slots are being fetched.
+        At the top of the loop every record before p is whole. Its key, if it has one, is in the map, or its hash
+        is in ``digests`` while its slot is prefetched.
         """
         cdef RecordView record
         cdef Digest digests[AHEAD]
@@ -161,21 +161,24 @@ cdef class KeyMap:
 
     def add_run(self, bytes data not None, int64_t start_offset, *, int64_t position=0,
                 int64_t limit=DECOMPRESSED_LIMIT, str path=None, int64_t file_position=0):
-        """Add the keys of whole batches from ``position`` on; return (where it stopped, why).
+        """Add the keys of whole batches from ``position`` on; return (position of the next batch, reason).
 
-        Records below ``start_offset`` are skipped. ``limit`` bounds a decompressed batch. It stops at the end,
-        before a marker or a batch of a transaction (DECIDE), and in a batch whose keys do not all fit (FILLED).
-        The batches before that one count in `latest_offset`. The keys already added of it do no harm, since
-        records after that offset are kept whatever the map has.
+        Records below ``start_offset`` are skipped. ``limit`` is the most bytes that a batch may decompress to.
+        ``file_position`` is the position of ``data`` in the file at ``path``, for errors.
+
+        The call stops at the end of the whole batches (ENDED), or before a marker or a batch of a transaction
+        (DECIDE). It also stops at a batch whose keys do not all fit (FILLED). `latest_offset` is then the last
+        offset of the batch before. Some keys of the batch that did not fit are in the map. They do no harm, since
+        a compaction keeps every record above `latest_offset`.
 
         Raises:
-            CorruptRecordError: a batch is damaged; its position is ``file_position`` and the bytes passed.
+            CorruptRecordError: a batch is damaged; the error has its position in the file.
         """
         return self._walk(data, start_offset, position, limit, path, file_position, 0)
 
     def add_batch(self, bytes data not None, int64_t start_offset, *, int64_t position=0,
                   int64_t limit=DECOMPRESSED_LIMIT, str path=None, int64_t file_position=0):
-        """Add the keys of the one batch at ``position``, which may be part of a transaction, as `add_run` does."""
+        """Add the keys of the one batch at ``position`` as `add_run` does; it may be part of a transaction."""
         return self._walk(data, start_offset, position, limit, path, file_position, 1)
 
     def _walk(self, bytes data, int64_t start_offset, int64_t position, int64_t limit, str path,
@@ -213,7 +216,7 @@ cdef class KeyMap:
                 if single:
                     end = p
         if status == SHORT:
-            # The bytes end inside this batch: the caller's next bytes hold the rest.
+            # The data ends inside this batch: the caller reads on from its start.
             return p - first, ENDED
         raise_batch_status(status, p, end, path, file_position + (p - first))
         if records_status != OK:

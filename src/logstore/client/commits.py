@@ -1,8 +1,8 @@
 """Commits of one consumer: which records count as processed, and when their offsets are stored.
 
-With ``enable.auto.commit`` the records that were returned count as processed when the next ones are requested. Then
-their offsets are stored, at most once in ``auto.commit.interval.ms``. A new assignment and the end of the consumer
-store them at once. One thread at a time; the consumer enforces that.
+With ``enable.auto.commit``, returned records count as processed when the next ones are requested. Their offsets
+are then stored, at most once in ``auto.commit.interval.ms``. Before a new assignment, and when the consumer
+is closed, they are stored at once. One thread at a time may call; the consumer enforces this.
 """
 
 from __future__ import annotations
@@ -71,21 +71,22 @@ class Commits:
             partition = partitions.get(name)
             if partition is not None:
                 partition.stored = each.offset
-                # The records below count as processed, else the next automatic commit could store a smaller offset.
+                # Records below the stored offset count as processed. Otherwise the next automatic commit could
+                # store a smaller offset.
                 partition.done = max(partition.done, each.offset)
         return given
 
     def stored(self, names: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the group's committed offsets; None where there is none."""
+        """Return the committed offset of the group in each partition; None if there is none."""
         names = list(names)
         found = self._offsets.committed(self.named_group(), names)
         return {name: found.get(name) for name in names}
 
     def settle(self) -> None:
-        """Commit the records handed out before, if automatic commits are on and the interval has passed.
+        """Commit the records returned before, if automatic commits are on and the interval has passed.
 
         Called when more records are requested: the earlier ones then count as processed. In a store that is open
-        read-only, the group's offsets are also renewed, four times within ``offsets.retention.minutes``.
+        read-only, each quarter of ``offsets.retention.minutes`` the group's offsets are stored again.
         """
         if not self.group:
             return
@@ -101,16 +102,17 @@ class Commits:
             self._commit_processed()
 
     def settle_now(self) -> None:
-        """Commit all records handed out, if automatic commits are on; before a new assignment, and at the end."""
+        """Commit all returned records if automatic commits are on; before a new assignment, and at close."""
         if self.are_automatic:
             self._settle_all()
             self._commit_processed()
 
     def settle_all_but_the_last(self, handed: RecordIterator | None) -> None:
-        """Commit at an early end, such as an error; ``handed`` is the run that a loop was reading.
+        """Commit when the consumer is closed after an error, if automatic commits are on.
 
-        The loop's last record does not count as processed, its earlier ones do. The records of a list from `poll`
-        do not count, since it is unknown how many of them were processed.
+        ``handed`` are the records that a loop was reading. The last one that the loop got does not count as
+        processed; the earlier ones do.
+        The records of a list from `poll` do not count, since the number of processed ones is unknown.
         """
         if not self.are_automatic:
             return
@@ -136,10 +138,10 @@ class Commits:
                 self._subscription.partitions[name].stored = commit.offset
 
     def _renew(self) -> None:
-        """Commit again what the group has stored for the assigned partitions.
+        """Store the group's committed offsets of the assigned partitions again, so that they do not expire.
 
-        The process that writes the store does not know consumers of other processes. It would expire their offsets
-        after ``offsets.retention.minutes``.
+        The process that writes the store does not know the consumers of other processes. Without this it would
+        delete their offsets after ``offsets.retention.minutes``.
         """
         names = [
             each.name for each in self._subscription.turns if each.stored >= 0 and not self._is_another_topic(each)
@@ -151,11 +153,11 @@ class Commits:
                     self.group, {name: commit._replace(commit_ms=-1) for name, commit in found.items()}
                 )
         except LogstoreError as error:
-            # A failed renewal is not fatal: two more follow before the offsets expire.
+            # A failed renewal is not fatal: two retries follow before the offsets expire.
             _logger.warning("offsets not renewed: group=%s error=%s", self.group, error)
 
     def _of_its_topic(self, name: TopicPartition, given: OffsetAndMetadata) -> OffsetAndMetadata:
-        """Return the commit with its topic's id, so that it does not apply to a later topic of that name."""
+        """Return the commit with its topic's id, so that it does not apply to a later topic of the same name."""
         partition = self._subscription.partitions.get(name)
         if partition is None or given.topic_id:
             return given
@@ -163,7 +165,7 @@ class Commits:
         return given._replace(topic_id=partition.topic_id)
 
     def _is_another_topic(self, partition: PartitionPosition) -> bool:
-        """Tell whether the partition's topic was deleted, or created again."""
+        """Return whether the partition's topic was deleted; a topic of the same name may exist again."""
         try:
             return self._store.topic_id(partition.name.topic) != partition.topic_id
         except UnknownTopicError:

@@ -1,4 +1,4 @@
-"""One partition's log on one disk, and what programs that embed it need beside `Log`."""
+"""Log of one partition on one disk: `Log`, and the types that a program with an embedded log uses with it."""
 
 from logstore.batch._batch import Batches, BatchView
 from logstore.log.log import Log

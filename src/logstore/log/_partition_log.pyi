@@ -15,7 +15,7 @@ from logstore.records import AppendResult, ProducerStamp
 
 @disjoint_base
 class Notifier:
-    """Wakes one waiter for any of several reasons: marks that have moved, or another thread that calls `notify`."""
+    """Wakes one waiting thread, for several watermarks and for other threads that call `notify`."""
 
     def __init__(self, *, clock: Clock = ...) -> None: ...
     def notify(self) -> None:
@@ -34,29 +34,29 @@ class Watermark:
     @property
     def waiters(self) -> int: ...
     def advance(self, value: int) -> bool:
-        """Raise the offset to ``value`` and return whether it rose; a lower one changes nothing."""
+        """Raise the offset to ``value`` and return whether it rose; a lower ``value`` changes nothing."""
 
     def reset(self, value: int) -> None:
         """Set the offset, even to a lower value, after a truncation."""
 
     def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
-        """Block until the offset is at least ``value``; return False on timeout or if it is closed."""
+        """Block until the offset is at least ``value``; return False on timeout or if the watermark is closed."""
 
     def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
         """Block until the offset differs from ``value``, higher or lower; return False as `wait_for`."""
 
     def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool: ...
     def attach(self, notifier: Notifier) -> None:
-        """Call ``notifier`` whenever the offset changes, until `detach`; for a waiter on several marks."""
+        """Notify ``notifier`` whenever the offset changes, until `detach`; for a thread that waits on several."""
 
     def detach(self, notifier: Notifier) -> None:
-        """Stop calling ``notifier``."""
+        """Stop notifying ``notifier``."""
 
     def close(self) -> None:
         """Wake every waiter; no later wait blocks."""
 
     def wake(self) -> None:
-        """Make every waiter check the offset again; `advance` does so unless interrupted."""
+        """Make every waiter check the offset again: needed after an interrupt in `advance`."""
 
 @final
 class Counters:

@@ -27,7 +27,7 @@ cdef object _CLIENT = Origin.CLIENT
 
 
 cdef class Notifier:
-    """Wakes one waiter for any of several reasons: marks that have moved, or another thread that calls `notify`.
+    """Wakes one waiting thread, for several watermarks and for other threads that call `notify`.
 
     A notification is kept until the next `wait`, so none is missed between a check and the wait that follows it.
     """
@@ -72,7 +72,7 @@ cdef class Watermark:
         self._notifiers = ()
 
     cpdef bint advance(self, int64_t value) except -1:
-        """Raise the offset to ``value`` and return whether it rose; a lower one changes nothing."""
+        """Raise the offset to ``value`` and return whether it rose; a lower ``value`` changes nothing."""
         if value <= self.value:
             return False
         self.value = value
@@ -87,13 +87,13 @@ cdef class Watermark:
         self.wake()
 
     def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
-        """Block until the offset is at least ``value``; return False on timeout or if it is closed."""
+        """Block until the offset is at least ``value``; return False on timeout or if the watermark is closed."""
         return self.value >= value or self._wait(lambda now: now >= value, timeout_s)
 
     def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
         """Block until the offset differs from ``value``, higher or lower; return False as `wait_for`.
 
-        For a reader at the end: a truncation below it has to wake it as well.
+        For a reader at the log's end: a truncation must wake this reader, too.
         """
         return self.value != value or self._wait(lambda now: now != value, timeout_s)
 
@@ -112,13 +112,13 @@ cdef class Watermark:
                 self.waiters -= 1
 
     def attach(self, notifier: Notifier) -> None:
-        """Call ``notifier`` whenever the offset changes, until `detach`; for a waiter on several marks."""
+        """Notify ``notifier`` whenever the offset changes, until `detach`; for a thread that waits on several."""
         with held(self._changed):
             self._notifiers += (notifier,)
             self.waiters += 1
 
     def detach(self, notifier: Notifier) -> None:
-        """Stop calling ``notifier``."""
+        """Stop notifying ``notifier``."""
         with held(self._changed):
             if notifier in self._notifiers:
                 self._notifiers = tuple([other for other in self._notifiers if other is not notifier])
@@ -130,10 +130,10 @@ cdef class Watermark:
         self.wake()
 
     cpdef wake(self):
-        """Make every waiter check the offset again; `advance` does so unless interrupted."""
+        """Make every waiter check the offset again: needed after an interrupt in `advance`."""
         with held(self._changed):
             self._changed.notify_all()
-        # Outside the lock: a notifier has its own, and its waiter may be about to detach.
+        # Outside this lock: `notify` acquires the notifier's own lock, and the two need not be held together.
         for notifier in self._notifiers:
             notifier.notify()
 

@@ -1,9 +1,9 @@
 """One partition's log for its one writer: open, close, append, read.
 
-`read.reader` is responsible for reading, `append` for appending, `replica` and `maintenance` for the calls that
-are not a user's. Owns the lock, the active segment and the order of updates: bytes, indexes, producer state, log
-end offset, high watermark, published end. One process writes a log; its methods may be called from any thread.
-`docs/durability.md` argues what survives which crash.
+`read.reader` is responsible for reading and `append` for appending. `replica` has the calls of brokers, and
+`maintenance` those of maintenance tasks. `Log` owns the lock, the active segment and the order of updates: bytes,
+indexes, producer state, log end offset, high watermark, published end. One process writes a log; any of its
+threads may call the methods. `docs/durability.md` explains which records survive which crash.
 
 Invariants, under the lock: log start <= last stable offset <= high watermark <= log end offset;
 recovery point <= synced end <= log end offset; the active segment ends at the log end offset
@@ -125,13 +125,13 @@ class Log(Readable):
 
         ``config`` and ``settings`` are Kafka's topic settings (`LogConfig`). With ``read_only`` another
         process may write the log concurrently; nothing is locked, recovered or written. A log that was not
-        closed is recovered: synced records are there, and so are written ones unless the machine went
-        down. ``kind`` is the catalogue's record of a log that has lost its own. With
-        ``cleanup.policy=compact`` a log that was not compacted before is read up to the first record
-        without a key. Compaction would delete that record; ``drop_keyless`` permits it.
+        closed is recovered: synced records are kept, and so are written ones unless the machine went
+        down. ``kind`` is the kind of the log in the store's catalogue, for a log that has lost its own record of
+        it. With ``cleanup.policy=compact`` a log that was never compacted is searched for records without a
+        key. Compaction would delete them, so the first one found is an error, unless ``drop_keyless`` is given.
 
         Raises:
-            NotALogError: the path is no partition, holds foreign files, or was written by Kafka.
+            NotALogError: the path is no partition, holds foreign files, or (for writing) was written by Kafka.
             DirectoryLockedError: another process writes below this root; its pid is named.
             ReadOnlyError: the directory cannot be written.
             DamagedLogError: bytes that were synced are wrong. Nothing was changed.
@@ -186,12 +186,12 @@ class Log(Readable):
         self._lock = state.lock
         self._writer = LogWriter(state)
         self._flusher = self._writer.flusher
-        self._appenders: set[int] = set()  #: the ids of those that are not closed
-        self._dropped_appenders: set[Appender] = set()  #: the dropped ones among them; finalizers add to it
+        self._appenders: set[int] = set()  #: the ids of appenders that are not closed
+        self._dropped_appenders: set[Appender] = set()  #: those that were dropped; their finalizers add them
         end = state.end.value
         try:
             if state.synced.value < end and (config.tail == "memory" or config.visible_after == "flush"):
-                # Without this flush, records synced above the recovery point would stay invisible.
+                # Without this flush, records above the recovery point would stay invisible, even synced ones.
                 self.flush()
             if config.compacts and not state.is_keyed and not drop_keyless and end > state.log_start:
                 self.maintenance.check_keys()
@@ -222,10 +222,11 @@ class Log(Readable):
         TICKER.remove(self._flusher)
         self._close_dropped()
         if state.tail is not None and state.failed is None:
-            # Reclaiming space for the tail locks other logs: under our lock, it could deadlock with their threads.
+            # Space for the tail is reclaimed under the locks of other logs: with this log's lock held, that could
+            # deadlock with their threads.
             with contextlib.suppress(LogstoreError):
                 self.flush()
-        # A compaction checks `closing` and stops; still running, it would change files under the next opener.
+        # A running compaction stops when it sees `closing`; else it would change files of the next opener.
         state.closing = True
         with held(state.compacting), held(state.segments_mutex):
             self._close(state)
@@ -243,7 +244,7 @@ class Log(Readable):
                 state.sync_names()
                 with held(state.lock):
                     if state.synced.value < state.end.value:
-                        # Under the lock: after any other flush, another thread could append again.
+                        # The last flush is under the lock: after any other one, another thread could append.
                         self._flusher.sync_locked()
                     state.mark_clean_locked()
                     facts = state.facts_locked(state.end.value)
@@ -260,7 +261,7 @@ class Log(Readable):
         hand_over(self._release_dropped)
 
     def _release_dropped(self) -> None:
-        """Release a dropped log as a killed process would; else its root would stay locked."""
+        """Release a dropped log without a flush, as if its process was killed; else its root would stay locked."""
         # An open appender refers to its log, so it is garbage too: its finalizer may run a moment later.
         wait_until(lambda: len(self._dropped_appenders) >= len(self._appenders))
         self._close_dropped()
@@ -286,7 +287,7 @@ class Log(Readable):
         state = "closed" if self._state.closed else f"{self._state.log_start}..{self._state.end.value - 1}"
         return f"<Log {self.name} {state} {self.path!r}>"
 
-    # -- faces -----------------------------------------------------------------------------------
+    # -- calls of brokers and of maintenance -------------------------------------------------------
 
     @property
     def replica(self) -> LogReplica:
@@ -316,23 +317,26 @@ class Log(Readable):
         headers), or of `Record`s. It can also be an Arrow array of values, an Arrow table with columns key, value,
         timestamp, headers, or a numpy array of fixed-size values. Keys and values are buffers or None. Records
         without a timestamp (ms or an aware datetime) get ``timestamp``, or the time of the append. ``producer``
-        makes the append idempotent; it must fit one batch. With ``expect`` the records are written only if the
-        first one gets this offset.
+        makes the append idempotent; the records must then fit one batch. With ``expect`` the records are written
+        only if the first one gets this offset.
 
         With ``ack="written"`` the records are in the page cache on return and survive the process;
-        with ``"synced"`` they are on disk and survive power loss. The default is ``logstore.ack``.
+        with ``"synced"`` they are on disk and survive power loss. The default is ``logstore.ack``. With
+        ``logstore.tail=memory``, written records are in memory until a flush, and do not survive the process.
 
-        Returns the offsets given; for a sequence already written, the first ones and
-        ``duplicate=True``. Without records nothing is written, and ``last_offset`` is one below ``first_offset``.
+        Returns the offsets of the records. For a sequence already written, these are the offsets of the first
+        append, with ``duplicate=True``. Without records nothing is written, and ``last_offset`` is one below
+        ``first_offset``.
 
         Raises:
-            RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the
-                records cannot be written. Nothing is.
+            RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: a record breaks a
+                rule of the log. Nothing is written.
             OutOfOrderSequenceError, DuplicateSequenceError, ProducerFencedError,
                 InvalidTransactionError: ``producer`` does not fit. Nothing is written.
             ExpectedOffsetError: the log does not end at ``expect``. Nothing is written.
-            DiskFullError, TooManyFilesError: there is no room, or no file can be opened. Nothing is written;
-                retry once there is room.
+            DiskFullError, TooManyFilesError: there is no space, or no file can be opened. Nothing is written;
+                retry once there is space.
+            NotSyncedError: with ``"synced"``, the records are written, but no space or file was left to sync them.
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
         return self._writer.append(records, timestamp, codec, producer, ack, expect)
@@ -340,7 +344,7 @@ class Log(Readable):
     def _append_encoded(
         self, encoder: Encoder, *, producer: ProducerStamp | None = None, ack: Ack | str | None = None
     ) -> AppendResult:
-        """Append as `LogReplica.append_encoded`, for an accumulator: without a face for each batch."""
+        """Append as `LogReplica.append_encoded`; an accumulator needs no `LogReplica` for each batch."""
         self._state.check_writable()
         return self._writer.append_encoded(encoder, producer, self._clock.now_ms(), ack)
 
@@ -355,7 +359,7 @@ class Log(Readable):
         """Open a buffered appender for single records; see `Appender`.
 
         Raises:
-            InvalidSettingError: ``linger_ms`` or ``batch_bytes`` is out of range of the setting of its name.
+            InvalidSettingError: ``linger_ms`` or ``batch_bytes`` is outside the range of the setting of that name.
         """
         self._state.check_writable()
         config = self._config
@@ -363,7 +367,7 @@ class Log(Readable):
             config = config.replace(linger_ms=linger_ms)
         if batch_bytes is not None:
             config = config.replace(batch_bytes=batch_bytes)
-        from logstore.log.append.appender import Appender  # its futures import 3 ms of modules that few need
+        from logstore.log.append.appender import Appender  # here: its imports take 3 ms, and few programs use it
 
         return Appender(
             self,
@@ -380,14 +384,16 @@ class Log(Readable):
         Raises:
             StorageFailedError: the sync failed. It is not retried: the log takes no more writes,
                 and records synced before are safe.
+            DiskFullError: there is no space to write a memory tail. Nothing is lost: free space and flush again.
             TooManyFilesError: no file could be opened to be synced. Nothing is lost: flush again.
         """
         self._writer.flush()
 
     def delete_before(self, offset: int) -> int:
-        """Raise the log start offset to ``offset`` and return it. Whole segments below are deleted at once.
+        """Raise the log start offset to ``offset``, unless it is higher already; return the log start offset.
 
-        Readers that are inside a deleted segment finish; later ones get OffsetOutOfRangeError.
+        Segments that are wholly below it are deleted at once. Readers that are inside a deleted segment finish;
+        later reads get OffsetOutOfRangeError.
 
         Raises:
             OffsetOutOfRangeError: ``offset`` is above the high watermark. Nothing is deleted.
@@ -423,7 +429,7 @@ class Log(Readable):
 
     def metrics(self) -> LogMetrics:
         """Return the log's numbers at this moment."""
-        # Before the lock: a thread of the parent may have held it at the fork, and a child would wait forever.
+        # Before the lock: if a thread of the parent held it at the fork, a child would wait for it for ever.
         self._state.check_process()
         with held(self._state.lock):
             return LogMetrics(
@@ -450,7 +456,7 @@ class Log(Readable):
         return state.log_start, state.high_watermark.value, state.last_stable.value
 
     def _cuts(self) -> int:
-        # In the other order, a truncation that begins between the two reads would show in neither.
+        # The generation is read first: otherwise a truncation that begins between the two reads could be missed.
         generation = self._state.generation
         return 2 * generation + (self._state.files_changing > 0)
 
@@ -473,7 +479,7 @@ class Log(Readable):
         return self._state.recovery.point.kind is LogKind.CONTIGUOUS
 
     def _is_visible(self, offset: int) -> bool:
-        # As inherited, with fewer calls: they are most of the cost of reading one record.
+        # As the inherited method, with fewer calls: calls are most of the cost of reading one record.
         state = self._state
         if state.closed or state.fork != fork_generation():
             return False

@@ -1,7 +1,7 @@
-"""The face of a log for maintenance: rolling, retention, compaction, checkpoints, settings.
+"""Maintenance calls of a log: rolling, retention, compaction, checkpoints, settings.
 
-`store.maintenance` calls it by the clock, administrators by hand; `Log` has the calls of users. A face is made at
-each use and owns nothing; any thread may use it, as long as its log is open.
+The tasks of `store.maintenance` call them periodically, and administrators by hand; `Log` has the calls of users.
+A `LogMaintenance` is made at each use and owns nothing. Any thread may use it while its log is open.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Settings = LogConfig | Mapping[str, Setting] | None
 
 
 class LogMaintenance(ReaderMaintenance):
-    """A log as the tasks of its store maintain it."""
+    """The maintenance calls of one open log."""
 
     __slots__ = ("_state", "_writer")
 
@@ -42,11 +42,11 @@ class LogMaintenance(ReaderMaintenance):
 
     @property
     def was_clean(self) -> bool:
-        """Return whether the log had been closed cleanly before this open; if not, it may have lost its tail."""
+        """Whether the log was closed cleanly before this open; if not, its newest records may be lost."""
         return self._state.was_clean
 
     def facts(self) -> PartitionFacts:
-        """Return the offsets that the root's checkpoints may record now; all of them are on disk."""
+        """Return the offsets that the root's checkpoints may record now, with the recovery point last written."""
         state = self._state
         state.check_open()
         with held(state.lock):
@@ -80,7 +80,7 @@ class LogMaintenance(ReaderMaintenance):
                     state.roll_locked()
 
     def tick(self) -> None:
-        """Flush if ``flush.ms`` has passed; for the owner of the log's clock."""
+        """Flush if ``flush.ms`` has passed; for a caller that moves the log's clock itself."""
         self._state.check_process()
         self._writer.flusher.tick()
 
@@ -89,9 +89,9 @@ class LogMaintenance(ReaderMaintenance):
     def retain(self, now_ms: int | None = None) -> Retained:
         """Delete old or surplus segments, by ``retention.ms`` and ``retention.bytes``.
 
-        Also seals an active segment that has been idle for ``segment.ms``, and expires idle producers.
-        A segment is as old as its newest record; with ``cleanup.policy=compact`` alone none is deleted.
-        Deletions are as durable as those of `delete_before`. ``now_ms`` is the log's clock by default.
+        Also seals an active segment that began more than ``segment.ms`` ago, and expires idle producers.
+        The age of a segment is that of its newest record. With ``cleanup.policy=compact`` alone no segment is
+        deleted. Deletions are as durable as those of `delete_before`. ``now_ms`` is the log's clock by default.
 
         Raises:
             DiskFullError, StorageFailedError: as `delete_before`.
@@ -101,7 +101,8 @@ class LogMaintenance(ReaderMaintenance):
     def oldest_segment(self, active_bytes: int = INT64_MAX) -> OldestSegment | None:
         """Return the first segment if it could be deleted whole, else None.
 
-        Nothing at or above the high watermark can be. The active segment counts if it has ``active_bytes``.
+        A segment that reaches above the high watermark cannot be deleted. The active segment is returned only if
+        it is the first one and has at least ``active_bytes``.
         """
         self._state.check_open()
         return retention.oldest(self._state, active_bytes)
@@ -119,16 +120,18 @@ class LogMaintenance(ReaderMaintenance):
     ) -> Compacted:
         """Keep only the newest record of each key in all sealed segments below the last stable offset.
 
-        Runs whether or not it is due (`cleanable`). Offsets and order stay; appends and reads run concurrently.
-        Records without a key are deleted, as in Kafka. Memory is a few MiB and a map of keys, at most
-        ``map_bytes`` (24 bytes a key). A map that is too small takes several rounds. ``throttle`` is called with
-        each count of bytes read or written, and may block. Durable on return.
+        The call compacts even if no compaction is due (`cleanable`). Records younger than
+        ``min.compaction.lag.ms`` stay. Offsets and order do not change; appends and reads run concurrently.
+        Records without a key are deleted, as in Kafka. Memory is a few MiB and a map of keys of at most
+        ``map_bytes``, with about 27 bytes for each key. If the keys do not all fit, several rounds are made. Only
+        if the keys of a single batch do not fit, the map grows. ``throttle`` is called with each count of bytes
+        read or written, and may block. Durable on return.
 
         Raises:
-            CorruptRecordError: a batch is damaged; its position is named, `cleanable` reports it from now
-                on, and nothing was lost.
-            DiskFullError, StorageError: the new segments could not be written. The old ones are there.
-            InvalidSettingError: the log's ``cleanup.policy`` is not compact.
+            CorruptRecordError: a batch is damaged; its position is named. `cleanable` reports the damage from
+                now on. No newest record of a key was deleted.
+            DiskFullError, StorageError: the new segments could not be written. The old ones are kept.
+            InvalidSettingError: the log's ``cleanup.policy`` is not compact, or ``map_bytes`` is below 48.
             LogClosedError: the log was closed meanwhile. Finished work is kept.
             StorageFailedError: the swap of segments failed half way; opening the log again finishes it.
         """
@@ -167,10 +170,10 @@ class LogMaintenance(ReaderMaintenance):
 
     @naming_arguments
     def reconfigure(self, config: Settings = None, *, drop_keyless: bool = False, **settings: Setting) -> None:
-        """Apply new settings to the open log; existing segments keep their form.
+        """Apply new settings to the open log; existing segments do not change.
 
-        A log becomes a compacted one only if each of its records has a key, including those appended
-        meanwhile, or with ``drop_keyless``.
+        ``cleanup.policy=compact`` is accepted only if every record has a key, including those appended during
+        the call. ``drop_keyless`` accepts it in any case.
 
         Raises:
             InvalidSettingError: a setting cannot change while the log is open; every one is named, and
@@ -208,7 +211,7 @@ class LogMaintenance(ReaderMaintenance):
         """
         state = self._state
         if self.log.end_offset() < state.end.value:
-            self._writer.flush()  # unsynced records are not visible to `scan`
+            self._writer.flush()  # else a scan may not see all records: some settings show only synced ones
         generation, end = state.generation, self.log.end_offset()
         start = max(state.log_start, state.keyed_below[1] if state.keyed_below[0] == generation else 0)
         if start < end:

@@ -16,15 +16,15 @@ When = Time | datetime.timedelta | str
 
 
 def moment_of(when: When, clock: Clock) -> int:
-    """Return the milliseconds since 1970 of an instant, or of a duration before now; 0 if that is before 1970.
+    """Return milliseconds since 1970 of an instant, or of now less a duration; 0 if the duration is too long.
 
     >>> from logstore.clock import SYSTEM_CLOCK
     >>> moment_of(5, SYSTEM_CLOCK), moment_of("1970-01-01T02:00:00+01:00", SYSTEM_CLOCK)
     (5, 3600000)
 
     Raises:
-        InvalidTimestampError: the text is neither, or the instant is before 1970.
-        RecordTypeError: another type, or a datetime without a time zone.
+        InvalidTimestampError: the text is no instant and no duration, or the instant is before 1970.
+        RecordTypeError: ``when`` has another type, or is a datetime without a time zone.
     """
     if isinstance(when, datetime.timedelta):
         return max(clock.now_ms() - abs(when) // datetime.timedelta(milliseconds=1), 0)

@@ -12,7 +12,7 @@ from logstore.config.log import LogConfig
 
 
 class HighWatermarkPolicy(ABC):
-    """The policy of one log."""
+    """The policy that decides the high watermark of one log."""
 
     @abstractmethod
     def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
@@ -28,8 +28,8 @@ class HighWatermarkPolicy(ABC):
 class StandalonePolicy(HighWatermarkPolicy):
     """The policy of a log without replicas: records are visible once written, or once synced.
 
-    ``logstore.visible.after=flush`` shows a record only once it is on disk, as the paper of 2011
-    describes; so does a tail that is held in memory.
+    With ``logstore.visible.after=flush`` or ``logstore.tail=memory``, a record is visible only once it is on disk,
+    as in Kafka's paper of 2011.
     """
 
     def __init__(self, config: LogConfig) -> None:

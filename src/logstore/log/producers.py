@@ -1,13 +1,13 @@
 """Producer state of one log: idempotence, fencing, open transactions.
 
-Rules are those of Kafka's `ProducerStateManager` and `ProducerAppendInfo`. `Producers.check`
-decides whether a batch may be written and changes nothing; `Producers.apply` records a written
-one. The caller holds the log's lock, calls in offset order, and leaves out batches without a
-producer id. No I/O and no clock; `formats.producer_snapshot` encodes the state.
+The rules are those of Kafka's `ProducerStateManager` and `ProducerAppendInfo`. `Producers.check` decides whether a
+batch may be written, and changes nothing. `Producers.apply` records a written batch. The caller holds the log's
+lock, calls in offset order, and leaves out batches without a producer id. This module uses no files and no clock;
+`formats.producer_snapshot` encodes the state.
 
 Invariants: a producer's remembered batches are of its current epoch, oldest first, at most five. Open transactions
-are in the order of their first offsets. Completed ones that still hold the last stable offset back rise in first
-*and* last offset, so that the first one decides.
+are in the order of their first offsets. A completed transaction is kept while it may hold the last stable offset
+back. In the list of these, both first and last offsets rise, so the first entry decides.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from logstore.errors import (
 )
 from logstore.records import SEQUENCE_COUNT, AbortedTransaction, AppendResult, Marker, Origin
 
-REMEMBERED_BATCHES = 5  #: as many as a client may have in flight (max.in.flight.requests)
+REMEMBERED_BATCHES = 5  #: as many as a client may have in flight (max.in.flight.requests.per.connection)
 NO_SEQUENCE = -1  #: of batches that a coordinator writes, such as offset commits
 
-_CHAIN_LIMIT = 2**30  #: with more than half of all sequences, behind and ahead look alike
+_CHAIN_LIMIT = 2**30  #: below half of all sequences, so that an older sequence differs from a newer one
 
 
 class ProducedBatch(NamedTuple):
-    """The batch header fields that producer state needs, and those of its marker if it has one."""
+    """The fields of a batch that producer state needs: of its header, and of its marker if it has one."""
 
     base_offset: int
     last_offset: int
@@ -42,7 +42,7 @@ class ProducedBatch(NamedTuple):
     producer_epoch: int
     base_sequence: int
     last_sequence: int
-    timestamp_ms: int  #: the largest of the batch
+    timestamp_ms: int  #: the largest timestamp of the batch
     is_transactional: bool = False
     is_control: bool = False
     marker: Marker | None = None
@@ -72,8 +72,8 @@ class CompletedTransaction(NamedTuple):
 class ProducerState:
     """The state of one producer id.
 
-    ``chain_count`` sequences, up to and including the last one, are known to be written without a gap.
-    Only a batch of these may be called a duplicate once it is no longer remembered.
+    The last ``chain_count`` sequences, up to the newest one, are known to be written without a gap. A batch that
+    is no longer remembered is refused as a duplicate only if all its sequences are among these.
     """
 
     producer_id: int
@@ -111,7 +111,7 @@ class Producers:
         *,
         expiration_ms: int = 86_400_000,
     ) -> None:
-        """Begin with the states of a snapshot; they are owned and changed from here on.
+        """Begin with the states of a snapshot. The states belong to this object now, which changes them.
 
         ``expiration_ms`` is Kafka's producer.id.expiration.ms.
         """
@@ -142,10 +142,10 @@ class Producers:
     def check(self, batch: ProducedBatch, origin: Origin) -> AppendResult | None:
         """Check whether this batch may be written next. Changes nothing.
 
-        Returns None for a new batch; for one of the producer's last five, its offsets and largest
-        timestamp. A coordinator's batches are not checked for sequences, replicated ones not at
-        all: their leader did. An unknown producer may begin at any sequence, since retention or
-        expiry may have deleted its earlier batches.
+        Returns None for a new batch. For a repetition of one of the producer's last five batches, returns the
+        offsets and the largest timestamp of the first append. Sequences of a coordinator's batches are not
+        checked. Replicated batches are not checked at all: their leader has checked them. An unknown producer may
+        begin at any sequence, since retention or expiry may have deleted its earlier batches.
 
         Raises:
             DuplicateSequenceError: the batch was written before the batches that are remembered.
@@ -189,11 +189,11 @@ class Producers:
     def apply(self, batch: ProducedBatch, now_ms: int = -1) -> CompletedTransaction | None:
         """Record a written batch; return the transaction that it ends, if any.
 
-        ``now_ms`` is the time of writing or, on replay, of opening the log. Without it the batch's
-        own timestamp counts for expiry, and a producer of old timestamps expires too early.
+        ``now_ms`` is the time of writing or, when batches are replayed, of opening the log. Without it the
+        batch's own timestamp counts for expiry, so a producer of records with old timestamps expires too early.
         """
         if batch.is_control and batch.marker is None:
-            return None  # compaction has removed the marker's record
+            return None  # a compaction has deleted the marker of this batch
         producer_id = batch.producer_id
         assert producer_id >= 0, batch
         state = self._states.get(producer_id)
@@ -228,7 +228,7 @@ class Producers:
     def _hold_back(self, transaction: CompletedTransaction) -> None:
         """Keep a completed transaction until its marker is below the high watermark.
 
-        Earlier entries that began later are dropped: this one holds back all that they do.
+        Earlier entries whose transactions began later are dropped: the new entry holds back at least as much.
         """
         completed = self._completed
         while completed and completed[-1].first_offset >= transaction.first_offset:
@@ -251,8 +251,9 @@ class Producers:
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return the first offset of a transaction that is open, or whose marker is not replicated yet.
 
-        None if there is none: the last stable offset is the high watermark. Transactions whose
-        marker is below ``high_watermark`` are forgotten, so it must never fall afterwards.
+        Returns None if there is no such transaction: the last stable offset is then the high watermark.
+        Transactions whose marker is below ``high_watermark`` are forgotten, so later calls must not give a lower
+        one.
         """
         completed = self._completed
         while completed and completed[0].last_offset < high_watermark:
@@ -312,8 +313,8 @@ def _check_sequence(state: ProducerState, batch: ProducedBatch) -> WrittenBatch 
     expected = state.next_sequence
     if base_sequence == expected:
         return None
-    # A duplicate counts as acknowledged: a batch that was never written would be lost. So all of it must be
-    # in the unbroken chain, and must not overlap a remembered batch, whose bounds it would have to match.
+    # A producer counts a duplicate as acknowledged. So a batch that was never written would be lost. A duplicate
+    # is therefore wholly in the unbroken chain. It overlaps no remembered batch: a repeated one has equal bounds.
     behind = (expected - base_sequence) % SEQUENCE_COUNT
     if _count(base_sequence, batch.last_sequence) <= behind <= state.chain_count and not any(
         _overlap(written, batch) for written in state.batches
@@ -326,7 +327,7 @@ def _check_sequence(state: ProducerState, batch: ProducedBatch) -> WrittenBatch 
 
 
 def _remember(state: ProducerState, batch: ProducedBatch) -> None:
-    # A coordinator's batch has no sequence; as in Kafka it is remembered, and the next sequence is 0.
+    # A coordinator's batch has no sequence (-1). As in Kafka it is remembered, so the next sequence is 0.
     if batch.base_sequence < 0:
         state.chain_count = 0
     else:
@@ -344,7 +345,7 @@ def _count(base_sequence: int, last_sequence: int) -> int:
 
 
 def _overlap(written: WrittenBatch, batch: ProducedBatch) -> bool:
-    """Return whether the two share a sequence; either may wrap."""
+    """Return whether two batches share a sequence. Sequences of either may wrap to 0."""
     ahead = (batch.base_sequence - written.base_sequence) % SEQUENCE_COUNT
     behind = (written.base_sequence - batch.base_sequence) % SEQUENCE_COUNT
     return ahead < _count(written.base_sequence, written.last_sequence) or behind < _count(

@@ -1,7 +1,8 @@
-"""The face of a log for brokers, replicas and transaction coordinators.
+"""Calls of a log for brokers, replicas and transaction coordinators.
 
-A leader's high watermark, a follower's batches and truncations, markers, and the bulk appends of a sink. `Log` has
-the calls of users. A face is made at each use and owns nothing; any thread may use it, as long as its log is open.
+They set a leader's high watermark, append a follower's batches, truncate, write markers, and append the runs and
+files of a sink. `Log` has the calls of users. A `LogReplica` is made at each use and owns nothing. Any thread may
+use it while its log is open.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from logstore.records import INT32_MAX, Ack, AppendResult, Marker, Origin, Produ
 
 
 class LogReplica(ReaderReplica):
-    """A log as brokers, replicas and coordinators write it."""
+    """The calls of one open log for brokers, replicas and coordinators."""
 
     __slots__ = ("_state", "_writer")
 
@@ -69,13 +70,14 @@ class LogReplica(ReaderReplica):
         """Write one record batch at the log end offset.
 
         ``batch`` is a whole v2 record batch. Base offset and leader epoch are set in a copy of its header. Its
-        compressed records are kept as they are, unless the log imposes a codec. With ``origin=Origin.REPLICATION``
-        its own offsets and epoch are kept.
+        compressed records are kept as they are, unless ``compression.type`` names another codec. With
+        ``origin=Origin.REPLICATION`` its own offsets and epoch are kept.
 
-        With ``ack="written"`` the batch is in the page cache on return, with ``"synced"`` on disk.
-        It is visible to consumers only below the high watermark.
+        With ``ack="written"`` the batch is in the page cache on return, with ``"synced"`` on disk; for
+        ``logstore.tail=memory`` see `Log.append`. It is visible to consumers only below the high watermark.
 
-        Returns the offsets given; for a sequence already written, the first ones and ``duplicate=True``.
+        Returns the offsets of its records. For a sequence already written, these are the offsets of the first
+        append, with ``duplicate=True``.
 
         Raises:
             CorruptRecordError: length, magic or CRC-32C disagree with the bytes. Nothing is written.
@@ -84,7 +86,7 @@ class LogReplica(ReaderReplica):
             OutOfOrderSequenceError: a sequence is missing before this one. Nothing is written.
             ProducerFencedError: a newer producer epoch has written here. Nothing is written.
             UnexpectedOffsetError: a replicated batch begins below the log end offset.
-            DiskFullError: there is no room. Nothing is written.
+            DiskFullError: there is no space. Nothing is written.
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
         self._state.check_writable()
@@ -99,9 +101,9 @@ class LogReplica(ReaderReplica):
         ack: Ack | str | None = None,
         expect: int | None = None,
     ) -> AppendResult:
-        """Write the finished batches of an encoder, for a batching caller; raise as `Log.append`.
+        """Write the finished batches of an encoder, for a caller that fills it itself; raise as `Log.append`.
 
-        ``producer`` is the producer in the header of its one batch.
+        With ``producer``, the encoder must hold one batch, whose header names this producer.
         """
         self._state.check_writable()
         return self._writer.append_encoded(encoder, producer, self._state.clock.now_ms(), ack, expect)
@@ -133,12 +135,12 @@ class LogReplica(ReaderReplica):
 
         The caller has checked their records, keys, timestamps and sizes. Offsets, epoch, producer and, with
         log append time, the timestamp are set in ``run`` itself. ``max_timestamp_ms`` is the newest timestamp.
-        Compressed records are kept as they are. The run is written on return, not synced: `flush`.
+        Compressed records are kept as they are. On return the run is written; `Log.flush` makes it durable.
 
         Raises:
             CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. Nothing is written.
             ProducerFencedError, OutOfOrderSequenceError, InvalidTransactionError: ``producer`` does not fit.
-            DiskFullError: there is no room for the whole run. Its first batches may be written.
+            DiskFullError: there is no space for the whole run. Its first batches may be written.
             StorageFailedError: this or an earlier write failed; the log takes no more writes.
         """
         state = self._state
@@ -151,8 +153,8 @@ class LogReplica(ReaderReplica):
         newest = now_ms if append_time else max_timestamp_ms
         rest = memoryview(run)
         first, last = -1, -2
-        # One write never spans a roll. The snapshot that a roll writes must cover every batch below it, and
-        # producer state changes once for each write.
+        # One write never spans a roll. The snapshot that a roll writes must cover every batch below the new
+        # segment, but producer state changes only once for each write.
         while rest:
 
             def write(piece: memoryview = rest, stamp: ProducerStamp = stamp) -> tuple[int, int, AppendResult]:
@@ -175,20 +177,22 @@ class LogReplica(ReaderReplica):
     ) -> AppendResult | None:
         """Append a whole file of batches by making it a segment; return None if it needs `append_run` instead.
 
-        The caller has checked the file as for `append_run`. The file is below the log's directory, and has no
-        writer any more. ``runs`` are its batches from the beginning, with their counts of records. On return
-        the log owns the file and has renamed it. The append is not synced as a whole: `flush`.
+        The caller has checked the file as for `append_run`. The file is in the log's directory or below it, and
+        no writer has it open any more. ``runs`` are its batches from the beginning, with their counts of records.
+        On return the log owns the file and has renamed it. `Log.flush` makes the append durable.
+
+        After any error, headers of the file may be changed up to some batch, and the file cannot be used any more.
 
         Raises:
-            CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. The log is unchanged; the file may
-                be stamped up to there, and cannot be used any more. This holds for the following, too.
-            ProducerFencedError, OutOfOrderSequenceError, InvalidTransactionError: ``producer`` does not fit.
-            DiskFullError: there is no room in the log's budget, or for the name.
+            CorruptRecordError: a batch is not whole, or its CRC-32C disagrees. The log is unchanged.
+            ProducerFencedError, OutOfOrderSequenceError, InvalidTransactionError: ``producer`` does not fit. The
+                log is unchanged.
+            DiskFullError: there is no space in the disk quota, or for the file's name. The log is unchanged.
             StorageFailedError: this or an earlier write failed; the log takes no more writes.
         """
         self._state.check_writable()
         stamp = NO_PRODUCER if producer is None else producer
-        # One file stands for many appends, so it is worth a thread, whose steps no interrupt separates.
+        # One file replaces many appends. So the cost of `shielded`, a second thread, is small here.
         result = shielded(
             ingest_file.ingest,
             self._state,
@@ -205,7 +209,7 @@ class LogReplica(ReaderReplica):
     # -- high watermark, truncation
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Raise the high watermark to ``offset``: for the log's `HighWatermarkPolicy` only.
+        """Raise the high watermark to ``offset``. Only the log's `HighWatermarkPolicy` may call it.
 
         Raises:
             OffsetOutOfRangeError: ``offset`` is above the log end offset.
@@ -226,8 +230,8 @@ class LogReplica(ReaderReplica):
     def truncate_to(self, offset: int) -> int:
         """Truncate the log to end at or before ``offset``; return the new log end offset.
 
-        A batch that holds ``offset`` inside is removed whole. Durable on return. The high watermark falls
-        with the end, so this is for a follower that found its leader's end.
+        A batch that contains ``offset``, but begins below it, is removed whole. Durable on return. The high
+        watermark falls with the end. So this call is for a follower that has found where its leader's log ends.
 
         Raises:
             OffsetOutOfRangeError: ``offset`` is below the log start offset.

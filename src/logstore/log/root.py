@@ -1,15 +1,15 @@
 """The root directory above the partitions: its lock and Kafka's checkpoints of all of them.
 
 Kafka stores recovery points, log start offsets and high watermarks of all partitions in three text files in the
-root. It also marks a clean shutdown there. While this process holds the root, these facts are in memory. The mark
-and the recovery points are removed when the first log is open for writing, and written again when the last log is
-closed. In between, the root's holder may write checkpoints that are behind the truth but never ahead of it: a
-truncation removes them first.
+root, and the ends of compactions in a fourth. An empty file marks a clean shutdown. While this process holds the
+root, these facts are in memory. The mark and the recovery points are removed when the first log is open for
+writing, and written again when the last log is closed. In between, the process may write checkpoints with lower
+offsets than the logs have, never with higher ones: a truncation removes them first.
 
-Kafka's recovery points may lower ours, since Kafka may have written after us. Our own from before a crash must
-not. They are old, and recovery would truncate below the recovery point instead of reporting damage.
-``logstore.checkpoints`` tells the two apart. It holds the CRC-32C of the file that we wrote last, and of the next
-one before it is written::
+Recovery points that Kafka wrote may lower ours, since Kafka may have written the logs after us. Recovery points
+that logstore wrote to the root before a crash must not lower them. They are older than those of the logs: recovery
+would then truncate damaged bytes that were synced, instead of reporting them. ``logstore.checkpoints`` tells the
+two apart. It has the CRC-32C of the file that logstore wrote last, and of the next one before it is written::
 
     logstore checkpoints 1
     1f9a2b44 0c81b7d2
@@ -42,9 +42,9 @@ _R = TypeVar("_R")
 #: Tells our recovery points from Kafka's.
 CHECKPOINTS = "logstore.checkpoints"
 
-#: In an adopted root: Kafka's metadata, wherever they are stored, assign the leader epochs of its partitions.
+#: Marks an adopted root (one that Kafka wrote). Kafka's metadata assign the leader epochs of its partitions.
 ADOPTED = "logstore.adopted"
-#: Kafka's metadata, where they are stored in the root.
+#: The directory of Kafka's metadata, in a root that holds them.
 _CLUSTER_METADATA = "__cluster_metadata-0"
 
 _MARK = re.compile(rb"logstore checkpoints 1\n([0-9a-f]{8}) ([0-9a-f]{8})\n")
@@ -65,24 +65,24 @@ class _Shared:
     def __init__(self, directory: Directory) -> None:
         names = directory.names()
         self.facts, self.facts_are_ours = _read(directory, names)
-        #: The root was shut down cleanly when it was locked: partitions not opened since are whole.
+        #: Whether the root was shut down cleanly before: then partitions that were not opened since are whole.
         self.was_clean = checkpoints.CLEAN_SHUTDOWN in names
         self.names = names
         self.begun = False
         self.unclean = False
-        self.closed: set[TopicPartition] = set()  #: cleanly, by this process
+        self.closed: set[TopicPartition] = set()  #: partitions that this process has closed cleanly
         self.has_checkpoint = False
-        #: Counts the changes that invalidate facts gathered before them.
+        #: The number of changes (deletions, truncations) that make facts gathered earlier invalid.
         self.changes = 0
 
     def found(self, name: TopicPartition) -> PartitionFacts:
-        """Return the facts for a log that is opened now."""
+        """Return the facts about a partition, for its log that is being opened."""
         facts = self.facts.get(name, PartitionFacts())
         return facts._replace(recovery_point=None) if self.facts_are_ours else facts
 
 
 class Root:
-    """One log's share of a root that the logs of this process share."""
+    """The root as one log uses it. All logs of this process below the root share its lock and facts."""
 
     _shared: ClassVar[dict[RootLock, _Shared]] = {}
 
@@ -102,13 +102,13 @@ class Root:
         brief: bool = False,
         patient: bool = True,
     ) -> Root:
-        """Lock the root for one of its partitions. Only the lock's file is changed before `begin`.
+        """Lock the root for one of its partitions. Until `begin`, only the lock file is changed.
 
         Raises:
             DirectoryLockedError, ReadOnlyError: as `RootLock.acquire`.
         """
         if RootLock.is_taken(directory, str(name)):
-            # A dropped log may still hold it. The wait is bounded: a release may itself wait for the caller.
+            # A dropped log may still hold the root. The wait is bounded: its release may wait for the caller.
             shielded(release_all, BRIEFLY_S)
         lock = RootLock.acquire(directory, str(name), clock, brief=brief, patient=patient)
         try:
@@ -131,16 +131,16 @@ class Root:
         return is_kafkas(self.directory)
 
     def begin(self) -> None:
-        """Remove the clean shutdown mark and the recovery points: the log is recovered and will change.
+        """Remove the clean shutdown mark and the recovery points, once the log is recovered and may change.
 
-        Not earlier: a log that recovery refuses leaves its root as it was.
+        It must not be called before: if recovery refuses the log, the root stays as it was.
         """
         lock = self._lock
         assert lock is not None
         with RootLock.guarded():
             shared = self._shared[lock]
             if not shared.begun:
-                # The names are those found at locking: only the lock's holder writes these files.
+                # The names were listed when the root was locked: only the lock's holder writes these files.
                 _take_away(self.directory, shared.names)
                 shared.begun = True
         self._is_begun = True
@@ -171,10 +171,9 @@ class Root:
         lock.release(str(name))
 
     def forget(self, names: Iterable[TopicPartition]) -> None:
-        """Remove the facts of partitions that are about to be removed. Durable on return.
+        """Remove the facts of partitions that are about to be deleted. Durable on return.
 
-        Otherwise, after a crash, a later partition of the same name could appear to begin at the old
-        one's log start offset.
+        Otherwise, after a crash, a later partition of the same name could get the log start offset of the old one.
         """
         with RootLock.guarded():
             if self._lock is None:
@@ -190,9 +189,10 @@ class Root:
                 shared.has_checkpoint = False
 
     def withdraw(self) -> None:
-        """Remove the recovery points written since `begin`: a log is about to be truncated below one.
+        """Remove the recovery points written since `begin`, before a log is truncated. Durable on return.
 
-        Durable on return. Kafka would trust bytes that are written in place of the truncated ones unchecked.
+        Kafka does not check bytes below a recovery point. So it would trust what is later written in place of
+        the truncated bytes.
         """
         with RootLock.guarded():
             if self._lock is None:
@@ -204,14 +204,15 @@ class Root:
                 shared.has_checkpoint = False
 
     def checkpoint_token(self) -> int:
-        """Return the token for `checkpoint`; to be called before its facts are gathered."""
+        """Return a token for `checkpoint`. Call this before the facts for it are gathered."""
         with RootLock.guarded():
             return -1 if self._lock is None else self._shared[self._lock].changes
 
     def checkpoint(self, facts: Mapping[TopicPartition, PartitionFacts], token: int) -> bool:
-        """Write the checkpoints while logs are open; return False, unwritten, if facts may have become too high.
+        """Write the checkpoints while logs are open; return whether they were written.
 
-        ``facts`` are those of open logs; the known facts of the others stay.
+        ``facts`` are those of open logs; the known facts of other logs stay. Nothing is written if a log was
+        truncated or deleted since `checkpoint_token`: the facts may then be too high.
         """
         with RootLock.guarded():
             shared = None if self._lock is None else self._shared[self._lock]
@@ -233,13 +234,13 @@ class Root:
 
 
 class StoreLock:
-    """The right of this process to write below a root, for as long as a store is open.
+    """The lock of an open store: the right of this process to write below the root.
 
-    Meanwhile its logs are opened and closed as they are used; the root stays locked. It is shut down
-    cleanly, with its checkpoints written, when the hold is released last.
+    The logs of the store are opened and closed as they are used; the root stays locked. The store releases this
+    lock after its logs are closed. The checkpoints are written then, and the mark if all logs are clean.
     """
 
-    #: Stands for the partition's name among the sharers of the lock; no topic is called "".
+    #: Used in place of a partition's name in the list of the lock's users; no topic is named "".
     _NAME = TopicPartition("", 0)
 
     def __init__(self, directory: Directory, root: Root) -> None:
@@ -256,7 +257,7 @@ class StoreLock:
         """
         name = str(cls._NAME)
         if RootLock.is_taken(directory, name):
-            # A dropped store may still hold it.
+            # A dropped store may still hold the lock.
             shielded(release_all, BRIEFLY_S)
         if RootLock.is_taken(directory, name):
             raise DirectoryLockedError(
@@ -267,7 +268,7 @@ class StoreLock:
         return cls(directory, Root.open_for_writing(directory, cls._NAME, clock, brief=brief, patient=patient))
 
     def release(self) -> None:
-        """Release the root. The logs are closed before, each with its own facts."""
+        """Release the root. The caller has closed the logs; each has recorded its facts."""
         self.root.release(self._NAME, None)
 
 
@@ -280,7 +281,7 @@ def under_lock(directory: Directory, clock: Clock, step: Callable[[], _R]) -> _R
     taken: list[StoreLock] = []
 
     def locked() -> _R:
-        # In one step: an interrupt between acquiring and appending would lose the hold.
+        # In one step: an interrupt between the two would leave the root locked.
         shielded(lambda: taken.append(StoreLock.acquire(directory, clock)))
         return step()
 
@@ -292,7 +293,7 @@ def under_lock(directory: Directory, clock: Clock, step: Callable[[], _R]) -> _R
 
 
 def is_kafkas(root: Directory) -> bool:
-    """Return whether Kafka's metadata assign the leader epochs below a root: it was adopted."""
+    """Return whether Kafka's metadata assign the leader epochs below a root: it was adopted, or holds them."""
     names = root.names()
     return ADOPTED in names or _CLUSTER_METADATA in names
 
@@ -308,7 +309,7 @@ def _read(directory: Directory, names: list[str]) -> tuple[dict[TopicPartition, 
         try:
             columns.append(checkpoints.read_offsets(data, directory.join(name)))
         except CorruptRecordError as error:
-            # Not fatal: these files may only lower a recovery point; each partition has its own recovery file.
+            # Not fatal: such a file can only lower a recovery point, and each partition has its own recovery file.
             _logger.warning("checkpoint passed over: %s", error)
             columns.append({})
     recovery, starts, watermarks = columns
@@ -320,7 +321,7 @@ def _read(directory: Directory, names: list[str]) -> tuple[dict[TopicPartition, 
 
 
 def _marked(directory: Directory) -> tuple[int, ...]:
-    """Return the checksums of recovery points that we have written, or were about to write."""
+    """Return the checksums of the recovery points that logstore has written, or was about to write."""
     match = _MARK.fullmatch(directory.read(CHECKPOINTS) or b"")
     return () if match is None else (int(match[1], 16), int(match[2], 16))
 
@@ -328,8 +329,8 @@ def _marked(directory: Directory) -> tuple[int, ...]:
 def _all_clean(directory: Directory, closed: set[TopicPartition]) -> bool:
     """Return whether every partition is clean, including those that this process has not opened.
 
-    After an unclean stop, opening and closing one log proves nothing about the others. With the mark of a clean
-    shutdown Kafka would check none.
+    After an unclean stop, opening and closing one log proves nothing about the others. If the root has the mark of
+    a clean shutdown, Kafka checks no log.
     """
     for name in files.partitions_below(directory):
         if name not in closed:
@@ -341,7 +342,7 @@ def _all_clean(directory: Directory, closed: set[TopicPartition]) -> bool:
 
 
 def _take_away(directory: Directory, names: list[str]) -> None:
-    # A clean offset that a truncation has made too high would let Kafka bring deleted keys back.
+    # A cleaner offset that is too high after a truncation would let Kafka bring deleted keys back.
     ours = (checkpoints.CLEAN_SHUTDOWN, checkpoints.RECOVERY_POINTS, checkpoints.CLEANER_OFFSETS)
     stale = [name for name in ours if name in names]
     for name in stale:
@@ -352,7 +353,7 @@ def _take_away(directory: Directory, names: list[str]) -> None:
 
 def _forget(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts]) -> None:
     """Rewrite the checkpoints with the facts of the other partitions."""
-    # Facts of open logs are out of date: their recovery points may be too high by now.
+    # The recovery points are removed, not rewritten: those of open logs may be too high by now.
     _take_away(directory, directory.names())
     starts = {name: f.log_start_offset for name, f in facts.items() if f.log_start_offset is not None}
     marks = {name: f.high_watermark for name, f in facts.items() if f.high_watermark is not None}
@@ -373,7 +374,7 @@ def _write(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts],
             continue
         data = checkpoints.write_offsets(known)
         if name == checkpoints.RECOVERY_POINTS:
-            # Both checksums are in the mark: a crash may leave either file, and both are ours.
+            # `logstore.checkpoints` has both checksums: after a crash the old or the new file is there, both ours.
             before = crc32c(directory.read(name) or b"")
             before = before if before in _marked(directory) else crc32c(data)
             mark = b"logstore checkpoints 1\n%08x %08x\n" % (before, crc32c(data))

@@ -1,7 +1,8 @@
 """State of one open log: its parts, and the steps that change several of them together.
 
-`Log`, `Flusher` and `truncation` share one `State`. It has the segments, producers, epochs, marks, the recovery
-file and the published file, with the lock that guards them. Names that end in ``_locked`` need that lock.
+All modules of `log` that work on one open log share its `State`. It has the segments, producers, leader epochs,
+marks (the log end offset and others), the recovery file and the published file, with the lock that guards them.
+Methods whose names end in ``_locked`` are called with that lock held.
 
 Invariants, under the lock: log start <= last stable offset <= high watermark <= log end offset;
 recovery point <= synced end <= log end offset; the active segment ends at the log end offset
@@ -61,12 +62,12 @@ _logger = logging.getLogger(__name__)
 #: Settings that cannot change while a log is open: field and key.
 _FIXED = {"tail": "logstore.tail", "visible_after": "logstore.visible.after"}
 
-#: How often expired producers are looked for: Kafka's producer.id.expiration.check.interval.ms.
+#: Interval of the search for expired producers: Kafka's producer.id.expiration.check.interval.ms.
 EXPIRY_PERIOD_MS = 600_000
 
 
 def batches_of(data: bytes | bytearray) -> Iterator[memoryview]:
-    """Iterate over the whole batches of a run."""
+    """Iterate over the batches of a run, which must all be whole."""
     view = memoryview(data)
     while view:
         size = int.from_bytes(view[8:12], "big") + 12
@@ -75,7 +76,7 @@ def batches_of(data: bytes | bytearray) -> Iterator[memoryview]:
 
 
 def _callers_level() -> int:
-    """Return the ``stacklevel`` of the nearest caller outside this library; beyond all frames if there is none."""
+    """Return the ``stacklevel`` of the nearest caller outside logstore, or a level beyond the last frame."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "logstore":
@@ -106,7 +107,7 @@ class State(PartitionLog):
         self.clock = clock
         self._policy = policy
         self.rng = rng
-        self._rng = rng  # of the roll jitter: made when it is needed
+        self._rng = rng  # of the roll jitter; if None, made when it is needed
         self.lock = threading.Lock()
         self.fork = fork_generation()
         self.why_closed = "the log is closed; call Log.open() again"
@@ -125,7 +126,7 @@ class State(PartitionLog):
         self.epochs = found.epochs
         self.recovery = RecoveryPointFile(directory, found.point)
         self.published = published_file(directory)
-        self._is_published = False  # the last numbers have been written
+        self._is_published = False  # whether the published file has the current offsets
         self.was_clean = found.was_clean
         self._names_changed = 0 if found.was_clean else 1
         self._names_synced = 0
@@ -139,15 +140,15 @@ class State(PartitionLog):
         self.set_limits(config.segment_bytes, config.segment_index_bytes)
         self.unsynced: list[Segment] = [s for s in found.segments.all[:-1] if s.next_offset > found.synced_end]
         if end > found.synced_end:
-            # Written by an earlier process: unmarked, a flush would skip bytes that may not have reached the disk.
+            # An earlier process wrote these bytes, perhaps not to disk. Without the mark a flush would skip them.
             for segment in (*self.unsynced, found.segments.active):
                 segment.file.mark_dirty()
         self._promises_durable = False
         self.tail = MemoryTail() if config.tail == "memory" else None
-        self.keyed_below = (0, 0)  # of a generation: every record below this offset has a key
-        self.is_keyed = False  # a compaction, or a check of each record, has found keys
+        self.keyed_below = (0, 0)  # generation and offset: in that generation, records below it have keys
+        self.is_keyed = False  # an earlier compaction, or check of each record, has recorded that all have keys
         self.first_dirty_offset = self._clean_offset_found(end, found.names)
-        self.next_horizon_ms = INT64_MAX  # when tombstones may be deleted, as far as a compaction has seen
+        self.next_horizon_ms = INT64_MAX  # the earliest delete horizon that the last compaction has seen
         self.cleaner_error: str | None = None  # the damage that a compaction has found
         self.positions = self._positions_of(config)
         self._warned_of_old = False
@@ -166,10 +167,11 @@ class State(PartitionLog):
         )
         if was_unclean:
             if not root.is_kafkas():
-                # Followers compare epochs: in the same one, they could not tell batches written after an
-                # unclean stop from lost ones. Epoch 0 counts as used if its batches and its file may be lost.
+                # The epoch rises after an unclean stop. Followers compare epochs: in the same epoch, they could
+                # not distinguish new batches from lost ones. Epoch 0 counts as used if its batches and its file
+                # may be lost.
                 self.leader_epoch = min(max(found.highest_epoch, 0 if end else -1) + 1, INT32_MAX)
-            # Else Kafka assigns the epochs and will lead with its next one: ours must not be above it.
+            # Else Kafka assigns the epochs. It will lead with its next one, and the log's must not be above that.
             _logger.info(
                 "recovered: log=%s log_start_offset=%d log_end_offset=%d scanned_bytes=%d cut_bytes=%d",
                 directory.path,
@@ -195,14 +197,14 @@ class State(PartitionLog):
             self.move_marks_locked()
 
     def look_back(self, now_ms: int) -> None:
-        """Compute the timestamp below which retention deletes records. Called at open, and by each retention."""
+        """Compute the timestamp below which retention deletes records; at open, new settings and retention."""
         keeps = self.config.retention_ms < 0 or not self.config.deletes
         self.old_below_ms = -1 if keeps or self._warned_of_old else now_ms - self.config.retention_ms
 
     def warn_of_old(self, timestamp_ms: int) -> None:
-        """Warn the caller of an append that retention deletes its records: once, and before anything is written."""
+        """Warn the caller of an append, once, that retention deletes its records. Nothing is written before."""
         if timestamp_ms < 0:
-            return  # without timestamps, their file's age counts
+            return  # records without timestamps: the age of their file counts
         self._warned_of_old = True
         self.old_below_ms = -1
         warnings.warn(
@@ -246,8 +248,8 @@ class State(PartitionLog):
     def change(self) -> Iterator[None]:
         """Guard a change of several parts: an exception that is no `LogstoreError` leaves the log failed.
 
-        Code that raises a `LogstoreError` has restored the parts, or failed the log, before. Ctrl-C never arrives
-        here: such a change is made inside `shielded`.
+        Code that raises a `LogstoreError` has restored the parts before, or has failed the log. Ctrl-C is never
+        raised inside: such a change is made in `shielded`.
         """
         self.mutation_depth += 1
         try:
@@ -260,9 +262,9 @@ class State(PartitionLog):
 
     @contextlib.contextmanager
     def storing_locked(self, *, is_append: bool = True) -> Iterator[None]:
-        """Fail the log on a storage error inside, unless disk space or file descriptors ran out.
+        """Fail the log on a storage error inside the block, unless disk space or file descriptors ran out.
 
-        Those were found before any change.
+        These two errors are raised before anything has changed, so the log can be used on.
         """
         try:
             yield
@@ -286,7 +288,7 @@ class State(PartitionLog):
 
     def append_locked(self, data: Any, first: int, leader_epoch: int) -> None:
         size = len(data)
-        # As `storing_locked`, with fewer calls: this runs for every append.
+        # The same as `storing_locked`, with fewer calls, since each append comes here.
         try:
             if size > self.reserved_bytes:
                 self.reserved_bytes += self.quota.reserve(size - self.reserved_bytes)
@@ -311,7 +313,7 @@ class State(PartitionLog):
             self.failed = failure
             _logger.error("log failed: log=%s error=%s", self.path, error)
             try:
-                # Without this mark, the next open would trust pages that look clean and were never written.
+                # Without this mark, the next open would trust cached pages that were never written to the disk.
                 self.recovery.write(self.recovery.point._replace(suspect=True, clean=False))
             except StorageError:
                 _logger.error("could not mark the log as suspect: log=%s", self.path)
@@ -329,16 +331,16 @@ class State(PartitionLog):
             self.publish_locked()
 
     def tell_marks_locked(self) -> None:
-        """Move the marks, publish and wake waiters again: an interrupt may have come between any two of these."""
+        """Repeat the steps that an interrupt may have left out: move the marks, publish, wake the waiters."""
         self._is_published = False
         self.move_marks_locked(has_grown=False)
         for mark in (self.end, self.synced, self.high_watermark, self.last_stable):
             mark.wake()
 
     def publish_locked(self) -> None:
-        # A memory tail is not in the files: other processes would search for it there and report damage.
+        # The published end is that of the files: other processes would report a missing memory tail as damage.
         end = self.end.value if self.tail is None else min(self.end.value, self.segments.active.next_offset)
-        # Odd while files are removed: a reader that opens them now has to open them again afterwards.
+        # The published generation is odd while files are removed: a reader must open them again afterwards.
         generation = 2 * self.generation + (self.files_changing > 0)
         self._is_published = False
         try:
@@ -352,7 +354,7 @@ class State(PartitionLog):
             self._is_published = True
 
     def point_now(self, *, clean: bool) -> RecoveryPoint:
-        """Build the current recovery point; its position is the end of the active segment, if that is synced."""
+        """Return the current recovery point; its position is the end of the active segment, if that is synced."""
         active = self.segments.active
         synced = self.synced.value
         at_end = synced == active.next_offset and synced >= active.base_offset
@@ -402,9 +404,9 @@ class State(PartitionLog):
     def skip_to_locked(self, offset: int) -> None:
         """Begin a segment at an offset that the active one cannot reach: relative offsets have 31 bits.
 
-        A leader's log has such gaps where a compaction deleted the records between. Recovery treats a
-        gap between segments as a lost tail, unless it is below the recovery point. So everything before
-        it is synced first, and the recovery point is raised over it durably.
+        The log of a leader has such gaps where a compaction deleted the records. Recovery treats a gap between
+        segments as a lost tail, unless the gap is below the recovery point. So everything before the gap is
+        synced first, and the recovery point is raised above the gap durably.
         """
         with self.storing_locked():
             self.drain_tail_locked()
@@ -416,11 +418,11 @@ class State(PartitionLog):
             self.directory.sync()
             self.root.directory.sync()
             self.transactions.sync()
-            # Before the gap exists: a crash between the two would make recovery take it for a loss.
+            # Written before the gap exists: after a crash in between, recovery would report the gap as a loss.
             self.recovery.write(
                 self.point_now(clean=False)._replace(recovery_point=old.next_offset, kind=LogKind.GAPPED)
             )
-            # With an unknown recovery point the gap would be damage.
+            # Synced, too: if the recovery point was lost, recovery would report the gap as damage.
             self.recovery.sync()
             self.note_start_locked()
             old.ensure_indexes()
@@ -444,19 +446,18 @@ class State(PartitionLog):
     def roll_locked(self, *, begin: Callable[[int], object] | None = None) -> None:
         """Seal the active segment and begin the next one.
 
-        The sealed segment is synced before anything of the next one counts as synced, but not at once:
-        the kernel writes it back meanwhile, and the roll after this one waits for the rest. So at most
-        two segments are unsynced and few appends ever wait. ``begin`` makes the next segment, by default
-        an empty file.
+        The sealed segment is not synced at once: the kernel writes it back, and the next roll or flush syncs
+        what is left. Before that, no byte of the next segment counts as synced. So at most two segments are
+        unsynced, and few appends wait for the disk. ``begin`` makes the next segment, by default an empty file.
         """
         with self.storing_locked():
             old = self.segments.active
             self._raise_recovery_point_locked(old)
             base = old.next_offset
             self.transactions.sync()
-            # Load the indexes now: an index that cannot be opened must fail before anything has changed.
+            # The indexes are loaded first: if one cannot be opened, nothing has changed.
             old.ensure_indexes()
-            # The new file first: if there is no room for it, nothing has changed.
+            # The new file is made first: if there is no space for it, nothing has changed.
             (begin or self.segments.add)(base)
             self.segments.seal(old)
             self.unsynced = [old]
@@ -470,7 +471,7 @@ class State(PartitionLog):
         self.counters.rolls += 1
 
     def _written_producers_locked(self, offset: int) -> Producers:
-        """Replay the producer state before an offset of the segments; a memory tail is ahead of it."""
+        """Return the producer state at an offset, replayed from the segments, without the memory tail."""
         point = self.recovery.point._replace(generation=self.generation)
         return recovery.replay_producers(
             self.directory, self.segments, self.config, point, offset, self.clock.now_ms()
@@ -479,8 +480,8 @@ class State(PartitionLog):
     def _raise_recovery_point_locked(self, active: Segment) -> None:
         """Sync everything below the active segment and raise the recovery point to it.
 
-        After a crash, a log that is never flushed is then scanned from its last two segments on, not from
-        its start.
+        So after a crash, a log that was never flushed is scanned from its last two segments on, not from its
+        start.
         """
         for segment in self.unsynced:
             segment.file.sync()
@@ -488,10 +489,10 @@ class State(PartitionLog):
             self.save_epochs_locked()
         self.sync_names()
         self.unsynced = []
-        # Not above the log end: readers would see part of an append that spans several segments.
+        # At most the log end offset: in the middle of an append over several segments, readers would see a part.
         self.synced.advance(min(active.base_offset, self.end.value))
         if self.tail is not None:
-            # Publish before raising the recovery point: readers take a published end below it for an earlier copy.
+            # Published before the recovery point rises: readers take a lower published end for that of a copy.
             self.publish_locked()
         if self.epochs_saved and self.transactions.is_saved:
             self.recovery.write(
@@ -504,7 +505,8 @@ class State(PartitionLog):
                 else self.point_now(clean=False)
             )
         if not self._promises_durable:
-            # With several segments and no recovery point, recovery would take a torn tail for damage.
+            # The first recovery point is made durable: without one, recovery of several segments would report a
+            # torn tail as damage.
             self.recovery.sync()
             self._promises_durable = True
             self.note_start_locked(durable=False)
@@ -560,17 +562,17 @@ class State(PartitionLog):
         return Positions(self.segments) if config.offset_mode == "bytes" else None
 
     def _new_roll_age(self) -> int:
-        """Return the age in ms at which the active segment is rolled, less a random jitter for each."""
+        """Return the age in ms at which the active segment is rolled, less a new random jitter."""
         age = self.config.segment_ms
         if self.config.compacts:
-            # Only sealed segments are compacted: a slow roll would exceed the lag.
+            # Only sealed segments are compacted: a later roll would exceed max.compaction.lag.ms.
             age = min(age, self.config.max_compaction_lag_ms)
         return age - self._new_jitter()
 
     def _new_jitter(self) -> int:
         most = min(self.config.segment_jitter_ms, self.config.segment_ms)
         if most and self._rng is None:
-            import random  # with hashlib, a share of the time of `import logstore` that few processes need
+            import random  # imported late: it imports hashlib, and few processes need it
 
             self._rng = random.Random()
         return self._rng.randint(0, most) if self._rng is not None else 0
@@ -580,8 +582,8 @@ class State(PartitionLog):
         if self.tail is None:
             return
         while (head := self.tail.head()) is not None:
-            # An append may hold more batches than one segment takes. Batches already in a segment are skipped:
-            # a full disk may have stopped an earlier drain between two of them.
+            # Each batch is written by itself: an append may have more batches than one segment takes. Batches in a
+            # segment already are skipped: a full disk may have stopped an earlier call between two of them.
             for batch in batches_of(head.data):
                 first = int.from_bytes(batch[:8], "big")
                 if first < self.segments.active.next_offset:
@@ -595,12 +597,12 @@ class State(PartitionLog):
             self.tail.drop_head()
 
     def names_changed(self) -> None:
-        """Record that a file name was made, changed or removed, and is not durable yet."""
+        """Record that a file was created, renamed or removed, which is not durable yet."""
         self._names_changed += 1
 
     def sync_names(self) -> None:
         """Make the names of the log's files and of its directory durable, if they are not yet."""
-        # Counted, not flagged: a name that changes during the sync is not covered by it.
+        # Changes are counted: with a flag, a change during the sync would be taken for synced.
         changed = self._names_changed
         if changed > self._names_synced:
             self.directory.sync()
@@ -618,7 +620,7 @@ class State(PartitionLog):
             self.names_changed()
 
     def _clean_offset_found(self, end: int, names: Sequence[str]) -> int:
-        """Return the end of the last compaction, or the log start if that is above or the log was truncated."""
+        """Return the end of the last compaction, or the log start if it is higher or the log was truncated."""
         data = self.directory.read(checkpoints.COMPACTED, names)
         if data is not None and not self.config.compacts:
             self._forget_compacted()
@@ -626,19 +628,19 @@ class State(PartitionLog):
         found = None if data is None else checkpoints.decode_compacted(data)
         self.is_keyed = found is not None
         if found is not None and found > end:
-            # As the log grows again, new records below the old offset would be taken for compacted.
+            # The log was truncated. When it grows, new records below the old offset would count as compacted.
             self.directory.replace(checkpoints.COMPACTED, checkpoints.encode_compacted(0), durable=True)
             found = None
         return max(self.log_start, found or 0)
 
     def _forget_compacted(self) -> None:
-        """Durably remove the note that every record has a key: appends without one are allowed from now on."""
+        """Remove durably the record that all records have keys: appends without a key are allowed from now on."""
         if self.directory.remove(checkpoints.COMPACTED):
             self.directory.sync()
         self.is_keyed = False
 
     def note_clean_locked(self, offset: int, *, durable: bool = False) -> None:
-        """Record the offset below which every key has one record; the next compaction continues there."""
+        """Store the offset below which each key has one record; the next compaction continues there."""
         if not self.config.compacts:
             self.first_dirty_offset = offset
             return
@@ -661,18 +663,18 @@ class State(PartitionLog):
         self.transactions.sync()
         latest = self.epochs.latest
         if self.leader_epoch > (0 if latest is None else latest.epoch):
-            # Nothing was written in this epoch: unrecorded, the next open would go back to the one before.
+            # Nothing was written in this epoch. If it is not recorded, the next open uses the epoch before it.
             self.epochs_saved = not self.epochs.assign(self.leader_epoch, end)
         if not self.epochs_saved and self.epochs.entries:
             self.save_epochs_locked()
         point = self.point_now(clean=True)
         if point != self.recovery.point._replace(sequence=point.sequence):
             self.recovery.write(point)
-            # A power cut must not lose the mark: it covers the whole log.
+            # The mark is synced: after a power cut, recovery need not scan the log.
             self.recovery.sync()
 
     def unmark_locked(self) -> None:
-        """Remove the clean mark durably: a later crash would leave it on a torn log."""
+        """Remove the clean mark durably, before the first write: after a crash a torn log must not have it."""
         with self.storing_locked(is_append=False):
             self.recovery.write_durably(self.point_now(clean=False))
         self.must_unmark = False

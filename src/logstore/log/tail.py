@@ -1,8 +1,8 @@
 """Memory tail: the newest batches of a log, held in memory until they are flushed (``logstore.tail=memory``).
 
-The paper of 2011 keeps the newest records in memory and shows them once they are on disk. A process
-that is killed before a flush loses them before any consumer has seen them. Used under the log's
-lock.
+In Kafka's paper (Kreps et al., NetDB 2011) the newest records are in memory, and consumers see them once they are
+on disk. A process that is killed before a flush loses these records, but no consumer has seen them. The caller
+holds the log's lock.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from logstore.records import AbortedTransaction
 
 
 class Held(NamedTuple):
-    """One append."""
+    """One append in the memory tail."""
 
     data: bytes
     next_offset: int
     max_timestamp_ms: int
-    aborted: AbortedTransaction | None  #: the transaction that its marker aborted
+    aborted: AbortedTransaction | None  #: the transaction that it aborts, if it is an abort marker
 
 
 class MemoryTail:
@@ -48,5 +48,5 @@ class MemoryTail:
     def drop_head(self) -> None:
         """Remove the oldest append, once it is in the file."""
         dropped = self._batches.popleft()
-        # An interrupt in `add` may have counted an append that is not held; an empty tail resets the size.
+        # An interrupt in `add` may leave a size that counts a missing append. So an empty tail has size 0.
         self.size = self.size - len(dropped.data) if self._batches else 0

@@ -1,8 +1,9 @@
 """Producers and transactions of one log: producer state with its snapshots, and the aborted index.
 
-Keeps four things consistent with the log's batches: `Producers`, the ``.txnindex`` of each segment, their
-checksums (``logstore.aborted``), and the snapshots at segment boundaries. Changes are made under the log's lock;
-readers may call `aborted_between` at any time.
+`Transactions` keeps four things consistent with the log's batches: `Producers`, the aborted index (``.txnindex``)
+of each segment, the note, and the snapshots at segment boundaries. The note is the file ``logstore.aborted`` with
+the checksums of these indexes. Changes are made under the log's lock; readers may call `aborted_between` at any
+time.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ class Transactions:
         #: The sum of each segment's index, as in `logstore.aborted`, by base offset; None if nothing was aborted.
         self.sums: dict[int, Sum] | None = None
         self._note_file: File | None = None
-        self._note_base = -1  # of the segment in its head
-        self._note_behind = False  # it could not be written
-        # By base offset. The lists only grow; a truncation replaces them as a whole.
+        self._note_base = -1  # base offset of the segment in the head of the note
+        self._note_behind = False  # whether the note could not be written and is out of date
+        # Aborted transactions by the base offset of the segment. The lists only grow; a truncation replaces them.
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         self._index_file: File | None = None
         self._index_name_dirty = False
-        # Segments whose index file holds less than the list: it has to be written again.
+        # Segments whose index file lacks entries of their list: the file has to be written again.
         self._unsaved: set[int] = set()
         # Segments replaced by the last compaction; their lists are kept for readers that hold the old ones.
         self._superseded: set[int] = set()
@@ -57,12 +58,12 @@ class Transactions:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether no producer has any state, so that a replay may begin at the end."""
+        """Return whether no producer has any state, so that recovery may replay from the end of the log."""
         return len(self.producers) == 0 and not self.producers.completed
 
     @property
     def is_saved(self) -> bool:
-        """Return whether the aborted indexes are complete; until then no recovery point may rise."""
+        """Return whether the files of the aborted indexes are complete; until then no recovery point may rise."""
         return not self._unsaved
 
     # -- appending
@@ -71,14 +72,14 @@ class Transactions:
         """Return None for a new batch, the first result for a duplicate; raise as `Producers.check`."""
         known = self.producers.check(batch, origin)
         if known is None and batch.marker is not None:
-            # Load the entries now: once the marker is written, a file that cannot be opened would stop its effect.
+            # The entries are loaded before the marker is written: an index file may fail to open.
             self._entries(self._segments.active.base_offset)
         return known
 
     def apply(self, batch: ProducedBatch, now_ms: int) -> AbortedTransaction | None:
         """Record a batch of the log; return the transaction that it aborts, if any.
 
-        The caller passes that to `note_aborted`, once the marker is in a segment.
+        The caller passes the returned entry to `note_aborted` once the marker is in a segment.
         """
         self._has_producers = True
         return self.producers.abort_entry(self.producers.apply(batch, now_ms))
@@ -93,7 +94,7 @@ class Transactions:
         self.sums[base] = self.sums.get(base, NOTHING).plus(transaction_index.encode([entry]))
         if base in self._unsaved:
             return
-        # Readers in this process use the list; a file that could not be written is replaced at a sync.
+        # Readers in this process use the list. If the file cannot be written, the next sync replaces it.
         try:
             if self._index_file is None:
                 name = files.segment_file(base, files.ABORTED_INDEX)
@@ -106,7 +107,7 @@ class Transactions:
         if self._note_base != base:
             self._save_note()
         elif self._note_file is not None:
-            # After the index: while a segment is active, an index with more entries than the note is accepted.
+            # The note is written after the index: of the active segment, an index may have more entries than it.
             try:
                 others = sum(1 for other, known in self.sums.items() if other != base and known.entries)
                 self._note_file.write(transaction_index.encode_head(base, self.sums[base], others), 0)
@@ -114,7 +115,7 @@ class Transactions:
                 self._note_behind = True
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Return the end for committed readers: the first undecided offset, at most the high watermark."""
+        """Return the last stable offset: the first offset of an undecided transaction, or the high watermark."""
         if not self._has_producers:
             return high_watermark
         first_unstable = self.producers.first_unstable_offset(high_watermark)
@@ -128,7 +129,7 @@ class Transactions:
         A transaction is listed in the segment of its marker, so later segments are read until the
         result is known to be complete.
         """
-        # Producers expire, but their aborted transactions stay aborted.
+        # Known producers are not enough: they expire, but their aborted transactions stay in the log.
         if not self._has_producers and self.sums is None and not self._aborted:
             return []
         segments = self._segments.from_offset(start_offset)
@@ -149,9 +150,9 @@ class Transactions:
     # -- opening, rolling, truncating, compacting
 
     def settle(self, note: Note, rebuild_from: int | None, names: Sequence[str]) -> None:
-        """Check the index of each segment at opening; rebuild doubtful ones from the markers.
+        """Check the aborted index of each segment at opening; rebuild doubtful ones from the markers in the log.
 
-        After an unclean stop, the indexes from the offset ``rebuild_from`` on are rebuilt unread.
+        After an unclean stop, the indexes of the segments from the offset ``rebuild_from`` on are always rebuilt.
         ``names`` are the files in the directory.
         """
         found = set(files.base_offsets(names, files.ABORTED_INDEX))
@@ -171,7 +172,7 @@ class Transactions:
                 try:
                     self._put(base, entries)
                 except OUT_OF_RESOURCES:
-                    # Refusing to open would leave no way to delete segments from a full disk.
+                    # The log opens anyway: its segments could not be deleted from a full disk otherwise.
                     self._unsaved.add(base)
             elif entries:
                 self.sums = {**(self.sums or {}), base: NOTHING.plus(data)}
@@ -201,10 +202,10 @@ class Transactions:
             self.sums = {**(self.sums or {}), base_offset: known}
 
     def _save_note(self) -> None:
-        """Write the note: the sums of all indexes, the active segment's first.
+        """Write the note: the sums of all indexes, beginning with that of the active segment.
 
-        It may be lost or behind: then the markers are read. It is whole after a power cut, since reading
-        them takes time.
+        If the note is lost or out of date, recovery reads the markers of the log, which takes time. So the note is
+        written as a whole: after a power cut it is the old or the new one.
         """
         self._close_note()
         if self.sums is None:
@@ -234,25 +235,25 @@ class Transactions:
         ``producers_then`` computes it if the producers are ahead, as while a memory tail is written.
         """
         # The index of a sealed segment is not synced later, and only an unclean open rebuilds the newest ones.
-        # Its bytes were synced before the roll. Without a free descriptor its name stays dirty, and the next
-        # flush syncs it or fails: the segments have changed, so nothing may stop here.
+        # Its bytes were synced before the roll. If no descriptor is free, the next flush syncs its name, or fails.
+        # No error may be raised here, since the segments have changed already.
         with contextlib.suppress(TooManyFilesError):
             self.sync()
         self._close_index()
-        # No transaction ends in it yet and it has no file: without an entry, `note_aborted` would look for one.
+        # The new segment has no aborted transactions and no file: without an entry, `_entries` would read one.
         self._aborted.setdefault(base_offset, [])
         if self.sums is not None and self.sums.get(self._note_base, NOTHING).entries:
-            # Before the next entry, which overwrites only the head.
+            # The note is written as a whole now: the next entry overwrites only its head.
             self._save_note()
-        # Without a snapshot here, deleting the segments below would lose the state.
+        # Without a snapshot at this offset, deletion of the segments below would lose the producer state.
         self.save_snapshot(base_offset, generation, producers_then)
 
     def save_snapshot(
         self, offset: int, generation: int, producers_then: Callable[[], Producers] | None = None
     ) -> None:
-        """Write the state before an offset, unless no producer has ever written here; see `rolled`.
+        """Write the producer state at an offset, unless no producer has ever written here; see `rolled`.
 
-        Snapshots are hints for a quick start, so a full disk is ignored: the next open replays more.
+        Snapshots only make the next open faster. So an error of the disk is ignored; the next open replays more.
         """
         if self._has_producers:
             with contextlib.suppress(StorageError, RecordError):
@@ -260,7 +261,7 @@ class Transactions:
                 producer_snapshot.save(self._directory, producers, offset, generation, durable=False)
 
     def save_own_snapshot(self, offset: int, generation: int) -> None:
-        """Write the state without Kafka's file, which is only for a segment's start or the log's end."""
+        """Write only logstore's snapshot. Kafka's is for the start of a segment or the end of the log."""
         if self._has_producers:
             with contextlib.suppress(StorageError):
                 producer_snapshot.save_own(self._directory, self.producers, offset, generation)
@@ -269,7 +270,7 @@ class Transactions:
         """Make the aborted index of the active segment durable, and retry failed index and note writes.
 
         Raises:
-            DiskFullError, TooManyFilesError: there is no room for it, or no descriptor, yet.
+            DiskFullError, TooManyFilesError: there is no space for the index, or no free descriptor; retry later.
             StorageFailedError: the sync failed.
         """
         for base in sorted(self._unsaved):
@@ -283,36 +284,36 @@ class Transactions:
             self._index_name_dirty = False
 
     def truncated(self, offset: int, producers: Producers, generation: int) -> None:
-        """Take the replayed state after a truncation to an offset; forget what is above it."""
+        """Use the replayed state after a truncation to an offset; forget aborted transactions above it."""
         self._close_index()
         self.producers = producers
         self._has_producers = self._has_producers or not self.is_idle
         producer_snapshot.remove_beyond(self._directory, offset, generation)
-        # The files' lists count from now on: a listed transaction whose marker is missing would make the next
-        # one of its producer appear aborted.
+        # The lists of the index files are used from now on. A longer list may have a transaction without a marker:
+        # the producer's next transaction would then appear aborted.
         self._aborted |= self._listed
         self._listed.clear()
         self._aborted = {base: entries for base, entries in self._aborted.items() if base < offset}
         active = self._segments.active
         entries = self._aborted.get(active.base_offset)
         if entries is None:
-            # The index file names truncated offsets, so the markers are read instead.
+            # The index file has entries of truncated offsets, so the markers are read instead.
             entries = recovery.rebuild_aborted(self._segments, active, self._config)
         self._put(active.base_offset, transaction_index.truncate_to(entries, offset))
         self._save_note()
 
     def segments_replaced(self, base_offsets: list[int], listed: list[AbortedTransaction]) -> None:
-        """Note that a compaction replaces these segments by one, which begins at the first of them.
+        """Record that a compaction replaces these segments by one, which begins at the first of them.
 
-        ``listed`` are the entries of its file. Readers may still hold bytes of the old segments, so until the
-        next compaction the list in memory holds all their aborted transactions.
+        ``listed`` are the entries of the new segment's index file. Readers may still have bytes of the old
+        segments. So until the next compaction, the list in memory has all aborted transactions of these.
         """
         for base in self._superseded.difference(base_offsets):
             self._aborted.pop(base, None)
         held = [self._listed.pop(base) if base in self._listed else self._entries(base) for base in base_offsets]
         self._aborted[base_offsets[0]] = [entry for entries in held for entry in entries]
         self._listed[base_offsets[0]] = listed
-        # A reader with the old tuple of segments asks for these, too.
+        # A reader that holds the old tuple of segments also asks for the segments after the first.
         self._superseded = set(base_offsets[1:])
         self._unsaved.difference_update(base_offsets)
         if self.sums is not None:
@@ -328,7 +329,7 @@ class Transactions:
             self._listed.pop(base, None)
             self._unsaved.discard(base)
             if self.sums is not None and self.sums.pop(base, None) is not None:
-                # Before the next entry: the new head would count fewer lines than the note has.
+                # The next entry writes the whole note: a new head would count fewer segments than the note has.
                 self._close_note()
 
     def _close_index(self) -> None:

@@ -11,4 +11,4 @@ def aborted_ranges(data: bytes, transactions: Iterable[tuple[int, int]]) -> tupl
 def sequenced(
     batches: Buffer, producer_id: int, producer_epoch: int, base_sequence: int
 ) -> list[tuple[int, int, int, int]]:
-    """Set a producer id and consecutive sequences of batches in a writable buffer, and update their CRCs."""
+    """Set the producer id and consecutive sequences in the batches of a writable buffer, and update their CRCs."""

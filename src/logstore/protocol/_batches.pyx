@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Headers of record batches sent and received: end of a fetch, aborted transactions, a producer's sequences.
+"""Headers of record batches in requests and answers: whole batches, aborted transactions, a producer's sequences.
 
-It uses no socket and decodes no record except transaction markers. Pure functions; any thread may call them.
+The functions use no socket and decode no record except transaction markers. Any thread may call them.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -36,8 +36,9 @@ cdef enum:
 def whole_batches(source):
     """Return the whole record batches at the beginning of a fetch's records, which may be truncated anywhere.
 
-    Returns (a copy of them, the offset after the last of them or -1, bytes of the first batch by its header
-    or 0). Only headers are read.
+    Returns a tuple of three: a copy of these batches; the offset after their last record, or -1 without a batch;
+    and the size of the first batch by its header. If even that header is truncated, the third is the size of a
+    header; without any bytes it is 0. Only headers are read.
 
     Raises:
         UnsupportedFormatError, CorruptRecordError: the bytes are not batches of format 2.
@@ -79,8 +80,8 @@ def whole_batches(source):
 def aborted_ranges(bytes data not None, transactions):
     """Return (producer id, first offset, last offset) of each aborted transaction, as `Batches` accepts them.
 
-    ``data`` holds whole batches, ``transactions`` (producer id, first offset) pairs as a broker lists them. The
-    last offset is that of the abort marker; without a marker in ``data`` it is the largest possible offset.
+    ``data`` holds whole batches; ``transactions`` holds (producer id, first offset) pairs as a broker lists them.
+    The last offset is that of the abort marker; without a marker in ``data`` it is the largest possible offset.
     """
     cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef const uint8_t *end = p + PyBytes_GET_SIZE(data)
@@ -113,9 +114,10 @@ def aborted_ranges(bytes data not None, transactions):
 
 
 def sequenced(batches, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence):
-    """Set a producer id and consecutive sequences of batches in a writable buffer, and update their CRCs.
+    """Set the producer id and consecutive sequences in the batches of a writable buffer, and update their CRCs.
 
-    A sequence of -1 stays -1. Returns [(position, size, record count, base sequence)] of the batches.
+    With ``base_sequence=-1`` every batch gets -1. Returns (position, size, record count, base sequence) of each
+    batch.
 
     Raises:
         CorruptRecordError, UnsupportedFormatError: the buffer does not hold whole batches.

@@ -1,4 +1,4 @@
-"""Structs and their fields as `_reading` and `_writing` walk them; `_schema` fills them from the classes."""
+"""Descriptions of structs and fields for `_reading` and `_writing`; `_schema` fills them from the classes."""
 
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_TYPE
@@ -12,7 +12,7 @@ cdef enum Kind:
     BOOL
     FLOAT64
     UUID
-    STRING  # this and those behind it may be null
+    STRING  # this kind and the ones after it may be null
     BYTES
     RECORDS
     STRUCT
@@ -21,17 +21,17 @@ cdef struct Struct
 
 
 cdef struct Field:
-    Py_ssize_t offset  # of the slot in the object
+    Py_ssize_t offset  # of the slot in the object, in bytes
     Kind kind  # of the value, or of each item of an array
     bint is_array
     bint is_signed
     int size  # of a number in bytes
-    int first  # and last version that have it
-    int last
-    int first_nullable  # version, or one that does not exist
+    int first  # first version that has the field
+    int last  # last version that has it
+    int first_nullable  # first version in which it may be null; NO_VERSION: none
     bint is_tagged
     uint32_t tag
-    bint may_drop  # by a version without it, even if it is not at its default
+    bint may_drop  # a version without the field may leave it out, even if it is not at its default
     Struct *nested
     PyObject *default_value  # NULL: a struct of defaults; an empty tuple: a list
     PyObject *name
@@ -45,7 +45,7 @@ cdef struct Struct:
 
 
 cdef inline PyObject **slot_of(object v, const Field *f) noexcept:
-    """Return the place of a field in an object of its class."""
+    """Return the address of a field's slot in an object of its class."""
     return <PyObject **>(<char *>(<PyObject *>v) + f.offset)
 
 

@@ -1,4 +1,4 @@
-"""Messages read from bytes, by the facts of their fields."""
+"""Decoding of messages from bytes, by the descriptions of their fields."""
 
 from libc.stdint cimport int64_t, uint8_t
 

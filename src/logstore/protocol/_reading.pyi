@@ -1,4 +1,4 @@
-"""Fields of messages, read from bytes: numbers, strings, arrays, structs and tagged fields."""
+"""Decoding of message fields from bytes: numbers, strings, arrays, structs and tagged fields."""
 
 from typing import Self, final
 
@@ -6,6 +6,6 @@ from typing_extensions import Buffer
 
 @final
 class Reader:
-    """Position of one call in the bytes that it reads, and their version."""
+    """State of one decoding: the bytes, the position in them, and the version."""
 
     def __new__(cls, source: Buffer, position: int, version: int, flexible: bool) -> Self: ...

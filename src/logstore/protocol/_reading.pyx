@@ -1,8 +1,8 @@
-"""Messages read from bytes: `read_struct` walks the fields of a struct and sets the slots of its object.
+"""Decoding of messages from bytes: `read_struct` reads the fields of a struct into the slots of an object.
 
-The bytes follow Kafka's protocol guide, "Protocol Primitive Types", and KIP-482 for the flexible forms:
-lengths and counts are int16 or int32, -1 for null, in old versions, and one more than that as an unsigned
-varint, 0 for null, in flexible ones, where each struct ends with its tagged fields.
+The bytes follow Kafka's protocol guide, "Protocol Primitive Types", and KIP-482 for flexible versions. Lengths and
+counts are int16 or int32 in older versions, with -1 for null. In flexible versions they are unsigned varints of
+the length plus one, with 0 for null, and each struct ends with its tagged fields.
 
 Every length is untrusted: it is compared with the bytes that are left before anything is read or allocated.
 
@@ -38,9 +38,9 @@ cdef enum:
 @cython.final
 @cython.freelist(8)
 cdef class Reader:
-    """Position of one call in the bytes that it reads, and their version.
+    """State of one decoding: the bytes, the position in them, and the version.
 
-    Owns: a buffer export on the source until it is collected; views of records keep the source themselves.
+    Owns: a buffer export of the source, released with the object. Views of records keep the source alive.
     """
 
     def __cinit__(self, source, Py_ssize_t position, int version, bint flexible):
@@ -102,7 +102,7 @@ cdef int64_t unsigned_varint(Reader r, str name) except -1:
 
 
 cdef inline const uint8_t *taken(Reader r, const Field *f, int64_t size) except NULL:
-    """Return where the next bytes of a field are, and go on behind them."""
+    """Return the address of the next ``size`` bytes, and move the position after them."""
     cdef const uint8_t *p = r.p
     if size > r.end - p:
         short(r, <str>f.name, size)
@@ -111,7 +111,7 @@ cdef inline const uint8_t *taken(Reader r, const Field *f, int64_t size) except 
 
 
 cdef int64_t length_of(Reader r, const Field *f, bint nullable, bint is_short) except -2:
-    """Read a length or count: -1 for null if allowed, else at most the number of bytes that are left."""
+    """Read a length or count, which is at most the number of bytes left; return -1 for an allowed null."""
     cdef int64_t length
     if r.flexible:
         if r.p < r.end and r.p[0] < 0x80:
@@ -204,7 +204,7 @@ cdef object read_struct(Reader r, const Struct *s):
 
 
 cdef inline object fresh(const Field *f):
-    """Return the default of a field, which shares no list and no struct with other values."""
+    """Return the default of a field; a list or struct is a new one, not shared with other messages."""
     if f.default_value == NULL:
         return fresh_struct(f.nested)
     return [] if f.is_array and <object>f.default_value is not None else <object>f.default_value
@@ -242,7 +242,7 @@ cdef object read_array(Reader r, const Field *f, bint nullable):
 
 
 cdef object read_value(Reader r, const Field *f, bint nullable):
-    """Read a field that is no array, or an item of one that is."""
+    """Read a field that is no array, or one item of an array."""
     cdef int64_t found
     if f.kind == NUMBER:
         found = loaded(taken(r, f, f.size), f.size)
@@ -302,7 +302,7 @@ cdef int read_tags(Reader r, const Struct *s, object v) except -1:
 
 
 cdef int skip_tags(Reader r) except -1:
-    """Skip the tagged fields of a struct that has no known ones."""
+    """Skip the tagged fields of a struct in which none are known."""
     cdef int64_t count, size
     if r.p < r.end and r.p[0] == 0:
         r.p += 1

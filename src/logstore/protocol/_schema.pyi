@@ -1,4 +1,4 @@
-"""Kafka's messages as bytes and back, by the facts that stand in the slots of their classes."""
+"""Encoding and decoding of Kafka's messages, by the descriptions of fields in the classes' ``__slots__``."""
 
 from typing import Any, Self, final
 
@@ -11,7 +11,7 @@ class Schema:
     def __new__(cls, message: type) -> Self: ...
     def encode(self, value: object, version: int) -> bytes: ...
     def decode(self, buffer: Buffer, version: int, position: int = 0) -> Any:
-        """Return the message; bytes behind the fields of a record are skipped."""
+        """Return the message; bytes after the fields of a record are ignored."""
 
     def encode_request(self, value: object, version: int, correlation_id: int, client_id: str | None) -> bytes:
         """Return size, request header (version 1, or 2 with tagged fields) and body."""
@@ -20,7 +20,7 @@ class Schema:
         """Return size, response header (version 0, or 1 with tagged fields; ApiVersions always 0) and body."""
 
     def decode_request(self, buffer: Buffer, version: int, position: int = 0) -> tuple[str | None, Any]:
-        """Return the client id and the message of a frame without its size, of a known key and version."""
+        """Return the client id and the message of a frame without its size; the caller knows key and version."""
 
     def decode_response(self, buffer: Buffer, version: int, position: int = 0) -> tuple[int, Any]:
         """Return the correlation id and the message of a frame without its size."""
@@ -29,7 +29,7 @@ def versions_of(text: str) -> tuple[int, int]:
     """Return the first and the last version of a range such as "3+" or "0-12"."""
 
 def request_header(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
-    """Return API key, version and correlation id: what every request begins with, known or not."""
+    """Return API key, version and correlation id, with which every request begins, also an unknown one."""
 
 def record_frame(buffer: Buffer) -> tuple[int, int, int, int]:
-    """Return the version of a metadata record's frame, the record's type and version, and where fields begin."""
+    """Return frame version, type and version of a metadata record, and the position of its fields."""

@@ -1,11 +1,11 @@
-"""Kafka's messages as bytes and back, by the facts that stand in the slots of their classes.
+"""Encoding and decoding of Kafka's messages, by the descriptions of fields in the classes' ``__slots__``.
 
-The slots of a class are a dictionary: the name of each field, and its line of the table (codegen/messages.txt)
-from the type on, such as "[]Topic 3+ null 9+". Defaults are those of the arguments of `__init__`. A Schema turns
-both into C structs when its class is imported, and finds the places of the slots in an object: `_reading` and
-`_writing` read and set fields there. By way of attributes the same work takes two to three times as long.
+``__slots__`` of a class is a dictionary: field name -> its line of a table (codegen/messages.txt or records.txt)
+from the type on, such as "[]Topic 3+ null 9+". Defaults are those of the arguments of `__init__`. When a class is
+imported, its Schema turns both into C structs and finds the offsets of the slots in an object. `_reading` and
+`_writing` then access fields directly; access by attributes takes two to three times as long.
 
-Threads: a Schema is not changed once it is made.
+Threads: a Schema is never changed; any thread may use it.
 """
 
 cimport cython
@@ -49,14 +49,14 @@ cdef dict SCALARS = {
 cdef class Schema:
     """The fields of a message and of the structs in it, and the functions that encode and decode it.
 
-    Owns: memory for their facts, and the classes, names and defaults that these point to.
+    Owns: the C descriptions of the fields, and the classes, names and defaults that these point to.
     """
 
     cdef Struct *_structs
     cdef Field *_fields
     cdef list _kept
     cdef str _name
-    cdef int _key  # of a record -1
+    cdef int _key  # API key; -1 for a record
     cdef int _first
     cdef int _last
     cdef int _flexible
@@ -96,7 +96,7 @@ cdef class Schema:
                 field += 1
 
     cdef int _describe(self, Field *field, list words, dict places) except -1:
-        """Take over the words of a field's line: type, versions, and what else there is to it."""
+        """Fill in a field from the words of its line: type, versions and options."""
         cdef str kind = words[0].removeprefix("[]")
         field.is_array = kind != words[0]
         if kind in SCALARS:
@@ -146,7 +146,7 @@ cdef class Schema:
         return w.taken()
 
     def decode(self, buffer, int version, Py_ssize_t position=0):
-        """Return the message; bytes behind the fields of a record are skipped."""
+        """Return the message; bytes after the fields of a record are ignored."""
         return self._message(self._reader(buffer, version, position))
 
     def encode_request(self, value, int version, int correlation_id, client_id):
@@ -171,7 +171,7 @@ cdef class Schema:
         return self._framed(w, value)
 
     cdef object _framed(self, Writer w, object value):
-        """Write the message behind its header, and the size of both before them."""
+        """Write the message after its header, and the size of both before the header."""
         cdef Py_ssize_t size
         write_struct(w, self._structs, value)
         size = w.size
@@ -183,7 +183,7 @@ cdef class Schema:
         return w.taken()
 
     def decode_request(self, buffer, int version, Py_ssize_t position=0):
-        """Return the client id and the message of a frame without its size, of a known key and version."""
+        """Return the client id and the message of a frame without its size; the caller knows key and version."""
         cdef Reader r = self._reader(buffer, version, position)
         request_header(buffer, position)
         r.p += 8
@@ -209,7 +209,7 @@ def versions_of(text):
 
 
 cdef Py_ssize_t offset_of(object value, str name, Py_ssize_t size) except -1:
-    """Return how far into an object the slot is: where a mark turns up that is put there by its name."""
+    """Return the offset of a slot in an object: set it by name to a marker, and search the memory for that."""
     cdef object mark = object()
     cdef Py_ssize_t offset
     setattr(value, name, mark)
@@ -220,7 +220,7 @@ cdef Py_ssize_t offset_of(object value, str name, Py_ssize_t size) except -1:
 
 
 def request_header(buffer, Py_ssize_t position=0):
-    """Return API key, version and correlation id: what every request begins with, known or not."""
+    """Return API key, version and correlation id, with which every request begins, also an unknown one."""
     cdef Reader r = Reader(buffer, position, 0, False)
     cdef int key = <int>integer(r, "request_api_key", 2)
     cdef int version = <int>integer(r, "request_api_version", 2)
@@ -228,7 +228,7 @@ def request_header(buffer, Py_ssize_t position=0):
 
 
 def record_frame(buffer):
-    """Return the version of a metadata record's frame, the record's type and version, and where fields begin."""
+    """Return frame version, type and version of a metadata record, and the position of its fields."""
     cdef Reader r = Reader(buffer, 0, 0, True)
     cdef int64_t frame = unsigned_varint(r, "frame version")
     cdef int64_t kind = unsigned_varint(r, "record type")

@@ -1,4 +1,4 @@
-"""Messages written as bytes, by the facts of their fields."""
+"""Encoding of messages as bytes, by the descriptions of their fields."""
 
 from libc.stdint cimport int64_t, uint8_t
 

@@ -1,9 +1,9 @@
-"""Fields of messages, written as bytes: numbers, strings, arrays, structs and tagged fields."""
+"""Encoding of message fields as bytes: numbers, strings, arrays, structs and tagged fields."""
 
 from typing import Self, final
 
 @final
 class Writer:
-    """Bytes written by one call, and their version."""
+    """State of one encoding: the bytes written so far, and the version."""
 
     def __new__(cls, version: int, flexible: bool) -> Self: ...

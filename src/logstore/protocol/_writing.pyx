@@ -1,6 +1,6 @@
-"""Messages written as bytes: `write_struct` walks the fields of a struct and writes the slots of an object.
+"""Encoding of messages as bytes: `write_struct` writes the fields of a struct from the slots of an object.
 
-`_reading` describes the bytes. A value that the version cannot carry, or its type cannot hold, is refused.
+`_reading` describes the bytes. A value that the version cannot carry, or the field's type cannot hold, is refused.
 
 Threads: a Writer belongs to one call.
 """
@@ -38,9 +38,9 @@ cdef enum:
 @cython.final
 @cython.freelist(8)
 cdef class Writer:
-    """Bytes written by one call, and their version.
+    """State of one encoding: the bytes written so far, and the version.
 
-    Owns: its memory, released when it is collected.
+    Owns: its memory, released with the object.
     """
 
     def __cinit__(self, int version, bint flexible):
@@ -51,7 +51,7 @@ cdef class Writer:
         PyMem_Free(self.data)
 
     cdef int reserve(self, Py_ssize_t more) except -1:
-        """Reserve memory for so many more bytes."""
+        """Reserve memory for ``more`` bytes."""
         cdef Py_ssize_t capacity
         cdef uint8_t *data
         if more <= self.capacity - self.size:
@@ -83,7 +83,7 @@ cdef object wrong(str name, object value, str wanted):
 
 
 cdef int number_out(Writer w, object value, const Field *f) except -1:
-    """Write an integer; the only unsigned type has 16 bits."""
+    """Write an integer. The only unsigned type is uint16."""
     cdef int64_t high = INT64_MAX >> (64 - 8 * f.size) if f.is_signed else UINT16_MAX
     cdef int64_t low = -high - 1 if f.is_signed else 0
     cdef int overflow = 0
@@ -97,7 +97,7 @@ cdef int number_out(Writer w, object value, const Field *f) except -1:
 
 
 cdef object index_of(object value, str name, int64_t low, int64_t high):
-    """Convert an integer that is not an `int`, such as numpy's."""
+    """Return the `int` of an integer of another type, such as numpy's."""
     try:
         return PyNumber_Index(value)
     except TypeError:
@@ -142,7 +142,7 @@ cdef int uuid_out(Writer w, object value, str name) except -1:
             raw = urlsafe_b64decode(value + "==")
         except ValueError:
             raw = b""
-        # The decoder ignores foreign letters and bits behind the last byte.
+        # The decoder ignores invalid letters, and bits after the last byte: encoding again detects both.
         if len(raw) != UUID_BYTES or urlsafe_b64encode(raw)[:UUID_LETTERS].decode() != value:
             wrong(name, value, "the 22 letters of a uuid")
     return raw_out(w, PyBytes_AS_STRING(raw), UUID_BYTES)
@@ -166,7 +166,7 @@ cdef int length_out(Writer w, int64_t length, const Field *f, bint is_short) exc
     if not w.flexible:
         return plain_number(w, length, 2 if is_short else 4)
     if length < 127:
-        return plain_number(w, length + 1, 1)  # most are, and a varint of one byte needs no loop
+        return plain_number(w, length + 1, 1)  # most lengths are so small; a varint of one byte needs no loop
     return unsigned_out(w, <uint64_t>(length + 1))
 
 
@@ -299,7 +299,7 @@ cdef int write_array(Writer w, const Field *f, object value) except -1:
 
 
 cdef int write_value(Writer w, const Field *f, object value) except -1:
-    """Write a field that is no array, or an item of one that is."""
+    """Write a field that is no array, or one item of an array."""
     if f.kind == NUMBER:
         return number_out(w, value, f)
     if f.kind == STRING:
@@ -318,7 +318,7 @@ cdef int write_value(Writer w, const Field *f, object value) except -1:
 
 
 cdef int write_tags(Writer w, const Struct *s, object v) except -1:
-    """Write the tagged fields that are not at their defaults, after their count."""
+    """Write the number of tagged fields that are not at their defaults, then these fields."""
     cdef Py_ssize_t count_place = w.size
     cdef Py_ssize_t place
     cdef int count = 0

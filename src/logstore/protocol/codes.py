@@ -1,8 +1,8 @@
-"""Kafka's error codes: their names, whether a client may retry, and their errors here.
+"""Kafka's error codes: their names, whether a client may retry, and the error of logstore for each.
 
 The table is that of the protocol guide ("Error Codes"), as in Kafka 4.3.1's client. A code that a caller would
-handle separately becomes an error of `logstore.errors`, any other code a `BrokerError`. Pure data and one
-function; any thread may use it.
+handle separately becomes an error class of its own in `logstore.errors`; every other code becomes a `BrokerError`.
+Constant data and pure functions; any thread may use them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Code(NamedTuple):
     retriable: bool
 
 
-#: In the order of their numbers, from 0 on; a star marks those that Kafka's own clients retry.
+#: Names in the order of their codes, from 0 on; a star marks those that Kafka's own clients retry.
 _NAMES = """
 NONE OFFSET_OUT_OF_RANGE CORRUPT_MESSAGE* UNKNOWN_TOPIC_OR_PARTITION* INVALID_FETCH_SIZE LEADER_NOT_AVAILABLE*
 NOT_LEADER_OR_FOLLOWER* REQUEST_TIMED_OUT* BROKER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE* MESSAGE_TOO_LARGE
@@ -74,7 +74,7 @@ VOTER_NOT_FOUND INVALID_REGULAR_EXPRESSION REBOOTSTRAP_REQUIRED STREAMS_INVALID_
 STREAMS_INVALID_TOPOLOGY_EPOCH STREAMS_TOPOLOGY_FENCED SHARE_SESSION_LIMIT_REACHED*
 """
 
-#: Every code of Kafka's.
+#: All of Kafka's codes.
 CODES: dict[int, Code] = {UNKNOWN_SERVER_ERROR: Code("UNKNOWN_SERVER_ERROR", False)} | {
     number: Code(name.rstrip("*"), name.endswith("*")) for number, name in enumerate(_NAMES.split())
 }
@@ -135,7 +135,7 @@ def name_of(code: int) -> str:
 
 
 def is_retriable(code: int) -> bool:
-    """Return whether Kafka's own clients would retry."""
+    """Return whether Kafka's own clients retry after this code; False for an unknown code."""
     known = CODES.get(code)
     return known is not None and known.retriable
 
@@ -153,6 +153,7 @@ def error_of(code: int, where: str, detail: str | None = None) -> LogstoreError:
     if cls is None:
         return BrokerError(message, code=code, name=name, retriable=is_retriable(code))
     error = cls(message)
-    # The class's own value would stop retries while a new topic has not reached every broker.
+    # The default of the class can differ: an unknown topic is retried, since a new topic may not be known to every
+    # broker yet.
     error.retriable = is_retriable(code)  # type: ignore[misc]
     return error

@@ -1,8 +1,8 @@
 """Frames on a connection: a size, a header and a message.
 
-Kafka protocol guide, "Protocol": every frame is its size in four bytes, a header and a body. The header
-has tagged fields if the version of the message is flexible. The response to ApiVersions is the exception: a
-client must be able to read it before it knows the broker's versions.
+Kafka protocol guide, "Protocol": every frame is its size in four bytes, a header and a body. The header has
+tagged fields if the version of the message is flexible. Only the header of an ApiVersions response never has them:
+a client must be able to read this response before it knows the broker's versions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Request(NamedTuple):
 
 
 class RequestHead(NamedTuple):
-    """The first eight bytes of every request, also of an unknown one."""
+    """The first eight bytes of a request, which are the same for every API key and version."""
 
     api_key: int
     version: int
@@ -67,7 +67,7 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
     """Return the whole frame of a request: size, header, body.
 
     Raises:
-        UnsupportedVersionError, ProtocolError: as of `Message.encode`.
+        UnsupportedVersionError, ProtocolError: as `Message.encode`.
     """
     if not message.IS_REQUEST:
         raise TypeError(f"{type(message).__name__} is no request")
@@ -78,7 +78,7 @@ def encode_response(message: Message, version: int, correlation_id: int) -> byte
     """Return the whole frame of a response: size, header, body.
 
     Raises:
-        UnsupportedVersionError, ProtocolError: as of `Message.encode`.
+        UnsupportedVersionError, ProtocolError: as `Message.encode`.
     """
     if message.IS_REQUEST:
         raise TypeError(f"{type(message).__name__} is no response")
@@ -86,9 +86,10 @@ def encode_response(message: Message, version: int, correlation_id: int) -> byte
 
 
 def request_head(frame: Buffer, position: int = 0) -> RequestHead:
-    """Return the head of a request in a frame without its size; nothing else of the frame is decoded.
+    """Return the head of a request in a frame without its size, and decode nothing else.
 
-    A broker answers an unknown version of ApiVersions with version 0 of the response and error 35.
+    A broker needs it for an unknown version of ApiVersions, which it answers with version 0 of the response and
+    error 35 (UNSUPPORTED_VERSION).
     """
     return RequestHead(*request_header(frame, position))
 
@@ -97,8 +98,8 @@ def decode_request(frame: Buffer, position: int = 0) -> Request:
     """Decode the request in a frame without its size; records are views of ``frame``.
 
     Raises:
-        UnsupportedVersionError: no such API key, or no such version of it (`request_head` returns both).
-        MalformedMessageError: the bytes are not such a request.
+        UnsupportedVersionError: the API key or its version is unknown (`request_head` returns both).
+        MalformedMessageError: the bytes are not a request of that key and version.
     """
     head = request_head(frame, position)
     kind = REQUESTS.get(head.api_key)
@@ -109,13 +110,13 @@ def decode_request(frame: Buffer, position: int = 0) -> Request:
 
 
 def decode_response(api_key: int, version: int, frame: Buffer, position: int = 0) -> Response:
-    """Decode the response in a frame without its size, to a request of that key and version.
+    """Decode the response to a request of ``api_key`` and ``version``, in a frame without its size.
 
     A broker that does not know the version of an ApiVersions request answers in version 0, with error 35
     (UNSUPPORTED_VERSION): such an answer is decoded as version 0.
 
     Raises:
-        MalformedMessageError, UnsupportedVersionError: as of `Message.decode`.
+        MalformedMessageError, UnsupportedVersionError: as `Message.decode`.
     """
     kind = RESPONSES.get(api_key)
     if kind is None:

@@ -1,6 +1,6 @@
-"""Bases of messages and records: comparison, representation, encoding and decoding.
+"""Base classes of messages and of records in Kafka's internal topics: comparison, repr, encoding and decoding.
 
-`generated.messages` and `generated.records` define the messages and the records.
+`generated.messages` and `generated.records` define their subclasses.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Struct:
-    """A struct inside a message: fields of Kafka's names in snake case, all given by keyword."""
+    """A struct inside a message: its fields have Kafka's names in snake case, and are given by keyword."""
 
-    #: Field -> its line of the table: type, versions, "null", "tag", "ignorable".
+    #: Field -> its line of the tables in ``codegen/``: type, versions, "null", "tag", "ignorable".
     __slots__: dict[str, str] = {}
     __hash__ = None  # type: ignore[assignment]
 
@@ -44,16 +44,17 @@ class Message(Struct):
     API_KEY: ClassVar[int]
     IS_REQUEST: ClassVar[bool]
     MIN_VERSION: ClassVar[int]
-    MAX_VERSION: ClassVar[int]  #: the newest that Kafka announces
-    UNSTABLE_VERSION: ClassVar[int | None] = None  #: one more that Kafka tries out
+    MAX_VERSION: ClassVar[int]  #: the newest version that Kafka announces
+    UNSTABLE_VERSION: ClassVar[int | None] = None  #: a newer version that Kafka marks as unstable
     FLEXIBLE_SINCE: ClassVar[int | None]  #: the first version with compact lengths and tagged fields
-    SCHEMA: ClassVar[Schema]  #: set by the generated module, behind its classes
+    SCHEMA: ClassVar[Schema]  #: set by the generated module, after its classes
 
     def encode(self, version: int) -> bytes:
         """Encode the message as bytes of that version, without size and header.
 
         Raises:
-            UnsupportedVersionError: the message has no such version, or it cannot carry a field that was given.
+            UnsupportedVersionError: the message has no such version, or that version cannot carry a field that
+                was given.
             ProtocolError: a field has a value that its type cannot hold.
 
         >>> from logstore.protocol.generated.messages import MetadataRequest
@@ -69,7 +70,8 @@ class Message(Struct):
         Records in it are views of ``buffer``; everything else is copied.
 
         Raises:
-            MalformedMessageError: they are not such a message. Unknown tagged fields are skipped.
+            MalformedMessageError: the bytes are not such a message. Unknown tagged fields are no error: they are
+                skipped.
             UnsupportedVersionError: the message has no such version.
         """
         found: Self = cls.SCHEMA.decode(buffer, version, position)
@@ -79,8 +81,8 @@ class Message(Struct):
 class KafkaRecord(Message):
     """The key or value of a record in one of Kafka's internal topics, without its type and version.
 
-    It has a ``TYPE``, and neither ``API_KEY`` nor ``IS_REQUEST``.
-    `decode` skips bytes behind the fields: a later version of Kafka may write more of them.
+    It has a ``TYPE``, but no ``API_KEY`` and no ``IS_REQUEST``.
+    `decode` ignores bytes after the last known field: a later version of Kafka may write more fields.
     """
 
     __slots__ = {}

@@ -1,7 +1,7 @@
 """Administration of topics: creation, deletion, settings and sizes on disk.
 
-`Administrator` is the part of `Client` that changes a cluster or inspects its topics. A request whose answer was
-lost is retried; if the lost try created a topic, the caller gets no `TopicExistsError`. Any thread may use it.
+`Administrator` is the part of `Client` that creates, deletes and inspects topics. A request whose answer was lost
+is retried. If the lost try has created a topic, the retry raises no `TopicExistsError`. Any thread may use it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from logstore.records import INT32_MAX, TopicPartition
 from logstore.remote.cluster import Cluster, ClusterMetadata
 from logstore.remote.connection import BrokerConnection
 
-_TOPIC = 2  #: a resource of DescribeConfigs
+_TOPIC = 2  #: the resource type of a topic, in DescribeConfigs
 
-#: Name, error code and message of one topic of an answer.
+#: Name, error code and message of one topic in an answer.
 _Outcome = tuple[str, int, str | None]
 
 
 class NewTopic(NamedTuple):
-    """A topic to create; -1 leaves a number to the brokers."""
+    """A topic to create. With -1 a number is the brokers' default."""
 
     name: str
     partitions: int = -1
@@ -45,7 +45,7 @@ class Administrator:
     cluster: Cluster
 
     def _limit_ms(self, timeout_ms: int | None) -> int:
-        """Return how long a call may take, checked before the first request."""
+        """Return the timeout of a call in ms; an invalid one is refused before the first request."""
         if timeout_ms is None:
             return self.config.default_api_timeout_ms
         try:
@@ -57,8 +57,10 @@ class Administrator:
         """Create topics and wait until this client can use them; return their ids (empty if brokers have none).
 
         Raises:
-            TopicExistsError: one of them exists already; the others were created.
-            InvalidTopicError, InvalidPartitionsError, ConfigError, PolicyViolationError, BrokerError: refused.
+            TopicExistsError: a topic exists already. The others were created, unless they were refused, too.
+            InvalidTopicError, InvalidPartitionsError, ConfigError, PolicyViolationError, BrokerError: a topic was
+                refused. Only the first refusal is raised.
+            InvalidSettingError: ``timeout_ms`` is out of range. No request was sent.
         """
         wanted = {
             each.name: each for each in (NewTopic(each) if isinstance(each, str) else each for each in topics)
@@ -99,9 +101,9 @@ class Administrator:
         send: Callable[[BrokerConnection, list[str]], Iterable[_Outcome]],
         done: type[LogstoreError],
     ) -> None:
-        """Send a change of topics to the controller until it is made or refused for each; raise the first refusal.
+        """Send a change to the controller until each topic is changed or refused; raise the first refusal.
 
-        ``done`` is the error of a topic for which the change was made before.
+        ``done`` is the error for a topic that is changed already: after a retry it counts as success.
         """
         left = dict.fromkeys(names)
         refused: list[LogstoreError] = []
@@ -147,8 +149,9 @@ class Administrator:
         """Delete topics with all their records.
 
         Raises:
-            UnknownTopicError: one of them does not exist; the others were deleted.
-            BrokerError: refused.
+            UnknownTopicError: a topic does not exist. The others were deleted, unless they were refused, too.
+            BrokerError: a topic was refused. Only the first refusal is raised.
+            InvalidSettingError: ``timeout_ms`` is out of range. No request was sent.
         """
         limit = self._limit_ms(timeout_ms)
         wanted = list(dict.fromkeys(names))
@@ -169,7 +172,7 @@ class Administrator:
             self.cluster.forget(wanted)
 
     def describe_configs(self, topic: str) -> dict[str, str | None]:
-        """Return the effective settings of a topic, defaults included; None for a secret one.
+        """Return the effective settings of a topic, defaults included. A secret setting has the value None.
 
         Raises:
             UnknownTopicError: the topic does not exist.
@@ -188,11 +191,11 @@ class Administrator:
         return self.cluster.at_any("describe configs", ask)
 
     def log_dir_sizes(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
-        """Return the bytes of each partition on the disk of its leader.
+        """Return the bytes of each partition on the disk of its leader; a partition without a leader is left out.
 
         Raises:
             UnknownTopicError: a topic does not exist.
-            BrokerError: CLUSTER_AUTHORIZATION_FAILED: the brokers' ACLs do not permit it.
+            BrokerError: CLUSTER_AUTHORIZATION_FAILED: the brokers' ACLs do not permit the request.
         """
         found = {name: self.cluster.topic(name) for name in dict.fromkeys(topics)}
         sizes: dict[TopicPartition, int] = {}

@@ -1,7 +1,7 @@
 """Backoff between retries of a call, and its deadline.
 
-`Attempts` counts the tries of one call. Pauses grow; after the deadline the call raises the last error. It only
-sleeps, does no I/O, and is used by the thread that makes the call.
+`Attempts` counts the tries of one call. Pauses grow. If the next try would begin after the deadline, the call
+raises the last error instead. `Attempts` sleeps and does no I/O. It is used by the thread that makes the call.
 """
 
 from __future__ import annotations
@@ -17,13 +17,18 @@ T = TypeVar("T")
 
 
 def pause_s(count: int, backoff_ms: int, backoff_max_ms: int) -> float:
-    """Return how long to wait after so many pauses: twice as long each time, up to a maximum."""
-    # Without jitter, clients that fail together would retry together (a fifth, as Kafka's clients).
+    """Return the next pause in seconds, after ``count`` pauses.
+
+    It doubles each time, up to ``backoff_max_ms``, and is then changed at random by up to a fifth.
+    """
+    # Without the random part, clients that fail together would retry together. Kafka's clients use a fifth, too.
     return min(backoff_ms * 2.0 ** min(count, 30), backoff_max_ms) / 1000 * random.uniform(0.8, 1.2)
 
 
 class Attempts:
-    """The tries of one call, which take at most ``timeout_ms`` together.
+    """The tries of one call: none begins later than ``timeout_ms`` after the first.
+
+    A try that has begun is not interrupted; it has its own timeouts.
 
     >>> Attempts("list offsets", timeout_ms=1000, backoff_ms=10, backoff_max_ms=100).run(lambda: 7)
     7
@@ -38,7 +43,7 @@ class Attempts:
         self._backoff_max_ms = backoff_max_ms
 
     def run(self, call: Callable[[], T]) -> T:
-        """Return the result of a call, which is made again after a retriable error."""
+        """Call ``call`` until it raises no retriable error, and return its result."""
         while True:
             try:
                 return call()
@@ -46,7 +51,7 @@ class Attempts:
                 self.retry(error)
 
     def retry(self, error: LogstoreError) -> None:
-        """Call `pause` if an error is retriable, else raise it."""
+        """Wait before the next try if ``error`` is retriable, else raise it."""
         if not error.retriable:
             raise error
         self.pause(error)
@@ -55,7 +60,7 @@ class Attempts:
         """Wait before the next try; ``error`` is the reason for it.
 
         Raises:
-            LogstoreError: ``error`` itself, when no time is left.
+            LogstoreError: ``error`` itself, if the pause would end after the deadline.
         """
         pause = pause_s(self.count, self._backoff_ms, self._backoff_max_ms)
         if time.monotonic() + pause >= self._deadline:

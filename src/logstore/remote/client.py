@@ -43,7 +43,10 @@ FETCH_BY_ID = 13
 
 
 class ListedOffset(NamedTuple):
-    """The offset found for a timestamp; ``offset`` is -1 if every record is older."""
+    """The offset found for a timestamp in one partition.
+
+    ``offset`` is -1 if all records have older timestamps.
+    """
 
     offset: int
     timestamp_ms: int = -1
@@ -51,18 +54,23 @@ class ListedOffset(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The end of a leader epoch: of the requested one, else of the newest older one; -1 if there is neither."""
+    """The leader epoch that a broker found for the requested one, and its end offset; both -1: none was found.
+
+    Without the requested epoch it is the newest older one. If only newer epochs are left, ``end_offset`` is the
+    start offset of the oldest of them.
+    """
 
     leader_epoch: int
     end_offset: int
 
 
 class Fetched(NamedTuple):
-    """Whole record batches, and the broker's offsets of the partition.
+    """Whole record batches, and the offsets of the partition that the broker reports.
 
-    ``next_offset`` is where the next fetch continues, also if the batches hold no record visible to a reader.
-    The broker's offsets are -1 if its answer left the partition out. ``aborted`` holds (producer id, first offset,
-    last offset) of the ranges that a committed reader skips, as `logstore.batch._batch.Batches` accepts them.
+    The next fetch continues at ``next_offset``, even if the batches hold no record that a reader sees.
+    The three offsets that the broker reports are -1 if its answer left the partition out. ``aborted`` holds the
+    ranges of aborted records, which a committed reader skips. Each is (producer id, first offset, last offset), as
+    `logstore.batch._batch.Batches` accepts them.
     """
 
     data: bytes
@@ -79,8 +87,8 @@ class Client(Administrator):
     ``bootstrap`` is ``host:port``, comma-separated for several; settings are Kafka's client keys, dotted or as
     keywords (`WireConfig`). Connections are opened by the first call. A call retries after a retriable error until
     ``default.api.timeout.ms`` has passed. Before any broker has answered, a wrong address is more likely than a
-    restart. So the call then also ends after ``socket.connection.setup.timeout.ms``, unless the client
-    ``is_patient``.
+    restart of the broker. Until then a call retries for at most ``socket.connection.setup.timeout.ms``;
+    ``is_patient=True`` lifts this limit.
 
     >>> client = Client("broker-1:9092", client_id="report", request_timeout_ms=5_000)
     >>> client.config.request_timeout_ms
@@ -88,7 +96,8 @@ class Client(Administrator):
     >>> client.close()
 
     Raises:
-        UnknownSettingError, InvalidSettingError: settings are unknown or out of range.
+        UnknownSettingError, InvalidSettingError: settings are unknown or out of range, or no bootstrap server
+            is given.
     """
 
     def __init__(
@@ -104,7 +113,7 @@ class Client(Administrator):
             fields["bootstrap_servers"] = bootstrap
         self.config = WireConfig.of(settings, **fields)
         self.cluster = Cluster(self.config, is_patient=is_patient)
-        #: Replicas that leaders prefer for fetches: (broker, time on the monotonic clock at which that ends).
+        #: Replicas that leaders named for fetches: (broker, monotonic time until which it is used).
         self._nearer: dict[TopicPartition, tuple[int, float]] = {}
 
     def __enter__(self) -> Self:
@@ -120,7 +129,7 @@ class Client(Administrator):
     # -- topics ------------------------------------------------------------------------------------
 
     def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
-        """Return the brokers, and these topics with their partitions and leaders; None: every topic.
+        """Return the brokers, and the given topics with their partitions and leaders; None: every topic.
 
         Raises:
             UnknownTopicError: a named topic does not exist.
@@ -130,7 +139,7 @@ class Client(Administrator):
     def topic(self, name: str, *, fresh: bool = True) -> TopicMetadata:
         """Return one topic as a broker reports it now.
 
-        Without ``fresh`` a cached topic is returned that is at most ``metadata.max.age.ms`` old, if there is one.
+        With ``fresh=False`` the cached topic is returned if it is at most ``metadata.max.age.ms`` old.
 
         Raises:
             UnknownTopicError: the topic does not exist.
@@ -144,11 +153,11 @@ class Client(Administrator):
         times: Mapping[TopicPartition, int],
         isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, ListedOffset]:
-        """Return the first offset of each partition whose timestamp is at least the one in ``times``.
+        """Return for each partition the offset of the first record at or after its timestamp in ``times``.
 
-        A timestamp is in milliseconds. If every record is older, the offset is -1. `EARLIEST` instead of a
-        timestamp gives the log start offset. `LATEST` gives the last stable offset to a committed reader, else the
-        high watermark.
+        Timestamps are milliseconds since 1970. If all records have older ones, the offset is -1. Two values stand
+        for no timestamp: `EARLIEST` returns the log start offset. `LATEST` returns the high watermark, or with
+        ``isolation="read_committed"`` the last stable offset.
 
         Raises:
             UnknownTopicError, UnknownPartitionError: a topic or partition does not exist.
@@ -186,7 +195,7 @@ class Client(Administrator):
         return self.cluster.at_leaders("list offsets", times, make, read)
 
     def offset_for_leader_epoch(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
-        """Return the end offset of a leader epoch, for each partition.
+        """Return for each partition the end offset of its leader epoch in ``epochs``; see `EpochEnd`.
 
         Raises:
             UnknownTopicError, UnknownPartitionError: a topic or partition does not exist.
@@ -222,7 +231,7 @@ class Client(Administrator):
     def _epoch(self, tp: TopicPartition) -> int:
         """Return the cached leader epoch of a partition, or -1.
 
-        A former leader refuses a request whose epoch is newer than its own.
+        A request carries it: a former leader, whose epoch is older, refuses the request.
         """
         topic = self.cluster.known.topics.get(tp.topic)
         found = topic and topic.partitions.get(tp.partition)
@@ -243,15 +252,16 @@ class Client(Administrator):
     ) -> Fetched:
         """Fetch record batches from ``offset`` on.
 
-        The broker waits up to ``max_wait_ms`` for ``min_bytes``. It returns at most ``max_bytes``, or one larger
-        batch. The first batch may begin before ``offset``. Arguments that are not given default to the settings.
+        The broker waits up to ``max_wait_ms`` until it has ``min_bytes``. It returns at most ``max_bytes``; a
+        first batch that is larger is returned whole. The first batch may begin before ``offset``. An argument
+        that is not given defaults to the setting.
 
-        If there are no batches, ``next_offset`` is ``offset``. Usually no record from there on is below the high
-        watermark (committed: the last stable offset). But the broker may also be over its quota, or still read
-        other storage. So an empty answer does not mean that no record follows: fetch the same offset again.
+        An answer without batches has ``next_offset == offset``. Usually the end is reached: the high watermark, or
+        for a committed reader the last stable offset. The broker may also be over its quota, or not have read its
+        remote storage yet. So records may follow an empty answer: fetch the same offset again.
 
-        With ``client.rack`` a leader may name a replica in the same rack. That replica is asked until
-        ``metadata.max.age.ms`` have passed, or it answers with a retriable error (KIP-392).
+        With ``client.rack`` a leader may name a replica in the same rack (KIP-392). This client fetches from that
+        replica for ``metadata.max.age.ms``, or until the replica answers with a retriable error.
 
         ``topic_id`` is the id of the topic that the offset belongs to; empty: any topic of that name.
         CRCs are not checked here.
@@ -259,8 +269,8 @@ class Client(Administrator):
         Raises:
             OffsetOutOfRangeError: the offset was deleted, or is above the log end offset; the error names the
                 partition and its range of offsets.
-            RecordTooLargeError: the broker returns only a part of one batch, whatever size is asked for.
-            TopicRecreatedError: the topic with that id was deleted; another one has its name.
+            RecordTooLargeError: the broker returns only a part of a batch, even for the largest ``max_bytes``.
+            TopicRecreatedError: the topic with that id was deleted; another topic has its name.
             UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
         """
         config = self.config
@@ -277,7 +287,7 @@ class Client(Administrator):
                     committed, topic_id, rack, attempts,
                 )  # fmt: skip
             except _NotWholeError as error:
-                # The batch is larger than `size` and this broker truncates it: the same request would always fail.
+                # This broker truncates a batch that is larger than `size`: the same request would always fail.
                 if size >= INT32_MAX:
                     raise RecordTooLargeError(str(error)) from None
                 size = min(max(size * 2, error.batch_bytes), INT32_MAX)
@@ -311,7 +321,7 @@ class Client(Administrator):
         node, leader = self.cluster.leader(tp, attempts)
         current_id = self.cluster.known.topics[tp.topic].id
         if topic_id and current_id and current_id != topic_id:
-            # Either id may be the older one: the cached one or the caller's.
+            # The cached id may be out of date, and so may the caller's: a broker decides.
             current_id = self.cluster.refresh([tp.topic], attempts).topics[tp.topic].id
             node, leader = self.cluster.leader(tp, attempts)
         if topic_id and current_id and current_id != topic_id:
@@ -378,7 +388,7 @@ class Client(Administrator):
         )
 
     def _nearest(self, tp: TopicPartition, leader: int) -> int:
-        """Return the broker to fetch from: a replica that the leader named recently, else the leader."""
+        """Return the broker to fetch from: a replica that the leader named recently, else the leader itself."""
         node, until_s = self._nearer.get(tp, (leader, math.inf))
         if time.monotonic() < until_s and node in self.cluster.known.brokers:
             return node

@@ -1,8 +1,9 @@
-"""Brokers of a cluster: their addresses, the leaders of partitions, and connections to them.
+"""Brokers of a cluster: their addresses, the leaders of partitions, and connections to the brokers.
 
-Metadata comes from the bootstrap servers first. It is kept for ``metadata.max.age.ms``, or until a broker reports
-that it is stale. A caller has a connection to itself during a request, so any number of threads may make requests
-concurrently. After a fork the child starts again without connections. It does not interpret records.
+The first metadata comes from a bootstrap server. Metadata of a topic is used for ``metadata.max.age.ms``, or until
+an error shows that it is out of date. A connection has one user at a time, so any number of threads may make
+requests concurrently. After a fork the child starts again without connections and metadata. This module does not
+interpret records.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ from logstore.remote.connection import BrokerConnection
 
 _T = TypeVar("_T")
 
-#: The creation of an unknown topic may not have reached the asked broker yet.
+#: A topic counts as missing after so many answers: a new topic may not have reached the asked broker yet.
 UNKNOWN_TOPIC_TRIES = 3
 
 
 class PartitionMetadata(NamedTuple):
-    """Leader and replicas of a partition. ``leader`` is a broker's number, -1 while there is none."""
+    """Leader and replicas of a partition. ``leader`` is a broker's number, -1 while there is no leader."""
 
     leader: int
     leader_epoch: int = -1
@@ -72,7 +73,7 @@ _NOTHING = ClusterMetadata(None, -1, {}, {})
 class Cluster:
     """Connections to the brokers of one cluster, and metadata of its topics.
 
-    ``is_patient``: a call waits until ``default.api.timeout.ms`` even if no broker was ever reached.
+    ``is_patient``: a call retries until ``default.api.timeout.ms`` even if no broker was ever reached.
 
     Owns: the connections. Threads: any, in any number.
     """
@@ -89,12 +90,12 @@ class Cluster:
         self._lock = threading.Lock()
         self._idle: dict[Address, list[BrokerConnection]] = defaultdict(list)
         self._known = _NOTHING
-        self._learnt: dict[str, float] = {}  #: topic -> when it was asked for
+        self._learnt: dict[str, float] = {}  #: topic -> when its metadata arrived
         self._unreachable_until: dict[Address, float] = {}
         self._failures: dict[Address, int] = {}
 
     def close(self) -> None:
-        """Close every idle connection; those in use are closed when they are given back."""
+        """Close every idle connection; `give_back` closes those that are in use now."""
         self._closed = True
         with self._lock:
             idle = [each for pool in self._idle.values() for each in pool]
@@ -113,7 +114,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def connection(self, node: int) -> Iterator[BrokerConnection]:
-        """Lend a connection to a broker to one caller; at the end a usable one returns to the pool.
+        """Lend one caller a connection to a broker; afterwards the connection returns to the pool if it is usable.
 
         Raises:
             BrokerUnreachableError: the broker cannot be reached, or its address is not known.
@@ -125,7 +126,7 @@ class Cluster:
             self.give_back(made)
 
     def take(self, node: int) -> BrokerConnection:
-        """Return a connection to a broker, the caller's until `give_back`; raises as `connection`."""
+        """Return a connection to a broker, for this caller only until `give_back`; raises as `connection`."""
         self._check()
         address = self._known.brokers.get(node)
         if address is None:
@@ -133,7 +134,7 @@ class Cluster:
         return self._take(address, node)
 
     def give_back(self, connection: BrokerConnection) -> None:
-        """End the use of a connection."""
+        """Return a connection to the pool, or close it if it is not usable or the client is closed."""
         if self._closed or not connection.is_usable():
             connection.close()
             return
@@ -149,7 +150,7 @@ class Cluster:
                 break
             if found.is_usable():
                 if node >= 0:
-                    found.node = node  # it was opened to a bootstrap server of unknown number
+                    found.node = node  # the number was unknown if the address was a bootstrap server's
                 return found
             found.close()
         left_s = self._unreachable_until.get(address, 0.0) - time.monotonic()
@@ -171,10 +172,10 @@ class Cluster:
 
     @contextlib.contextmanager
     def any_connection(self) -> Iterator[BrokerConnection]:
-        """Lend a connection to any broker that answers: a known one, else one of the bootstrap servers.
+        """Lend a connection to any broker that can be reached: a known broker or a bootstrap server.
 
         Raises:
-            BrokerUnreachableError: no broker answers; each is named with its reason.
+            BrokerUnreachableError: no broker answers; the message names each with its reason.
         """
         self._check()
         known = list(self._known.brokers.items())
@@ -183,7 +184,7 @@ class Cluster:
             address: -1 for address in self._bootstrap if address not in dict.fromkeys(a for _, a in known)
         }
         problems: list[LogstoreError] = []
-        # An address without an open connection could cost a connection timeout first.
+        # Open connections first: opening one could cost a connection timeout.
         for address in sorted(wanted, key=lambda each: not self._idle.get(each)):
             try:
                 made = self._take(address, wanted[address])
@@ -200,10 +201,10 @@ class Cluster:
         raise BrokerUnreachableError("bootstrap.servers: no broker answers: " + "; ".join(map(str, problems)))
 
     def attempts(self, what: str, timeout_ms: int | None = None) -> Attempts:
-        """Return the tries of one call, by the settings."""
+        """Return the `Attempts` of one call, with the timeouts and pauses of the settings."""
         limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         if not self._known.brokers and not self._is_patient:
-            # With a wrong address, more likely here than a restart, the user would wait for the whole timeout.
+            # The address is probably wrong: without this limit the user would wait for the whole timeout.
             limit = min(limit, self.config.socket_connection_setup_timeout_ms)
         return Attempts(
             what,
@@ -220,11 +221,11 @@ class Cluster:
         return self._known
 
     def refresh(self, topics: Iterable[str] | None, attempts: Attempts | None = None) -> ClusterMetadata:
-        """Ask a broker for topics, all for None, and cache the answer; only its topics are returned.
+        """Ask a broker for topics, None for all, and cache the answer. Return only the topics in the answer.
 
         Raises:
             UnknownTopicError: a named topic does not exist.
-            InvalidTopicError, BrokerError: the broker refuses the request for one.
+            InvalidTopicError, BrokerError: the broker refuses one of the topics.
             BrokerUnreachableError, BrokerTimeoutError: no broker answers.
         """
         names = None if topics is None else sorted(set(topics))
@@ -234,7 +235,7 @@ class Cluster:
             found, faults = tries.run(partial(self._ask_metadata, names))
             self._keep(found, faults, all_topics=names is None)
             if not faults or names is None:
-                # With all topics, a topic with an error is one that is not ready yet: it must not fail the others.
+                # Among all topics, one that is still being created has an error: it must not fail the others.
                 return found
             name, code = next(iter(faults.items()))
             problem = codes.error_of(code, f"topic {name!r}")
@@ -291,7 +292,10 @@ class Cluster:
             self._learnt.update(dict.fromkeys(found.topics, now))
 
     def topic(self, name: str, attempts: Attempts | None = None) -> TopicMetadata:
-        """Return a topic, from a broker if it is not cached or too old; raises as `refresh`."""
+        """Return a topic from the cache, or from a broker if its metadata is missing or too old.
+
+        Raises as `refresh`.
+        """
         self._check()
         known = self._known.topics.get(name)
         age_ms = (time.monotonic() - self._learnt.get(name, -math.inf)) * 1000
@@ -300,7 +304,7 @@ class Cluster:
         return self.refresh([name], attempts).topics[name]
 
     def forget(self, topics: Iterable[str]) -> None:
-        """Drop the cached metadata of topics: the next `topic` asks a broker."""
+        """Mark the cached metadata of topics as too old: the next `topic` asks a broker."""
         with self._lock:
             for name in topics:
                 self._learnt.pop(name, None)
@@ -310,7 +314,7 @@ class Cluster:
 
         Raises:
             UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
-            BrokerError: LEADER_NOT_AVAILABLE: it has no leader at the moment; retry.
+            BrokerError: LEADER_NOT_AVAILABLE: the partition has no leader at the moment; retry.
         """
         topic = self.topic(tp.topic, attempts)
         found = topic.partitions.get(tp.partition)
@@ -333,7 +337,7 @@ class Cluster:
     # -- requests ----------------------------------------------------------------------------------
 
     def at_any(self, what: str, ask: Callable[[BrokerConnection], _T], timeout_ms: int | None = None) -> _T:
-        """Ask any broker, and retry after a retriable error."""
+        """Call ``ask`` with a connection to any broker, and retry after a retriable error."""
 
         def once() -> _T:
             with self.any_connection() as connection:
@@ -342,7 +346,10 @@ class Cluster:
         return self.attempts(what, timeout_ms).run(once)
 
     def at_controller(self, what: str, ask: Callable[[BrokerConnection], _T]) -> _T:
-        """Ask the broker that is the controller, or acts for it, and retry after a retriable error."""
+        """Call ``ask`` with a connection to the controller that the metadata names; retry after a retriable error.
+
+        With KRaft that is any broker: it forwards the request to the controller.
+        """
         attempts = self.attempts(what)
         while True:
             try:
@@ -363,10 +370,10 @@ class Cluster:
         make: Callable[[BrokerConnection, list[TopicPartition]], Any],
         read: Callable[[Any], Iterable[tuple[TopicPartition, int, _T]]],
     ) -> dict[TopicPartition, _T]:
-        """Ask each leader once for all of its partitions, and retry the partitions with a retriable error.
+        """Send each leader one request for all of its partitions, and retry those with a retriable error.
 
-        ``make`` makes the request for some partitions, ``read`` returns (partition, error code, result) of an
-        answer.
+        ``make`` makes the request for some partitions. ``read`` returns (partition, error code, result) for each
+        partition of an answer.
 
         Raises:
             LogstoreError: the error for a partition's error code, naming the partition and the broker.

@@ -1,8 +1,9 @@
 """Plaintext connection to one broker: requests and their answers, in order.
 
-It is responsible for the socket: timeouts of answers, versions of messages that both sides know, and the broker's
-throttle time. It knows neither topics nor leaders, and never retries. After an error the connection is broken,
-and its user opens another. One thread uses a connection at a time, in the process that opened it.
+A `BrokerConnection` is responsible for the socket: timeouts of answers, versions of messages that both sides
+know, and the broker's throttle time. It knows neither topics nor leaders, and never retries. After an error of
+the socket or a malformed answer the connection is broken, and its user opens another. One thread uses a connection
+at a time, in the process that opened it.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from logstore.protocol.frames import decode_response, encode_request
 from logstore.protocol.generated.messages import ApiVersionsRequest, ApiVersionsResponse
 from logstore.records import INT32_MAX
 
-#: Limit of the first answer: a peer with another protocol could make the client wait for a gigabyte.
+#: Limit of the first answer: the first bytes of another protocol could read as the size of a gigabyte.
 FIRST_FRAME_BYTES = 1 << 20
 FRAME_BYTES = (1 << 30) - 1
 
 _SIZE = struct.Struct(">i")
 _ERROR_AFTER_HEADER = struct.Struct(">ih")
 
-#: Added to the timeout of a long poll: the time for its answer to arrive.
+#: Added to the timeout if the broker itself may wait longer: the time for its answer to arrive.
 _GRACE_MS = 500
 
 
@@ -48,14 +49,14 @@ class _Asked(NamedTuple):
 
 
 class BrokerConnection:
-    """One socket to one broker, with negotiated versions of messages.
+    """One socket to one broker, and the versions of messages that the broker knows.
 
     Owns: the socket.
 
     Raises:
         BrokerUnreachableError: the broker cannot be reached; host, port and what to check are named.
-        BrokerTimeoutError: it accepts the connection and does not answer.
-        ProtocolError: the peer does not use Kafka's protocol, or none of our versions of it.
+        BrokerTimeoutError: the broker accepts the connection and does not answer.
+        ProtocolError: the peer does not use Kafka's protocol, or no version of it that this client knows.
     """
 
     def __init__(self, address: Address, config: WireConfig, *, node: int = -1) -> None:
@@ -114,7 +115,7 @@ class BrokerConnection:
             ):
                 if size >= 0:
                     made.setsockopt(socket.SOL_SOCKET, option, size)
-            # A timeout in Python would take one system call for each packet of a frame, not one for the frame.
+            # With a timeout of Python's the socket would not block: each packet of a frame would be a system call.
             made.settimeout(None)
         except BaseException:
             made.close()
@@ -122,7 +123,7 @@ class BrokerConnection:
         return made
 
     def _negotiate(self) -> Mapping[int, tuple[int, int]]:
-        """Return the versions that the broker knows of each message, by API key."""
+        """Return for each API key the first and last version that the broker knows."""
         version = ApiVersionsRequest.MAX_VERSION
         request = ApiVersionsRequest(client_software_name="logstore", client_software_version=_own_version())
         asked = self._send(request, version, self._config.request_timeout_ms)
@@ -160,10 +161,10 @@ class BrokerConnection:
     # -- versions ----------------------------------------------------------------------------------
 
     def version_of(self, request: Any, most: int | None = None) -> int:
-        """Return the highest version of a request that both sides know, ``most`` at most.
+        """Return the highest version of a request that both sides know, but at most ``most``.
 
         Raises:
-            UnsupportedVersionError: there is none.
+            UnsupportedVersionError: there is no such version. The connection stays usable.
         """
         least = request.MIN_VERSION
         highest = request.MAX_VERSION if most is None else min(most, request.MAX_VERSION)
@@ -188,8 +189,8 @@ class BrokerConnection:
     def ask(self, request: Any, *, version: int | None = None, wait_ms: int = 0) -> Any:
         """Send a request and wait for its answer.
 
-        ``wait_ms`` is how long the broker itself may wait before it answers; the answer must arrive within
-        ``request.timeout.ms``, or soon after ``wait_ms`` if that is more.
+        ``wait_ms`` is how long the broker itself may wait before it answers. The answer must arrive within
+        ``request.timeout.ms``; if ``wait_ms`` is longer, within half a second after it.
 
         Raises:
             BrokerUnreachableError, BrokerTimeoutError: the connection is broken; it is unknown whether the
@@ -200,7 +201,7 @@ class BrokerConnection:
         return self.receive()
 
     def send(self, request: Any, *, version: int | None = None, wait_ms: int = 0) -> int:
-        """Send a request and return its number; `receive` returns the answers in order of the requests."""
+        """Send a request and return its correlation id; `receive` returns the answers in order of the requests."""
         limit = self._config.request_timeout_ms
         if wait_ms > limit:
             limit = wait_ms + _GRACE_MS
@@ -212,7 +213,7 @@ class BrokerConnection:
         return self._send(request, chosen, limit).correlation_id
 
     def receive(self) -> Any:
-        """Return the answer to the oldest request that has none yet; raises as `ask`."""
+        """Wait for the answer to the oldest request in flight, and return it; raises as `ask`."""
         asked = self._asked.popleft()
         frame = self._receive(asked.deadline, FRAME_BYTES)
         response = self._decoded(asked, frame)
@@ -223,7 +224,7 @@ class BrokerConnection:
         return response
 
     def has_answer(self) -> bool:
-        """Return whether `receive` would get its first byte, or raise, without waiting."""
+        """Return whether the next answer has begun to arrive, or the connection is lost. Does not wait."""
         if self._broken:
             return True
         try:
@@ -301,7 +302,10 @@ class BrokerConnection:
         return data
 
     def _let_wait(self, wait_ms: int) -> None:
-        """Set how long a system call on the socket may take from now on, to within a tenth."""
+        """Limit how long a system call on the socket may take from now on.
+
+        The previous limit is kept if it is up to a ninth longer: that saves system calls.
+        """
         if self._waits_ms * 0.9 <= wait_ms <= self._waits_ms:
             return
         self._waits_ms = wait_ms
@@ -330,13 +334,16 @@ class BrokerConnection:
             raise BrokerUnreachableError(f"{self}: the connection is closed")
 
     def is_usable(self) -> bool:
-        """Return whether the connection can take a request: none is in flight, and the broker has not closed it."""
+        """Return whether the connection can take a request.
+
+        No request is in flight, the broker has not closed the connection, and it was not idle for too long.
+        """
         if self._broken or self._asked or self._pid != os.getpid():
             return False
         idle_ms = self._config.connections_max_idle_ms
         if 0 <= idle_ms <= (time.monotonic() - self.used_at) * 1000:
             return False
-        # Unexpected bytes, or the end of the stream, would be taken for the next answer.
+        # Unexpected bytes, or the end of the stream, would be read as the next answer.
         return not self.has_answer()
 
     def close(self) -> None:

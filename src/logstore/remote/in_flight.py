@@ -1,8 +1,8 @@
 """Record batches of a producer until a broker has acknowledged them, and the requests that carry them.
 
-`PendingPartition` keeps for each partition which batches are unsent, in flight, or returned for a retry, and the
-order in which they must be sent: pure state. `ProduceConnection` has the requests in flight to one broker. Used by
-the thread of the producer.
+A `PendingPartition` holds the batches of one partition that are unsent, in flight, or returned for a retry, and
+decides which may be sent next; it does no I/O. A `ProduceConnection` holds the requests in flight to one broker.
+`IdempotentProducer` uses both under its lock.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PRODUCE_BY_ID = 13
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """Delivery result of the batches of one `submit`.
+    """Delivery result of the batches of one `IdempotentProducer.submit`.
 
-    ``first_offset`` and ``last_offset`` are valid once ``is_done`` and no ``error``; -1 if the broker answered that
-    it has had the records long ago, and no longer knows their offsets.
+    ``first_offset`` and ``last_offset`` are valid once ``is_done`` is true and ``error`` is None. They are -1 if
+    the broker detects a repeated batch whose offsets it no longer knows.
     """
 
     topic_partition: TopicPartition
@@ -41,7 +41,7 @@ class Delivery:
 
     @property
     def is_done(self) -> bool:
-        """True once every batch was acknowledged, or one was refused."""
+        """True once every batch is acknowledged, or one has failed."""
         return self.waiting == 0 or self.error is not None
 
 
@@ -49,13 +49,13 @@ class Delivery:
 class PendingBatch:
     """A batch that is not acknowledged yet."""
 
-    number: int
+    number: int  #: in the order of `submit`
     data: memoryview
     record_count: int
     delivery: Delivery
-    is_first: bool  #: of its delivery
-    deadline: float
-    tries: int = 0
+    is_first: bool  #: whether it is the first batch of its delivery
+    deadline: float  #: no retry after it; a time of `time.monotonic`
+    tries: int = 0  #: failed tries, including those for which no leader was reached
     send_count: int = 0
     is_done: bool = False  #: acknowledged, or given up
     is_lost: bool = False  #: sent, and its answer was lost: it may have been written
@@ -63,14 +63,14 @@ class PendingBatch:
 
 @dataclass(slots=True, eq=False)
 class PendingPartition:
-    """The batches of one partition: unsent, in flight, and returned for a retry; each has its number."""
+    """The batches of one partition: unsent, in flight, and returned for a retry."""
 
     tp: TopicPartition
-    producer: tuple[int, int]  #: its producer id and epoch
+    producer: tuple[int, int]  #: producer id and epoch of its batches
     needs_id: bool  #: its sequences must start again, with another producer id
-    doubt: LogstoreError | None = None  #: error of a leader that no longer knows the producer
+    doubt: LogstoreError | None = None  #: the error by which a leader no longer knew the producer
     node: int = -1  #: the broker to which its batches are in flight
-    is_known: bool = False  #: whether the leader has a batch of this producer id
+    is_known: bool = False  #: whether a batch of this producer id was acknowledged
     next_sequence: int = 0
     not_before: float = 0.0
     unsent: deque[PendingBatch] = field(default_factory=deque)
@@ -80,10 +80,11 @@ class PendingPartition:
     def may_send(self) -> bool:
         """Return whether a batch may be sent now.
 
-        A leader that does not know a producer accepts any sequence as its first. If the first batch were refused
-        with the second in flight, the second would be written before it. So the first is sent alone. A retry is
-        sent alone, too: a leader remembers the last five batches of a producer, and a written batch whose answer
-        was lost must be among them when it is sent again (Kafka's `RecordAccumulator` also sends retries alone).
+        A leader that does not know a producer accepts any sequence as the producer's first. If it refused the
+        first batch while the second is in flight, it would write the second before the first. So the first batch
+        is sent alone. A retry is sent alone, too. A leader remembers the last five batches of a producer. A batch
+        that was written and whose answer was lost must be among these five when it is sent again. Kafka's
+        `RecordAccumulator` also sends retries alone.
         """
         if not self.unsent or self.needs_id:
             return False
@@ -96,11 +97,11 @@ class PendingPartition:
         )
 
     def awaits_id(self) -> bool:
-        """Return whether it needs another producer id and no batch is in flight."""
+        """Return whether the partition needs another producer id and has no batch in flight."""
         return self.needs_id and not self.in_flight
 
     def sent(self, node: int) -> PendingBatch:
-        """Move the first unsent batch in flight to a broker, and return it."""
+        """Count the first unsent batch as in flight to broker ``node``, and return it."""
         batch = self.unsent.popleft()
         batch.send_count += 1
         self.in_flight[batch.number] = batch
@@ -108,18 +109,18 @@ class PendingPartition:
         return batch
 
     def completed(self, batch: PendingBatch) -> None:
-        """Remove a batch from those in flight: its answer has arrived, or none will."""
+        """Count a batch as no longer in flight: its answer has arrived, or will never arrive."""
         self.in_flight.pop(batch.number, None)
 
     def is_empty(self) -> bool:
         return not (self.unsent or self.in_flight or self.returned)
 
     def oldest(self) -> int:
-        """Return the number of the oldest batch that was sent and is not acknowledged; -1 if there is none."""
+        """Return the number of the oldest batch that is in flight or returned; -1 if there is none."""
         return min([*self.in_flight, *(each.number for each in self.returned)], default=-1)
 
     def pending(self) -> list[PendingBatch]:
-        """Return every batch that is not acknowledged, in order."""
+        """Return all batches, unsent, in flight and returned, in the order of their numbers."""
         return sorted([*self.in_flight.values(), *self.returned, *self.unsent], key=lambda each: each.number)
 
 
@@ -127,7 +128,7 @@ Sent = tuple[PendingPartition, PendingBatch]
 
 
 class _Request(NamedTuple):
-    """Batches of a request in flight, by the topic's name or id and the partition's number."""
+    """A request in flight: its batches by (topic name or id, partition number)."""
 
     batches: dict[tuple[str, int], Sent]
     by_id: bool
@@ -145,9 +146,9 @@ class Answer(NamedTuple):
 
 
 class ProduceConnection:
-    """A connection to one broker and the requests in flight on it: encoded, sent, and answered, oldest first.
+    """A connection to one broker and the requests in flight on it, which the broker answers oldest first.
 
-    Responsible for the versions of Produce. The producer decides what an answer means for a batch.
+    It encodes Produce in the version that the broker knows. The producer decides what an answer means for a batch.
     """
 
     __slots__ = ("_requests", "connection", "node")
@@ -170,11 +171,13 @@ class ProduceConnection:
     def send(
         self, chosen: Sequence[PendingPartition], topics: Mapping[str, TopicMetadata], *, acks: int, timeout_ms: int
     ) -> None:
-        """Send one request with the first unsent batch of each partition; they are in flight even if it fails.
+        """Send one request with the first unsent batch of each partition.
 
         Raises:
-            BrokerUnreachableError: the connection is lost; the request may have arrived.
-            UnsupportedVersionError: the broker knows no version of ours. Nothing is in flight.
+            BrokerUnreachableError, BrokerTimeoutError: the connection is lost. The request may have arrived, so
+                its batches count as in flight.
+            UnsupportedVersionError: the broker knows no version of Produce that this client knows. None of the
+                batches is in flight.
         """
         by_id = all(topics[partition.tp.topic].id for partition in chosen)
         version = self.connection.version_of(ProduceRequest, None if by_id else PRODUCE_BY_ID - 1)
@@ -204,10 +207,13 @@ class ProduceConnection:
         self.connection.send(request, version=version)
 
     def receive(self) -> list[Answer]:
-        """Wait for the broker's answers to the oldest request; the caller calls `completed` for each.
+        """Wait for the broker's answer to the oldest request, and return one `Answer` for each of its batches.
+
+        The caller calls `PendingPartition.completed` for each.
 
         Raises:
-            BrokerUnreachableError: the connection is lost. Everything is in flight as before.
+            BrokerUnreachableError, BrokerTimeoutError, ProtocolError: the connection is broken. The same batches
+                are in flight as before.
         """
         answer = self.connection.receive()
         request = self._requests.popleft()
@@ -221,14 +227,17 @@ class ProduceConnection:
         return found + [Answer(*sent, None) for sent in left.values()]
 
     def fail_all(self) -> list[Sent]:
-        """Close the connection; return its batches, which may have arrived. The caller calls `completed`."""
+        """Close the connection and return its batches in flight, which may have been written.
+
+        The caller calls `PendingPartition.completed` for each.
+        """
         self.connection.close()
         failed = [sent for request in self._requests for sent in request.batches.values()]
         self._requests.clear()
         return failed
 
     def error_of(self, answer: Answer) -> LogstoreError:
-        """Return the error of a batch that was not accepted."""
+        """Return the error for an answer that does not acknowledge its batch."""
         if answer.code is None:
             return BrokerUnreachableError(f"{self.connection} left {answer.partition.tp} out of its answer")
         return codes.error_of(answer.code, f"produce to {answer.partition.tp} at {self.connection}", answer.message)

@@ -1,9 +1,9 @@
 """Producer of record batches to the leaders of partitions: each is written once, even if requests are lost.
 
-`IdempotentProducer` gives finished batches a producer id and sequence numbers, and keeps a few requests in flight
-to each broker. It retries with the same numbers, so that a broker recognizes batches that it has already.
-It has no thread: requests are in flight while the caller encodes the next batches. Answers are read by each
-`submit`; `flush` waits for them. One thread uses a producer at a time; a lock enforces it.
+`IdempotentProducer` sets a producer id and sequences in finished batches, and keeps a few requests in flight to
+each broker. A retry has the same sequences, so a broker detects a batch that it has already.
+The producer has no thread: requests are in flight while the caller encodes the next batches. Each `submit` reads
+the answers that have arrived; `flush` waits for all. One thread uses a producer at a time; a lock enforces this.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ _logger = logging.getLogger(__name__)
 class IdempotentProducer(Gathering):
     """A producer of finished record batches, over a client's connections.
 
-    Settings are those of the client: ``enable.idempotence`` (true), ``max.in.flight.requests.per.connection``,
-    ``max.request.size``, ``delivery.timeout.ms``, ``retries``. With idempotence a batch is acknowledged by all
-    in-sync replicas, and is in the log once.
+    The client's settings apply. Those of a producer are ``enable.idempotence`` (true by default), ``acks``,
+    ``max.in.flight.requests.per.connection``, ``max.request.size``, ``buffer.memory``, ``delivery.timeout.ms`` and
+    ``retries``. With idempotence all in-sync replicas have a batch when it is acknowledged, and the log has it
+    once. Without idempotence a retry may write a batch twice, and ``acks=1`` or ``0`` waits for the leader alone.
 
     >>> with IdempotentProducer(client) as producer:                      # doctest: +SKIP
     ...     encoder = Encoder().begin(timestamp_ms=now_ms, codec=client.config.codec)
@@ -49,8 +50,8 @@ class IdempotentProducer(Gathering):
     ...     producer.send(TopicPartition("orders", 0), encoder)
     0
 
-    Owns: the connections of its requests. The client stays the caller's. A producer that is dropped without
-    `close` while batches are not acknowledged warns, and does not wait for them.
+    Owns: the connections of its requests, not the client. A producer that is dropped without `close` warns if
+    batches are not acknowledged, and does not wait for them.
     """
 
     _kind = "producer of record batches"
@@ -63,7 +64,7 @@ class IdempotentProducer(Gathering):
         self._numbers = 0
         self._newest = (-1, -1)  # producer id and epoch
         self._acks = -1 if self._config.enable_idempotence or self._config.acks == "all" else 1
-        # Without sequences, a retry among several requests in flight would change the order.
+        # Without sequences, a retry would be written after later batches that were in flight with it.
         self._most = self._config.max_in_flight_requests_per_connection if self._config.enable_idempotence else 1
         self._brokers: dict[int, ProduceConnection] = {}
         self._partitions: dict[TopicPartition, PendingPartition] = {}
@@ -74,7 +75,7 @@ class IdempotentProducer(Gathering):
 
     @property
     def producer_id(self) -> int:
-        """The newest id of this producer; -1 before the first batch, and without idempotence."""
+        """The newest producer id; -1 before the first batch, and without idempotence."""
         return self._newest[0]
 
     # -- calls -------------------------------------------------------------------------------------
@@ -82,12 +83,14 @@ class IdempotentProducer(Gathering):
     def submit(self, tp: TopicPartition, batches: Encoder | Buffer) -> Delivery:
         """Send batches without waiting for their acknowledgement.
 
-        ``batches`` are copied: an encoder may be used again at once. Blocks while more than ``buffer.memory`` waits
-        for its acknowledgement. The returned `Delivery` is filled in later, at the latest by `flush`.
+        ``batches`` are copied: an encoder may be used again at once. Later calls fill the returned `Delivery`, at
+        the latest `flush`. This call blocks while more than ``buffer.memory`` bytes are not acknowledged. It may
+        also block to find a leader, to open a connection, or to get a producer id.
 
         Raises:
             ClientClosedError, ForkedError: the producer is closed, or was created by another process.
-            CorruptRecordError: the bytes are not whole batches.
+            CorruptRecordError, UnsupportedFormatError: the bytes are not whole batches.
+            LogstoreError: no broker has given a producer id. These batches were not sent.
         """
         with self._lock:
             self._check()
@@ -124,11 +127,12 @@ class IdempotentProducer(Gathering):
             return delivery
 
     def send(self, tp: TopicPartition, batches: Encoder | Buffer) -> int:
-        """Send batches, wait for their acknowledgement (durable as with ``acks=all``), return the first offset.
+        """Send batches, wait for their acknowledgement, and return the first offset; raises also as `submit`.
 
         Raises:
-            DeliveryTimeoutError: not acknowledged within ``delivery.timeout.ms``; it may have been written.
-            RecordTooLargeError, InvalidRecordError, UnknownTopicError, BrokerError: refused.
+            DeliveryTimeoutError: a batch was not acknowledged within ``delivery.timeout.ms`` or ``retries``. It
+                may have been written.
+            RecordTooLargeError, InvalidRecordError, UnknownTopicError, BrokerError: a batch was refused.
         """
         delivery = self.submit(tp, batches)
         with self._lock:
@@ -141,10 +145,10 @@ class IdempotentProducer(Gathering):
         return delivery.first_offset
 
     def flush(self) -> None:
-        """Wait until all submitted batches are acknowledged.
+        """Wait until every submitted batch is acknowledged or has failed.
 
         Raises:
-            LogstoreError: the first error since the last flush; see `send`. The other batches are done.
+            LogstoreError: the first error since the last flush that no `send` has raised; see `send`.
         """
         with self._lock:
             self._check()
@@ -166,7 +170,7 @@ class IdempotentProducer(Gathering):
                 self.abandon()
 
     def abandon(self) -> None:
-        """Release the connections without waiting: batches in flight may be written or not."""
+        """Release the connections without waiting. Batches in flight may be written; unsent ones are dropped."""
         with self._lock:
             self._closed = True
             for broker in self._brokers.values():
@@ -200,7 +204,10 @@ class IdempotentProducer(Gathering):
     # -- the loop ----------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Send batches as limits allow and read available answers; wait only while memory is exceeded."""
+        """Send the batches that may be sent and read the answers that have arrived.
+
+        Wait for answers only while more than ``buffer.memory`` bytes are not acknowledged.
+        """
         self._send_ready()
         while self._take_answers():
             self._send_ready()
@@ -208,14 +215,17 @@ class IdempotentProducer(Gathering):
             self._step()
 
     def _take_answers(self) -> bool:
-        """Read one answer of each broker that has sent one; return whether there was any."""
+        """Read one answer from each broker that has sent one; return whether there was any answer."""
         ready = [broker for broker in self._brokers.values() if broker.in_flight and broker.connection.has_answer()]
         for broker in ready:
             self._receive(broker)
         return bool(ready)
 
     def _step(self) -> None:
-        """Send ready batches, then wait for an answer, or until a batch is ready."""
+        """Send the batches that may be sent, then wait for an answer.
+
+        If no request is in flight and no batch was sent, wait until the first pause of a partition ends.
+        """
         if any(each.awaits_id() for each in self._busy.values()):
             self._renew()
         sent = self._send_ready()
@@ -227,7 +237,7 @@ class IdempotentProducer(Gathering):
             time.sleep(left_s)
 
     def _send_ready(self) -> bool:
-        """Send all batches that may be sent now; return whether there was any."""
+        """Send all batches that may be sent now; return whether there was any batch."""
         now = time.monotonic()
         sent = False
         by_leader: dict[int, list[PendingPartition]] = {}
@@ -236,7 +246,7 @@ class IdempotentProducer(Gathering):
                 continue
             if partition.returned:
                 if partition.in_flight:
-                    continue  # sending now would put returned batches behind later ones
+                    continue  # sending now would put the returned batches after later ones
                 partition.unsent = deque(partition.pending())
                 partition.returned = []
             if not partition.may_send():
@@ -246,7 +256,7 @@ class IdempotentProducer(Gathering):
             except LogstoreError as error:
                 self._put_off(partition, error)
                 continue
-            # Sent to another broker, a batch could overtake those in flight.
+            # A batch to another broker could be written before the batches that are in flight.
             if not partition.in_flight or partition.node == node:
                 by_leader.setdefault(node, []).append(partition)
         for node, partitions in by_leader.items():
@@ -272,13 +282,13 @@ class IdempotentProducer(Gathering):
         return sent
 
     def _attempts(self, partition: PendingPartition) -> Attempts:
-        """Return the tries to find a leader, at most as long as the oldest batch may wait."""
+        """Return the `Attempts` to find a leader, which do not outlast the deadline of the first unsent batch."""
         left_s = partition.unsent[0].deadline - time.monotonic()
         timeout_ms = min(self._config.default_api_timeout_ms, max(1, int(left_s * 1000)))
         return self._cluster.attempts(f"produce to {partition.tp}", timeout_ms)
 
     def _send_one(self, broker: ProduceConnection, partitions: list[PendingPartition]) -> None:
-        """Send one request with one batch of each partition, as many as fit."""
+        """Send one request with one batch of each partition, as many as ``max.request.size`` allows."""
         chosen: list[PendingPartition] = []
         size = 0
         for partition in partitions:
@@ -296,7 +306,7 @@ class IdempotentProducer(Gathering):
         self._receive(min(waiting, key=lambda broker: broker.sent_at))
 
     def _receive(self, broker: ProduceConnection) -> None:
-        """Handle the next answer of a broker, and wait for it."""
+        """Wait for the next answer of a broker, and handle it."""
         try:
             answers = broker.receive()
         except LogstoreError as error:
@@ -316,7 +326,7 @@ class IdempotentProducer(Gathering):
                 self._refuse(each.partition, each.batch, each.code, broker.error_of(each))
 
     def _disconnect(self, broker: ProduceConnection, error: LogstoreError) -> None:
-        """Handle a lost connection: retry its batches in flight, or fail them."""
+        """Handle a broken connection: retry its batches in flight, or fail them if the error is not retriable."""
         self._brokers.pop(broker.node, None)
         for partition, batch in broker.fail_all():
             partition.completed(batch)
@@ -331,7 +341,7 @@ class IdempotentProducer(Gathering):
     def _acknowledge(self, partition: PendingPartition, batch: PendingBatch, base_offset: int) -> None:
         partition.is_known = self._config.enable_idempotence
         if batch.is_done:
-            return  # it has failed already; its answer arrived later
+            return  # the batch has failed already; its answer arrived later
         self._finish(batch)
         delivery = batch.delivery
         delivery.waiting -= 1
@@ -364,7 +374,7 @@ class IdempotentProducer(Gathering):
         self._return(partition, batch, error)
 
     def _return(self, partition: PendingPartition, batch: PendingBatch, error: LogstoreError) -> None:
-        """Retry a batch after a pause, if time is left."""
+        """Retry a batch after a pause, or fail it if no time or no retry is left."""
         if batch.is_done:
             return
         batch.tries += 1
@@ -381,7 +391,7 @@ class IdempotentProducer(Gathering):
         self._delay(partition, batch)
 
     def _put_off(self, partition: PendingPartition, error: LogstoreError) -> None:
-        """Delay a partition that has no reachable leader, or fail its batches."""
+        """Delay a partition whose leader cannot be reached, or fail its batches if no time is left."""
         batch = partition.unsent[0]
         if error.retriable and time.monotonic() < batch.deadline:
             batch.tries += 1
@@ -397,16 +407,16 @@ class IdempotentProducer(Gathering):
         self._fail(partition, error)
 
     def _delay(self, partition: PendingPartition, batch: PendingBatch) -> None:
-        """Send nothing to a partition for a while, and ask for its leader again."""
+        """Send no batch of a partition for a while, then ask for its leader again."""
         config = self._config
         pause = pause_s(batch.tries - 1, config.retry_backoff_ms, config.retry_backoff_max_ms)
         partition.not_before = time.monotonic() + pause
         self._cluster.forget([partition.tp.topic])
 
     def _fail(self, partition: PendingPartition, error: LogstoreError, batch: PendingBatch | None = None) -> None:
-        """Fail all batches of a partition: the broker would refuse those after a missing one.
+        """Fail all batches of a partition: the broker would refuse the batches after a missing one.
 
-        ``batch`` is the one being handled: it is not unsent, in flight or returned.
+        ``batch`` is one more, which is neither unsent nor in flight nor returned: the caller handles its answer.
         """
         failed = partition.pending() + ([batch] if batch is not None else [])
         failed = [each for each in failed if not each.is_done]
@@ -420,7 +430,7 @@ class IdempotentProducer(Gathering):
         partition.returned.clear()
         partition.in_flight.clear()
         self._busy.pop(partition.tp, None)
-        # The sequence has a gap now: the broker would refuse every later batch.
+        # The sequences have a gap now: the broker would refuse every later batch.
         partition.needs_id = self._config.enable_idempotence
         partition.doubt = None
 
@@ -432,9 +442,12 @@ class IdempotentProducer(Gathering):
     # -- the producer id ---------------------------------------------------------------------------
 
     def _renew(self) -> None:
-        """Get a producer id for the partitions that need one, and number their waiting batches from 0.
+        """Get a producer id for the partitions that need one, and give their waiting batches sequences from 0.
 
-        Other partitions keep theirs: a broker recognizes batches in flight or lost by their old numbers.
+        Other partitions keep theirs: a broker detects repeated batches by their old id and sequences.
+
+        Raises:
+            LogstoreError: no broker has given a producer id. The waiting batches of these partitions have failed.
         """
         for partition in list(self._busy.values()):
             if partition.awaits_id():
@@ -469,7 +482,7 @@ class IdempotentProducer(Gathering):
             partition.doubt = None
 
     def _check_doubt(self, partition: PendingPartition) -> None:
-        """Fail batches that may have been written: with new numbers they could be written twice."""
+        """Fail a partition with a batch that may have been written: a new id and sequence could write it twice."""
         lost = next((each for each in partition.pending() if each.is_lost), None)
         if lost is not None:
             late = DeliveryTimeoutError(

@@ -1,11 +1,11 @@
-"""Test tools for embedders: fakes that replace the disk and the clock.
+"""Test tools for programs that use logstore: fakes that replace the disk and the clock.
 
 Start with `temporary_store`, a store in memory on a clock that stands still. `SimDisk` and `FaultyFiles` replace
 the machine's files, `ManualClock` its clock. `logstore.testing.strategies` (needs hypothesis) generates records,
-batches, names and settings. `logstore.testing.conformance` (needs pytest) has the suites that every implementation
-of one of our interfaces passes. `logstore.testing.plugin` provides fixtures for pytest.
+batches, names and settings. `logstore.testing.conformance` (needs pytest) has test suites for your own
+implementations of logstore's interfaces. `logstore.testing.plugin` provides fixtures for pytest.
 
-Outermost: nothing in logstore imports it.
+No other part of logstore imports this package.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from logstore.testing.simdisk import SimDisk
     from logstore.testing.stores import after_power_cut, temporary_store
 
-# Imported on use: some parts are compiled, some import the store.
+# Imported on first use, since some modules import the whole store.
 _HOMES = {
     "FaultyFiles": "logstore.testing._faults",
     "SimDisk": "logstore.testing.simdisk",

@@ -17,20 +17,20 @@ cdef class Inode:
     cdef int64_t opens          # descriptors
     cdef int64_t reserved       # bytes reserved by fallocate
     cdef int64_t modified       # order of the last change
-    cdef bint is_stale          # holds bytes that the kernel marks clean and the disk does not have
+    cdef bint is_stale          # a sync has failed: `now` holds bytes that the disk does not have
     cdef bytearray now
     cdef bytearray synced
     cdef list changes           # of its bytes, since the last sync
-    cdef dict names             # numbers of inodes, of a directory
+    cdef dict names             # of a directory: name -> number of an inode
     cdef dict synced_names
     cdef Inode copied(self, bint synced_only)
     cdef int reread(self) except -1
 
 
 cdef class PathLookup:
-    cdef Inode inode            # None: there is none
-    cdef int64_t status         # 0, or why there is none
-    cdef Inode directory        # None: it is missing too, or the path is the root's
+    cdef Inode inode            # None: the path does not exist
+    cdef int64_t status         # 0, or the negative errno if it does not exist
+    cdef Inode directory        # None: the directory is missing too, or the path is the root
     cdef bytes name
 
 

@@ -14,7 +14,7 @@ class Inode:
 
 @final
 class PathLookup:
-    """What a path leads to: an inode, or the directory that has no such name."""
+    """Result of the lookup of a path: an inode, or the directory in which the last name is missing."""
 
 @final
 class Disk:

@@ -1,17 +1,18 @@
 # cython: language_level=3
-"""Disk in memory: its bytes and names, each as (synced, changes since), and what a power cut leaves of them.
+"""Disk in memory: the synced bytes and names, the changes since the sync, and what a power cut keeps of both.
 
 A running system sees `now`: the synced bytes with every change applied. A sync of a file covers its bytes and its
 size, not its name; a sync of a directory covers its names. A power cut keeps the synced state and a part of the
-changes, chosen by a policy. A failed sync drops the file's changes: they stay in `now`, and no later sync writes
-them, as in kernels.
+changes, chosen by a policy. A failed sync drops the file's changes. As in kernels they stay in `now`, and no later
+sync writes them.
 
 Assumptions about real disks: a change of names, including a rename, is kept whole or not at all. The changes of
-one directory are kept in their order, as in a journal. Nothing else is assumed. A write may be kept in part, a
-later one without an earlier one, and names without the bytes of their files.
+one directory are kept in their order, as in a journal. Nothing else is assumed: a write may be kept in part, a
+later write without an earlier one, and a name without the bytes of its file.
 
-The objects are used under the GIL, and call no Python code: a caller is a file operation. Changes are immutable,
-and shared by copies of a disk. Invariant: `links` counts the names of an inode in all `names`; `order` only rises.
+The objects are used under the GIL. They call no Python code of a program, since an interrupt inside a file
+operation would be lost. Changes are immutable, and shared by copies of a disk. Invariant: `links` is the number of
+an inode's names in the `names` of all directories; `order` only rises.
 """
 
 from hashlib import blake2b
@@ -34,16 +35,16 @@ cdef enum:
 
 @cython.final
 cdef class _Change:
-    """One change of bytes or names; never changed itself."""
+    """One change of bytes or names; immutable."""
 
     cdef int kind
     cdef readonly int64_t order     # place among all changes of the disk
     cdef int64_t inode
     cdef bytes data                 # of a write
     cdef int64_t position           # of a write; of a resize the new size
-    cdef int64_t directory          # of a name
+    cdef int64_t directory          # of a change of names: the directory's inode
     cdef bytes name
-    cdef int64_t to_directory       # of a move
+    cdef int64_t to_directory       # of a move: the inode of the new directory
     cdef bytes to_name
 
 
@@ -121,7 +122,7 @@ cdef class Inode:
         return copied
 
     cdef int reread(self) except -1:
-        """Drop the clean pages of a file, so that they are read from the disk again."""
+        """Read the file from the disk again: its synced bytes, with the unsynced changes applied."""
         cdef _Change change
         self.now = bytearray(self.synced)
         for change in self.changes:
@@ -132,7 +133,7 @@ cdef class Inode:
 
 @cython.final
 cdef class PathLookup:
-    """What a path leads to: an inode, or the directory that has no such name."""
+    """Result of the lookup of a path: an inode, or the directory in which the last name is missing."""
 
 
 # --- changes and disks -------------------------------------------------------------------------
@@ -194,7 +195,7 @@ cdef int keep_change(Disk disk, _Change change) except -1:
 
 
 cdef set joined_to(Disk disk, int64_t directory):
-    """Return the numbers of the directory and of those connected to it by moves between directories."""
+    """Return the number of a directory and of those that unsynced moves connect with it, also by way of others."""
     cdef set joined = {directory}
     cdef _Change change
     cdef int64_t before = 0
@@ -249,7 +250,7 @@ cdef class Disk:
     # --- names ---------------------------------------------------------------------------------
 
     cdef PathLookup find(self, bytes path):
-        """Return where a path leads: the inode, or the directory of its missing last name."""
+        """Look up a path: return its inode, or the directory in which its last name is missing."""
         cdef PathLookup entry = PathLookup()
         cdef Inode inode = self.inodes[0]
         for name in path.split(b"/"):
@@ -296,7 +297,7 @@ cdef class Disk:
         return 0
 
     cdef int move_name(self, PathLookup entry, PathLookup to) except -1:
-        """Rename, replacing an existing name: one change, so that a power cut keeps all of it or nothing."""
+        """Rename, replacing an existing name. It is one change: a power cut keeps all of it or none."""
         cdef _Change change = note_name(self, CHANGE_MOVE, entry, entry.inode)
         change.to_directory = to.directory.number
         change.to_name = to.name
@@ -307,7 +308,10 @@ cdef class Disk:
         return 0
 
     cdef int settle_names(self, Inode directory, bint kept) except -1:
-        """Sync a directory; after a failed sync (not kept) its changes stay visible, and never reach the disk."""
+        """Sync a directory. Without ``kept`` the sync fails: its changes stay visible, but never reach the disk.
+
+        Directories that unsynced moves connect with it are synced, too.
+        """
         cdef set joined = joined_to(self, directory.number)
         cdef list left = []
         cdef _Change change
@@ -320,7 +324,7 @@ cdef class Disk:
         return self.sweep()
 
     cdef int sweep(self) except -1:
-        """Drop the inodes that are unreachable now and after any power cut."""
+        """Drop the inodes that can be reached neither now nor after any power cut."""
         cdef set needed = {0}
         cdef Inode inode
         cdef _Change change
@@ -361,7 +365,7 @@ cdef class Disk:
     cpdef Disk after_cut(self, str policy, int64_t keep, int64_t page_bytes, Chance chance):
         """Return the disk after a power cut and a restart: all of it is synced, nothing is open.
 
-        `keep` is the number of changes that a prefix (and a torn one) holds; -1 draws it.
+        `keep` is the number of changes that the policies prefix and torn keep; with -1 it is random.
         """
         cdef list pending = self.pending()
         cdef int64_t count = len(pending)
@@ -415,7 +419,7 @@ cdef int keep_torn(Disk disk, _Change change, Chance chance) except -1:
 
 cdef int keep_some(Disk disk, Disk after, list pending, str policy, int64_t page_bytes, Chance chance) except -1:
     """Keep changes by the policies that may drop any part of them."""
-    cdef uint64_t odds = 1 + chance._draw() % 3       # of four that are kept
+    cdef uint64_t odds = 1 + chance._draw() % 3       # how many of four changes are kept
     cdef uint64_t salt = chance._draw()
     cdef _Change change
     cdef Inode inode
@@ -453,7 +457,7 @@ cdef int keep_pages(bytearray run, _Change change, int64_t page_bytes, Chance ch
 
 
 cdef int leave_zeros(bytearray run, _Change change, int64_t synced_size) except -1:
-    """Extend the file by a write whose bytes were lost, with zeros; existing bytes are not changed."""
+    """Extend a file with zeros for a write whose bytes were lost; synced bytes are not changed."""
     cdef int64_t start = max(change.position, synced_size)
     cdef int64_t size = change.position + len(change.data) - start
     return put(run, bytes(size), start) if size > 0 else 0

@@ -6,10 +6,10 @@ from libc.stdint cimport int64_t
 from logstore.io._file_ops cimport OP_COUNT, Call, FileOps
 from logstore.io._files cimport Files
 
-cdef struct Verdict:                # on one call
-    bint is_made                    # it reaches the table behind
-    int error                       # reported in place of its success; 0: none
-    int64_t part                    # the most bytes that it transfers
+cdef struct Verdict:                # what is done with one call
+    bint is_made                    # the call is passed to the wrapped table
+    int error                       # errno that is returned instead of success; 0: none
+    int64_t part                    # the most bytes that the call transfers
 
 
 cdef class FaultyFiles(Files):
@@ -20,7 +20,7 @@ cdef class FaultyFiles(Files):
     cdef int64_t _counts[OP_COUNT]
     cdef int64_t _delays_ns[OP_COUNT]
     cdef int64_t _changes
-    cdef bytes _held                # syncs of paths that contain it wait; None: of none
+    cdef bytes _held                # syncs of files whose path contains it wait; None: no sync waits
     cdef int64_t _waiting
     cdef int64_t _releases
     cdef unsigned long _watched     # a thread whose calls are counted; 0: none

@@ -24,21 +24,21 @@ class FaultyFiles(Files):
     ) -> None:
         """Fail the ``nth`` call of an operation from now on, and the ``times - 1`` calls after it (-1: all)."""
     def heal(self) -> None:
-        """Forget all plans."""
+        """Remove all planned faults."""
     def delay(self, op: str, delay_ms: float) -> None:
         """Delay every call of an operation from now on, as on a slow disk; 0 ends it."""
     def watch_thread(self) -> None:
-        """Count the calls of the calling thread from now on; a loop that never blocks makes none."""
+        """Count the calls of the calling thread from now on."""
     def watched_calls(self) -> int:
-        """Return how many calls that thread has made."""
+        """Return how many calls the thread of `watch_thread` has made."""
     def hold_syncs(self, path_contains: str = "") -> None:
-        """Make every sync of such a file wait from now on until `release_syncs`."""
+        """Make each sync of a file whose path contains ``path_contains`` wait until `release_syncs`."""
     def held_syncs(self) -> int:
         """Return how many syncs have reached `hold_syncs`."""
     def release_syncs(self) -> None:
-        """Release the waiting syncs, and hold no more."""
+        """Release the waiting syncs, and hold no further ones."""
     def fired(self) -> list[tuple[str, str, int]]:
-        """Return (operation, path, how often) of each plan that has failed a call."""
+        """Return (operation, path of the last such call, how often) of each plan that has affected a call."""
     def counts(self) -> dict[str, int]:
         """Return how many calls of each operation have reached the table, including failed ones."""
     @property
@@ -47,4 +47,4 @@ class FaultyFiles(Files):
     def record(self) -> None:
         """Record every call from now on, and forget the earlier record."""
     def recorded(self) -> list[tuple[str, str, int, int, int]]:
-        """Return (operation, path, position, size, status) of each call in order, without stat, list and map."""
+        """Return (operation, path, position, size, status) of each recorded call, in order."""

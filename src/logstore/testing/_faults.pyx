@@ -2,11 +2,11 @@
 """Table of file operations with planned faults, for tests of full or broken disks.
 
 `FaultyFiles` wraps another table (libc), counts every call that reaches it, can record the calls, and
-fails those that a test has named. Unlike `Files.call_counts`, which counts requested operations, it
-sees each system call: a write that is continued after a short count is two.
+fails those that a test has planned. `Files.call_counts` counts requested operations; `FaultyFiles` counts
+system calls. A write that is continued after a short count is two of these.
 
-Calls arrive without the GIL, and take it: it guards plans, counts and records. While it is held no Python code
-runs, since an interrupt that is raised inside a call would be lost.
+Calls arrive without the GIL and take it: the GIL guards plans, counts and records. A call runs no Python code of a
+program, since an interrupt that is raised inside a call would be lost.
 """
 
 import errno as _errno
@@ -31,9 +31,9 @@ cdef extern from "Python.h":
 
 cdef enum:
     ANY_CHANGE = -2
-    POLL_NS = 1_000_000         # between two looks of a held sync
+    POLL_NS = 1_000_000         # pause between two checks whether a held sync is released
 
-#: Operations that change files or names, or make a change durable; calls of `open` if they create or truncate.
+#: Operations that change files or names, or make a change durable; `open` counts if it may create or truncate.
 CHANGES = frozenset({
     "open", "pwrite", "fdatasync", "ftruncate", "fallocate", "rename", "unlink", "link", "mkdir", "rmdir",
     "fsync_dir",
@@ -47,11 +47,11 @@ cdef class _Plan:
 
     cdef int op                 # an OP_ number, or ANY_CHANGE
     cdef int error              # 0: only a short count
-    cdef int64_t first          # the call that fails, counted from 1 over the matching ones
-    cdef int64_t times          # how many calls fail from that one on; -1: all
+    cdef int64_t first          # number of the first matching call that fails, from 1
+    cdef int64_t times          # how many calls fail from `first` on; -1: all
     cdef int64_t part           # bytes that are transferred anyway; -1: none
-    cdef bint torn              # the part is not reported: the same call fails
-    cdef bint owed              # the part was reported: the next matching call fails
+    cdef bint torn              # the call that transfers the part fails itself
+    cdef bint owed              # the part was reported as a short count: the next matching call fails
     cdef int64_t seen
     cdef int64_t fired
     cdef bytes path             # matches paths that contain it
@@ -152,7 +152,7 @@ cdef class FaultyFiles(Files):
         return 0
 
     cdef Verdict _decide(self, const Call *call, bytes path, bytes new_path) except *:
-        """Count one call and return what becomes of it."""
+        """Count one call and return what is done with it."""
         cdef int op = call.op
         cdef bint changes = op in _CHANGES and (op != OP_OPEN or call.flags & (O_CREAT | O_TRUNC) != 0)
         cdef bint is_decided = False
@@ -184,14 +184,14 @@ cdef class FaultyFiles(Files):
         return verdict
 
     cdef int64_t _pass_on(self, const Call *call) except? -1:
-        """Make a call through the table behind."""
+        """Make a call through the wrapped table."""
         cdef int64_t status
         with nogil:
             status = self._behind.make(self._behind.context, call)
         return status
 
     cdef int _lose(self, const Call *call) except -1:
-        """Lose unsynced changes, after a planned failure of a sync, if the table behind can."""
+        """Lose unsynced changes after a planned failure of a sync. Does nothing here; `SimFiles` overrides it."""
         return 0
 
     def fail(
@@ -200,14 +200,14 @@ cdef class FaultyFiles(Files):
             int64_t torn: int = -1) -> None:
         """Fail the ``nth`` call of an operation from now on, and the ``times - 1`` calls after it (-1: all).
 
-        ``op`` is a name of the table, or "change" for every call that changes files or names or
-        makes a change durable. With ``path_contains`` only calls on such paths count. The call
+        ``op`` is an operation of `counts`, or "change" for every call that changes files or names or
+        makes a change durable. With ``path_contains`` only calls count whose path contains it. The call
         fails with ``errno`` and does nothing. With ``short=n`` a write (or read) first transfers n
-        bytes and reports them, as on a disk that runs full, and the call that continues it fails
-        (errno 0: succeeds). With ``torn=n`` n bytes are written by the call that fails.
+        bytes and reports them, as on a disk that becomes full. The next matching call fails
+        (errno 0: succeeds). With ``torn=n`` the call that fails has transferred n bytes.
 
-        A sync that fails here fails once, unless ``times`` is greater: the next one reports success
-        for pages that never reached the disk, as kernels do.
+        With ``times=1`` a sync fails once: the next one reports success for pages that never
+        reached the disk, as kernels do.
         """
         cdef _Plan plan = _Plan()
         if op != "change" and op not in _NAMES:
@@ -225,7 +225,7 @@ cdef class FaultyFiles(Files):
         self._plans.append(plan)
 
     def heal(self) -> None:
-        """Forget all plans."""
+        """Remove all planned faults."""
         self._plans = []
 
     def delay(self, str op not None: str, double delay_ms: float) -> None:
@@ -240,16 +240,19 @@ cdef class FaultyFiles(Files):
         self._delays_ns[<int>_NAMES.index(op)] = <int64_t>(delay_ms * 1e6)
 
     def watch_thread(self) -> None:
-        """Count the calls of the calling thread from now on; a loop that never blocks makes none."""
+        """Count the calls of the calling thread from now on.
+
+        A test can so prove that an event loop makes no file operation.
+        """
         self._watched = PyThread_get_thread_ident()
         self._watched_calls = 0
 
     def watched_calls(self) -> int:
-        """Return how many calls that thread has made."""
+        """Return how many calls the thread of `watch_thread` has made."""
         return self._watched_calls
 
     def hold_syncs(self, path_contains: str = "") -> None:
-        """Make every sync of such a file wait from now on until `release_syncs`."""
+        """Make each sync of a file whose path contains ``path_contains`` wait until `release_syncs`."""
         if self._held is not None:
             raise ValueError("the syncs are held already")
         self._waiting = 0
@@ -260,12 +263,12 @@ cdef class FaultyFiles(Files):
         return self._waiting
 
     def release_syncs(self) -> None:
-        """Release the waiting syncs, and hold no more."""
+        """Release the waiting syncs, and hold no further ones."""
         self._held = None
         self._releases += 1
 
     def fired(self) -> list[tuple[str, str, int]]:
-        """Return (operation, path, how often) of each plan that has failed a call."""
+        """Return (operation, path of the last such call, how often) of each plan that has affected a call."""
         cdef _Plan plan
         return [("change" if plan.op == ANY_CHANGE else _NAMES[plan.op], os.fsdecode(plan.fired_on), plan.fired)
                 for plan in self._plans if plan.fired]
@@ -284,9 +287,10 @@ cdef class FaultyFiles(Files):
         self._events = []
 
     def recorded(self) -> list[tuple[str, str, int, int, int]]:
-        """Return (operation, path, position, size, status) of each call in order, without stat, list and map.
+        """Return (operation, path, position, size, status) of each recorded call, in order.
 
-        A rename has its new path. The position of an `open` holds its flags.
+        Not recorded are fstat, statvfs, listdir, mmap, munmap, lock and writeback. A rename or link has its new
+        path. The position of an `open` holds its flags.
         """
         return [(_NAMES[op], os.fsdecode(path), position, size, status)
                 for op, path, position, size, status in self._events or ()]

@@ -5,7 +5,7 @@ from logstore.testing._faults import FaultyFiles
 
 @disjoint_base
 class SimFiles(FaultyFiles):
-    """`Files` over a disk in memory; `SimDisk` is what a test uses."""
+    """`Files` over a disk in memory: the compiled base of `SimDisk`."""
 
     _disk: Disk
     _chance: Chance
@@ -18,10 +18,10 @@ class SimFiles(FaultyFiles):
     @property
     def _moments(self) -> list[Disk]: ...
     def keep_moments(self) -> None:
-        """Keep a copy of the disk after each operation from now on; forget those kept before."""
+        """Keep a copy of the disk after each operation that changes or syncs something; drop earlier copies."""
     @property
     def moment_count(self) -> int:
-        """The number of kept moments."""
+        """The number of copies kept since `keep_moments`."""
     @property
     def operations(self) -> int:
         """The number of operations that changed something, or made a change durable."""
@@ -33,6 +33,6 @@ class SimFiles(FaultyFiles):
     def state_hash(self) -> int:
         """Return a 64-bit hash of all names and bytes as they are now."""
     def drop_caches(self) -> None:
-        """Drop all clean pages: readers no longer see the bytes lost by a failed sync."""
+        """Read all files from the disk again: readers no longer see the bytes that a failed sync has lost."""
     def flip(self, path: str, bit: int) -> None:
-        """Flip one bit of a file, counted from the first, in the page cache and on the disk."""
+        """Flip one bit of a file, numbered from 0 at its start, in the page cache and on the disk."""

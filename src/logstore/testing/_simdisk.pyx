@@ -1,14 +1,13 @@
 # cython: language_level=3
 """Simulated machine: file operations over a disk in memory, with descriptors, a capacity, and kept moments.
 
-`_disk` tracks the synced state and decides what survives a power cut. This module gives its operations the form and
-the errors of system calls, and holds the machine as a Python object. The machine can keep a copy of its disk after
-every operation that changed something, so that a test can cut the power at each. Faults are those of
-`FaultyFiles`, which decides before an operation arrives here; tests use `simdisk.SimDisk`. Any thread; the disk is
-accessed under the GIL.
+`_disk` tracks the synced state and decides what survives a power cut. `SimFiles` gives its operations the form and
+the errors of system calls. It can keep a copy of the disk after every operation that changed or synced something,
+so that a test can cut the power at each. `FaultyFiles` decides on planned faults before an operation arrives here.
+Tests use `simdisk.SimDisk`. Any thread may call; the disk is accessed under the GIL.
 
-Paths are absolute; a file has bytes, a directory has names, and there are no owners, modes or links
-to names. One process owns the machine, so a lock is always granted.
+Paths are absolute. A file has bytes, a directory has names. There are hard links, but no symbolic links, owners or
+permissions. One process uses the disk, so a lock on a writable descriptor is always granted.
 """
 
 import errno as _errno
@@ -53,10 +52,10 @@ cdef class _Descriptor:
     cdef bint is_writable
 
 
-# As `FaultyFiles`: the last call of a mapping may come after the garbage collector's clear.
+# As for `FaultyFiles`: the last munmap of a mapping may come after the garbage collector's clear.
 @cython.no_gc_clear
 cdef class SimFiles(FaultyFiles):
-    """`Files` over a disk in memory; `SimDisk` is what a test uses.
+    """`Files` over a disk in memory: the compiled base of `SimDisk`.
 
     Owns: the disk, its descriptors, and the moments that were kept.
     Threads: any.
@@ -76,7 +75,7 @@ cdef class SimFiles(FaultyFiles):
         self._chance = Chance(0)
         self._moments = []
         self._opened = {}
-        # Identifies the disk, for locks and others; a disk that referred to itself would never be freed.
+        # Identifies the disk, for locks and others. A reference to the disk itself would be a cycle.
         self.namespace = object()
 
     cdef int64_t _pass_on(self, const Call *call) except? -1:
@@ -92,7 +91,7 @@ cdef class SimFiles(FaultyFiles):
         return status
 
     cdef int _end_change(self) except -1:
-        """Count an operation that changed something or made it durable, and keep its moment."""
+        """Count an operation that changed or synced something, and keep a copy of the disk if moments are kept."""
         self.operations += 1
         if self._keeps_moments:
             self._moments.append(self._disk.copied())
@@ -189,7 +188,7 @@ cdef class SimFiles(FaultyFiles):
 
     cdef int64_t _rename(self, PathLookup entry, PathLookup to) except? -1:
         cdef Inode inode = entry.inode, target = to.inode
-        # As Linux: the directories of both names first, and only then the file that is renamed.
+        # As in Linux: errors of the directories of both names come before those of the renamed file.
         if inode is None and entry.directory is None:
             return entry.status
         if to.directory is None:
@@ -212,7 +211,7 @@ cdef class SimFiles(FaultyFiles):
         return self._disk.move_name(entry, to)
 
     cdef bint _lies_below(self, Inode directory, Inode ancestor) except -1:
-        """Return whether a directory is in another, at any depth, or is the same."""
+        """Return whether ``directory`` is ``ancestor`` or is below it, at any depth."""
         if directory is ancestor:
             return True
         for number in ancestor.names.values():
@@ -263,7 +262,7 @@ cdef class SimFiles(FaultyFiles):
         return 0
 
     cdef int64_t _end_within_capacity(self, Inode inode, int64_t end) except -1:
-        """Return how far a write up to `end` may extend a file now."""
+        """Return `end`, or the smaller size to which the capacity lets a file grow now."""
         if self.capacity is None:
             return end
         return min(end, max(<int64_t>len(inode.now), inode.reserved)
@@ -371,13 +370,13 @@ cdef class SimFiles(FaultyFiles):
     # --- what a test asks ----------------------------------------------------------------------
 
     def keep_moments(self):
-        """Keep a copy of the disk after each operation from now on; forget those kept before."""
+        """Keep a copy of the disk after each operation that changes or syncs something; drop earlier copies."""
         self._moments = []
         self._keeps_moments = True
 
     @property
     def moment_count(self):
-        """The number of kept moments."""
+        """The number of copies kept since `keep_moments`."""
         return len(self._moments)
 
     @property
@@ -394,14 +393,14 @@ cdef class SimFiles(FaultyFiles):
         return int.from_bytes(self._disk.digest(self._disk.inodes[0]), "little")
 
     def drop_caches(self):
-        """Drop all clean pages: readers no longer see the bytes lost by a failed sync."""
+        """Read all files from the disk again: readers no longer see the bytes that a failed sync has lost."""
         cdef Inode inode
         for inode in list(self._disk.inodes.values()):
             if inode.is_stale:
                 inode.reread()
 
     def flip(self, str path not None, int64_t bit):
-        """Flip one bit of a file, counted from the first, in the page cache and on the disk.
+        """Flip one bit of a file, numbered from 0 at its start, in the page cache and on the disk.
 
         Raises:
             IndexError: the file is shorter.

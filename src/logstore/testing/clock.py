@@ -1,6 +1,6 @@
 """A clock that stands still until a test moves it.
 
-Owns the time of every object that it is passed to. Any thread may read it, move it and wait by it.
+It is the time of every object that it is passed to. Any thread may read it, move it and wait by it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ START_MS = 1_767_225_600_000
 
 
 class ManualClock(Clock):
-    """A clock that a test moves: no call waits for the machine's time.
+    """A clock that only a test moves; the machine's time has no effect on it.
 
     ``now_ms`` is the wall clock at the start. `advance` moves wall clock and monotonic time together;
     `set_now_ms` moves the wall clock alone, also back, as an operator or NTP may.
 
-    A wait with a timeout returns at once. If no thread has notified the condition, time moves to the end of
-    the wait: a test of a timeout takes no time. With ``skip_waits=False`` such a wait lasts until another
-    thread notifies the condition or moves the clock past its end. A wait without a timeout always lasts until
-    it is notified.
+    A wait with a timeout returns at once. If no thread has notified the condition, both clocks move to the end
+    of the wait: a test of a timeout takes no time. With ``skip_waits=False`` such a wait lasts until another
+    thread notifies the condition or calls `advance`, even by less than the timeout. The wait returns False if
+    its timeout has passed by then. A wait without a timeout always lasts until the condition is notified.
 
     >>> clock = ManualClock(1_000)
     >>> clock.advance(250)
@@ -45,15 +45,15 @@ class ManualClock(Clock):
         return self._passed_ms / 1000
 
     def set_now_ms(self, now_ms: int) -> None:
-        """Set the wall clock, forward or back. Monotonic time stands still."""
+        """Set the wall clock, forward or back. Monotonic time does not change."""
         with self._guard:
             self._now_ms = now_ms
 
     def advance(self, ms: float) -> None:
-        """Advance both clocks by ``ms`` milliseconds, and wake the threads that waited for that.
+        """Advance both clocks by ``ms`` milliseconds, and wake the threads that wait with a timeout.
 
         Raises:
-            ValueError: ``ms`` is negative or not a number; only `set_now_ms` moves time back.
+            ValueError: ``ms`` is negative, infinite or NaN; only `set_now_ms` moves a clock back.
         """
         if not 0 <= ms < math.inf:
             raise ValueError(f"the time passes forward, found {ms} ms; set_now_ms moves the wall clock back")
@@ -70,7 +70,7 @@ class ManualClock(Clock):
         if timeout_s is None:
             return condition.wait()
         if self._skip_waits:
-            # Even zero seconds release the lock: without it, a thread about to notify could never do so.
+            # Even a wait of 0 s releases the lock: else a thread that is about to notify could never take it.
             if condition.wait(0):
                 return True
             with self._guard:
@@ -82,7 +82,7 @@ class ManualClock(Clock):
         with self._guard:
             self._waiting.append(condition)
         try:
-            # An advance before the condition was listed has not woken this thread: it would sleep for ever.
+            # An advance before the condition was listed did not notify it: this thread would sleep for ever.
             if self.monotonic_s() < deadline:
                 condition.wait()
         finally:

@@ -1,4 +1,6 @@
-"""Fixtures for pytest, available once logstore is installed; the rest of it is imported when one is used.
+"""Fixtures for pytest, available in every test once logstore is installed.
+
+A test run that uses none of them imports no store and no disk: each fixture imports what it needs.
 
 - ``logstore_clock``: a `ManualClock`;
 - ``logstore_disk``: a `SimDisk`;
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from logstore.testing.clock import ManualClock
     from logstore.testing.simdisk import SimDisk
 
-# Without it, a failing assert in a suite that embedders subclass would not show its values.
+# Without this call, a failing assert in a conformance suite would not show its values.
 pytest.register_assert_rewrite("logstore.testing.conformance")
 
 
@@ -31,7 +33,7 @@ def logstore_clock() -> ManualClock:
 
 @pytest.fixture
 def logstore_disk() -> SimDisk:
-    """Return a disk in memory that can simulate a power cut."""
+    """Return a disk in memory that simulates power cuts."""
     from logstore.testing.simdisk import SimDisk
 
     return SimDisk()

@@ -1,9 +1,9 @@
 """Simulated disk in memory, `SimDisk`, for tests of power cuts.
 
-It replaces the machine's files under a log, needs no root, and is fast enough for thousands of crashes a second.
-Readers see all writes, but only synced ones are sure to survive `SimDisk.crash`. A sync of a file covers its bytes
-and its size, a sync of a directory its names. Compiled in `_disk` (the synced state, and what a power cut leaves
-of it) and `_simdisk` (the table of file operations over it).
+It replaces the machine's files under a log, and needs no root.
+Readers see all writes, but only synced writes are sure to survive `SimDisk.crash`. A sync of a file covers its
+bytes and its size; a sync of a directory covers its names. `_disk` (compiled) holds the synced state and decides
+what a power cut keeps. `_simdisk` (compiled) is the table of file operations over it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ POLICIES = ("none", "all", "prefix", "torn", "lost", "zeroed", "reordered")
 class SimDisk(SimFiles):
     """A disk in memory, passed to `Log.open(path, files=...)`; any absolute path works.
 
-    ``seed`` determines all random choices. With ``capacity`` (bytes) it can run full. A write is then short, the
-    next one fails with ENOSPC, and writes succeed again once there is space. The calls of `FaultyFiles` make
-    operations fail. A sync that fails here loses the file's unsynced bytes for good: readers still see them, no
-    later sync writes them. With ``rereads = True`` readers no longer see them after the file was closed and opened
-    again.
+    ``seed`` determines all random choices. With ``capacity`` (bytes) the disk can be full: the write that fills it
+    is short, the next one fails with ENOSPC. Writes succeed again once there is space. The methods of
+    `FaultyFiles` make operations fail. A sync that fails here loses the file's unsynced bytes for good: readers
+    still see them, but no later sync writes them. After ``disk.rereads = True`` readers see the bytes on the disk
+    instead, once the file was closed and opened again.
 
     Two disks are independent: the same path may be open on both.
 
@@ -54,13 +54,19 @@ class SimDisk(SimFiles):
     ) -> SimDisk:
         """Return the disk as found after a power cut at this moment; this disk is not affected.
 
-        All synced data is kept. ``policy`` selects the changes since that are kept: ``none`` of them; ``all``; a
-        ``prefix`` of ``keep`` changes (drawn if not given); ``torn``: the same, and of the next write a part
-        that ends at a byte or a sector of 512; ``lost``: some writes are missing; ``zeroed``: files have
-        grown, and some writes are zeros; ``reordered``: of every write some pages. The last three keep, for each
-        directory, the changes of names up to one of them.
+        Everything synced is kept. ``policy`` selects which of the later changes are kept:
 
-        ``seed`` repeats a draw; without it each call draws again.
+        - ``none`` or ``all`` of them;
+        - ``prefix``: the first ``keep`` changes (a random number if not given);
+        - ``torn``: as ``prefix``, and a part of the next write, which ends at any byte or at a sector of 512;
+        - ``lost``: a random part of the changes;
+        - ``zeroed``: as ``lost``, but a file has grown by its lost writes, too, and reads zeros there;
+        - ``reordered``: random pages of ``page_bytes`` of each write.
+
+        With the last three each directory keeps its changes of names up to a random one.
+
+        The same ``seed`` repeats the random choices; without it each call makes others. The returned disk has no
+        ``capacity`` and no planned faults.
         """
         if policy not in POLICIES:
             raise ValueError(f"policy= is one of {', '.join(POLICIES)}, found {policy!r}")
@@ -72,21 +78,27 @@ class SimDisk(SimFiles):
         return after
 
     def kill(self) -> SimDisk:
-        """Return the disk as another process finds it after this one was killed: nothing is lost, or synced."""
+        """Return the disk as another process finds it after this process was killed.
+
+        All changes are there, and the unsynced ones are still unsynced.
+        """
         found = SimDisk()
         found._disk = self._disk.copied()
         found.capacity, found.rereads = self.capacity, self.rereads
         return found
 
     def moments(self, start: int = 0) -> Iterator[SimDisk]:
-        """Yield the disk as it was after each operation since `keep_moments`, from ``start`` on."""
+        """Yield a copy of the disk for each moment since `keep_moments`, from number ``start`` on.
+
+        A moment is the state after an operation that changed or synced something.
+        """
         for number in range(start, self.moment_count):
             moment = SimDisk(number)
             moment._disk = self._moments[number].copied()
             yield moment
 
     def image(self, path: str = "/") -> dict[str, bytes]:
-        """Return the bytes of every file below a directory, by path."""
+        """Return the bytes of every file below a directory: path -> bytes."""
         found: dict[str, bytes] = {}
         for name in sorted(self.listdir(path)):
             below = f"{path.rstrip('/')}/{name}"

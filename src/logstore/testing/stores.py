@@ -1,6 +1,6 @@
 """Stores for a single test: in memory, on a clock that stands still, with simulated power cuts.
 
-No call waits, nothing is left on the disk, and a seed repeats all random choices.
+With the defaults no call waits, no file is left on the machine, and the same seed repeats all random choices.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from logstore.io._files import Files
     from logstore.store.store import Store
 
-#: Path of a store in memory; it names nothing on the machine's disk.
+#: Path of a store in memory; the machine's disk is not used.
 PATH = "/store"
 
 
@@ -41,14 +41,14 @@ def temporary_store(
 ) -> Iterator[Store]:
     """Open a store for one test and close it at the end; ``LOGSTORE_…`` environment variables are ignored.
 
-    It is stored in memory on a `SimDisk` of ``seed``, unless ``path`` names a
-    directory (such as pytest's ``tmp_path``), which is not deleted. ``files`` is any other table of file
-    operations, such as a `FaultyFiles` or the disk that `SimDisk.crash` returned. The clock is a `ManualClock`
-    unless one is given. Time passes only when the test moves it, and maintenance runs only when the test calls
-    ``store.housekeep()``. Settings are those of `logstore.open`.
+    The store is in memory, on a `SimDisk` with ``seed``. With ``path`` it is in that directory of the machine,
+    such as pytest's ``tmp_path``, which is not deleted. ``files`` is another table of file operations, such as a
+    `FaultyFiles` or the disk that `SimDisk.crash` returned. Without ``clock`` it has a `ManualClock`: time passes
+    only when the test moves it, and maintenance runs only when the test calls ``store.housekeep()``. Settings are
+    those of `logstore.open`.
 
     Raises:
-        as `logstore.open`; and the test's own error, once the store is closed.
+        as `logstore.open`. An error of the test is raised after the store is closed.
 
     >>> from logstore.testing import ManualClock, temporary_store
     >>> clock = ManualClock()
@@ -82,10 +82,10 @@ def temporary_store(
 def after_power_cut(
     store: Store, policy: str = "none", *, seed: int | None = None, clock: Clock | None = None
 ) -> Iterator[Store]:
-    """Open the store as found after a power cut at this moment; the first store is not affected.
+    """Open the store as found after a power cut at this moment; ``store`` is not affected.
 
-    ``policy`` selects the unsynced changes that are kept; see `SimDisk.crash`. The new store has the settings and
-    the clock of the first one, unless another clock is given.
+    ``policy`` selects the unsynced changes that are kept; see `SimDisk.crash`. The new store has the settings of
+    ``store``, and its clock unless another is given.
 
     Raises:
         ValueError: the store is not on a `SimDisk`.

@@ -1,7 +1,7 @@
 """Hypothesis strategies for values that a store accepts, and for values that it must refuse.
 
-Needs `hypothesis`, which logstore itself does not. The library accepts the values of a strategy unchanged, unless
-its name says otherwise.
+This module needs `hypothesis`, which logstore itself does not need. logstore accepts every value that a strategy
+generates, unless the strategy's name begins with ``bad``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ RecordTuple = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | No
 
 _LETTERS = string.ascii_letters + string.digits + "._-"
 
-#: Codecs of logstore's own dependencies: the library for another codec may not be installed.
+#: Codecs that need no optional library; that for snappy may not be installed.
 CODECS = (Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD)
 
-#: Least values in workable settings: with smaller ones hardly any record fits.
+#: Smallest values in workable settings: smaller ones would refuse or delete most records.
 _LEAST = {
     "segment.bytes": 16_384,
     "segment.index.bytes": 1_024,
@@ -42,18 +42,18 @@ _MOST = {"segment.bytes": 1 << 20, "logstore.tail.bytes": 1 << 20}
 _LEFT_OUT = {
     "cleanup.policy",  # compaction needs keys
     "preallocate",  # it would reserve 1 GiB segments on the machine's disk
-    "compression.type",  # below, without codecs that may be missing
-    "logstore.offset.mode",  # positions and compression exclude each other
+    "compression.type",  # added by `log_settings`, without codecs that may be missing
+    "logstore.offset.mode",  # with offsets that are positions, compression is refused
 }
 
 
 def keys(*, max_size: int = 20) -> Strategy[bytes | None]:
-    """Generate keys: often the same few, as in practice, and sometimes none."""
+    """Generate keys: often one of a few, as in practice, and sometimes None."""
     return st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", b"AA"]), st.binary(max_size=max_size))
 
 
 def values(*, max_size: int = 200) -> Strategy[bytes | None]:
-    """Generate values: null (a tombstone), empty, random, or well compressible."""
+    """Generate values: None (a tombstone), empty, random or easy to compress."""
     repeated = st.builds(
         lambda part, times: (part * times)[:max_size], st.binary(min_size=1, max_size=8), st.integers(1, 50)
     )
@@ -61,13 +61,13 @@ def values(*, max_size: int = 200) -> Strategy[bytes | None]:
 
 
 def headers(*, max_size: int = 3) -> Strategy[tuple[tuple[str, bytes | None], ...]]:
-    """Generate headers of one record: names may be empty and may repeat."""
+    """Generate the headers of one record: names may be empty and may occur twice."""
     name = st.text(st.characters(codec="utf-8"), max_size=8)
     return st.lists(st.tuples(name, st.one_of(st.none(), st.binary(max_size=20))), max_size=max_size).map(tuple)
 
 
 def timestamps(*, near: int = 1_767_225_600_000) -> Strategy[int]:
-    """Generate milliseconds since 1970: around ``near``, not in order, sometimes 0."""
+    """Generate milliseconds since 1970: within 100 s of ``near``, not in order, sometimes 0."""
     return st.one_of(st.integers(near - 100_000, near + 100_000), st.just(0))
 
 
@@ -93,12 +93,12 @@ def batches(*, codecs: tuple[Codec, ...] = CODECS, max_size: int = 20) -> Strate
 
 
 def topic_names() -> Strategy[str]:
-    """Generate valid topic names by Kafka's rule; two may look the same in metrics (``a.b``, ``a_b``)."""
+    """Generate topic names that Kafka's rule allows; two may have one name in metrics (``a.b``, ``a_b``)."""
     return st.text(_LETTERS, min_size=1, max_size=249).filter(lambda name: name not in (".", ".."))
 
 
 def bad_topic_names() -> Strategy[str]:
-    """Generate invalid topic names, including those that would leave the directory."""
+    """Generate invalid topic names, including names that would be a path outside the store."""
     outside = st.characters(codec="utf-8", exclude_characters=_LETTERS)
     misplaced = st.builds(
         lambda name, at, bad: name[:at] + bad + name[at:], topic_names(), st.integers(0, 249), outside
@@ -118,8 +118,8 @@ def partition_counts(*, most: int = 8) -> Strategy[int]:
 def log_settings(*, workable: bool = True) -> Strategy[dict[str, Any]]:
     """Generate settings of a topic by Kafka's dotted keys, each in its range and all accepted together.
 
-    With ``workable`` records of some kilobytes fit, nothing is deleted or compacted, and no
-    timestamp is refused; without it every allowed value is possible.
+    With ``workable`` records of some kilobytes fit, none are deleted or compacted, and no timestamp of
+    `timestamps` is refused. Without it every allowed value is possible.
     """
     rules = {key: rule for key, rule in keys_of(LogConfig).items() if not (workable and key in _LEFT_OUT)}
     choices = {key: _setting(key, rule, workable) for key, rule in rules.items()}

@@ -30,8 +30,8 @@ from logstore.io._files import LIBC
 def config() -> None:
     """Show, explain, check and convert settings.
 
-    Settings have Kafka's names. The first of these that has a value is used: the command line (--set), the
-    environment (LOGSTORE_RETENTION_MS is retention.ms), a file (--config: TOML or a server.properties), the
+    Settings have Kafka's names. A value is taken from the first of these that gives one: the command line (--set),
+    the environment (LOGSTORE_RETENTION_MS is retention.ms), a file (--config: TOML or a server.properties), the
     defaults.
     """
 
@@ -100,7 +100,7 @@ def explain(keys: tuple[str, ...], as_json: bool) -> None:
     """Explain a key: its effect here, type, default, range and other names.
 
     JSON: key, scope, class (honoured, without effect, refused, removed), type, default, kafka_default, allowed,
-    also, meaning.
+    also, meaning. Fields that do not apply to the class are missing.
     """
     found = {key: explained(key) for key in keys}
     unknown = {key: nearest(key, _every_key()) for key, entries in found.items() if not entries}
@@ -120,7 +120,7 @@ def explain(keys: tuple[str, ...], as_json: bool) -> None:
 
 
 def explained(key: str) -> list[dict[str, Any]]:
-    """Return the facts about a key, one entry for each scope that has it."""
+    """Return the facts about a key: one entry for each scope (topic, broker, producer, consumer) that has it."""
     dotted = key if "." in key else key.replace("_", ".")
     canonical_key = SYNONYMS.get(dotted) or (SCALED[dotted][0] if dotted in SCALED else dotted)
     rules = {"topic": keys_of(LogConfig), "broker": keys_of(StoreConfig)}
@@ -224,10 +224,10 @@ def check_settings(
     as_json: bool,
     options: StoreOptions,
 ) -> int:
-    """List dangerous combinations of settings, the worst first: those that lose data or have no effect.
+    """List combinations of settings that can lose data or have no effect, the worst first.
 
-    With a directory its topics, groups and disk are checked, too. Each finding names the row of
-    docs/rows.md whose tests show what happens. Status 1 if one is a danger.
+    With a directory, the settings of its topics, the lag of its groups and the size of its disk are checked, too.
+    Each finding names a row of docs/rows.md, whose tests show the effect. The status is 1 if one is a danger.
 
     JSON: name, severity, row, where, keys, meaning, advice.
     """
@@ -247,7 +247,7 @@ def check_settings(
 
 
 def _together(found: list[ConfigFinding]) -> list[ConfigFinding]:
-    """Merge equal findings of several topics."""
+    """Merge findings that differ only in their topic or group."""
     places: dict[ConfigFinding, list[str]] = {}
     for finding in found:
         places.setdefault(finding._replace(where=""), []).append(finding.where)
@@ -284,11 +284,11 @@ def _facts(options: StoreOptions, groups: tuple[str, ...]) -> dict[str, Any]:
     "--to", "form", type=click.Choice(["toml", "properties", "environment"]), default="toml", show_default=True
 )
 def convert(file: str, form: str) -> None:
-    """Print the settings of a file in another form, by their topic names.
+    """Print the settings of a file in another form. Settings of topics get their topic keys, such as retention.ms.
 
-    Keys of Kafka without effect here are left out and named on standard error. Unknown keys are refused. Retention
-    in a server.properties, by default Kafka's 7 days, applies to topics created with it. In the other forms it
-    applies to every topic without its own settings.
+    Keys of Kafka without effect here are left out and named on standard error. Unknown keys are refused.
+    Retention settings of a server.properties, by default Kafka's 7 days, apply only to topics created with that
+    file. In the other forms they apply to every topic without its own.
     """
     loaded = StoreConfig.load(file)
     values = {key: value for key, value in loaded.items() if key in loaded.sources}
@@ -299,7 +299,7 @@ def convert(file: str, form: str) -> None:
         keeping = [f"{key}={_plain(values[key])}" for key in store_config.KEEPING if key in values]
     with open(file, "rb") as opened:
         given = config_text.read_settings(opened.read(), file)
-    # Another name in the same file may override a setting's: that one is known, and no source.
+    # The file may give a setting under two names. The overridden name is a known key, but the source of no value.
     known = {*SYNONYMS, *SCALED, *store_config.DEFAULTS, *(source.name for source in loaded.sources.values())}
     dropped = sorted(key for key in given if key not in known)
     if form == "toml":

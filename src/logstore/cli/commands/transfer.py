@@ -71,7 +71,8 @@ def export_records(
 
     Fields: topic, partition, offset, timestamp (ms), key, value, headers. In JSON, bytes that are not UTF-8 are
     written as {"base64": "..."}, and `logstore import` reads the lines back. In CSV a null is an empty field, an
-    empty text is "", and headers are in JSON. In Parquet keys and values are binary.
+    empty text is "", and headers are in JSON. Bytes that are not UTF-8 need --base64 there. In Parquet keys and
+    values are binary.
     """
     if as_base64 and form != "csv":
         raise click.UsageError("--base64 is for csv: the other formats hold any bytes")
@@ -116,9 +117,9 @@ def import_records(
 ) -> None:
     """Append records to TOPIC from SOURCE: JSON lines (a file, or - for standard input), or a directory.
 
-    A directory is a partition (topic-0), written by logstore or by Kafka, or a root that holds
-    partitions of a topic of the same name. Timestamps, keys and headers are kept. Everything is
-    durable when the command ends.
+    A directory is a partition (topic-0), written by logstore or by Kafka, or a root that holds partitions of a
+    topic named TOPIC. Keys and headers are kept, and timestamps unless --new-timestamps is given. Without
+    --keep-offsets, records of aborted transactions are left out. All records are durable when the command ends.
     """
     is_directory = source != "-" and os.path.isdir(source)
     if keep_offsets and not is_directory:

@@ -1,9 +1,10 @@
 """Append: from records to bytes at the log end, and their acknowledgement.
 
-`LogWriter` encodes records and takes the lock; `write_locked` is one append under the lock, in numbered steps.
-The bytes come first; epochs, producer state and marks follow. So a reader, or recovery after a crash, finds no
-mark above missing bytes. Any thread may append. The lock is held for one write at a time, and never while space
-is reclaimed. The syncs of a flush run without it, but a roll may sync under it: see `State.roll_locked`.
+`LogWriter` encodes records and acquires the log's lock. `write_locked` is one append under the lock, in numbered
+steps. Bytes are written first; leader epochs, producer state and marks follow. (Marks are offsets such as the log
+end offset and the high watermark.) So a reader, or recovery after a crash, finds no mark above missing bytes. Any
+thread may append. The lock is held for one write at a time, and never while space is reclaimed. The syncs of a
+flush run without it, but a roll may sync under it: see `State.roll_locked`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _logger = logging.getLogger(__name__)
 
 NO_PRODUCER = ProducerStamp(-1, -1, -1)
 
-#: Writes stamped or unstamped batches at the log end and returns the new end. As `_put_locked`.
+#: A function with the arguments of `_put_locked`: writes batches at the log end and returns the new end.
 Put = Callable[[State, Any, int, int, int, int, int], int]
 
 _REPLICATION = Origin.REPLICATION
@@ -54,7 +55,7 @@ _new_result = tuple.__new__
 
 
 class LogWriter:
-    """Writing part of an open log: encoders, settings of an append, acknowledgements."""
+    """Writing part of an open log: encoders, settings that each append needs, acknowledgements."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -74,9 +75,9 @@ class LogWriter:
         self._default_ack = config.default_ack
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._after_max_ms = config.message_timestamp_after_max_ms
-        # After the settings: an encoder of the old list would be reused with the old settings.
+        # Replaced after the settings: an encoder with the old settings must not get into the new list.
         self._encoders: list[Encoder] = []
-        #: Whether the settings may make an append flush without ``ack="synced"``.
+        #: Whether an append may have to flush even without ``ack="synced"``, by the settings.
         self._flushes = self.flusher.may_become_due
         if config.flush_ms < INT64_MAX:
             TICKER.add(self.flusher, self._clock)
@@ -95,7 +96,7 @@ class LogWriter:
         """Encode records and write them; see `Log.append`."""
         self.state.check_writable()
         now = self._clock.now_ms()
-        # Two pools: a plain append with a used special encoder would have another append's codec or producer.
+        # Two pools: in one, a plain append could get an encoder with the codec or producer of another append.
         plain = producer is None and codec is None
         encoders = self._encoders if plain else self._special_encoders
         try:
@@ -111,7 +112,7 @@ class LogWriter:
             if type(records) is list:
                 encoder.add_all(records)
             else:
-                # A scan is an Arrow stream too, but its default columns would lose the headers.
+                # A scan is read record by record: as an Arrow stream, its default columns have no headers.
                 add_records(encoder, iter(records) if isinstance(records, Scan) else records)
             encoder.finish()
             return self.append_encoded(encoder, producer, now, ack, expect)
@@ -143,7 +144,7 @@ class LogWriter:
         expect: int | None = None,
     ) -> AppendResult:
         """Write the finished batches of an encoder and acknowledge them; see `LogReplica.append_encoded`."""
-        settled = self._default_ack if ack is None else Ack(ack)  # before the write: it refuses an unknown word
+        settled = self._default_ack if ack is None else Ack(ack)  # before the write: Ack refuses an unknown word
         count = encoder.record_count
         if count == 0:
             with held(self.state.lock):
@@ -240,8 +241,8 @@ class LogWriter:
                 self.flush()
         except OUT_OF_RESOURCES as error:
             state = self.state
-            # The memory tail has no space, or no descriptor was free for a sync. The append itself has succeeded:
-            # after the error of a failed append the caller would repeat it.
+            # The disk has no space for the memory tail, or no descriptor was free for a sync. The append itself
+            # has succeeded. With the error of a failed append, the caller would append the records twice.
             if ack is Ack.SYNCED:
                 raise NotSyncedError(
                     f"{state.name}: offsets {result.first_offset} to {result.last_offset} are in the log, but not "
@@ -257,7 +258,8 @@ class LogWriter:
 
     def sync_to(self, offset: int) -> None:
         """Make everything below an offset durable."""
-        # A memory tail is written first: that fails on a full disk, unless the quota reclaims space before.
+        # A memory tail is written to the disk first. If the disk is full, the quota reclaims space, and one retry
+        # follows.
         tail = self.state.tail
         with_space(self.state.quota, 0 if tail is None else tail.size, lambda: self.flusher.sync_to(offset))
 
@@ -275,11 +277,11 @@ def write_locked(
     admitted: Admitted | None = None,
     put: Put | None = None,
 ) -> AppendResult:
-    """Write admitted batches at the log end offset and move the marks: one append, whole or not at all.
+    """Write validated batches at the log end offset and move the marks: one append, whole or not at all.
 
     ``span`` is the number of offsets that the batches take. ``produced`` has the fields for the producer state,
-    if a batch has a producer id. ``put`` replaces `_put_locked` if the bytes come into the segments in another
-    way. Raises as `LogReplica.append_batch`.
+    if the batches have a producer id. ``put`` is called instead of `_put_locked` if the bytes get into the
+    segments in another way (`ingest_file`). Raises as `LogReplica.append_batch`.
     """
     # 1. Refuse to write to a log that is closed, has failed, or was left inconsistent.
     state.check_whole_locked()
@@ -287,7 +289,7 @@ def write_locked(
         state.warn_of_old(max_timestamp)
     if state.must_check_keys and origin is _CLIENT:
         _check_keys(state, data)
-    # 2. Choose the offsets: the leader's, or the next ones.
+    # 2. Choose the offsets: those of the leader for a replicated batch, else the next ones.
     first = state.end.value
     leader_epoch = state.leader_epoch
     if origin is _REPLICATION:
@@ -306,9 +308,9 @@ def write_locked(
                 duplicate = duplicate._replace(timestamp_ms=-1)
             return duplicate
     # 4. Write the bytes, then the epoch and producer state.
-    # An interrupt before the end is set leaves bytes that are not in the log: see `settle_locked`.
+    # An interrupt before the log end offset rises leaves bytes after the end: `settle_locked` truncates them.
     state.appending = True
-    # An interrupted append to a memory tail could not be undone, nor its producer be replayed from a file.
+    # With a memory tail, an interrupted append could not be undone: producer state is replayed from files.
     change = _change_locked if state.tail is None or produced is None else _change_shielded_locked
     try:
         end = change(state, data, span, max_timestamp, produced, origin, now, first, leader_epoch, batch_count, put)
@@ -329,7 +331,7 @@ def write_locked(
 
 
 def _check_keys(state: State, data: Any) -> None:
-    """Check keys again: the caller may have checked before the log became a compacted one."""
+    """Check under the lock that records have keys: the first check may be older than cleanup.policy=compact."""
     limit = state.config.decompressed_max_bytes
     check_keys(
         data.null_keys
@@ -370,7 +372,7 @@ def _change_locked(
         end = (put or _put_locked)(state, data, first, span, max_timestamp, stamp, batch_count)
     else:
         if state.tail.size >= 2 * state.config.tail_bytes:
-            # On a full disk the tail cannot be written: without this limit it would exhaust memory.
+            # If the disk is full, this write fails, and so does the append: the tail must not exhaust memory.
             shielded(state.drain_tail_locked)
         stamp_run(data, -1 if stamp < 0 else first, leader_epoch)
     _note_epoch_locked(state, leader_epoch, first)
@@ -412,7 +414,10 @@ def _check_replicated_locked(state: State, admitted: Admitted) -> tuple[int, int
 def _put_locked(
     state: State, data: Any, first: int, span: int, max_timestamp: int, leader_epoch: int, batch_count: int
 ) -> int:
-    """Write stamped or unstamped batches into the segments, rolling full ones; return the new end."""
+    """Write batches into the segments, rolling full ones; return the new log end offset.
+
+    Offsets and ``leader_epoch`` are set in the headers, unless it is -1: then the batches have them already.
+    """
     size = len(data)
     if state.roll_is_due_locked(size, first + span - 1, max_timestamp):
         shielded(state.roll_locked)
@@ -420,7 +425,7 @@ def _put_locked(
     if size <= state.config.segment_bytes and not (by_position and batch_count > 1):
         state.append_locked(data, first, leader_epoch)
         return first + span
-    # Write each batch by itself: one segment cannot hold all, or offsets are positions.
+    # Write one batch at a time: one segment cannot hold all of them, or offsets are positions.
     view = memoryview(data)
     next_offset = end = first
     try:
@@ -429,11 +434,12 @@ def _put_locked(
             count = int.from_bytes(view[23:27], "big") + 1
             if state.roll_is_due_locked(length, next_offset + count - 1, max_timestamp):
                 shielded(state.roll_locked)
-            # Released here: a traceback that refers to this frame would otherwise pin the encoder's bytes.
+            # The view is released at once: a traceback that refers to this frame would keep the encoder's buffer.
             with view[:length] as batch:
                 state.append_locked(batch, next_offset, leader_epoch)
             if next_offset == first:
-                # Before a roll raises the recovery point over the batch: recovery would not scan it for its epoch.
+                # The epoch is recorded before a roll raises the recovery point above the batch: recovery does not
+                # scan below the recovery point, so it would not find the epoch.
                 _note_epoch_locked(state, leader_epoch, first)
             end = next_offset + count
             next_offset += length if by_position else count
@@ -441,7 +447,7 @@ def _put_locked(
             view.release()
             view = rest
     except LogstoreError:
-        # All or nothing: without the truncation, batches already written would stay after the log end.
+        # All or nothing: without this truncation, batches already written would stay after the log end offset.
         if next_offset > first and state.failed is None:
             shielded(cut_locked, state, first)
         raise
@@ -451,7 +457,7 @@ def _put_locked(
 
 
 def add_records(encoder: Encoder, records: Any) -> None:
-    """Add records of any kind that `Log.append` accepts to an encoder."""
+    """Add records to an encoder, in any form that `Log.append` accepts."""
     if type(records) is list:
         encoder.add_all(records)
     elif hasattr(records, "__arrow_c_array__") or hasattr(records, "__arrow_c_stream__"):
@@ -471,7 +477,7 @@ def add_records(encoder: Encoder, records: Any) -> None:
 
 
 def produced_by(producer: ProducerStamp, encoder: Encoder) -> ProducedBatch:
-    """Return the producer state's fields of an idempotent append, as if it began at offset 0."""
+    """Return the fields of an idempotent append that producer state needs, with base offset 0."""
     if encoder.batch_count > 1:
         raise RecordTooLargeError(
             f"an idempotent append must fit one batch, this one takes {encoder.batch_count}; send fewer records"
@@ -480,7 +486,7 @@ def produced_by(producer: ProducerStamp, encoder: Encoder) -> ProducedBatch:
 
 
 def produced_run(producer: ProducerStamp, record_count: int, max_timestamp_ms: int) -> ProducedBatch:
-    """Return the producer state's fields of records with consecutive sequences, as if they began at offset 0."""
+    """Return the fields that producer state needs of records with consecutive sequences, with base offset 0."""
     return ProducedBatch(
         0,
         record_count - 1,

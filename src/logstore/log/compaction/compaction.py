@@ -97,7 +97,7 @@ def compact(
 
 
 def look(state: State, now_ms: int | None = None) -> Cleanable:
-    """See `Log.cleanable`."""
+    """See `LogMaintenance.cleanable`."""
     state.check_open()
     now = state.clock.now_ms() if now_ms is None else now_ms
     with held(state.lock):

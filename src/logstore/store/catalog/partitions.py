@@ -1,7 +1,7 @@
 """The open logs of a store: each is opened when it is first used, and closed with the store.
 
-Owns every `Log` or `LogReader` of the store; no other object closes them. Two threads that ask for different
-partitions open them concurrently; two that ask for the same one get the same log.
+`Partitions` owns every `Log` or `LogReader` of the store; no other object closes them. Threads that ask for
+different partitions open them concurrently. Threads that ask for the same partition get the same log.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class Partitions:
         self._opening: dict[TopicPartition, threading.Lock] = {}
         self._lock = threading.Lock()
         self._closed = False
-        #: The disk-space quota of a log; set once, before any log is opened.
+        #: Returns the disk-space quota of a log; set once, before any log is opened.
         self.quota_of: Callable[[TopicPartition], SpaceQuota | None] = lambda name: None
-        #: Opens a log of the store's own, which may find the disk full; set once, before any log is opened.
+        #: Opens a log of an internal topic, and frees space if the disk is full; set once, before any is opened.
         self.with_space: Callable[[Callable[[], Opened]], Opened] = lambda work: work()
 
     def get(self, name: TopicPartition) -> Opened:
-        """Return the log of a partition that exists, opened if it is not.
+        """Return the log of an existing partition; open it if it is not open yet.
 
         Raises:
             DamagedLogError, StorageError: as `Log.open`; the next call retries.
@@ -73,8 +73,8 @@ class Partitions:
                     return found
                 turn = self._opening.setdefault(name, threading.Lock())
             with held(turn):
-                # A turn that is no longer listed was used by another thread during the wait. The log that it opened
-                # may be closed by now, and other threads may share a newer turn: look again.
+                # If this turn is no longer listed, another thread has used it during the wait. The log which that
+                # thread opened may be closed by now, and other threads may share a newer turn: look again.
                 if self._opening.get(name) is turn:
                     return self._open_in_turn(name)
 
@@ -87,7 +87,8 @@ class Partitions:
             with held(self._lock):
                 if found is not None and not self._closed:
                     self._open[name] = found
-                # Removed in the lock hold that stores the log: between two, another thread would open it twice.
+                # The turn is removed under the same hold of the lock that stores the log. Between two holds,
+                # another thread would open the log a second time.
                 del self._opening[name]
         if self._closed:
             found.close()
@@ -133,7 +134,7 @@ class Partitions:
                 yield log
 
     def taken(self) -> Taken:
-        """Sum what appends to all open logs have taken. Less than before once a log has been closed."""
+        """Return the disk and core usage of appends, summed over all open logs. It falls when a log is closed."""
         appends, size, sync_s = 0, 0, 0.0
         for log in list(self._open.values()):
             if isinstance(log, Log):
@@ -144,9 +145,9 @@ class Partitions:
         return Taken(appends, size, sync_s)
 
     def settle(self, topic: str) -> None:
-        """Wait for threads that are opening logs of a topic; later ones use the catalogue as it is now.
+        """Wait for threads that are opening logs of a topic.
 
-        For the writer, which has changed the catalogue before.
+        The writer calls this after a change of the catalogue: logs opened afterwards follow the changed catalogue.
         """
         with held(self._lock):
             turns = [turn for name, turn in self._opening.items() if name.topic == topic]
@@ -155,10 +156,11 @@ class Partitions:
                 pass
 
     def close_topic(self, topic: str, reason: str = "") -> None:
-        """Close and forget the logs of one topic, whose users get the reason; `get` opens them again."""
+        """Close and forget the logs of one topic; errors of later calls give reason. `get` opens them again."""
         if not self._read_only:
-            # A log that is being opened would stay, with deleted files, for a later topic of the name.
-            # (A reader learns of its topic's end while it opens, and would wait for itself.)
+            # A log that is being opened would stay open with deleted files, for a later topic of the same name.
+            # (A reader does not wait: it finds that its topic was deleted while it opens a log, so it would wait
+            # for itself.)
             self.settle(topic)
         with held(self._lock):
             doomed = [name for name in self._open if name.topic == topic]
@@ -175,9 +177,9 @@ class Partitions:
 
 
 class LentLog(Log):
-    """A log of a store as its user gets it: the very same log, but it keeps the store alive.
+    """A log of a store as its user gets it: it shares all state with that log, and keeps the store alive.
 
-    The log itself cannot: the store's finalizer, also that of a dropped store, refers to its logs.
+    The log itself cannot refer to the store: the finalizer of the store refers to its logs.
     """
 
     __slots__ = ("_log", "_store")
@@ -195,7 +197,7 @@ class LentLog(Log):
 
 
 class LentReader(LogReader):
-    """A log as `LentLog`, of a store that is open read-only."""
+    """As `LentLog`, for a log of a store that is open read-only."""
 
     __slots__ = ("_store",)
 
@@ -205,17 +207,17 @@ class LentReader(LogReader):
 
 
 def lent(log: Opened, store: object) -> Opened:
-    """Return a log for the user of a store, which keeps the store from being closed as one that was dropped."""
+    """Return a log for the user of a store. While the user has it, the store is not closed as a dropped one."""
     return LentLog(log, store) if isinstance(log, Log) else LentReader(log, store)
 
 
 def in_turn(work: Callable[[T], object], things: Iterable[T]) -> None:
-    """Do ``work`` for each thing, one after the other; once all have had their turn, raise the first failure."""
+    """Call ``work`` for each thing, one after the other. After the last one, raise the first failure."""
     failure: BaseException | None = None
     for thing in things:
         try:
             work(thing)
-        except BaseException as error:  # noqa: BLE001  raised below, once all have had their turn
+        except BaseException as error:  # noqa: BLE001  raised below, after the last thing
             failure = failure or error
     if failure is not None:
         raise failure

@@ -1,15 +1,16 @@
-"""Ingest of batches that keep their offsets: a topic is restored as it was archived.
+"""Ingest of batches that keep their offsets (mode "replay"): a topic is restored as it was archived.
 
 The batches of a partition may come from many staged files; they are merged by their offsets, whole batches at a
-time. A log appends them as it appends those of a leader: offsets only rise, gaps stay gaps, the leader epoch is the
-log's own. There is no transaction and no intent: records that are in the log already are skipped. So the same
-manifest may be ingested again after a crash, even split into other batches, with the same result.
+time. A log appends them as it appends batches of a leader: offsets only rise, and gaps stay gaps. Only the leader
+epoch is the log's own. No transaction is opened, and no intent is recorded (see `ingest`). Records that are in the
+log already are skipped. So the same manifest may be ingested again after a crash, even if it is split into other
+batches, and the result is the same.
 
-What makes that safe is that every skipped record is compared. A record below the log end offset must be in the log
-at that offset, with the same key, value, headers and timestamp. Otherwise the topic holds other records, and the
-manifest is refused before anything was written. Records below the log start offset cannot be compared and are
-refused too. They may never have been here, for example if the parts of an archive come in the wrong order. Records
-may be missing only where a compaction has run: there the offset alone counts.
+Every record to be skipped is first compared with the log. A record below the log end offset must be in the log at
+that offset, with the same key, value, headers and timestamp. Otherwise the topic holds other records, and the
+manifest is refused before anything is written. Records below the log start offset cannot be compared, so they are
+refused too: for example, the parts of an archive may have come in the wrong order. Below the end of the last
+compaction a record may be missing in the log; it then counts as compacted.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from logstore.store.commit.staged_reader import Checked
 
 
 class _StagedBatch(NamedTuple):
-    """One staged batch, in the order of offsets."""
+    """One staged batch; staged batches are sorted by their first offsets."""
 
     first_offset: int
     last_offset: int
-    file: int  #: which of the files
+    file: int  #: the number of its file
     data: bytearray
 
 
 class Restore:
-    """The staged batches of one partition, and those of their records that its log has already."""
+    """The restore of one partition from its staged batches."""
 
     def __init__(self, log: Log, checked: Sequence[Checked]) -> None:
         self._log = log
@@ -48,11 +49,11 @@ class Restore:
         self.last_offset = max(each.last_offset for each in checked)
 
     def check(self) -> None:
-        """Refuse batches that cannot be ingested; nothing is changed.
+        """Check that the batches can be ingested; nothing is written.
 
         Raises:
             InvalidManifestError: two staged batches hold the same offsets.
-            UnexpectedOffsetError: the log holds another record at an offset, or begins above it.
+            UnexpectedOffsetError: the log holds another record at an offset, or it begins above the first one.
         """
         end = self._end = self._log.log_end_offset
         start = self._log.log_start_offset
@@ -84,17 +85,18 @@ class Restore:
                         )
 
     def append(self) -> tuple[int, int]:
-        """Append the records that the log lacked when checked; return first and last offset of all. Not synced.
+        """Append the records that were missing at `check`; return the first and last offset of all. Not synced.
 
         Raises:
-            UnexpectedOffsetError: another writer has appended to the log meanwhile, in the place of these records.
+            UnexpectedOffsetError: another writer has appended to the log since `check`, at the offsets of these
+                records.
         """
         end = self._end
         for batch in self._merged():
             if batch.first_offset >= end:
                 self._append(batch.data, batch.first_offset)
             elif batch.last_offset >= end:
-                # Split elsewhere in an earlier attempt: appending it whole would repeat records.
+                # An earlier attempt had split the records into other batches: the whole one would repeat records.
                 for first_offset, data in _rest(BatchView(batch.data), end):
                     self._append(data, first_offset)
         return self.first_offset, self.last_offset
@@ -104,7 +106,7 @@ class Restore:
         self._replica.append_batch(data, origin=Origin.REPLICATION, ack="written")
 
     def raise_start(self) -> None:
-        """Raise the log start offset to the first of these records, if it is the log's first. Call once synced."""
+        """Raise the log start offset to the first restored record if it is the log's first. Call after a sync."""
         log = self._log
         if log.log_start_offset < self.first_offset <= log.high_watermark:
             batches = log.read(log.log_start_offset, max_bytes=1).batches()
@@ -112,7 +114,7 @@ class Restore:
                 log.delete_before(self.first_offset)
 
     def _merged(self) -> Iterator[_StagedBatch]:
-        """Iterate over every staged batch, by its first offset."""
+        """Iterate over all staged batches in the order of their first offsets."""
         return heapq.merge(*map(self._batches, range(len(self._checked))))
 
     def _batches(self, number: int) -> Iterator[_StagedBatch]:
@@ -126,7 +128,7 @@ class Restore:
 
 
 class _Known:
-    """The records that are in a log already, asked for in the order of offsets."""
+    """The records that are in a log already. `has` must be called with rising offsets."""
 
     def __init__(self, log: Log, first_offset: int, end: int) -> None:
         self._gone_below = log.maintenance.cleanable().first_dirty_offset if log._config.compacts else -1
@@ -137,7 +139,7 @@ class _Known:
         self._next: Record | None = next(self._records, None)
 
     def has(self, record: Record) -> bool:
-        """Return whether the log holds this record, or may have held and compacted it."""
+        """Return whether the log holds this record, or a compaction may have deleted it."""
         while self._next is not None and self._next.offset < record.offset:
             self._next = next(self._records, None)
         found = self._next
@@ -151,7 +153,7 @@ def _content(record: Record) -> tuple[object, ...]:
 
 
 def _rest(view: BatchView, start: int) -> Iterator[tuple[int, bytearray]]:
-    """Split the records of a batch from an offset on into batches without gaps, each with its first offset."""
+    """Encode the records of a batch from ``start`` on as batches without gaps, each with its first offset."""
     run: list[Record] = []
     for record in view:
         if record.offset < start:
@@ -170,7 +172,7 @@ def _encoded(view: BatchView, run: list[Record]) -> bytearray:
 
 
 if not TYPE_CHECKING:
-    # A type checker that sees it accepts every name of the module.
+    # Hidden from type checkers: with a module-level `__getattr__` they would accept every name of the module.
     def __getattr__(name: str) -> object:
         if name != "Replay":  # former name
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

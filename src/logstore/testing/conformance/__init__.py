@@ -1,4 +1,4 @@
-"""Conformance suites that every implementation of one of our interfaces passes, ours and an embedder's alike.
+"""Conformance suites: tests that every implementation of an interface of logstore must pass, also an embedder's.
 
 Subclass a suite in a test module, define how your implementation is made, and pytest runs its tests::
 
@@ -8,7 +8,8 @@ Subclass a suite in a test module, define how your implementation is made, and p
         def make_clock(self):
             return OurClock()
 
-The suites are the interfaces' docstrings as tests; they need pytest and wait only for their own threads.
+The tests check what the docstrings of the interfaces promise. They need pytest, and wait only for
+their own threads.
 """
 
 from logstore.testing.conformance.clocks import ClockConformance

@@ -19,7 +19,8 @@ _PLACE = TopicPartition("t", 0)
 
 
 class DatabaseConformance:
-    """The suite for a DB-API connection under `DatabaseOffsets`: its driver must store both or neither.
+    """The suite for a DB-API connection under `DatabaseOffsets`: its driver must store offsets and effects
+    together, or neither.
 
     Every test makes its own table, ``table``, and drops it.
     """

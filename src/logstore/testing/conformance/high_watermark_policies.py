@@ -19,12 +19,12 @@ class HighWatermarkPolicyConformance:
         """Return the policy to test, for a log of these settings."""
 
     def settle(self, log: Log) -> None:
-        """Make a policy of this kind show all records of a log; by default flush it."""
+        """Make the policy show all records of the log: by default by a flush."""
         log.flush()
 
     def open_log(self, files: SimDisk, **settings: object) -> Log:
         """Open a log with the policy, on a disk in memory."""
-        config = LogConfig.of(settings)  # type: ignore[arg-type]  # checked there
+        config = LogConfig.of(settings)  # type: ignore[arg-type]  # `of` checks them
         policy = self.make_policy(config)
         return Log.open("/data/t-0", config, policy=policy, clock=ManualClock(), files=files)
 
@@ -90,7 +90,7 @@ class HighWatermarkPolicyConformance:
         log.close()
         assert shown <= after <= 2
         if after == 2:
-            # A policy may show records that are only written; the setting forbids it.
+            # The second record is shown although its flush failed. Only the policy itself may decide that.
             policy = self.make_policy(LogConfig(visible_after="flush"))
             assert policy.high_watermark(2, 1, 1) == 2, "the log showed more than its policy has said"
 

@@ -13,7 +13,7 @@ _KEYS = [None, b"", b"a", b"AA 1141", b"\xff" * 100, bytearray(b"a"), memoryview
 
 
 class PartitionerConformance:
-    """The suite for `Partitioner`, functions in its place, and the names of the built-in ones."""
+    """The suite for a `Partitioner`, a function that replaces it, or the name of a built-in one."""
 
     #: Whether records with the same key go to the same partition while the number of partitions is the same.
     keys_decide: bool = True
