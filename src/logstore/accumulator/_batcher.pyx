@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Fast path of `send` and `append`: choose the partition of a record, add it to a batch, return its future.
+"""Batcher of one partition, the fast path of `send` and `append`: add a record to a batch, return its future.
 
 A `FastSend` has one `FastBatcher` for each partition of each topic; a `FastAppend` has one. A record of plain
 bytes is added under the GIL alone if the open batch of its batcher has space. Every other record is passed to
