@@ -36,6 +36,7 @@ from logstore.io._file_ops cimport (
 
 cdef int write_all(FileOps *ops, int fd, const uint8_t *data, int64_t size, int64_t position) noexcept nogil
 cdef int64_t read_upto(FileOps *ops, int fd, uint8_t *data, int64_t size, int64_t position) noexcept nogil
+cpdef uint64_t fork_generation() noexcept
 cdef int raise_status(int64_t status, str action, str path, object position=*) except -1
 
 

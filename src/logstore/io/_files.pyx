@@ -119,7 +119,7 @@ def errno_of(error):
     return (cause.errno or 0) if isinstance(cause, OSError) else 0
 
 
-def fork_generation():
+cpdef uint64_t fork_generation() noexcept:
     """Return the number of forks between the first import of logstore and this process."""
     return logstore_forks
 

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The marks of an open log, as other compiled modules see them; `_partition_log.pyx` describes them."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from logstore._segment cimport Segment
 from logstore.batch._encode cimport Encoder
@@ -40,6 +40,8 @@ cdef class Counters:
 
 cdef class PartitionLog:
     cdef public object lock
+    cdef public object clock
+    cdef public uint64_t fork           # of the process that has opened the log
     # Marks: log_start <= last_stable <= high_watermark <= end, and synced <= end.
     cdef public int64_t log_start
     cdef readonly Watermark end
@@ -53,6 +55,7 @@ cdef class PartitionLog:
     cdef public object segments         # its tuple `all` ends with the active segment
     cdef public object transactions
     cdef public object positions        # of offsets that are positions; None: they are counted
+    cdef public object quota            # of disk space
     cdef public object tail             # batches in memory; None: all are in the segments
     # What refuses writes.
     cdef public bint closed
@@ -73,8 +76,17 @@ cdef class PartitionLog:
     cdef public int64_t roll_after_ms
     cdef int64_t _segment_bytes
     cdef int64_t _index_bytes
+    # What the settings ask of an append.
+    cdef list _encoders                 # with the settings of a plain append; new settings replace the list
+    cdef bint _is_plain                 # an append is answered once it is written, with no time of its own
+    cdef bint _needs_keys
+    cdef int64_t _before_max_ms
+    cdef int64_t _after_max_ms
     cdef bint _follows_end              # the policy shows records once they are written
     cdef bint _follows_synced           # or once they are on disk; neither: it has to be asked
+    cdef int64_t _now(self) except? -1
+    cpdef append_encoded(self, Encoder encoder, producer, int64_t now, writer)
+    cpdef write(self, Encoder encoder, producer, int64_t now, writer)
     cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest)
     cdef object _append(self, Segment segment, Encoder encoder, object producer, int64_t now)
     cdef int _write(self, Segment segment, Encoder encoder, int64_t first) except -1

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from threading import Lock
-from typing import final
+from typing import Any, Protocol, final
 
 from typing_extensions import disjoint_base
 
@@ -9,9 +9,19 @@ from logstore.clock import Clock
 from logstore.errors import StorageFailedError
 from logstore.log.directory.segments import Positions, Segments
 from logstore.log.formats._published import PublishedFile
+from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
 from logstore.records import AppendResult, ProducerStamp
+
+class Writer(Protocol):
+    """The steps of an append that are rare: `LogWriter` has them."""
+
+    settle_locked: Callable[[], None]
+
+    def plain_encoder(self, now: int) -> Encoder: ...
+    def check(self, encoder: Encoder, now: int) -> None: ...
+    def write_other_locked(self, encoder: Encoder, producer: ProducerStamp | None, now: int) -> AppendResult: ...
 
 @disjoint_base
 class Notifier:
@@ -81,6 +91,8 @@ class PartitionLog:
     """The numbers of a log that is open for writing, and its append."""
 
     lock: Lock
+    clock: Clock
+    fork: int
     log_start: int
     published: PublishedFile
     generation: int
@@ -88,6 +100,7 @@ class PartitionLog:
     segments: Segments
     transactions: Transactions
     positions: Positions | None
+    quota: SpaceQuota
     tail: MemoryTail | None
     closed: bool
     failed: StorageFailedError | None
@@ -122,12 +135,16 @@ class PartitionLog:
     def follow(self, end: bool, synced: bool) -> None:
         """Let the high watermark follow the log end, or the synced end; with neither, the policy is asked."""
 
-    def write(
-        self,
-        encoder: Encoder,
-        producer: ProducerStamp | None,
-        now: int,
-        write_other: Callable[[Encoder, ProducerStamp | None, int], AppendResult],
-        settle: Callable[[], None],
+    def expect_records(self, *, plain: bool, keys: bool, before_max_ms: int, after_max_ms: int) -> None:
+        """Apply the settings of an append: see `LogWriter.configure`. Encoders of the old settings are dropped."""
+
+    def append(self, records: list[Any], writer: Writer) -> AppendResult | None:
+        """Encode records and append them; None, with nothing done, if that takes the steps of ``writer``."""
+
+    def append_encoded(
+        self, encoder: Encoder, producer: ProducerStamp | None, now: int, writer: Writer
     ) -> AppendResult:
-        """Write the finished batches of an encoder at the log end offset: whole or not at all."""
+        """Check keys and times of an encoder's batches, and write them; ``writer`` has the steps that are rare."""
+
+    def write(self, encoder: Encoder, producer: ProducerStamp | None, now: int, writer: Writer) -> AppendResult:
+        """Write batches at the log end offset, under the lock: whole or not at all."""

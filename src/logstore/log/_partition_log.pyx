@@ -1,19 +1,21 @@
 # cython: language_level=3
 """Partition log: the marks of one open log, and the step that writes an append and moves them.
 
-`PartitionLog.write` is one append: bytes, producer state, counters, marks and published end, in that order, under
-the log's lock and in one call. It takes what nearly every append is: batches that fit the active segment of a log
-that is whole. Anything else (a roll, a memory tail, offsets that are positions, a log that was just opened) is left
-to the step that `log.append` hands in. `Watermark` is an offset that rises and can be waited for.
+`PartitionLog.append` encodes records; `PartitionLog.write` is one append under the log's lock: bytes, producer state,
+counters, marks and published end, in that order. They take what nearly every append is: batches that fit the active
+segment of a log that is whole. Anything else (a roll, a memory tail, offsets that are positions, the first append
+after an open) is left to the `LogWriter` that `log.append` hands in. `Watermark` is an offset that rises and can be waited for.
 
 Threads: any. The numbers change under the log's lock; `Watermark.value` is read without it.
 """
 
 cimport cython
-from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t
+from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
 from logstore._segment cimport Segment
 from logstore.batch._encode cimport Encoder
+from logstore.io._files cimport fork_generation
 from logstore.log.formats._published cimport PublishedFile
 
 from logstore.clock import SYSTEM_CLOCK
@@ -187,33 +189,78 @@ cdef class PartitionLog:
         self._follows_end = end
         self._follows_synced = synced
 
-    def write(self, Encoder encoder: Encoder, producer: ProducerStamp | None, int64_t now: int,
-              write_other: Callable[[Encoder, ProducerStamp | None, int], AppendResult], settle: Callable[[], None]) -> AppendResult:
-        """Write the finished batches of an encoder at the log end offset: whole or not at all.
+    def expect_records(self, *, bint plain: bool, bint keys: bool, int64_t before_max_ms: int,
+                       int64_t after_max_ms: int) -> None:
+        """Apply the settings of an append: see `LogWriter.configure`. Encoders of the old settings are dropped."""
+        self._encoders = []
+        self._is_plain = plain
+        self._needs_keys = keys
+        self._before_max_ms = before_max_ms
+        self._after_max_ms = after_max_ms
 
-        ``producer`` is the producer in the header of the one batch. ``write_other`` appends what this step leaves
-        out; ``settle`` finishes or undoes an append that was interrupted. Both are called under the lock.
+    def append(self, list records: list[RecordLike], writer: LogWriter) -> AppendResult | None:
+        """Encode records and append them; None, with nothing done, if that takes the steps of ``writer``.
 
-        Raises as `LogReplica.append_encoded`.
+        Raises as `Log.append`.
         """
+        cdef Encoder encoder
+        cdef int64_t now
+        cdef list encoders = self._encoders
+        if (not self._is_plain or self.closed or self.failed is not None or self.fork != fork_generation()
+                or not records):
+            return None
+        now = self._now()
+        encoder = encoders.pop() if encoders else writer.plain_encoder(now)
+        try:
+            encoder.renew(now)
+            encoder.add_all(records)
+            encoder.finish()
+            return self.append_encoded(encoder, None, now, writer)
+        finally:
+            encoders.append(encoder)
+
+    cpdef append_encoded(self, Encoder encoder, producer, int64_t now, writer):
+        """Check keys and times of an encoder's batches, and write them; ``writer`` has the steps that are rare.
+
+        ``producer`` is the producer in the header of the one batch. Raises as `LogReplica.append_encoded`.
+        """
+        if (self._needs_keys and encoder.null_keys or now - encoder.min_timestamp_ms > self._before_max_ms
+                or encoder.max_timestamp_ms - now > self._after_max_ms):
+            writer.check(encoder, now)
+        try:
+            return self.write(encoder, producer, now, writer)
+        except DiskFullError:
+            if not self.quota.reclaim(encoder.size):
+                raise
+        return self.write(encoder, producer, now, writer)
+
+    cpdef write(self, Encoder encoder, producer, int64_t now, writer):
+        """Write batches at the log end offset, under the lock: whole or not at all."""
         cdef Segment segment
         self.lock.acquire()
         try:
             segment = self._segment_for(encoder.size, encoder.record_count, encoder.max_timestamp_ms)
             result = None if segment is None else self._append(segment, encoder, producer, now)
-            return write_other(encoder, producer, now) if result is None else result
+            return writer.write_other_locked(encoder, producer, now) if result is None else result
         except LogstoreError:
             raise
         except BaseException as error:
             # An interrupt: as in `locked`, the state is repaired before another thread sees it.
             try:
-                shielded(settle)
+                shielded(writer.settle_locked)
             except BaseException as second:
                 if second.__context__ is None:
                     second.__context__ = error
             raise error
         finally:
             self.lock.release()
+
+    cdef int64_t _now(self) except? -1:
+        cdef timespec moment
+        if self.clock is not SYSTEM_CLOCK:
+            return self.clock.now_ms()
+        clock_gettime(CLOCK_REALTIME, &moment)
+        return <int64_t>moment.tv_sec * 1000 + moment.tv_nsec // 1_000_000
 
     cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest):
         """Return the active segment if an append of these bytes, offsets and newest timestamp fits it.
@@ -293,7 +340,8 @@ cdef class PartitionLog:
         """Move the marks that follow the log end offset, and publish them."""
         cdef Watermark mark = self.high_watermark
         mark.advance(self.end.value if self._follows_end else self.synced.value)
-        self.last_stable.advance(self.transactions.last_stable_offset(mark.value))
+        self.last_stable.advance(self.transactions.last_stable_offset(mark.value) if self.transactions.has_producers
+                                 else mark.value)
         try:
             self.published.put(2 * self.generation + (self.files_changing > 0), self.log_start, mark.value,
                                self.last_stable.value, self.end.value)

@@ -339,6 +339,10 @@ class Log(Readable):
             NotSyncedError: with ``"synced"``, the records are written, but no space or file was left to sync them.
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
+        if type(records) is list and timestamp is codec is producer is ack is expect is None:
+            result = self._state.append(records, self._writer)
+            if result is not None:
+                return result
         return self._writer.append(records, timestamp, codec, producer, ack, expect)
 
     def _append_encoded(

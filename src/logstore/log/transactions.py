@@ -49,7 +49,7 @@ class Transactions:
         # The entries in the files of compacted segments; the lists above may hold more.
         self._listed: dict[int, list[AbortedTransaction]] = {}
         #: Whether any producer has written here, as far as is known.
-        self._has_producers = not self.is_idle
+        self.has_producers = not self.is_idle
 
     def reconfigure(self, config: LogConfig) -> None:
         """Apply new settings."""
@@ -81,7 +81,7 @@ class Transactions:
 
         The caller passes the returned entry to `note_aborted` once the marker is in a segment.
         """
-        self._has_producers = True
+        self.has_producers = True
         return self.producers.abort_entry(self.producers.apply(batch, now_ms))
 
     def note_aborted(self, entry: AbortedTransaction) -> None:
@@ -116,7 +116,7 @@ class Transactions:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return the last stable offset: the first offset of an undecided transaction, or the high watermark."""
-        if not self._has_producers:
+        if not self.has_producers:
             return high_watermark
         first_unstable = self.producers.first_unstable_offset(high_watermark)
         return high_watermark if first_unstable is None else min(first_unstable, high_watermark)
@@ -130,7 +130,7 @@ class Transactions:
         result is known to be complete.
         """
         # Known producers are not enough: they expire, but their aborted transactions stay in the log.
-        if not self._has_producers and self.sums is None and not self._aborted:
+        if not self.has_producers and self.sums is None and not self._aborted:
             return []
         segments = self._segments.from_offset(start_offset)
         # Lazily: `collect` stops where no later entry can touch the range.
@@ -255,14 +255,14 @@ class Transactions:
 
         Snapshots only make the next open faster. So an error of the disk is ignored; the next open replays more.
         """
-        if self._has_producers:
+        if self.has_producers:
             with contextlib.suppress(StorageError, RecordError):
                 producers = self.producers if producers_then is None else producers_then()
                 producer_snapshot.save(self._directory, producers, offset, generation, durable=False)
 
     def save_own_snapshot(self, offset: int, generation: int) -> None:
         """Write only logstore's snapshot. Kafka's is for the start of a segment or the end of the log."""
-        if self._has_producers:
+        if self.has_producers:
             with contextlib.suppress(StorageError):
                 producer_snapshot.save_own(self._directory, self.producers, offset, generation)
 
@@ -287,7 +287,7 @@ class Transactions:
         """Use the replayed state after a truncation to an offset; forget aborted transactions above it."""
         self._close_index()
         self.producers = producers
-        self._has_producers = self._has_producers or not self.is_idle
+        self.has_producers = self.has_producers or not self.is_idle
         producer_snapshot.remove_beyond(self._directory, offset, generation)
         # The lists of the index files are used from now on. A longer list may have a transaction without a marker:
         # the producer's next transaction would then appear aborted.

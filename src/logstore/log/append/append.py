@@ -20,7 +20,6 @@ from logstore.batch._encode import Encoder, timestamp_of
 from logstore.config.log import LogConfig, check_keys, check_timestamps
 from logstore.errors import (
     OUT_OF_RESOURCES,
-    DiskFullError,
     ExpectedOffsetError,
     FencedLeaderEpochError,
     InvalidRecordError,
@@ -83,6 +82,12 @@ class LogWriter:
             TICKER.add(self.flusher, self._clock)
         else:
             TICKER.remove(self.flusher)
+        self.state.expect_records(
+            plain=self._default_ack is _WRITTEN and not self._flushes and not self.append_time,
+            keys=self._compacts,
+            before_max_ms=self._before_max_ms,
+            after_max_ms=self._after_max_ms,
+        )
 
     def append(
         self,
@@ -145,43 +150,43 @@ class LogWriter:
     ) -> AppendResult:
         """Write the finished batches of an encoder and acknowledge them; see `LogReplica.append_encoded`."""
         settled = self._default_ack if ack is None else Ack(ack)  # before the write: Ack refuses an unknown word
-        count = encoder.record_count
-        if count == 0:
-            with held(self.state.lock):
-                end = self.state.next_offset_locked()
+        state = self.state
+        if encoder.record_count == 0:
+            with held(state.lock):
+                end = state.next_offset_locked()
             return AppendResult(end, end - 1, -1)
-        if self._compacts:
-            check_keys(encoder.null_keys, self.config)
-        newest = encoder.max_timestamp_ms
-        oldest = encoder.min_timestamp_ms
-        is_outside = now - oldest > self._before_max_ms or newest - now > self._after_max_ms
-        if is_outside and not self.append_time:
-            check_timestamps(oldest, newest, self.config, now)
-        result = None
-        try:
-            result = self._write(encoder, producer, now, expect)
-        except DiskFullError:
-            if not self.state.quota.reclaim(len(encoder)):
-                raise
-        if result is None:
-            result = self._write(encoder, producer, now, expect)
+        if expect is None:
+            result = state.append_encoded(encoder, producer, now, self)
+        else:
+            self.check(encoder, now)
+
+            def write() -> AppendResult:
+                return locked(
+                    state.lock, self.settle_locked, self._write_expected_locked, expect, encoder, producer, now
+                )
+
+            result = with_space(state.quota, len(encoder), write)
         if settled is not _WRITTEN or self._flushes:
             self.acknowledge(result, settled)
         if self.append_time and not result.duplicate:
-            return result._replace(timestamp_ms=newest)
+            return result._replace(timestamp_ms=encoder.max_timestamp_ms)
         return result
 
-    def _write(
-        self, encoder: Encoder, producer: ProducerStamp | None, now: int, expect: int | None
-    ) -> AppendResult:
-        if expect is None:
-            return self.state.write(encoder, producer, now, self._write_other_locked, self.settle_locked)
-        return locked(
-            self.state.lock, self.settle_locked, self._write_expected_locked, expect, encoder, producer, now
-        )
+    def plain_encoder(self, now: int) -> Encoder:
+        """Return a new encoder with the settings of a plain append."""
+        return self._begin(Encoder(), now, None, NO_PRODUCER)
 
-    def _write_other_locked(self, encoder: Encoder, producer: ProducerStamp | None, now: int) -> AppendResult:
-        """Write what `PartitionLog.write` leaves out."""
+    def check(self, encoder: Encoder, now: int) -> None:
+        """Raise if keys are missing in a compacted log, or a timestamp is too far from now."""
+        if self._compacts:
+            check_keys(encoder.null_keys, self.config)
+        newest, oldest = encoder.max_timestamp_ms, encoder.min_timestamp_ms
+        is_outside = now - oldest > self._before_max_ms or newest - now > self._after_max_ms
+        if is_outside and not self.append_time:
+            check_timestamps(oldest, newest, self.config, now)
+
+    def write_other_locked(self, encoder: Encoder, producer: ProducerStamp | None, now: int) -> AppendResult:
+        """Write batches that are not a plain append, see `PartitionLog`."""
         count = encoder.record_count
         produced = None if producer is None else produced_by(producer, encoder)
         newest, batches = encoder.max_timestamp_ms, encoder.batch_count
@@ -200,7 +205,7 @@ class LogWriter:
                 found=found,
                 expected=expect,
             )
-        return self._write_other_locked(encoder, producer, now)
+        return self.write_other_locked(encoder, producer, now)
 
     def append_admitted(
         self, admitted: Admitted, origin: Origin, now: int, ack: Ack | str | None = None
