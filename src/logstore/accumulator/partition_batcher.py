@@ -27,7 +27,7 @@ from logstore.batch._encode import Encoder, timestamp_of
 from logstore.clock import Clock
 from logstore.config.client import ProducerConfig
 from logstore.config.log import LogConfig, check_keys, check_timestamps
-from logstore.errors import OUT_OF_RESOURCES, NotSyncedError, RecordError, RecordTooLargeError
+from logstore.errors import OUT_OF_RESOURCES, LogstoreError, NotSyncedError, RecordError, RecordTooLargeError
 from logstore.io._interrupts import guarded, held, together, tried
 from logstore.records import (
     INT32_MAX,
@@ -353,15 +353,13 @@ class PartitionBatcher(FastBatcher):
         try:
             size = len(encoder.finish())
             result = self.log._append_encoded(encoder, producer=stamp, ack=turn.ack)
-        except Exception as error:  # noqa: BLE001  passed to the futures
-            self._fail(batch, error, turn)
+        except Exception as error:
+            if encoder.appended_at >= 0 and not isinstance(error, LogstoreError):
+                raise  # of a signal handler, as below
+            self._fail(batch, error, turn)  # passed to the futures
             return
-        except BaseException as error:
-            # An interrupt may come after the write. With a sequence the batch is retried and the log detects the
-            # repetition. A producer without sequences gives it up: a retry could write it twice.
-            if stamp is None and not shared.raises:
-                self._give_up(batch, error, turn.answered)
-            raise
+        # After an interrupt the batch stays queued. The encoder knows whether its batch is in the log; if so, the
+        # next call writes nothing and acknowledges it.
         turn.appended.append(result)
         # Answered first: if an interrupt leaves the batch queued, it is retried and the repetition is detected.
         if shared.syncing is not None and (shared.ack or self._rules_now().ack) is Ack.SYNCED:

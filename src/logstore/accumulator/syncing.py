@@ -39,7 +39,10 @@ class AppendableLog(Protocol):
     def _append_encoded(
         self, encoder: Encoder, *, producer: ProducerStamp | None = None, ack: Ack | str | None = None
     ) -> AppendResult:
-        """Write the finished batches of an encoder, all or none, at the log end offset."""
+        """Write the finished batches of an encoder, all or none, at the log end offset.
+
+        If an earlier call that was interrupted has written them, only acknowledge them.
+        """
 
     def flush(self) -> Any:
         """Return once every offset below the log end offset is on disk."""

@@ -40,6 +40,7 @@ cdef class Encoder:
     cdef readonly int64_t max_timestamp_ms
     cdef readonly int64_t min_timestamp_ms
     cdef readonly int64_t null_keys
+    cdef readonly int64_t appended_at    # offset of the first record, once the batches are in a log; else -1
 
     cdef int try_add(self, int64_t timestamp, const uint8_t *key, int64_t key_size, const uint8_t *value,
                      int64_t value_size, const uint8_t *headers, int64_t headers_size) noexcept nogil

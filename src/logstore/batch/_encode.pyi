@@ -24,6 +24,8 @@ class Encoder:
     @property
     def null_keys(self) -> int: ...
     @property
+    def appended_at(self) -> int: ...
+    @property
     def pending_bytes(self) -> int:
         """Bytes in the buffer, the open batch included."""
 

@@ -257,6 +257,7 @@ cdef class Encoder:
         self.max_timestamp_ms = -1
         self.min_timestamp_ms = INT64_MAX
         self.null_keys = 0
+        self.appended_at = -1
         return self
 
     def number(self, int64_t producer_id: int, int16_t producer_epoch: int, int32_t base_sequence: int) -> Self:

@@ -8,6 +8,9 @@ from logstore.batch._encode cimport Encoder
 from logstore.log.formats._published cimport PublishedFile
 
 
+cpdef int mark_appended(batches, int64_t first) except -1
+
+
 cdef class Notifier:
     cdef object _clock
     cdef object _changed
@@ -84,6 +87,7 @@ cdef class PartitionLog:
     cdef int64_t _after_max_ms
     cdef bint _follows_end              # the policy shows records once they are written
     cdef bint _follows_synced           # or once they are on disk; neither: it has to be asked
+    cpdef int raise_end(self, batches, int64_t first, int64_t end) except -1
     cdef int64_t _now(self) except? -1
     cpdef append_encoded(self, Encoder encoder, producer, int64_t now, writer)
     cpdef write(self, Encoder encoder, producer, int64_t now, writer)

@@ -14,6 +14,9 @@ from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
 from logstore.records import AppendResult, ProducerStamp
 
+def mark_appended(batches: object, first: int) -> int:
+    """Record in an encoder that its batches are in the log, from an offset on."""
+
 class Writer(Protocol):
     """The steps of an append that are rare: `LogWriter` has them."""
 
@@ -148,3 +151,6 @@ class PartitionLog:
 
     def write(self, encoder: Encoder, producer: ProducerStamp | None, now: int, writer: Writer) -> AppendResult:
         """Write batches at the log end offset, under the lock: whole or not at all."""
+
+    def raise_end(self, batches: object, first: int, end: int) -> int:
+        """Raise the log end offset over an append; an encoder learns that its batches are in the log."""

@@ -255,6 +255,16 @@ cdef class PartitionLog:
         finally:
             self.lock.release()
 
+    cpdef int raise_end(self, batches, int64_t first, int64_t end) except -1:
+        """Raise the log end offset over an append; an encoder learns that its batches are in the log.
+
+        Nothing can come between the two. So after an interrupt the accumulator knows whether it has to write the
+        batch again.
+        """
+        mark_appended(batches, first)
+        self.end.advance(end)
+        return 0
+
     cdef int64_t _now(self) except? -1:
         cdef timespec moment
         if self.clock is not SYSTEM_CLOCK:
@@ -320,7 +330,7 @@ cdef class PartitionLog:
         counters.appended_batches += encoder.batch_count
         counters.appended_bytes += encoder.size
         self.unflushed_records += encoder.record_count
-        self.end.advance(segment.next_offset)
+        self.raise_end(encoder, first, segment.next_offset)
         self._move_marks()
         self.appending = False
         return _new(AppendResult, (first, segment.next_offset - 1, -1, False))
@@ -349,6 +359,13 @@ cdef class PartitionLog:
             # Once more, by the step that knows which errors fail the log.
             self.publish_locked()
         return 0
+
+
+cpdef int mark_appended(batches, int64_t first) except -1:
+    """Record in an encoder that its batches are in the log, from an offset on."""
+    if type(batches) is Encoder:
+        (<Encoder>batches).appended_at = first
+    return 0
 
 
 cdef object _produced(object producer, Encoder encoder, int64_t first):

@@ -350,6 +350,8 @@ class Log(Readable):
     ) -> AppendResult:
         """Append as `LogReplica.append_encoded`; an accumulator needs no `LogReplica` for each batch."""
         self._state.check_writable()
+        if encoder.appended_at >= 0:
+            return self._writer.acknowledge_again(encoder, ack)
         return self._writer.append_encoded(encoder, producer, self._clock.now_ms(), ack)
 
     def appender(

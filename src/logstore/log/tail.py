@@ -8,8 +8,11 @@ holds the log's lock.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
+from logstore.io._interrupts import together
 from logstore.records import AbortedTransaction
 
 
@@ -29,12 +32,10 @@ class MemoryTail:
         self._batches: deque[Held] = deque()
         self.size = 0  #: bytes held
 
-    def add(
-        self, data: bytes, next_offset: int, max_timestamp_ms: int, aborted: AbortedTransaction | None = None
-    ) -> None:
-        """Hold one append: whole, stamped batches that end before ``next_offset``."""
-        self.size += len(data)
-        self._batches.append(Held(data, next_offset, max_timestamp_ms, aborted))
+    def add(self, held: Held, added: Callable[[], object]) -> None:
+        """Hold one append of whole, stamped batches; no interrupt comes between that and ``added``."""
+        self.size += len(held.data)
+        together(partial(self._batches.append, held), added)
 
     @property
     def next_offset(self) -> int:

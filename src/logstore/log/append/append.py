@@ -29,6 +29,7 @@ from logstore.errors import (
     UnexpectedOffsetError,
 )
 from logstore.io._interrupts import held, locked, shielded
+from logstore.log._partition_log import mark_appended
 from logstore.log.append.flush import Flusher
 from logstore.log.append.validation import Admitted, too_large
 from logstore.log.cleanup.truncation import cut_locked, settle_locked
@@ -37,6 +38,7 @@ from logstore.log.producers import ProducedBatch
 from logstore.log.read.range import Scan
 from logstore.log.space_quota import with_space
 from logstore.log.state import State, batches_of
+from logstore.log.tail import Held
 from logstore.records import INT32_MAX, INT64_MAX, Ack, AppendResult, Codec, Origin, ProducerStamp, TimestampType
 
 _logger = logging.getLogger(__name__)
@@ -170,6 +172,14 @@ class LogWriter:
             self.acknowledge(result, settled)
         if self.append_time and not result.duplicate:
             return result._replace(timestamp_ms=encoder.max_timestamp_ms)
+        return result
+
+    def acknowledge_again(self, encoder: Encoder, ack: Ack | str | None) -> AppendResult:
+        """Acknowledge batches that are in the log already: the call that wrote them was interrupted."""
+        first = encoder.appended_at
+        timestamp_ms = encoder.max_timestamp_ms if self.append_time else -1
+        result = AppendResult(first, first + encoder.record_count - 1, timestamp_ms)
+        self.acknowledge(result, self._default_ack if ack is None else Ack(ack))
         return result
 
     def plain_encoder(self, now: int) -> Encoder:
@@ -326,7 +336,7 @@ def write_locked(
         counters.appended_batches += batch_count
         counters.appended_bytes += len(data)
         state.unflushed_records += record_count
-        state.end.advance(end)
+        state.raise_end(data, first, end)
         state.move_marks_locked()
     except LogstoreError:
         state.appending = False
@@ -385,7 +395,7 @@ def _change_locked(
         shielded(state.save_epochs_locked)
     aborted = None if produced is None else state.transactions.apply(produced, now)
     if state.tail is not None:
-        state.tail.add(bytes(data), first + span, max_timestamp, aborted)
+        state.tail.add(Held(bytes(data), first + span, max_timestamp, aborted), partial(mark_appended, data, first))
     elif aborted is not None:
         state.transactions.note_aborted(aborted)
     if produced is not None:
