@@ -671,6 +671,51 @@ def test_a_seek_reads_one_index_interval_and_one_batch(tmp_path: Path, record_by
             assert BatchView(answer[0]).base_offset == offset - offset % 10
 
 
+def reads_by(act: Callable[[], object]) -> int:
+    """Count the system calls that read, as the kernel does, less those of the counting itself."""
+
+    def count() -> int:
+        (line,) = (line for line in Path("/proc/self/io").read_text().splitlines() if line.startswith("syscr"))
+        return int(line.split()[1])
+
+    count()
+    itself = -count() + count()
+    before = count()
+    act()
+    return count() - before - itself
+
+
+@pytest.mark.row("S12", part="one process")
+@pytest.mark.parametrize("kib", [1, 4, 16, 512])
+def test_a_region_of_a_mebibyte_is_found_by_two_reads(tmp_path: Path, kib: int) -> None:
+    segment = new_segment(log_path(tmp_path))
+    written = fill(segment, [encode([bytes(kib * 1_024 - 80)]) for _ in range(8_192 // kib)])
+    for subject in (segment, reopened(segment, sealed=True)):
+        subject.ensure_indexes()
+        for offset in (0, len(written) // 3, len(written) // 2 + 1):
+            found: list[FileRegion | None] = []
+            assert reads_by(lambda: found.append(subject.locate(offset, 1 << 20, INT64_MAX))) <= 2  # noqa: B023
+            (part,) = found
+            assert part is not None
+            expected = expected_read(written, offset, 1 << 20, INT64_MAX)
+            assert brief((part.read(), part.position, part.next_offset)) == expected
+
+
+@pytest.mark.row("S12", part="one process")
+@pytest.mark.parametrize("wrong", [-1, 1, 61, 3_000])
+def test_a_region_ends_with_a_batch_though_the_index_is_wrong(tmp_path: Path, wrong: int) -> None:
+    segment = new_segment(log_path(tmp_path))
+    written = fill(segment, [encode([bytes(700)]) for _ in range(400)])
+    entries = [segment.index.entry(number) for number in range(len(segment.index))]
+    middle = len(entries) // 2
+    segment.index.cut_to(entries[middle][1])
+    segment.index.append(entries[middle][0], entries[middle][1] + wrong)
+    part = segment.locate(0, entries[middle][1] + 500, INT64_MAX)
+    assert part is not None
+    expected = expected_read(written, 0, entries[middle][1] + 500, INT64_MAX)
+    assert brief((part.read(), part.position, part.next_offset)) == expected
+
+
 # --- sending -----------------------------------------------------------------------------------
 
 each_way = pytest.mark.parametrize("send", [FileRegion.send_to, FileRegion.copy_to], ids=["sendfile", "copy"])

@@ -27,6 +27,7 @@ cdef class Entries:
 cdef class OffsetIndex(Entries):
     cdef int add(self, int32_t relative_offset, int32_t position) except -1
     cdef int64_t floor_entry(self, int64_t relative_offset) noexcept nogil
+    cdef int64_t last_by(self, int64_t position) noexcept nogil
     cdef int32_t offset_at(self, int64_t entry) noexcept nogil
     cdef int32_t position_at(self, int64_t entry) noexcept nogil
 

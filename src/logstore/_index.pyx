@@ -165,6 +165,17 @@ cdef class OffsetIndex(Entries):
     cdef int32_t position_at(self, int64_t entry) noexcept nogil:
         return load32(self.data + entry * OFFSET_ENTRY_BYTES + 4)
 
+    cdef int64_t last_by(self, int64_t position) noexcept nogil:
+        """Return the number of the last entry whose position is at most ``position``, or -1."""
+        cdef int64_t first = 0, behind = self.count, middle
+        while first < behind:
+            middle = (first + behind) // 2
+            if self.position_at(middle) <= position:
+                first = middle + 1
+            else:
+                behind = middle
+        return first - 1
+
     cdef int64_t floor_entry(self, int64_t relative_offset) noexcept nogil:
         """Return the number of the last entry whose offset is at most relative_offset, or -1.
 

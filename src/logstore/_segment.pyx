@@ -36,6 +36,7 @@ from logstore.io._preallocation cimport Growth
 from logstore._segment_index cimport WINDOW_BYTES, Window, bytes_at, check_order, header_at, window_over
 from logstore._segment_scan cimport Scanned
 from logstore.io._file_region cimport FileRegion
+from logstore._index cimport OffsetIndex
 
 from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError
 
@@ -190,26 +191,39 @@ cdef class Segment(Scanned):
             int64_t hint: int = -1) -> FileRegion | None:
         """Return the `FileRegion` of whole batches from the one that holds ``offset`` on, or None if there is none.
 
-        At most ``max_bytes``, but always one batch; batches from ``end_offset`` on are left out.
+        At most ``max_bytes``, but always one batch; batches from ``end_offset`` on are left out. The index gives
+        the end of a large region: the batches inside are not looked at, and their receiver checks each CRC.
         """
         cdef uint8_t span[WINDOW_BYTES]
         cdef Window window = window_over(span, WINDOW_BYTES)
         cdef const BatchHeader *header = &window.header
-        cdef int64_t position, end, first, next_offset
+        cdef int64_t position, end, first, next_offset, entry, jump
         cdef int64_t bound = self.size, limit = self.next_offset
         cdef FileOps *ops = &self.file.files.ops
+        cdef OffsetIndex index
         cdef int status, fd
         position = self._find(offset, bound, &window)
         if position < 0 or header.base_offset >= end_offset:
             return None
         first = header.base_offset
-        window.span = HEADER_BYTES
+        index = self.index
+        # The last entry that names a batch within the limits; it is read with the batches behind it, in one call.
+        entry = min(index.last_by(position + max_bytes), index.floor_entry(end_offset - 1 - self.base_offset))
         end = position
         next_offset = first
         fd = self.file.acquire()
         try:
             with nogil:
                 status = OK
+                if entry >= 0 and position + header.size < index.position_at(entry) < bound:
+                    jump = index.position_at(entry)
+                    status = header_at(ops, fd, jump, bound, &window)
+                    if status == OK and header.base_offset > first and (
+                            last_offset_of(header) == self.base_offset + index.offset_at(entry)):
+                        end = jump
+                        next_offset = header.base_offset
+                    # Else the index is wrong, or the log: the walk from the first batch decides.
+                    status = OK
                 while end < bound:
                     if next_offset >= end_offset and end > position:
                         break

@@ -27,6 +27,8 @@ NOUNS = {
     "columns/_values.pyx": "decoders",
     "errors.py": "errors",
     "io/_files.pyx": "file operations",
+    "log/append/append.py": "append",
+    "log/log.py": "log",
     "log/read/live_reader.py": "reader",
     "log/read/reader.py": "reader",
     "log/recovery/recovery.py": "recovery",

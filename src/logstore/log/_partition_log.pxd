@@ -87,11 +87,10 @@ cdef class PartitionLog:
     cdef int64_t _after_max_ms
     cdef bint _follows_end              # the policy shows records once they are written
     cdef bint _follows_synced           # or once they are on disk; neither: it has to be asked
-    cpdef int raise_end(self, batches, int64_t first, int64_t end) except -1
     cdef int64_t _now(self) except? -1
-    cpdef append_encoded(self, Encoder encoder, producer, int64_t now, writer)
-    cpdef write(self, Encoder encoder, producer, int64_t now, writer)
+    cdef object _append_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
+    cdef object _write(self, Encoder encoder, object producer, int64_t now, object writer)
     cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest)
     cdef object _append(self, Segment segment, Encoder encoder, object producer, int64_t now)
-    cdef int _write(self, Segment segment, Encoder encoder, int64_t first) except -1
+    cdef int _put(self, Segment segment, Encoder encoder, int64_t first) except -1
     cdef int _move_marks(self) except -1

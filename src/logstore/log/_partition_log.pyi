@@ -11,7 +11,6 @@ from logstore.log.directory.segments import Positions, Segments
 from logstore.log.formats._published import PublishedFile
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
-from logstore.log.transactions import Transactions
 from logstore.records import AppendResult, ProducerStamp
 
 def mark_appended(batches: object, first: int) -> int:
@@ -101,7 +100,7 @@ class PartitionLog:
     generation: int
     files_changing: int
     segments: Segments
-    transactions: Transactions
+    transactions: Any
     positions: Positions | None
     quota: SpaceQuota
     tail: MemoryTail | None
@@ -149,8 +148,5 @@ class PartitionLog:
     ) -> AppendResult:
         """Check keys and times of an encoder's batches, and write them; ``writer`` has the steps that are rare."""
 
-    def write(self, encoder: Encoder, producer: ProducerStamp | None, now: int, writer: Writer) -> AppendResult:
-        """Write batches at the log end offset, under the lock: whole or not at all."""
-
-    def raise_end(self, batches: object, first: int, end: int) -> int:
+    def raise_end(self, batches: object, first: int, end: int) -> None:
         """Raise the log end offset over an append; an encoder learns that its batches are in the log."""

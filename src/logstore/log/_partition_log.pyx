@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Partition log: the marks of one open log, and the step that writes an append and moves them.
 
-`PartitionLog.append` encodes records; `PartitionLog.write` is one append under the log's lock: bytes, producer state,
+`PartitionLog.append` encodes records; `_write` is one append under the log's lock: bytes, producer state,
 counters, marks and published end, in that order. They take what nearly every append is: batches that fit the active
 segment of a log that is whole. Anything else (a roll, a memory tail, offsets that are positions, the first append
 after an open) is left to the `LogWriter` that `log.append` hands in. `Watermark` is an offset that rises and can be waited for.
@@ -215,27 +215,31 @@ cdef class PartitionLog:
             encoder.renew(now)
             encoder.add_all(records)
             encoder.finish()
-            return self.append_encoded(encoder, None, now, writer)
+            return self._append_encoded(encoder, None, now, writer)
         finally:
             encoders.append(encoder)
 
-    cpdef append_encoded(self, Encoder encoder, producer, int64_t now, writer):
+    def append_encoded(self, Encoder encoder: Encoder, producer: ProducerStamp | None, int64_t now: int,
+                       writer: LogWriter) -> AppendResult:
         """Check keys and times of an encoder's batches, and write them; ``writer`` has the steps that are rare.
 
         ``producer`` is the producer in the header of the one batch. Raises as `LogReplica.append_encoded`.
         """
+        return self._append_encoded(encoder, producer, now, writer)
+
+    cdef object _append_encoded(self, Encoder encoder, object producer, int64_t now, object writer):
         if (self._needs_keys and encoder.null_keys or now - encoder.min_timestamp_ms > self._before_max_ms
                 or encoder.max_timestamp_ms - now > self._after_max_ms):
             writer.check(encoder, now)
         try:
-            return self.write(encoder, producer, now, writer)
+            return self._write(encoder, producer, now, writer)
         except DiskFullError:
             if not self.quota.reclaim(encoder.size):
                 raise
-        return self.write(encoder, producer, now, writer)
+        return self._write(encoder, producer, now, writer)
 
-    cpdef write(self, Encoder encoder, producer, int64_t now, writer):
-        """Write batches at the log end offset, under the lock: whole or not at all."""
+    cdef object _write(self, Encoder encoder, object producer, int64_t now, object writer):
+        """Write batches at the log end offset, under the lock."""
         cdef Segment segment
         self.lock.acquire()
         try:
@@ -255,7 +259,7 @@ cdef class PartitionLog:
         finally:
             self.lock.release()
 
-    cpdef int raise_end(self, batches, int64_t first, int64_t end) except -1:
+    def raise_end(self, batches: object, int64_t first: int, int64_t end: int) -> None:
         """Raise the log end offset over an append; an encoder learns that its batches are in the log.
 
         Nothing can come between the two. So after an interrupt the accumulator knows whether it has to write the
@@ -263,7 +267,6 @@ cdef class PartitionLog:
         """
         mark_appended(batches, first)
         self.end.advance(end)
-        return 0
 
     cdef int64_t _now(self) except? -1:
         cdef timespec moment
@@ -309,7 +312,7 @@ cdef class PartitionLog:
         cdef int64_t first = self.end.value
         cdef Counters counters = self.counters
         if producer is None:
-            self._write(segment, encoder, first)
+            self._put(segment, encoder, first)
         else:
             if encoder.batch_count > 1:
                 return None
@@ -319,7 +322,7 @@ cdef class PartitionLog:
             # The state of producers is Python's: an interrupt in it leaves bytes that are not in the log.
             self.appending = True
             try:
-                self._write(segment, encoder, first)
+                self._put(segment, encoder, first)
                 self.transactions.apply(produced, now)
                 self.expire_producers_locked(now)
             except LogstoreError:
@@ -330,12 +333,13 @@ cdef class PartitionLog:
         counters.appended_batches += encoder.batch_count
         counters.appended_bytes += encoder.size
         self.unflushed_records += encoder.record_count
-        self.raise_end(encoder, first, segment.next_offset)
+        encoder.appended_at = first
+        self.end.advance(segment.next_offset)
         self._move_marks()
         self.appending = False
         return _new(AppendResult, (first, segment.next_offset - 1, -1, False))
 
-    cdef int _write(self, Segment segment, Encoder encoder, int64_t first) except -1:
+    cdef int _put(self, Segment segment, Encoder encoder, int64_t first) except -1:
         try:
             segment.put(encoder.data, encoder.size, first, self.leader_epoch)
         except OUT_OF_RESOURCES as error:

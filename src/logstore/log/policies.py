@@ -33,11 +33,10 @@ class StandalonePolicy(HighWatermarkPolicy):
     """
 
     def __init__(self, config: LogConfig) -> None:
-        #: Whether a record is visible once it is on disk, and not before.
-        self.after_flush = config.visible_after == "flush" or config.tail == "memory"
+        self._after_flush = config.visible_after == "flush" or config.tail == "memory"
 
     def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
-        return synced_end if self.after_flush else log_end_offset
+        return synced_end if self._after_flush else log_end_offset
 
 
 def shown_after(policy: HighWatermarkPolicy) -> tuple[bool, bool]:
@@ -47,4 +46,5 @@ def shown_after(policy: HighWatermarkPolicy) -> tuple[bool, bool]:
     """
     if type(policy) is not StandalonePolicy:
         return False, False
-    return not policy.after_flush, policy.after_flush
+    after_sync = policy.high_watermark(log_end_offset=1, synced_end=0, current=0) == 0
+    return not after_sync, after_sync

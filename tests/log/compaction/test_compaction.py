@@ -491,7 +491,7 @@ def test_an_append_without_a_key_beside_the_change_is_either_refused_or_refuses_
         log.delete_before(2)
         batch = one_batch([b"no key"])
         for where, name, append in (
-            (State, "write", lambda: log.append([b"no key"])),
+            (State, "append", lambda: log.append([b"no key"])),
             (append_module, "locked", lambda: log.replica.append_batch(batch)),
         ):
             step = getattr(where, name)
