@@ -16,11 +16,11 @@ from logstore.records import AppendResult, ProducerStamp
 def mark_appended(batches: object, first: int) -> int:
     """Record in an encoder that its batches are in the log, from an offset on."""
 
-class Writer(Protocol):
+class _Writer(Protocol):
     """The steps of an append that are rare: `LogWriter` has them."""
 
-    settle_locked: Callable[[], None]
-
+    @property
+    def settle_locked(self) -> Callable[[], None]: ...
     def plain_encoder(self, now: int) -> Encoder: ...
     def check(self, encoder: Encoder, now: int) -> None: ...
     def write_other_locked(self, encoder: Encoder, producer: ProducerStamp | None, now: int) -> AppendResult: ...
@@ -29,7 +29,7 @@ class Writer(Protocol):
 class Notifier:
     """Wakes one waiting thread, for several watermarks and for other threads that call `notify`."""
 
-    def __init__(self, *, clock: Clock = ...) -> None: ...
+    def __init__(self, clock: Clock = ...) -> None: ...
     def notify(self) -> None:
         """Wake the waiter, or let the next `wait` return at once."""
 
@@ -140,11 +140,11 @@ class PartitionLog:
     def expect_records(self, *, plain: bool, keys: bool, before_max_ms: int, after_max_ms: int) -> None:
         """Apply the settings of an append: see `LogWriter.configure`. Encoders of the old settings are dropped."""
 
-    def append(self, records: list[Any], writer: Writer) -> AppendResult | None:
+    def append(self, records: list[Any], writer: _Writer) -> AppendResult | None:
         """Encode records and append them; None, with nothing done, if that takes the steps of ``writer``."""
 
     def append_encoded(
-        self, encoder: Encoder, producer: ProducerStamp | None, now: int, writer: Writer
+        self, encoder: Encoder, producer: ProducerStamp | None, now: int, writer: _Writer
     ) -> AppendResult:
         """Check keys and times of an encoder's batches, and write them; ``writer`` has the steps that are rare."""
 

@@ -1,25 +1,26 @@
 # cython: language_level=3
 """Partition log: the marks of one open log, and the step that writes an append and moves them.
 
-`PartitionLog.append` encodes records; `_write` is one append under the log's lock: bytes, producer state,
-counters, marks and published end, in that order. They take what nearly every append is: batches that fit the active
-segment of a log that is whole. Anything else (a roll, a memory tail, offsets that are positions, the first append
-after an open) is left to the `LogWriter` that `log.append` hands in. `Watermark` is an offset that rises and can be waited for.
+`PartitionLog.append` encodes records; `append_encoded` takes them encoded. An append changes, under the log's lock
+and in this order: bytes, producer state, counters, marks, published end. This module takes what nearly every append
+is: batches that fit the active segment of a log that is whole. Anything else (a roll, a memory tail, offsets that
+are positions, the first append after an open) is left to the `LogWriter` of `log.append`. `Watermark` is an offset
+that rises and can be waited for.
 
 Threads: any. The numbers change under the log's lock; `Watermark.value` is read without it.
 """
 
 cimport cython
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
 from logstore._segment cimport Segment
 from logstore.batch._encode cimport Encoder
 from logstore.io._files cimport fork_generation
-from logstore.log.formats._published cimport PublishedFile
 
 from logstore.clock import SYSTEM_CLOCK
-from logstore.errors import OUT_OF_RESOURCES, DiskFullError, LogstoreError, StorageError
+from logstore.errors import OUT_OF_RESOURCES as _OUT_OF_RESOURCES
+from logstore.errors import DiskFullError, LogstoreError, StorageError
 from logstore.io._interrupts import Condition, held, shielded
 from logstore.log.producers import ProducedBatch
 from logstore.records import AppendResult, Origin
@@ -34,7 +35,7 @@ cdef class Notifier:
     A notification is kept until the next `wait`, so none is missed between a check and the wait that follows it.
     """
 
-    def __init__(self, *, clock: Clock = SYSTEM_CLOCK):
+    def __init__(self, clock: Clock = SYSTEM_CLOCK):
         self._clock = clock
         self._changed = Condition()
 
@@ -342,7 +343,7 @@ cdef class PartitionLog:
     cdef int _put(self, Segment segment, Encoder encoder, int64_t first) except -1:
         try:
             segment.put(encoder.data, encoder.size, first, self.leader_epoch)
-        except OUT_OF_RESOURCES as error:
+        except _OUT_OF_RESOURCES as error:
             self.counters.disk_full += isinstance(error, DiskFullError)
             raise
         except StorageError as error:

@@ -339,7 +339,8 @@ class Log(Readable):
             NotSyncedError: with ``"synced"``, the records are written, but no space or file was left to sync them.
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
-        if type(records) is list and timestamp is codec is producer is ack is expect is None:
+        is_plain = timestamp is None and codec is None and producer is None and ack is None and expect is None
+        if is_plain and type(records) is list:
             result = self._state.append(records, self._writer)
             if result is not None:
                 return result

@@ -87,6 +87,8 @@ def _callers_level() -> int:
 class State(PartitionLog):
     """One log that is open for writing: recovered, published, with its marks set."""
 
+    transactions: Transactions
+
     def __init__(
         self,
         name: TopicPartition,
