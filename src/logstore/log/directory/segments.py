@@ -255,15 +255,19 @@ class Segments:
                 return
             for suffix, entries in ((files.OFFSET_INDEX, segment.index), (files.TIME_INDEX, segment.times)):
                 name = files.segment_file(segment.base_offset, suffix)
-                if segment.sealed or segment.index_stale:
-                    # A sealed index is replaced as a whole: a reader may have mapped the old file.
-                    if complete or segment.index_stale or entries.saved < len(entries):
-                        self.directory.replace(name, entries.to_bytes(), durable=False)
-                elif complete or entries.saved < len(entries):
+                if not (complete or segment.index_stale or entries.saved < len(entries)):
+                    continue
+                is_whole = segment.sealed or segment.index_stale
+                if not is_whole:
                     with self.directory.open(name, create=True, writable=True) as file:
                         position = entries.saved * entries.entry_bytes
-                        file.truncate(position)
-                        file.write(entries.unsaved(), position)
+                        is_whole = file.size() != position
+                        if not is_whole:
+                            file.write(entries.unsaved(), position)
+                if is_whole:
+                    # An index file is never shortened. A reader in another process may have mapped it: one that has
+                    # not seen a truncation yet takes the segment for a sealed one, and would get a bus error.
+                    self.directory.replace(name, entries.to_bytes(), durable=False)
                 entries.mark_saved()
             segment.index_stale = False
         except StorageError as error:
