@@ -15,8 +15,10 @@ INDEXES = ("00000000000000000000.index", "00000000000000000000.timeindex")
 @pytest.mark.row("S3", part="beside a writer")
 @pytest.mark.parametrize("name", INDEXES)
 def test_an_index_file_is_never_shortened(tmp_path: Path, name: str) -> None:
-    """A reader that maps the index of what it takes for a sealed segment died of a bus error: the segment was active
-    again after a truncation, and a second truncation shortened the file."""
+    """A reader that has not seen a truncation yet takes the active segment for a sealed one, and maps its index.
+
+    The next truncation shortened the file, and the reader died of a bus error.
+    """
     with open_log(tmp_path, index_interval_bytes=1) as log:
         for n in range(40):
             log.append([b"value"], timestamp=NOW_MS + n)
