@@ -245,7 +245,9 @@ cdef class PartitionLog:
         self.lock.acquire()
         try:
             segment = self._segment_for(encoder.size, encoder.record_count, encoder.max_timestamp_ms)
-            result = None if segment is None else self._append(segment, encoder, producer, now)
+            result = None
+            if segment is not None and encoder._batch_start < 0:
+                result = self._append(segment, encoder, producer, now)
             return writer.write_other_locked(encoder, producer, now) if result is None else result
         except LogstoreError:
             raise
@@ -341,6 +343,8 @@ cdef class PartitionLog:
         return _new(AppendResult, (first, segment.next_offset - 1, -1, False))
 
     cdef int _put(self, Segment segment, Encoder encoder, int64_t first) except -1:
+        # As a memoryview does: another thread may use a caller's encoder by mistake, and must not move the bytes.
+        encoder._exports += 1
         try:
             segment.put(encoder.data, encoder.size, first, self.leader_epoch)
         except _OUT_OF_RESOURCES as error:
@@ -348,6 +352,8 @@ cdef class PartitionLog:
             raise
         except StorageError as error:
             raise self.fail_locked(error) from error
+        finally:
+            encoder._exports -= 1
         self.reserved_bytes -= encoder.size
         return 0
 

@@ -103,9 +103,11 @@ class LogReplica(ReaderReplica):
     ) -> AppendResult:
         """Write the finished batches of an encoder, for a caller that fills it itself; raise as `Log.append`.
 
-        With ``producer``, the encoder must hold one batch, whose header names this producer.
+        With ``producer``, the encoder must hold one batch, whose header names this producer. An encoder with an open
+        batch is refused (BufferError): call its `finish`.
         """
         self._state.check_writable()
+        memoryview(encoder).release()  # refuses an encoder with an open batch
         return self._writer.append_encoded(encoder, producer, self._state.clock.now_ms(), ack, expect)
 
     def append_control(

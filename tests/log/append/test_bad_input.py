@@ -12,7 +12,7 @@ import pytest
 
 from logstore import Codec
 from logstore.batch._codec import compress
-from logstore.batch._encode import encode, encode_marker
+from logstore.batch._encode import Encoder, encode, encode_marker
 from logstore.errors import (
     CoordinatorFencedError,
     CorruptRecordError,
@@ -40,7 +40,7 @@ from logstore.errors import (
 from logstore.io._files import Files
 from logstore.log import Marker, Origin, ProducerStamp
 from logstore.testing import ManualClock
-from tests.log.logs import NOW_MS, at, crashed_copy, log_files, one_batch, open_log, tree
+from tests.log.logs import NOW_MS, at, crashed_copy, log_files, one_batch, open_log, tree, values_of
 
 HEADER = 61
 
@@ -637,3 +637,16 @@ def test_entries_that_name_no_batch_are_passed_over(tmp_path):
             assert [record.offset for record in log.scan(7)] == [7, 8, 9]
             assert [record.offset for record in log] == list(range(10))
             path.write_bytes(wrong)
+
+
+def test_an_encoder_with_an_open_batch_is_refused(tmp_path):
+    """Its header is not written yet, so its bytes are no batch."""
+    with open_log(tmp_path) as log:
+        log.append([b"first"])
+        encoder = Encoder().begin(timestamp_ms=NOW_MS)
+        encoder.add(b"second")
+        with pytest.raises(BufferError, match=r"call finish\(\) first"):
+            log.replica.append_encoded(encoder)
+        assert log.log_end_offset == 1
+        assert log.replica.append_encoded(encoder.finish()).first_offset == 1
+        assert values_of(log) == [b"first", b"second"]
