@@ -103,8 +103,8 @@ class LogReplica(ReaderReplica):
     ) -> AppendResult:
         """Write the finished batches of an encoder, for a caller that fills it itself; raise as `Log.append`.
 
-        With ``producer``, the encoder must hold one batch, whose header names this producer. An encoder with an open
-        batch is refused (BufferError): call its `finish`.
+        With ``producer``, the encoder must hold one batch, whose header names this producer. An encoder with an
+        open batch is refused (BufferError): call its `finish`.
         """
         self._state.check_writable()
         memoryview(encoder).release()  # refuses an encoder with an open batch
