@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import logstore
 from logstore.errors import CheckpointMismatchError, InvalidSettingError, SparkQueryError
@@ -338,3 +339,15 @@ def test_a_spark_that_does_not_start_says_why(tmp_path: Path) -> None:
     assert re.fullmatch(r"error: Spark did not start: .*Master must .*\[Spark's log: \S+/log\]\n", done.stderr), (
         done.stderr
     )
+
+
+def test_a_connection_that_spark_has_ended_prints_no_stack_trace(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Spark ends while it sends an accumulator to PySpark: it looked like a failure of the pipeline."""
+    server = session.session().sparkContext._accumulatorServer
+    try:
+        raise ConnectionResetError
+    except ConnectionResetError:
+        server.handle_error(None, ("127.0.0.1", 1))
+    assert capfd.readouterr() == ("", "")

@@ -98,8 +98,16 @@ def session(
     for key, value in {**found, **(settings or {})}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    # PySpark's server for accumulators prints a stack trace if Spark ends while it sends to it.
+    server = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = _log_lost_connection
     register(spark)
     return spark
+
+
+def _log_lost_connection(_request: object, address: object) -> None:
+    _logger.debug("Spark's connection for accumulators has ended: address=%s", address, exc_info=True)
 
 
 # --- stop by a signal --------------------------------------------------------------------------
