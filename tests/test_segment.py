@@ -82,7 +82,7 @@ def some_batches(seed: int, count: int = 40, largest: int = 3_000, codecs: bool 
 
 
 def save_indexes(segment: Segment) -> None:
-    for suffix, entries in ((".index", segment.index), (".timeindex", segment.times)):
+    for suffix, entries in ((".index", segment.index.offsets), (".timeindex", segment.index.times)):
         index_path(segment, suffix).write_bytes(entries.to_bytes())
 
 
@@ -118,18 +118,18 @@ def assert_reads_everything(segment: Segment, written: list[Written]) -> None:
     """Every offset and every time leads where it does without an index."""
     for offset in range(segment.base_offset, written[-1].last + 2):
         assert brief(segment.read(offset, 1, INT64_MAX)) == expected_read(written, offset)
-        assert segment.position_of(offset) == next(
+        assert segment.index.position_of(offset) == next(
             (batch.position for batch in written if batch.last >= offset), segment.size
         )
     whole = Batches(b"".join(batch.data for batch in written))
     newest = max(batch.max_timestamp for batch in written)
-    assert segment.largest_timestamp() == (
+    assert segment.index.largest_timestamp() == (
         newest,
         next(batch.last for batch in written if batch.max_timestamp == newest),
     )
     times = {record.timestamp_ms for record in whole}
     for timestamp in sorted({*times, *(time + 1 for time in times), 0}):
-        start = segment.offset_for_time(timestamp)
+        start = segment.index.offset_for_time(timestamp)
         expected = whole.first_at_or_after(timestamp)
         if start is None:
             assert expected is None
@@ -181,10 +181,11 @@ def test_an_empty_segment_holds_nothing(tmp_path: Path) -> None:
     segment = new_segment(log_path(tmp_path, 7), 7)
     assert segment.read(7, 100, INT64_MAX) is None
     assert segment.locate(7, 100, INT64_MAX) is None
-    assert segment.largest_timestamp() is segment.first_timestamp() is segment.offset_for_time(0) is None
-    assert (segment.position_of(7), segment.indexed_floor(9)) == (0, 0)
-    assert segment.continues_at(0, 7)
-    assert list(segment.headers()) == []
+    index = segment.index
+    assert index.largest_timestamp() is index.first_timestamp() is index.offset_for_time(0) is None
+    assert (index.position_of(7), index.floor(9)) == (0, 0)
+    assert index.continues_at(0, 7)
+    assert list(index.headers()) == []
     extent = segment.scan()
     assert (extent.is_whole, extent.valid_bytes, extent.next_offset, extent.epochs) == (True, 0, 7, [])
 
@@ -199,8 +200,8 @@ def test_everything_is_found_however_dense_the_index(tmp_path: Path, interval: i
         batches.insert(10, encode([bytes(1_200_000)], timestamp_ms=150))
     written = fill(segment, batches)
     assert_reads_everything(segment, written)
-    assert [h[:4] for h in segment.headers()] == [(b.base, b.last, b.position, len(b.data)) for b in written]
-    distances = [segment.index.entry(n)[1] for n in range(len(segment.index))]
+    assert [h[:4] for h in segment.index.headers()] == [(b.base, b.last, b.position, len(b.data)) for b in written]
+    distances = [segment.index.offsets.entry(n)[1] for n in range(len(segment.index.offsets))]
     sizes = {batch.position: len(batch.data) for batch in written}
     for before, after in zip([0, *distances], distances, strict=False):
         between = [size for position, size in sizes.items() if before <= position < after]
@@ -212,8 +213,8 @@ def test_everything_is_found_however_dense_the_index(tmp_path: Path, interval: i
     save_indexes(segment)
     sealed = reopened(segment, sealed=True, interval=interval)
     assert_reads_everything(sealed, written)
-    assert not sealed.index_stale
-    assert sealed.first_timestamp() == written[0].max_timestamp
+    assert not sealed.index.stale
+    assert sealed.index.first_timestamp() == written[0].max_timestamp
 
 
 def test_a_sealed_segment_ends_where_the_next_begins(tmp_path: Path) -> None:
@@ -317,8 +318,8 @@ def indexed(
     for each in (segment, other):
         each.seal()
     true = {
-        ".index": (segment.index.to_bytes(), other.index.to_bytes()),
-        ".timeindex": (segment.times.to_bytes(), other.times.to_bytes()),
+        ".index": (segment.index.offsets.to_bytes(), other.index.offsets.to_bytes()),
+        ".timeindex": (segment.index.times.to_bytes(), other.index.times.to_bytes()),
     }
     return segment, written, true
 
@@ -345,10 +346,10 @@ def test_an_index_of_which_every_entry_is_wrong_leads_to_every_offset(tmp_path: 
     """Two wrong entries, one after the other, were taken for damage of the log."""
     segment = new_segment(log_path(tmp_path), interval=1)
     written = fill(segment, some_batches(2, 20))
-    entries = struct.iter_unpack(">ii", segment.index.to_bytes())
+    entries = struct.iter_unpack(">ii", segment.index.offsets.to_bytes())
     wrong = b"".join(struct.pack(">ii", offset, position + shift) for offset, position in entries)
     index_path(segment, ".index").write_bytes(wrong)
-    index_path(segment, ".timeindex").write_bytes(segment.times.to_bytes())
+    index_path(segment, ".timeindex").write_bytes(segment.index.times.to_bytes())
     for offset in range(segment.next_offset):
         found = reopened(segment, sealed=True, interval=1)  # rebuilt: the first read repairs the index
         assert brief(found.read(offset, 1, INT64_MAX)) == expected_read(written, offset)
@@ -359,17 +360,17 @@ def test_a_rebuilt_index_is_the_one_that_was_written(tmp_path: Path) -> None:
     for seed in range(5):
         segment = new_segment(log_path(tmp_path), interval=2_000)
         fill(segment, some_batches(seed))
-        before = segment.index.to_bytes(), segment.times.to_bytes()
-        segment.rebuild_indexes()
-        assert (segment.index.to_bytes(), segment.times.to_bytes()) == before
-        assert segment.index_stale
+        before = segment.index.offsets.to_bytes(), segment.index.times.to_bytes()
+        segment.index.rebuild()
+        assert (segment.index.offsets.to_bytes(), segment.index.times.to_bytes()) == before
+        assert segment.index.stale
         found = reopened(segment, interval=2_000)
-        found.ensure_indexes()  # no files: rebuilt
-        assert (found.index.to_bytes(), found.times.to_bytes()) == before
+        found.index.load()  # no files: rebuilt
+        assert (found.index.offsets.to_bytes(), found.index.times.to_bytes()) == before
         scanned = reopened(segment, interval=2_000)
         assert scanned.scan(adopt=True).is_whole
-        assert (scanned.index.to_bytes(), scanned.times.to_bytes()) == before
-        assert scanned.largest_timestamp() == segment.largest_timestamp()
+        assert (scanned.index.offsets.to_bytes(), scanned.index.times.to_bytes()) == before
+        assert scanned.index.largest_timestamp() == segment.index.largest_timestamp()
 
 
 def test_entries_of_bytes_that_are_gone_are_left_out(tmp_path: Path) -> None:
@@ -379,8 +380,8 @@ def test_entries_of_bytes_that_are_gone_are_left_out(tmp_path: Path) -> None:
     segment.cut(written[10].position, written[10].base)
     found = reopened(segment, interval=1)
     assert_reads_everything(found, written[:10])
-    assert found.index.to_bytes() == segment.index.to_bytes()
-    assert not found.index_stale
+    assert found.index.offsets.to_bytes() == segment.index.offsets.to_bytes()
+    assert not found.index.stale
 
 
 @pytest.mark.row("S8")
@@ -397,9 +398,9 @@ def test_damage_behind_what_is_read_does_not_matter_without_an_index(tmp_path: P
             found.read(written[7].base, 1, INT64_MAX)
         assert (caught.value.path, caught.value.position) == (segment.path, written[7].position)
         with pytest.raises(UnsupportedFormatError):
-            found.largest_timestamp()
+            found.index.largest_timestamp()
     with pytest.raises(UnsupportedFormatError):
-        found.rebuild_indexes()
+        found.index.rebuild()
 
 
 # --- cutting -----------------------------------------------------------------------------------
@@ -425,10 +426,10 @@ def test_a_cut_segment_is_as_if_the_rest_had_never_been(
         assert segment.size == os.path.getsize(segment.path)
         written += fill(segment, some_batches(draw.draw(st.integers(0, 50), "more"), 5))
         assert_reads_everything(segment, written)
-    index, newest = segment.index.to_bytes(), segment.largest_timestamp()
-    segment.rebuild_indexes()
-    assert segment.index.to_bytes() == index
-    assert segment.largest_timestamp() == newest
+    index, newest = segment.index.offsets.to_bytes(), segment.index.largest_timestamp()
+    segment.index.rebuild()
+    assert segment.index.offsets.to_bytes() == index
+    assert segment.index.largest_timestamp() == newest
 
 
 # --- scanning ----------------------------------------------------------------------------------
@@ -658,7 +659,7 @@ def test_a_seek_reads_one_index_interval_and_one_batch(tmp_path: Path, record_by
     segment.seal()
     save_indexes(segment)
     sealed = reopened(segment, sealed=True)
-    sealed.ensure_indexes()
+    sealed.index.load()
     rng = random.Random(record_bytes)
     for subject in (segment, sealed):
         for _ in range(200):
@@ -691,7 +692,7 @@ def test_a_region_of_a_mebibyte_is_found_by_two_reads(tmp_path: Path, kib: int) 
     segment = new_segment(log_path(tmp_path))
     written = fill(segment, [encode([bytes(kib * 1_024 - 80)]) for _ in range(8_192 // kib)])
     for subject in (segment, reopened(segment, sealed=True)):
-        subject.ensure_indexes()
+        subject.index.load()
         for offset in (0, len(written) // 3, len(written) // 2 + 1):
             found: list[FileRegion | None] = []
             assert reads_by(lambda: found.append(subject.locate(offset, 1 << 20, INT64_MAX))) <= 2  # noqa: B023
@@ -706,10 +707,10 @@ def test_a_region_of_a_mebibyte_is_found_by_two_reads(tmp_path: Path, kib: int) 
 def test_a_region_ends_with_a_batch_though_the_index_is_wrong(tmp_path: Path, wrong: int) -> None:
     segment = new_segment(log_path(tmp_path))
     written = fill(segment, [encode([bytes(700)]) for _ in range(400)])
-    entries = [segment.index.entry(number) for number in range(len(segment.index))]
+    entries = [segment.index.offsets.entry(number) for number in range(len(segment.index.offsets))]
     middle = len(entries) // 2
-    segment.index.cut_to(entries[middle][1])
-    segment.index.append(entries[middle][0], entries[middle][1] + wrong)
+    segment.index.offsets.cut_to(entries[middle][1])
+    segment.index.offsets.append(entries[middle][0], entries[middle][1] + wrong)
     part = segment.locate(0, entries[middle][1] + 500, INT64_MAX)
     assert part is not None
     expected = expected_read(written, 0, entries[middle][1] + 500, INT64_MAX)
@@ -838,12 +839,12 @@ def test_small_questions_about_places(tmp_path: Path) -> None:
     segment = new_segment(log_path(tmp_path), interval=1)
     written = fill(segment, some_batches(8, 6))
     for batch in written:
-        assert segment.continues_at(batch.position, batch.base)
-        assert not segment.continues_at(batch.position, batch.base + 1)
-        assert not segment.continues_at(batch.position + 1, batch.base)
-        assert segment.indexed_floor(batch.base) <= batch.position
-        assert segment.continues_at(segment.size, batch.last + 1) == (batch is written[-1])
-    assert not segment.continues_at(segment.size, segment.next_offset + 1)
+        assert segment.index.continues_at(batch.position, batch.base)
+        assert not segment.index.continues_at(batch.position, batch.base + 1)
+        assert not segment.index.continues_at(batch.position + 1, batch.base)
+        assert segment.index.floor(batch.base) <= batch.position
+        assert segment.index.continues_at(segment.size, batch.last + 1) == (batch is written[-1])
+    assert not segment.index.continues_at(segment.size, segment.next_offset + 1)
     assert repr(segment) == f"<Segment 0..{segment.next_offset - 1}, {segment.size} bytes>"
     segment.seal()
     assert repr(segment).endswith(", sealed>")

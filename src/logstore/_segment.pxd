@@ -3,12 +3,18 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from logstore._segment_index cimport SegmentIndex
+from logstore._segment_scan cimport Damage
+from logstore.io._files cimport File
 from logstore.io._preallocation cimport Growth
-from logstore._segment_scan cimport Scanned
 
 
-cdef class Segment(Scanned):
+cdef class Segment:
+    cdef readonly File file
+    cdef readonly int64_t base_offset
+    cdef readonly SegmentIndex index
     cdef Growth _growth
+    cdef Damage _damage
     cdef int64_t put(self, uint8_t *data, int64_t size, int64_t next_offset, int32_t leader_epoch) except -1
     cdef int64_t _take(self, uint8_t *out, int64_t size, int64_t position) except -1
     cdef int _cut_back(self, int status) except -1

@@ -31,13 +31,16 @@ from logstore.batch._batch cimport (
     whole_header,
 )
 from logstore.batch._bytes cimport OK, read_varint, store32, store64
-from logstore.io._files cimport OP_PREADV, OP_PWRITE, FileOps, raise_status, read_upto
+from logstore.io._files cimport OP_PREADV, OP_PWRITE, File, FileOps, raise_status, read_upto
 from logstore.io._preallocation cimport Growth
-from logstore._segment_index cimport WINDOW_BYTES, Window, bytes_at, check_order, header_at, window_over
-from logstore._segment_scan cimport Scanned
+from logstore._segment_index cimport (
+    WINDOW_BYTES, SegmentIndex, Window, bytes_at, check_order, header_at, window_over,
+)
+from logstore._segment_scan cimport Damage
 from logstore.io._file_region cimport FileRegion
 from logstore._index cimport OffsetIndex
 
+from logstore._segment_scan import behind, extend, scan
 from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError
 
 cdef Growth _EXTEND = Growth()
@@ -64,14 +67,41 @@ cdef int32_t skip_records(const uint8_t **cursor, const uint8_t *end, int32_t co
     return 1
 
 
-cdef class Segment(Scanned):
+cdef class Segment:
     """Segment of a log: one `.log` file with its indexes.
 
-    Owns: its `File` and its index entries. The index files belong to `log.directory.segments`.
+    Owns: its `File`, its `SegmentIndex`, which knows the end and finds batches, and the growth of the file. The
+    index files belong to `log.directory.segments`.
     """
 
-    def __cinit__(self, *args, Growth growth=None, **options):
+    def __cinit__(self, File file not None, int64_t base_offset, *, int32_t index_interval_bytes=4096,
+                  int64_t size=0, int64_t next_offset=-1, bint sealed=False, Growth growth=None):
+        self.file = file
+        self.base_offset = base_offset
+        self.index = SegmentIndex(file, base_offset, index_interval_bytes=index_interval_bytes, size=size,
+                                  next_offset=next_offset, sealed=sealed)
         self._growth = _EXTEND if growth is None else growth
+        self._damage = Damage()
+
+    @property
+    def path(self):
+        """Path of the file, also after it was renamed."""
+        return self.file.path
+
+    @property
+    def size(self):
+        """Bytes of the valid part of the file."""
+        return self.index.size
+
+    @property
+    def next_offset(self):
+        """Offset after the last batch; -1 if it is not known."""
+        return self.index.next_offset
+
+    @property
+    def sealed(self):
+        """Whether no append may follow."""
+        return self.index.sealed
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -101,9 +131,10 @@ cdef class Segment(Scanned):
         cdef int status
         cdef FileOps *ops = &self.file.files.ops
         cdef int fd
-        cdef int64_t position = self.size
-        if 0 <= next_offset < self.next_offset:
-            raise ValueError(f"offset {next_offset} is taken, the segment ends at {self.next_offset}")
+        cdef SegmentIndex index = self.index
+        cdef int64_t position = index.size
+        if 0 <= next_offset < index.next_offset:
+            raise ValueError(f"offset {next_offset} is taken, the segment ends at {index.next_offset}")
         while p < end:
             raise_batch_status(whole_header(p, end, &header), p, end, None, None)
             if leader_epoch >= 0:
@@ -128,37 +159,32 @@ cdef class Segment(Scanned):
         p = data
         while p < end:
             parse_header(p, end, &header)
-            self._note(&header, position + (p - data))
+            index._note(&header, position + (p - data))
             p += header.size
-        # Published last: a reader that sees the new size must find its bytes, index and time entries.
-        self.next_offset = next_offset
-        self.size = position + size
+        index._publish(position + size, next_offset)
         return next_offset
 
     cdef int _cut_back(self, int status) except -1:
         """Truncate the bytes that a failed write may have left, then raise its error."""
         try:
-            raise_status(status, "write", self.file.path, self.size)
+            raise_status(status, "write", self.file.path, self.index.size)
         except StorageError as error:
             try:
-                self.file.truncate(self.size)
-                self._growth.was_cut(self.size)
+                self.file.truncate(self.index.size)
+                self._growth.was_cut(self.index.size)
             except StorageError as second:
                 raise StorageFailedError(
                     f"a write failed and its part could not be truncated ({second}); "
                     "call close(), then Log.open() again",
-                    path=self.file.path, position=self.size) from error
+                    path=self.file.path, position=self.index.size) from error
             if isinstance(error, DiskFullError):
                 raise
             raise StorageFailedError("a write failed; call close(), then Log.open() again",
-                                     path=self.file.path, position=self.size) from error
+                                     path=self.file.path, position=self.index.size) from error
 
     def seal(self) -> None:
         """Seal the segment: add the final entry of the time index; no append may follow."""
-        self.ensure_indexes()
-        if self.size:
-            self.times.add(self.max_timestamp_ms, <int32_t>(self.max_timestamp_offset - self.base_offset))
-        self.sealed = True
+        self.index.seal()
 
     def cut(self, int64_t position: int, int64_t next_offset: int) -> None:
         """Truncate the file of an active segment to ``position``, where ``next_offset`` would begin.
@@ -166,23 +192,14 @@ cdef class Segment(Scanned):
         Raises:
             StorageFailedError: the file could not be truncated.
         """
-        self.ensure_indexes()
         # Lowered first: a reader with the old size would read truncated bytes.
-        self.next_offset = next_offset
-        self.size = position
-        self.index.cut_to(position)
-        self.times.cut_to(next_offset - self.base_offset)
-        self.max_timestamp_ms = -1
-        self.max_timestamp_offset = self.base_offset
+        self.index._cut(position, next_offset)
         try:
             self.file.truncate(position)
         except StorageError as error:
             raise StorageFailedError(f"the segment could not be truncated: {error}", path=self.file.path) from error
         self._growth.was_cut(position)
-        if position == 0:
-            # The age of the segment counts from its next batch.
-            self.first_timestamp_ms = -1
-        self._measure_times()
+        self.index._measure_times()
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -194,32 +211,33 @@ cdef class Segment(Scanned):
         At most ``max_bytes``, but always one batch; batches from ``end_offset`` on are left out. The index gives
         the end of a large region: the batches inside are not looked at, and their receiver checks each CRC.
         """
+        cdef SegmentIndex index = self.index
         cdef uint8_t span[WINDOW_BYTES]
         cdef Window window = window_over(span, WINDOW_BYTES)
         cdef const BatchHeader *header = &window.header
         cdef int64_t position, end, first, next_offset, entry, jump
-        cdef int64_t bound = self.size, limit = self.next_offset
+        cdef int64_t bound = index.size, limit = index.next_offset
         cdef FileOps *ops = &self.file.files.ops
-        cdef OffsetIndex index
+        cdef OffsetIndex offsets
         cdef int status, fd
-        position = self._find(offset, bound, &window)
+        position = index._find(offset, bound, &window)
         if position < 0 or header.base_offset >= end_offset:
             return None
         first = header.base_offset
-        index = self.index
+        offsets = index.offsets
         # The last entry that names a batch within the limits; it is read with the batches behind it, in one call.
-        entry = min(index.last_by(position + max_bytes), index.floor_entry(end_offset - 1 - self.base_offset))
+        entry = min(offsets.last_by(position + max_bytes), offsets.floor_entry(end_offset - 1 - self.base_offset))
         end = position
         next_offset = first
         fd = self.file.acquire()
         try:
             with nogil:
                 status = OK
-                if entry >= 0 and position + header.size < index.position_at(entry) < bound:
-                    jump = index.position_at(entry)
+                if entry >= 0 and position + header.size < offsets.position_at(entry) < bound:
+                    jump = offsets.position_at(entry)
                     status = header_at(ops, fd, jump, bound, &window)
                     if status == OK and header.base_offset > first and (
-                            last_offset_of(header) == self.base_offset + index.offset_at(entry)):
+                            last_offset_of(header) == self.base_offset + offsets.offset_at(entry)):
                         end = jump
                         next_offset = header.base_offset
                     # Else the index is wrong, or the log: the walk from the first batch decides.
@@ -240,7 +258,7 @@ cdef class Segment(Scanned):
                     end += header.size
                     next_offset = last_offset_of(header) + 1
             if end == position or window.size < 0:
-                self._raise_at(status, &window, end)
+                index._raise_at(status, &window, end)
         finally:
             self.file.release()
         return FileRegion(self.file, position, end - position, first, next_offset)
@@ -269,11 +287,12 @@ cdef class Segment(Scanned):
             CorruptRecordError: the CRC, length or offset of the first batch is wrong; names file and position.
                 If a later batch is wrong, the result ends before it.
         """
+        cdef SegmentIndex index = self.index
         cdef uint8_t space[WINDOW_BYTES]
         cdef Window window = window_over(space, WINDOW_BYTES)
         cdef BatchHeader *header = &window.header
-        cdef int64_t got = 0, position = -1, bound = self.size, want, next_offset = offset, seen
-        cdef int64_t limit = self.next_offset, named = -1, span = WINDOW_BYTES
+        cdef int64_t got = 0, position = -1, bound = index.size, want, next_offset = offset, seen
+        cdef int64_t limit = index.next_offset, named = -1, span = WINDOW_BYTES
         cdef int status
         cdef bytes data = None
         cdef uint8_t *out = space
@@ -288,7 +307,7 @@ cdef class Segment(Scanned):
         elif offset == self.base_offset:
             position = 0 if bound else -1
         else:
-            position = self._candidate(offset, bound, &named, &span)
+            position = index._candidate(offset, bound, &named, &span)
         if position >= 0:
             want = max(max_bytes, min(max(span, <int64_t>HEADER_BYTES), <int64_t>WINDOW_BYTES))
             want = min(want, bound - position)
@@ -306,7 +325,7 @@ cdef class Segment(Scanned):
             elif data is None:
                 window.start, window.size = position, got
         if position < 0:
-            position = self._find(offset, bound, &window)
+            position = index._find(offset, bound, &window)
             if position < 0:
                 return None
         if header.base_offset >= end_offset:
@@ -360,11 +379,11 @@ cdef class Segment(Scanned):
         # Damage after whole batches is raised by the read that begins there.
         want = p - first
         # The CRC does not cover base offsets: a damaged one is found by comparing the last with the segment's end.
-        if position + want == bound == self.size and self.next_offset >= 0 and (
-                next_offset > self.next_offset or (next_offset < self.next_offset and not self.sealed)):
+        if position + want == bound == index.size and index.next_offset >= 0 and (
+                next_offset > index.next_offset or (next_offset < index.next_offset and not index.sealed)):
             if newest == first:
                 raise CorruptRecordError(
-                    f"the last batch ends at offset {next_offset - 1}, the segment at {self.next_offset - 1}",
+                    f"the last batch ends at offset {next_offset - 1}, the segment at {index.next_offset - 1}",
                     path=self.file.path, position=position)
             want = newest - first
             next_offset = before_newest
@@ -382,6 +401,7 @@ cdef class Segment(Scanned):
         Raises:
             CorruptRecordError: the batch is damaged; names file and position.
         """
+        cdef SegmentIndex index = self.index
         cdef uint8_t space[WINDOW_BYTES]
         cdef Window window = window_over(space, WINDOW_BYTES)
         cdef BatchHeader *header = &window.header
@@ -390,21 +410,21 @@ cdef class Segment(Scanned):
         cdef const uint8_t *p
         cdef const uint8_t *begin
         cdef const uint8_t *end
-        cdef int64_t bound = self.size, named = -1, position, span = 0
+        cdef int64_t bound = index.size, named = -1, position, span = 0
         cdef int32_t left
         cdef int status
-        position = self._candidate(offset, bound, &named, &span)
+        position = index._candidate(offset, bound, &named, &span)
         if position >= 0:
             span = min(max(span, <int64_t>HEADER_BYTES), min(<int64_t>WINDOW_BYTES, bound - position))
             window.start, window.size = position, self._take(space, span, position)
         else:
-            position = self._find(offset, bound, &window)
+            position = index._find(offset, bound, &window)
             if position < 0:
                 return None
         p = bytes_at(&window, position)
         end = space + window.size
         if (parse_header(p, end, header) != OK or header.attributes & CONTROL_FLAG
-                or not holds(header, offset, named, bound - position, self.next_offset)):
+                or not holds(header, offset, named, bound - position, index.next_offset)):
             return None
         if header.size > end - p:
             data = self.file.read(position, <Py_ssize_t>header.size)
@@ -440,10 +460,27 @@ cdef class Segment(Scanned):
             view.timestamp = header.max_timestamp
         return record_of(&view, kept, name[0], name[1], (header.attributes & APPEND_TIME_FLAG) != 0)
 
+    # -- checking --------------------------------------------------------------------------------
+
+    def scan(
+            self, int64_t position: int = 0, *, int64_t next_offset: int = -1, int64_t end: int = -1,
+            bint check: bool = True, bint adopt: bool = False) -> Extent:
+        """Scan the batches from ``position`` on; see `logstore._segment_scan.scan`."""
+        return scan(self.index, position, next_offset=next_offset, end=end, check=check, adopt=adopt)
+
+    def extend(self, int64_t end_offset: int) -> None:
+        """Add batches that another process has appended; see `logstore._segment_scan.extend`."""
+        extend(self.index, self._damage, end_offset)
+
+    def behind(self, int64_t position: int, int64_t limit: int, int64_t since: int = -1) -> tuple[int, int] | None:
+        """Return the first trustworthy batch after damage, or None; see `logstore._segment_scan.behind`."""
+        return behind(self.index, self._damage, position, limit, since)
+
+    # -- life ------------------------------------------------------------------------------------
+
     def set_end(self, int64_t next_offset: int) -> None:
         """Set the end offset of a sealed segment; its last batch may end before it."""
-        self.next_offset = next_offset
-        self.joined = False
+        self.index.set_end(next_offset)
 
     def release(self) -> None:
         """Release the space preallocated past the end.
@@ -451,12 +488,12 @@ cdef class Segment(Scanned):
         Raises:
             StorageError: the file system refused; nothing has changed.
         """
-        self._growth.release(self.file, self.size)
+        self._growth.release(self.file, self.index.size)
 
     def close(self) -> None:
         """Close the file."""
         self.file.close()
 
     def __repr__(self):
-        return (f"<Segment {self.base_offset}..{self.next_offset - 1}, {self.size} bytes"
-                f"{', sealed' if self.sealed else ''}>")
+        return (f"<Segment {self.base_offset}..{self.index.next_offset - 1}, {self.index.size} bytes"
+                f"{', sealed' if self.index.sealed else ''}>")

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Segment file with its indexes, as other compiled modules see it; `_indexed.pyx` describes it."""
+"""Index of a segment file, as other compiled modules see it; `_segment_index.pyx` describes it."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
@@ -58,10 +58,10 @@ cdef int check_sum(FileOps *ops, int fd, int64_t position, int64_t bound) noexce
 cdef object header_fields(bytes data, str path, int64_t position)
 
 
-cdef class Indexed:
+cdef class SegmentIndex:
     cdef readonly int64_t base_offset
     cdef readonly File file
-    cdef readonly OffsetIndex index
+    cdef readonly OffsetIndex offsets
     cdef readonly TimeIndex times
     cdef readonly int64_t size
     cdef readonly int64_t next_offset
@@ -69,11 +69,15 @@ cdef class Indexed:
     cdef readonly int64_t max_timestamp_offset
     cdef readonly int64_t first_timestamp_ms
     cdef readonly bint sealed
-    cdef public bint index_stale
+    cdef public bint stale
     cdef readonly bint joined
     cdef int32_t _interval
     cdef int64_t _unindexed
     cdef bint _ready
+    cdef int _publish(self, int64_t position, int64_t next_offset) except -1
+    cdef int _begin(self, int64_t position, int64_t next_offset) except -1
+    cdef int _cut(self, int64_t position, int64_t next_offset) except -1
+    cdef int _load_saved(self, int64_t end_offset) except -1
     cdef int _load_indexes(self) except -1
     cdef int _rebuild(self) except -1
     cdef int _rebuild_hint(self) except -1
@@ -81,7 +85,7 @@ cdef class Indexed:
     cdef int64_t _find(self, int64_t offset, int64_t bound, Window *window) except -2
     cdef int64_t _candidate(self, int64_t offset, int64_t bound, int64_t *named, int64_t *span) except -2
     cdef int64_t _walk(self, int64_t offset, int64_t position, int64_t bound, Window *window) except -2
-    cdef int64_t _walk_from(self, int64_t entry, OffsetIndex index, int64_t offset, int64_t bound,
+    cdef int64_t _walk_from(self, int64_t entry, OffsetIndex offsets, int64_t offset, int64_t bound,
                             Window *window) except -2
     cdef int _raise_at(self, int status, const Window *window, int64_t position) except -1
     cdef int _note(self, const BatchHeader *header, int64_t position) except -1

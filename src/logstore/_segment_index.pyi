@@ -7,8 +7,8 @@ from logstore._index import OffsetIndex, TimeIndex
 from logstore.io._files import File
 
 @disjoint_base
-class Indexed:
-    """Segment's `.log` file with its index entries."""
+class SegmentIndex:
+    """End, index entries and times of the batches in one segment file."""
 
     def __new__(
         cls,
@@ -19,7 +19,6 @@ class Indexed:
         size: int = 0,
         next_offset: int = -1,
         sealed: bool = False,
-        growth: object = None,
     ) -> Self: ...
     @property
     def base_offset(self) -> int: ...
@@ -30,7 +29,7 @@ class Indexed:
         """Path of the file, also after it was renamed."""
 
     @property
-    def index(self) -> OffsetIndex: ...
+    def offsets(self) -> OffsetIndex: ...
     @property
     def times(self) -> TimeIndex: ...
     @property
@@ -48,16 +47,22 @@ class Indexed:
     @property
     def joined(self) -> bool: ...
 
-    index_stale: bool
+    stale: bool
 
-    def set_indexes(self, index: OffsetIndex, times: TimeIndex) -> None:
+    def replace(self, offsets: OffsetIndex, times: TimeIndex) -> None:
         """Use index entries that were read from their files; unsound ones are rebuilt from the log."""
 
-    def ensure_indexes(self) -> None:
+    def load(self) -> None:
         """Load or rebuild the indexes, if they are not loaded."""
 
-    def rebuild_indexes(self) -> None:
+    def rebuild(self) -> None:
         """Rebuild both indexes from the batch headers."""
+
+    def seal(self) -> None:
+        """Add the final entry of the time index; no batch may follow."""
+
+    def set_end(self, next_offset: int) -> None:
+        """Set the end offset of a sealed segment; its last batch may end before it."""
 
     def largest_timestamp(self) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the newest record by time, or None for an empty segment."""
@@ -74,7 +79,7 @@ class Indexed:
     def continues_at(self, position: int, offset: int) -> bool:
         """Return whether an offset is next at a position: of the batch there or, at the end, of the next append."""
 
-    def indexed_floor(self, offset: int) -> int:
+    def floor(self, offset: int) -> int:
         """Return the position of a batch that ends below an offset, near it if the index is sound; or 0."""
 
     def is_joined(self) -> bool:

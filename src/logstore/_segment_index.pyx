@@ -1,9 +1,9 @@
 # cython: language_level=3
-"""Segment file with its two indexes: search for a batch by offset or time.
+"""Index of a segment file: where its batches end, and where each one is, by offset or time.
 
-This module loads, checks, builds and uses the entries. An entry is only a hint. The batch at its position must
-have the entry's last offset; otherwise the index is rebuilt from the batch headers. `_segment_scan` and
-`_segment`, which build on this module, read the contents of batches.
+This module loads, checks, builds and uses the entries of both index files. An entry is only a hint. The batch at
+its position must have the entry's last offset; otherwise the index is rebuilt from the batch headers.
+`_segment_scan` and `_segment`, which build on this module, read the contents of batches.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -75,14 +75,15 @@ cdef int check_sum(FileOps *ops, int fd, int64_t position, int64_t bound) noexce
     return OK if crc == header.crc else BAD_CRC
 
 
-cdef class Indexed:
-    """Segment's `.log` file with its index entries.
+cdef class SegmentIndex:
+    """End, index entries and times of the batches in one segment file.
 
-    Owns: its `File` and its index entries. The index files belong to `log.directory.segments`.
+    A part of its `Segment`. Owns: the end of the file as readers may see it, and the entries of both indexes. The
+    index files belong to `log.directory.segments`. Only methods of this class set its fields.
     """
 
     def __cinit__(self, File file not None, int64_t base_offset, *, int32_t index_interval_bytes=4096,
-                  int64_t size=0, int64_t next_offset=-1, bint sealed=False, growth=None):
+                  int64_t size=0, int64_t next_offset=-1, bint sealed=False):
         # next_offset -1: unknown, as in a reader beside the writer's process.
         self.file = file
         self.base_offset = base_offset
@@ -93,7 +94,7 @@ cdef class Indexed:
         self.first_timestamp_ms = -1
         self.sealed = sealed
         self._interval = index_interval_bytes
-        self.index = OffsetIndex()
+        self.offsets = OffsetIndex()
         self.times = TimeIndex()
         # A new segment has no indexes to load; one found on disk loads them at the first search.
         self._ready = size == 0
@@ -107,11 +108,59 @@ cdef class Indexed:
             self.max_timestamp_ms = header.max_timestamp
             self.max_timestamp_offset = last
         if self._unindexed > self._interval:
-            self.index.add(<int32_t>(last - self.base_offset), <int32_t>position)
+            self.offsets.add(<int32_t>(last - self.base_offset), <int32_t>position)
             self.times.add(self.max_timestamp_ms, <int32_t>(self.max_timestamp_offset - self.base_offset))
             self._unindexed = 0
         self._unindexed += header.size
         return 0
+
+    cdef int _publish(self, int64_t position, int64_t next_offset) except -1:
+        """Set the end, after the bytes below it and their entries: a reader that sees it must find them."""
+        self.next_offset = next_offset
+        self.size = position
+        return 0
+
+    cdef int _begin(self, int64_t position, int64_t next_offset) except -1:
+        """Forget the batches from a position on; a scan follows, which notes them again."""
+        if position == 0:
+            self.offsets = OffsetIndex()
+            self.times = TimeIndex()
+            self.max_timestamp_ms = -1
+            self.max_timestamp_offset = self.base_offset
+            self.first_timestamp_ms = -1
+            self._unindexed = 0
+            self._ready = True
+            return 0
+        self.size = position
+        self.next_offset = next_offset
+        self._load_indexes()
+        self._measure_times()
+        return 0
+
+    cdef int _cut(self, int64_t position, int64_t next_offset) except -1:
+        """Lower the end and drop the entries beyond it, before the bytes go; `_measure_times` must follow."""
+        self._load_indexes()
+        self._publish(position, next_offset)
+        self.offsets.cut_to(position)
+        self.times.cut_to(next_offset - self.base_offset)
+        self.max_timestamp_ms = -1
+        self.max_timestamp_offset = self.base_offset
+        if position == 0:
+            # The age of the segment counts from its next batch.
+            self.first_timestamp_ms = -1
+        return 0
+
+    def seal(self):
+        """Add the final entry of the time index; no batch may follow."""
+        self._load_indexes()
+        if self.size:
+            self.times.add(self.max_timestamp_ms, <int32_t>(self.max_timestamp_offset - self.base_offset))
+        self.sealed = True
+
+    def set_end(self, int64_t next_offset):
+        """Set the end offset of a sealed segment; its last batch may end before it."""
+        self.next_offset = next_offset
+        self.joined = False
 
     def _measure_times(self):
         """Find the largest timestamp and the bytes since the last index entry, from the tail of the log.
@@ -131,12 +180,12 @@ cdef class Indexed:
             if position < 0 or last_offset_of(&window.header) != last or window.header.max_timestamp != named:
                 self._rebuild()
                 return
-        elif self.index.count:
+        elif self.offsets.count:
             self._rebuild()
             return
         self.first_timestamp()
         self._hop(position, bound)
-        self._unindexed = bound - (self.index.position_at(self.index.count - 1) if self.index.count else 0)
+        self._unindexed = bound - (self.offsets.position_at(self.offsets.count - 1) if self.offsets.count else 0)
 
     cdef int _hop(self, int64_t position, int64_t bound) except -1:
         """Find the largest timestamp in the headers between a position and the end."""
@@ -175,38 +224,78 @@ cdef class Indexed:
         """Path of the file, also after it was renamed."""
         return self.file.path
 
-    def set_indexes(self, OffsetIndex index, TimeIndex times):
+    def replace(self, OffsetIndex offsets, TimeIndex times):
         """Use index entries that were read from their files; unsound ones are rebuilt from the log."""
         # Entries beyond the known end are no damage: their batches were truncated or not checked yet.
-        index.cut_to(self.size)
+        offsets.cut_to(self.size)
         if self.next_offset >= 0:
             times.cut_to(self.next_offset - self.base_offset)
-        self.index = index
+        self.offsets = offsets
         self.times = times
         self._ready = True
-        if not index.is_sound(self.size) or not times.is_sound() or (
-                index.count == 0 and self.size > 2 * <int64_t>self._interval + WINDOW_BYTES):
+        if not offsets.is_sound(self.size) or not times.is_sound() or (
+                offsets.count == 0 and self.size > 2 * <int64_t>self._interval + WINDOW_BYTES):
             self._rebuild_hint()
 
-    def ensure_indexes(self):
+    def load(self):
         """Load or rebuild the indexes, if they are not loaded."""
         self._load_indexes()
 
     cdef int _load_indexes(self) except -1:
-        cdef OffsetIndex index
+        cdef OffsetIndex offsets
         cdef TimeIndex times
         if self._ready:
             return 0
-        index = OffsetIndex()
+        offsets = OffsetIndex()
         times = TimeIndex()
         try:
-            self._load_one(index, ".index")
+            self._load_one(offsets, ".index")
             self._load_one(times, ".timeindex")
         except StorageError:
             # A missing or unreadable index is only a missing hint.
             self._rebuild_hint()
             return 0
-        self.set_indexes(index, times)
+        self.replace(offsets, times)
+        return 0
+
+    cdef int _load_saved(self, int64_t end_offset) except -1:
+        """Begin at the last batch that the saved index names below an offset; wrong entries are not used."""
+        cdef int64_t entry, position, file_bytes = self.file.size()
+        cdef OffsetIndex offsets = OffsetIndex()
+        cdef TimeIndex times = TimeIndex()
+        self.size = 0
+        self.next_offset = self.base_offset
+        self._ready = True
+        try:
+            self._load_one(offsets, ".index")
+            self._load_one(times, ".timeindex")
+        except StorageError:
+            return 0
+        if not offsets.is_sound(file_bytes) or not times.is_sound():
+            return 0
+        entry = offsets.floor_entry(end_offset - 1 - self.base_offset)
+        if entry < 0:
+            return 0
+        position = offsets.position_at(entry)
+        named = self.base_offset + offsets.offset_at(entry)
+        data = self.file.read(position, HEADER_BYTES)
+        try:
+            _, last, size, _, _ = header_fields(data, self.file.path, position)
+        except RecordError:
+            return 0
+        if last != named or size > file_bytes - position:
+            return 0
+        self.offsets, self.times = offsets, times
+        self.offsets.cut(entry + 1)
+        self.times.cut_to(named + 1 - self.base_offset)
+        self.size = position + size
+        self.next_offset = named + 1
+        try:
+            self._measure_times()
+        except RecordError:
+            # Damage on the way: a read there, or a search by time, raises it. The entries of the file lead
+            # past it, so that the rest can be read.
+            self.offsets, self.times, self.max_timestamp_ms = offsets, times, -1
         return 0
 
     def _load_one(self, entries, suffix):
@@ -221,7 +310,7 @@ cdef class Indexed:
             file.close()
 
     cdef int _rebuild(self) except -1:
-        """Rebuild the indexes from the batch headers; `index_stale` marks them for saving.
+        """Rebuild the indexes from the batch headers; `stale` marks them for saving.
 
         They are built aside and set at the end. Otherwise another thread could take partial entries or times for
         complete ones, or an append could add to a half built index.
@@ -234,7 +323,7 @@ cdef class Indexed:
         cdef const BatchHeader *header = &window.header
         cdef FileOps *ops = &self.file.files.ops
         cdef int fd
-        cdef Indexed fresh = Indexed(self.file, self.base_offset, index_interval_bytes=self._interval)
+        cdef SegmentIndex fresh = SegmentIndex(self.file, self.base_offset, index_interval_bytes=self._interval)
         fd = self.file.acquire()
         try:
             while position < bound:
@@ -259,19 +348,19 @@ cdef class Indexed:
             self.file.release()
             if self.size < position:
                 # Truncated meanwhile.
-                fresh.index.cut_to(self.size)
+                fresh.offsets.cut_to(self.size)
                 fresh.times.cut_to(self.next_offset - self.base_offset)
                 fresh.max_timestamp_ms = -1
             elif self.sealed and position and fresh.max_timestamp_ms >= 0:
                 fresh.times.add(fresh.max_timestamp_ms, <int32_t>(fresh.max_timestamp_offset - self.base_offset))
-            self.index = fresh.index
+            self.offsets = fresh.offsets
             self.times = fresh.times
             self.max_timestamp_ms = fresh.max_timestamp_ms
             self.max_timestamp_offset = fresh.max_timestamp_offset
             self.first_timestamp_ms = fresh.first_timestamp_ms
             self._unindexed = fresh._unindexed
             self._ready = True
-            self.index_stale = True
+            self.stale = True
         return 0
 
     cdef int _rebuild_hint(self) except -1:
@@ -282,7 +371,7 @@ cdef class Indexed:
             pass
         return 0
 
-    def rebuild_indexes(self):
+    def rebuild(self):
         """Rebuild both indexes from the batch headers.
 
         Raises:
@@ -313,14 +402,14 @@ cdef class Indexed:
         """Return the position of the first batch that ends at or after offset, or -1; window as in _walk."""
         cdef int64_t entry, found = -1
         cdef int wrong = 0
-        cdef OffsetIndex index
+        cdef OffsetIndex offsets
         self._load_indexes()
         # One reference until the end: another thread may replace the index by a shorter one.
-        index = self.index
-        entry = index.floor_entry(offset - self.base_offset)
+        offsets = self.offsets
+        entry = offsets.floor_entry(offset - self.base_offset)
         while entry >= 0:
             try:
-                found = self._walk_from(entry, index, offset, bound, window)
+                found = self._walk_from(entry, offsets, offset, bound, window)
             except RecordError:
                 found = -3
             if found != -3:
@@ -343,28 +432,28 @@ cdef class Indexed:
         two from the entry before. The caller must check the header with `holds`, with named as last offset.
         span is the number of bytes before the next entry.
         """
-        cdef OffsetIndex index
+        cdef OffsetIndex offsets
         cdef int64_t entry, position, before, relative = offset - self.base_offset
         self._load_indexes()
-        index = self.index
-        entry = index.floor_entry(relative)
-        before = index.position_at(entry) if entry >= 0 else 0
-        if entry < 0 or index.offset_at(entry) != relative:
+        offsets = self.offsets
+        entry = offsets.floor_entry(relative)
+        before = offsets.position_at(entry) if entry >= 0 else 0
+        if entry < 0 or offsets.offset_at(entry) != relative:
             entry += 1
             # Between entries this close there may be smaller batches, which have no entries.
-            if entry >= index.count or index.position_at(entry) - before <= 2 * <int64_t>self._interval:
+            if entry >= offsets.count or offsets.position_at(entry) - before <= 2 * <int64_t>self._interval:
                 return -1
-        position = index.position_at(entry)
+        position = offsets.position_at(entry)
         if not 0 <= position < bound:
             return -1
-        named[0] = self.base_offset + index.offset_at(entry)
-        span[0] = (index.position_at(entry + 1) if entry + 1 < index.count else bound) - position
+        named[0] = self.base_offset + offsets.offset_at(entry)
+        span[0] = (offsets.position_at(entry + 1) if entry + 1 < offsets.count else bound) - position
         return position
 
-    cdef int64_t _walk_from(self, int64_t entry, OffsetIndex index, int64_t offset, int64_t bound,
+    cdef int64_t _walk_from(self, int64_t entry, OffsetIndex offsets, int64_t offset, int64_t bound,
                             Window *window) except -2:
         """Call _walk from the batch that an index entry names; -3 if the entry does not match the log."""
-        cdef int64_t position = index.position_at(entry), named = self.base_offset + index.offset_at(entry)
+        cdef int64_t position = offsets.position_at(entry), named = self.base_offset + offsets.offset_at(entry)
         if (not 0 <= position < bound or self._walk(named, position, bound, window) != position
                 or last_offset_of(&window.header) != named):
             return -3
@@ -474,22 +563,22 @@ cdef class Indexed:
             return parse_header(p, p + len(data), &header) == OK and header.base_offset == offset
         next_offset, position = self.base_offset, 0
         try:
-            for _, last, at, size, _, _ in self.headers(self.indexed_floor(offset)):
+            for _, last, at, size, _, _ in self.headers(self.floor(offset)):
                 next_offset, position = last + 1, at + size
         except RecordError:
             return False
         return next_offset == offset and position == self.size
 
-    def indexed_floor(self, int64_t offset):
+    def floor(self, int64_t offset):
         """Return the position of a batch that ends below an offset, near it if the index is sound; or 0."""
         cdef int64_t entry, named
-        cdef OffsetIndex index
+        cdef OffsetIndex offsets
         self._load_indexes()
-        index = self.index
-        entry = index.floor_entry(offset - 1 - self.base_offset)
+        offsets = self.offsets
+        entry = offsets.floor_entry(offset - 1 - self.base_offset)
         while entry >= 0:
-            position = index.position_at(entry)
-            named = self.base_offset + index.offset_at(entry)
+            position = offsets.position_at(entry)
+            named = self.base_offset + offsets.offset_at(entry)
             try:
                 for _, last, _, _, _, _ in self.headers(position):
                     if last == named:
@@ -517,7 +606,7 @@ cdef class Indexed:
     def batches_end(self):
         """Return the offset after the last batch, by its header, not by the next segment's base offset."""
         end = self.base_offset
-        for _, last, _, _, _, _ in self.headers(self.indexed_floor(max(self.next_offset, end))):
+        for _, last, _, _, _, _ in self.headers(self.floor(max(self.next_offset, end))):
             end = last + 1
         return end
 

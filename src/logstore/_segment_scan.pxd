@@ -1,10 +1,7 @@
 # cython: language_level=3
-"""Scan of a segment's file, as other compiled modules see it; `_scan.pyx` describes it."""
+"""Scan of a segment's file, as other compiled modules see it; `_segment_scan.pyx` describes it."""
 
-from libc.stdint cimport int64_t, uint8_t
-
-from logstore.batch._batch cimport BatchHeader
-from logstore._segment_index cimport Indexed
+from libc.stdint cimport int64_t
 
 
 cdef class Extent:
@@ -20,10 +17,7 @@ cdef class Extent:
     cdef readonly object error
 
 
-cdef class Scanned(Indexed):
-    cdef int64_t _damaged_at            # position of the last damage met, and of the first valid batch after it
-    cdef int64_t _goes_on_at
-    cdef int64_t _searched              # size of the file when no whole batch was found after damage
-    cdef void _count(self, Extent extent, const BatchHeader *header) noexcept nogil
-    cdef object _produced(self, const uint8_t *p, const BatchHeader *header, int64_t at_hand,
-                          int64_t position)
+cdef class Damage:
+    cdef int64_t position           # of the last damage met, and of the first valid batch after it
+    cdef int64_t goes_on_at
+    cdef int64_t searched           # size of the file when no whole batch was found after damage

@@ -2,7 +2,7 @@ from typing import TypeAlias
 
 from typing_extensions import disjoint_base
 
-from logstore._segment_index import Indexed
+from logstore._segment_index import SegmentIndex
 from logstore.errors import LogstoreError
 from logstore.records import Marker
 
@@ -38,22 +38,24 @@ class Extent:
     def is_whole(self) -> bool: ...
 
 @disjoint_base
-class Scanned(Indexed):
-    """Segment's file with a scan from a batch to the end of the file."""
+class Damage:
+    """Results of the last searches behind damage in one segment, so that each read does not repeat them."""
 
-    def scan(
-        self,
-        position: int = 0,
-        *,
-        next_offset: int = -1,
-        end: int = -1,
-        check: bool = True,
-        adopt: bool = False,
-    ) -> Extent:
-        """Scan the batches from ``position`` to the end of the file; return the valid part as an `Extent`."""
+def scan(
+    index: SegmentIndex,
+    position: int = 0,
+    *,
+    next_offset: int = -1,
+    end: int = -1,
+    check: bool = True,
+    adopt: bool = False,
+) -> Extent:
+    """Scan the batches from ``position`` to the end of the file; return the valid part as an `Extent`."""
 
-    def behind(self, position: int, limit: int, since: int = -1) -> tuple[int, int] | None:
-        """Return (position, base offset) of the first trustworthy batch after damage, or None."""
+def extend(index: SegmentIndex, damage: Damage, end_offset: int) -> None:
+    """Add batches that another process has appended, up to an end that it has published."""
 
-    def extend(self, end_offset: int) -> None:
-        """Add batches that another process has appended, up to an end that it has published."""
+def behind(
+    index: SegmentIndex, damage: Damage, position: int, limit: int, since: int = -1
+) -> tuple[int, int] | None:
+    """Return (position, base offset) of the first trustworthy batch after damage, or None."""

@@ -89,13 +89,13 @@ def read_log(data: bytes) -> None:
             lambda: segment.read(offset, 300, INT64_MAX),
             lambda: segment.read(offset, 1 << 20, INT64_MAX, hint=data[2]),
             lambda: segment.locate(offset, 1 << 20, INT64_MAX),
-            lambda: segment.position_of(offset),
+            lambda: segment.index.position_of(offset),
             lambda: segment.record_at(offset, ("t", 0), LIMIT),
-            lambda: segment.offset_for_time(data[3] * 40),
-            lambda: list(segment.headers()),
-            lambda: segment.continues_at(segment.size, offset),
-            lambda: segment.continues_at(data[4], offset),
-            segment.first_timestamp,
+            lambda: segment.index.offset_for_time(data[3] * 40),
+            lambda: list(segment.index.headers()),
+            lambda: segment.index.continues_at(segment.size, offset),
+            lambda: segment.index.continues_at(data[4], offset),
+            segment.index.first_timestamp,
         ):
             try:
                 found = read()
@@ -146,8 +146,8 @@ def index_seeds() -> tuple[bytes, bytes]:
     place = FuzzedSegment.get()
     place.write(".log", _LOG)
     segment = place.segment(len(_LOG), _END_OFFSET)
-    segment.rebuild_indexes()
-    return segment.index.to_bytes(), segment.times.to_bytes()
+    segment.index.rebuild()
+    return segment.index.offsets.to_bytes(), segment.index.times.to_bytes()
 
 
 def changed_indexes(m: Mutator, seeds: tuple[bytes, bytes]) -> bytes:
@@ -201,8 +201,8 @@ def read_beside_indexes(data: bytes) -> None:
     single = segment.record_at(offset, ("t", 0), LIMIT)
     assert single is None or single.value == run.records()[0].value
     time = 900 + 8 * (flags >> 1)
-    start = segment.offset_for_time(time)
-    newest = segment.largest_timestamp()
+    start = segment.index.offset_for_time(time)
+    newest = segment.index.largest_timestamp()
     assert newest == (1_000 + 40 * (BATCHES - 1) + 7 * ((BATCHES - 1) % 3), _END_OFFSET - 1), newest
     if start is None:
         assert time > newest[0]

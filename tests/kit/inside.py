@@ -37,7 +37,7 @@ def segments_of(log: Log) -> tuple[Segment, ...]:
 
 def headers_of(log: Log) -> list[tuple[Any, ...]]:
     """Return the headers of all batches in the log's files: base offset, last offset, ..."""
-    return [header for segment in segments_of(log) for header in segment.headers()]
+    return [header for segment in segments_of(log) for header in segment.index.headers()]
 
 
 def producers_of(log: Log) -> Producers:

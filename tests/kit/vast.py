@@ -78,7 +78,7 @@ def _save_indexes(directory: Directory) -> None:
     segments = Segments.open(directory, LogConfig(), writable=True)
     try:
         for segment in segments.all[:-1]:
-            segment.rebuild_indexes()
+            segment.index.rebuild()
             segments.save_indexes(segment, complete=True)
     finally:
         segments.close()

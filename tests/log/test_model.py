@@ -141,7 +141,7 @@ class LogMachine(RuleBasedStateMachine):
         """Records of each batch from the model's end on, in the files or in a memory tail."""
         state = self.log._state
         for segment in state.segments.all:
-            for base, last, *_ in segment.headers(0):
+            for base, last, *_ in segment.index.headers(0):
                 if base >= self.model.end:
                     yield last - base + 1
         for held in () if state.tail is None else state.tail._batches:

@@ -90,6 +90,8 @@ cdef class PartitionLog:
     cdef int64_t _now(self) except? -1
     cdef object _append_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
     cdef object _write(self, Encoder encoder, object producer, int64_t now, object writer)
+    cdef Segment _active(self)
+    cpdef bint roll_is_due_locked(self, int64_t size, int64_t last_offset, int64_t newest) except -1
     cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest)
     cdef object _append(self, Segment segment, Encoder encoder, object producer, int64_t now)
     cdef int _put(self, Segment segment, Encoder encoder, int64_t first) except -1

@@ -148,5 +148,8 @@ class PartitionLog:
     ) -> AppendResult:
         """Check keys and times of an encoder's batches, and write them; ``writer`` has the steps that are rare."""
 
+    def roll_is_due_locked(self, size: int, last_offset: int, newest: int) -> bool:
+        """Return whether an append of these bytes, last offset and newest timestamp needs a new segment."""
+
     def raise_end(self, batches: object, first: int, end: int) -> None:
         """Raise the log end offset over an append; an encoder learns that its batches are in the log."""

@@ -15,6 +15,7 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
 from logstore._segment cimport Segment
+from logstore._segment_index cimport SegmentIndex
 from logstore.batch._encode cimport Encoder
 from logstore.io._files cimport fork_generation
 
@@ -284,31 +285,35 @@ cdef class PartitionLog:
         None if the log refuses writes, or anything has to be done before the bytes can be written.
         """
         cdef Segment segment
-        cdef tuple segments
-        cdef int64_t last
         if (self.closed or self.failed is not None or self.mutation_depth or self.appending
                 or self.must_unmark or self.must_check_keys or self.tail is not None or self.positions is not None
                 or self.noted_epoch != self.leader_epoch or not self.epochs_saved or newest < self.old_below_ms
                 or size > self.reserved_bytes or size > self._segment_bytes
                 or not (self._follows_end or self._follows_synced)):
             return None
-        segments = self.segments.all
-        segment = segments[len(segments) - 1]
-        last = self.end.value + span - 1
+        segment = self._active()
         # An end below the segment's is a tail or a gap; above it, an append that has failed half way.
-        if segment.next_offset != self.end.value or last - segment.base_offset > INT32_MAX:
+        if segment.index.next_offset != self.end.value or (
+                self.roll_is_due_locked(size, self.end.value + span - 1, newest)):
             return None
-        # As `State.roll_is_due_locked`.
-        if segment.size:
-            if segment.size + size > self._segment_bytes:
-                return None
-            if newest >= 0 and segment.first_timestamp_ms >= 0 and (
-                    newest - segment.first_timestamp_ms > self.roll_after_ms):
-                return None
-            if (segment.index.count + 1 > self._index_bytes // 8
-                    or segment.times.count + 1 > self._index_bytes // 12):
-                return None
         return segment
+
+    cdef Segment _active(self):
+        cdef tuple segments = self.segments.all
+        return segments[len(segments) - 1]
+
+    cpdef bint roll_is_due_locked(self, int64_t size, int64_t last_offset, int64_t newest) except -1:
+        """Return whether an append of these bytes, last offset and newest timestamp needs a new segment."""
+        cdef Segment segment = self._active()
+        cdef SegmentIndex index = segment.index
+        if last_offset - segment.base_offset > INT32_MAX:
+            return True
+        if not index.size:
+            return False
+        if newest >= 0 and index.first_timestamp_ms >= 0 and newest - index.first_timestamp_ms > self.roll_after_ms:
+            return True
+        return (index.size + size > self._segment_bytes or index.offsets.count + 1 > self._index_bytes // 8
+                or index.times.count + 1 > self._index_bytes // 12)
 
     cdef object _append(self, Segment segment, Encoder encoder, object producer, int64_t now):
         """Append to the active segment; return None for a duplicate, and for several batches with one producer."""
@@ -337,10 +342,10 @@ cdef class PartitionLog:
         counters.appended_bytes += encoder.size
         self.unflushed_records += encoder.record_count
         encoder.appended_at = first
-        self.end.advance(segment.next_offset)
+        self.end.advance(segment.index.next_offset)
         self._move_marks()
         self.appending = False
-        return _new(AppendResult, (first, segment.next_offset - 1, -1, False))
+        return _new(AppendResult, (first, segment.index.next_offset - 1, -1, False))
 
     cdef int _put(self, Segment segment, Encoder encoder, int64_t first) except -1:
         # As a memoryview does: another thread may use a caller's encoder by mistake, and must not move the bytes.

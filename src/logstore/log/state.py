@@ -381,19 +381,6 @@ class State(PartitionLog):
         clean = self.first_dirty_offset if self.config.compacts else None
         return PartitionFacts(recovery_point, self.log_start, self.high_watermark.value, clean)
 
-    def roll_is_due_locked(self, size: int, last_offset: int, max_timestamp: int) -> bool:
-        segment = self.segments.all[-1]
-        config = self.config
-        if segment.size == 0:
-            return last_offset - segment.base_offset > INT32_MAX
-        if segment.size + size > config.segment_bytes or last_offset - segment.base_offset > INT32_MAX:
-            return True
-        first = segment.first_timestamp_ms
-        if max_timestamp >= 0 and first >= 0 and max_timestamp - first > self.roll_after_ms:
-            return True
-        limit = config.segment_index_bytes
-        return bool(segment.index.size + 8 > limit // 8 * 8 or segment.times.size + 12 > limit // 12 * 12)
-
     def check_joined(self, segment: Segment) -> None:
         """Raise if a sealed segment has lost its end, in a log whose segments are contiguous.
 
@@ -427,7 +414,7 @@ class State(PartitionLog):
             # Synced, too: if the recovery point was lost, recovery would report the gap as damage.
             self.recovery.sync()
             self.note_start_locked()
-            old.ensure_indexes()
+            old.index.load()
             self.segments.add(offset)
             try:
                 self.directory.sync()
@@ -458,7 +445,7 @@ class State(PartitionLog):
             base = old.next_offset
             self.transactions.sync()
             # The indexes are loaded first: if one cannot be opened, nothing has changed.
-            old.ensure_indexes()
+            old.index.load()
             # The new file is made first: if there is no space for it, nothing has changed.
             (begin or self.segments.add)(base)
             self.segments.seal(old)

@@ -381,7 +381,7 @@ def test_segments_become_one_up_to_their_limits(tmp_path):
     assert all(a.size + b.size > 600 for a, b in pairwise(segments))
     # End to end, as they were: the last batch of each is there, if only its header.
     for segment, after in zip(segments, history.log._state.segments.all[1:], strict=True):
-        assert [last for _, last, *_ in segment.headers()][-1] + 1 == after.base_offset
+        assert [last for _, last, *_ in segment.index.headers()][-1] + 1 == after.base_offset
     check(history.log, history.parts, history.runs)
     history.log.close()
 

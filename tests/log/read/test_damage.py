@@ -54,7 +54,7 @@ def written(directory: Path, count: int = 120) -> list[Batch]:
         found = [
             Batch(segment.path, position, size, base, last + 1)
             for segment in log.maintenance.segments
-            for base, last, position, size, _, _ in segment.headers(0)
+            for base, last, position, size, _, _ in segment.index.headers(0)
         ]
     assert len({batch.path for batch in found}) > 3
     return found
@@ -284,7 +284,7 @@ def test_damage_under_a_running_log_is_told_and_gone_when_the_bytes_come_back(tm
         for n in range(50):
             log.append([(b"key", value_of(n))])
         (segment,) = log.maintenance.segments
-        places = [position for _, _, position, _, _, _ in segment.headers(0)]
+        places = [position for _, _, position, _, _, _ in segment.index.headers(0)]
         path = Path(segment.path)
         whole = path.read_bytes()
         for number in (20, 49):
@@ -307,7 +307,7 @@ def test_a_batch_inside_of_a_value_is_not_believed(tmp_path: Path) -> None:
             inner[0:8] = (n + 1).to_bytes(8, "big")
             log.append([(b"key", bytes(inner) * 2)])
         (segment,) = log.maintenance.segments
-        places = [position for _, _, position, _, _, _ in segment.headers(0)]
+        places = [position for _, _, position, _, _, _ in segment.index.headers(0)]
         data = bytearray(Path(segment.path).read_bytes())
         data[places[10] + 16] = 0
         Path(segment.path).write_bytes(bytes(data))
@@ -408,7 +408,7 @@ def test_a_consumer_hands_out_what_stands_before_damage_and_goes_on_where_it_is_
             topic.append(value_of(n), partition=0)
         topic.append_many([b"other"] * 3, partition=1)
         (segment,) = topic[0].maintenance.segments
-        at = [position for _, _, position, _, _, _ in segment.headers(0)]
+        at = [position for _, _, position, _, _, _ in segment.index.headers(0)]
         changed(Batch(segment.path, at[10], 0, 10, 11), KINDS[kind])
         consumer = store.consumer(auto_offset_reset="earliest")
         consumer.assign([NAME])

@@ -219,7 +219,7 @@ def test_a_compacted_log_lies_end_to_end_and_its_losses_are_found(tmp_path):
         log.maintenance.compact()
         assert len({record.key for record in log}) == 7
         bases = [segment.base_offset for segment in log.maintenance.segments]
-        assert all(segment.is_joined() for segment in log.maintenance.segments[:-1])
+        assert all(segment.index.is_joined() for segment in log.maintenance.segments[:-1])
     assert len(bases) > 2
     remove(tmp_path, bases[1])
     with (
@@ -295,7 +295,7 @@ def test_a_log_is_contiguous_from_its_beginning(tmp_path, settings):
     assert len(bases) > 3
     assert kinds(tmp_path / "larger") == (LogKind.CONTIGUOUS, LogKind.CONTIGUOUS)
     with open_log(tmp_path / "larger", **settings) as log:
-        assert all(segment.is_joined() for segment in log.maintenance.segments[:-1])
+        assert all(segment.index.is_joined() for segment in log.maintenance.segments[:-1])
 
 
 def test_a_replica_turns_gapped_before_its_first_gap_between_segments(tmp_path):

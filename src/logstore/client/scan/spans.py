@@ -78,7 +78,7 @@ def narrowed(log: Readable, start: int, end: int, since_ms: int) -> tuple[int, i
             return end, end
         first, last = segments[new[0]], new[-1]
         # Every record of the segment below this offset is older.
-        begin = first.offset_for_time(since_ms)
+        begin = first.index.offset_for_time(since_ms)
     except (RecordError, StorageError):
         return start, end
     start = max(start, first.base_offset if begin is None else begin)
@@ -91,7 +91,7 @@ def _is_as_new(segment: Segment, since_ms: int) -> bool:
     # The active segment may have grown since it was measured.
     if not segment.sealed:
         return True
-    newest = segment.largest_timestamp()
+    newest = segment.index.largest_timestamp()
     return newest is not None and newest[0] >= since_ms
 
 
@@ -108,4 +108,4 @@ class _Bytes:
     def before(self, offset: int) -> int:
         """Return the number of bytes before the batch that holds or follows an offset."""
         place = bisect_right(self._bases, offset) - 1
-        return 0 if place < 0 else self._starts[place] + self._segments[place].position_of(offset)
+        return 0 if place < 0 else self._starts[place] + self._segments[place].index.position_of(offset)

@@ -116,7 +116,7 @@ def _doomed(state: State, segments: tuple[Segment, ...], high_watermark: int, no
 
 
 def _timestamp_of(segment: Segment) -> int:
-    newest = segment.largest_timestamp()
+    newest = segment.index.largest_timestamp()
     # Records without a timestamp are as old as their file.
     return segment.file.modified_ms() if newest is None else newest[0]
 
@@ -131,7 +131,7 @@ def _roll_if_idle_locked(state: State, now_ms: int) -> bool:
     active = state.segments.active
     if active.size == 0 or state.tail is not None:
         return False
-    first = active.first_timestamp()
+    first = active.index.first_timestamp()
     since = max(state.segment_began_ms, -1 if first is None else first)
     if since < 0 or now_ms - since <= state.roll_after_ms:
         return False

@@ -82,11 +82,11 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     segments = state.segments
     place = max(floor_of(segments.all, offset), 0)
     target = segments.all[place]
-    position = target.position_of(offset)
+    position = target.index.position_of(offset)
     # A recovery point in a gap would name an offset without a batch: a truncation into a gap ends the log
     # before the gap. If no batch of the segment is left, the log ends at its base offset.
     end = target.base_offset
-    for _, last, at, _, _, _ in target.headers(target.indexed_floor(offset)):
+    for _, last, at, _, _, _ in target.index.headers(target.index.floor(offset)):
         if at >= position:
             break
         end = last + 1

@@ -237,7 +237,7 @@ class _Run:
         transaction_filter = TransactionFilter(state.transactions.aborted_between(first, end_offset))
         limit = state.config.decompressed_max_bytes
         for segment in segments:
-            start = segment.position_of(first) if first > segment.base_offset else 0
+            start = segment.index.position_of(first) if first > segment.base_offset else 0
             for data, position in self._chunks(segment, start):
                 at, path = 0, segment.path
                 while True:

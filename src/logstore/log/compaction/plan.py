@@ -82,7 +82,7 @@ def _end_offset(
         if segment.next_offset > last_stable:
             return segment.base_offset
         if config.min_compaction_lag_ms and segment.next_offset > first_dirty:
-            newest = segment.largest_timestamp()
+            newest = segment.index.largest_timestamp()
             if newest is not None and newest[0] > young:
                 return segment.base_offset
     return segments[-1].base_offset
@@ -94,7 +94,7 @@ def _is_late(segments: Sequence[Segment], config: LogConfig, first_dirty: int, n
         return False
     for segment in segments[:-1]:
         if segment.next_offset > first_dirty and segment.size:
-            first = segment.first_timestamp()
+            first = segment.index.first_timestamp()
             if first is not None and first > 0 and first < now_ms - config.max_compaction_lag_ms:
                 return True
     return False
@@ -108,12 +108,12 @@ def groups(segments: Sequence[Segment], end_offset: int, config: LogConfig) -> l
     for segment in segments[:-1]:
         if segment.base_offset >= end_offset:
             break
-        segment.ensure_indexes()
+        segment.index.load()
         fits = (
             bool(found)
             and log_bytes + segment.size <= most
-            and index_bytes + segment.index.size <= config.segment_index_bytes
-            and time_bytes + segment.times.size <= config.segment_index_bytes
+            and index_bytes + segment.index.offsets.size <= config.segment_index_bytes
+            and time_bytes + segment.index.times.size <= config.segment_index_bytes
             and segment.next_offset - 1 - found[-1][0].base_offset <= INT32_MAX
         )
         if fits:
@@ -122,8 +122,8 @@ def groups(segments: Sequence[Segment], end_offset: int, config: LogConfig) -> l
             found.append([segment])
             log_bytes = index_bytes = time_bytes = 0
         log_bytes += segment.size
-        index_bytes += segment.index.size
-        time_bytes += segment.times.size
+        index_bytes += segment.index.offsets.size
+        time_bytes += segment.index.times.size
     return found
 
 

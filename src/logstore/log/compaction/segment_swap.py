@@ -103,7 +103,7 @@ def _finish_aside(state: State, new: Segment, listed: list[AbortedTransaction]) 
     """Write the index files of the new segment; sync its .log file and its list of aborted transactions."""
     base = new.base_offset
     directory = state.directory
-    contents = {files.OFFSET_INDEX: new.index.to_bytes(), files.TIME_INDEX: new.times.to_bytes()}
+    contents = {files.OFFSET_INDEX: new.index.offsets.to_bytes(), files.TIME_INDEX: new.index.times.to_bytes()}
     if listed:
         # Synced below, unlike the indexes: without it readers would see the records of aborted transactions.
         contents[files.ABORTED_INDEX] = transaction_index.encode(listed)
@@ -155,7 +155,7 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
     # From here on a power cut leaves the new segment, or the files to finish the swap.
     directory.sync()
     passing = segments.open_sealed(final + files.SWAP, base, new.size, end)
-    passing.set_indexes(new.index, new.times)
+    passing.index.replace(new.index.offsets, new.index.times)
     pin = passing.locate(base, 1, end)
     # First without the lock: opening files and loading indexes under it would block appends.
     state.holds.keep(old, state.transactions.aborted_between)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise, zip_longest
 from operator import attrgetter
 
+from logstore._index import Entries
 from logstore._segment import Segment
 from logstore._segment_scan import Extent
 from logstore.config.log import LogConfig
@@ -248,35 +249,38 @@ class Segments:
         Nothing is written before one of the indexes has ``at_least`` new entries.
         Index files are hints, so a full disk is no error here: a reader finds shorter indexes, or none.
         """
+        index = segment.index
         try:
-            segment.ensure_indexes()
-            new = max(len(entries) - entries.saved for entries in (segment.index, segment.times))
-            if new < at_least and not complete and not segment.index_stale:
+            index.load()
+            parts = ((files.OFFSET_INDEX, index.offsets), (files.TIME_INDEX, index.times))
+            if not (complete or index.stale or max(len(e) - e.saved for _, e in parts) >= at_least):
                 return
-            for suffix, entries in ((files.OFFSET_INDEX, segment.index), (files.TIME_INDEX, segment.times)):
-                name = files.segment_file(segment.base_offset, suffix)
-                if not (complete or segment.index_stale or entries.saved < len(entries)):
+            for suffix, entries in parts:
+                if not (complete or index.stale or entries.saved < len(entries)):
                     continue
-                is_whole = segment.sealed or segment.index_stale
-                if not is_whole:
-                    with self.directory.open(name, create=True, writable=True) as file:
-                        position = entries.saved * entries.entry_bytes
-                        is_whole = file.size() != position
-                        if not is_whole:
-                            file.write(entries.unsaved(), position)
-                if is_whole:
+                name = files.segment_file(segment.base_offset, suffix)
+                if segment.sealed or index.stale or not self._add_entries(name, entries):
                     # An index file is never shortened. A reader in another process may have mapped it: one that has
                     # not seen a truncation yet takes the segment for a sealed one, and would get a bus error.
                     self.directory.replace(name, entries.to_bytes(), durable=False)
                 entries.mark_saved()
-            segment.index_stale = False
+            index.stale = False
         except StorageError as error:
             _logger.warning("indexes not saved: segment=%s error=%s", segment.path, error)
 
+    def _add_entries(self, name: str, entries: Entries) -> bool:
+        """Append the new entries to an index file; return whether the file ended at the saved ones."""
+        with self.directory.open(name, create=True, writable=True) as file:
+            position = entries.saved * entries.entry_bytes
+            if file.size() != position:
+                return False
+            file.write(entries.unsaved(), position)
+            return True
+
     def trim_index_files(self, segment: Segment) -> None:
         """Write the active segment's index files from memory after a truncation, with no other entries."""
-        segment.index.unmark_saved()
-        segment.times.unmark_saved()
+        segment.index.offsets.unmark_saved()
+        segment.index.times.unmark_saved()
         # Empty ones too: entries of truncated batches would stay in the file.
         self.save_indexes(segment, complete=True)
 
@@ -359,9 +363,9 @@ def check_joint(segment: Segment, log_start: int, name: object) -> None:
         DamagedLogError: offsets at or above the log start are missing; they are named.
     """
     # A segment below the log start may have been deleted in part, or never been checked.
-    if segment.joined or segment.next_offset <= log_start or segment.is_joined():
+    if segment.index.joined or segment.next_offset <= log_start or segment.index.is_joined():
         return
-    first, following = max(segment.batches_end(), log_start), segment.next_offset
+    first, following = max(segment.index.batches_end(), log_start), segment.next_offset
     raise DamagedLogError(
         f"{name}: offsets {first} to {following - 1} are missing: the segment ends before the next one begins, so "
         f"a file was lost, emptied or cut; restore it from a copy, or read on from offset {following}, or accept "

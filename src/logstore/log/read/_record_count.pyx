@@ -54,13 +54,13 @@ def count_whole(Segment segment not None, int64_t offset, int64_t end_offset):
     """
     cdef uint8_t *buffer = <uint8_t *>malloc(BUFFER_BYTES)
     cdef Window window = window_over(buffer, WINDOW_BYTES)
-    cdef int64_t bound = segment.size, next_offset = offset, records = 0, position
+    cdef int64_t bound = segment.index.size, next_offset = offset, records = 0, position
     cdef FileOps *ops = &segment.file.files.ops
     cdef int fd
     if buffer == NULL:
         raise MemoryError
     try:
-        position = segment._find(offset, bound, &window)
+        position = segment.index._find(offset, bound, &window)
         if position < 0:
             return None
         fd = segment.file.acquire()

@@ -153,7 +153,7 @@ class Readable(ABC):
     def _check_joined(self, segment: Segment) -> None:
         """Raise if offsets between a segment and the next one were lost."""
         self._check_open()
-        if segment.sealed and not segment.joined and self._is_contiguous():
+        if segment.sealed and not segment.index.joined and self._is_contiguous():
             check_joint(segment, self.log_start_offset, self.name)
 
     # -- reading
@@ -283,7 +283,7 @@ class Readable(ABC):
                 error.bound(offset, end if since is None else min(since.base_offset, end))
                 raise error
             try:
-                found = since.segment.holding(offset, since.position)
+                found = since.segment.index.holding(offset, since.position)
                 if found is None:
                     # Nothing is left in this segment. The next one is found without a search.
                     first = offset
@@ -510,7 +510,7 @@ class Readable(ABC):
             if segment.base_offset >= end:
                 break
             try:
-                begin = segment.offset_for_time(wanted)
+                begin = segment.index.offset_for_time(wanted)
                 if begin is not None:
                     found = self._first_at(max(begin, self.log_start_offset), segment, wanted, isolation, end)
                     if found is not None:

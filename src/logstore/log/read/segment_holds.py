@@ -65,7 +65,7 @@ class Hold:
                 break
             try:
                 # Load the indexes now: later, the file name may be that of another segment's index.
-                segment.ensure_indexes()
+                segment.index.load()
                 self._kept[segment] = FileRegion(segment.file, 0, 0, segment.base_offset, segment.base_offset)
             except (StorageError, RecordError) as error:
                 _logger.warning("a scan cannot hold a deleted segment: segment=%s error=%s", segment.path, error)

@@ -200,7 +200,7 @@ def noted_start(directory: Directory, facts: PartitionFacts) -> int:
 def _is_joined(segments: Segments, start: int) -> bool:
     """Return whether each segment above the log start ends where the next one begins."""
     try:
-        return all(segment.is_joined() for segment in segments.all[:-1] if segment.next_offset > start)
+        return all(segment.index.is_joined() for segment in segments.all[:-1] if segment.next_offset > start)
     except RecordError:
         return False
 
@@ -305,12 +305,12 @@ def _find_point(segment: Segment, point: RecoveryPoint, config: LogConfig) -> tu
         return 0, segment.base_offset
     is_inside = point.segment_base_offset == segment.base_offset and 0 <= point.position <= segment.size
     # The position is a hint: it is right if a batch with that offset begins there.
-    if is_inside and segment.continues_at(point.position, promised):
+    if is_inside and segment.index.continues_at(point.position, promised):
         return point.position, promised
     offset, position = segment.base_offset, 0
     try:
-        position = segment.indexed_floor(promised)
-        for base, last, at, size, _timestamp, _epoch in segment.headers(position):
+        position = segment.index.floor(promised)
+        for base, last, at, size, _timestamp, _epoch in segment.index.headers(position):
             if base >= promised:
                 if offset < promised and not config.compacts:
                     break
@@ -394,7 +394,7 @@ def produced_batches(segments: Segments, start_offset: int, end_offset: int) -> 
         if segment.base_offset >= end_offset:
             return
         extent = segment.scan(
-            segment.position_of(start_offset) if start_offset > segment.base_offset else 0,
+            segment.index.position_of(start_offset) if start_offset > segment.base_offset else 0,
             end=segment.size,
             check=False,
         )
@@ -501,7 +501,7 @@ def _epoch_before(segments: Segments, offset: int) -> int:
     if place >= 0:
         segment = segments.all[place]
         with contextlib.suppress(RecordError):
-            for base, _, _, _, _, found in segment.headers(segment.indexed_floor(offset - 1)):
+            for base, _, _, _, _, found in segment.index.headers(segment.index.floor(offset - 1)):
                 if base >= offset:
                     break
                 epoch = found

@@ -77,7 +77,7 @@ def rebuild_indexes(
                 if segment.base_offset not in examined.bases:
                     continue
                 segment.scan(adopt=True)
-                segment.index_stale = True
+                segment.index.stale = True
                 if segment.sealed:
                     segment.seal()
                 segments.save_indexes(segment, complete=True)
@@ -106,7 +106,7 @@ def lower_epochs(directory: Directory, most: int, *, clock: Clock = SYSTEM_CLOCK
     with _locked(directory, clock):
         with closing(Segments.open(directory, LogConfig(), writable=True)) as segments:
             for segment in segments.all:
-                places = [at for _, _, at, _, _, epoch in segment.headers() if epoch > most]
+                places = [at for _, _, at, _, _, epoch in segment.index.headers() if epoch > most]
                 if not places:
                     continue
                 name = segments.copy_prefix(segment, segment.size)
@@ -191,7 +191,7 @@ def _first_damage(segments: Segments, *, gaps_are_meant: bool) -> tuple[int, int
             return place, extent.valid_bytes, extent.next_offset
         following = segments.all[place + 1].base_offset if place + 1 < len(segments) else extent.next_offset
         if extent.next_offset > following:
-            return place, segment.position_of(following), following
+            return place, segment.index.position_of(following), following
         if extent.next_offset < following and not gaps_are_meant:
             raise CorruptRecordError(
                 f"offsets {extent.next_offset} to {following - 1} are missing between two whole segments: restore "

@@ -276,8 +276,8 @@ def gaps(directory: Directory) -> list[Gap]:
             continue
         # The owner may delete the segment meanwhile; damage is reported by verification.
         with passing(errno.ENOENT), suppress(RecordError), closing(_open(directory, base, following)) as segment:
-            if not segment.is_joined():
-                found.append(Gap(segment.path, max(segment.batches_end(), start), following))
+            if not segment.index.is_joined():
+                found.append(Gap(segment.path, max(segment.index.batches_end(), start), following))
     return found
 
 
@@ -425,7 +425,7 @@ def _indexes_of(directory: Directory, segment: Segment, valid_bytes: int, *, is_
     wanted = {offset: timestamp for timestamp, offset in times}
     largest = -1
     try:
-        for first, last, position, _size, timestamp, _epoch in segment.headers():
+        for first, last, position, _size, timestamp, _epoch in segment.index.headers():
             if position >= valid_bytes:
                 break
             largest = max(largest, timestamp)
