@@ -213,7 +213,7 @@ def test_an_append_that_is_interrupted_half_way_is_in_the_log_whole_or_not_at_al
                 once = [interrupt]
                 target.attach(SimpleNamespace(notify=lambda: once and once.pop()()))
             elif owner == "segments.active":
-                patched.setattr(state.segments, "all", (*state.segments.all[:-1], Replaced(target, method)))
+                patched.setattr(type(state.segments), "active", property(lambda _: Replaced(target, method)))
             else:
                 once = [interrupt]
                 held_back = getattr(target, method)

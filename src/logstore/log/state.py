@@ -290,11 +290,11 @@ class State(PartitionLog):
 
     def append_locked(self, data: Any, first: int, leader_epoch: int) -> None:
         size = len(data)
-        # The same as `storing_locked`, with fewer calls, since each append comes here.
+        # The same as `storing_locked`, with fewer calls, since each append of several batches comes here.
         try:
             if size > self.reserved_bytes:
                 self.reserved_bytes += self.quota.reserve(size - self.reserved_bytes)
-            self.segments.all[-1].append(data, first, leader_epoch)
+            self.segments.active.append(data, first, leader_epoch)
             self.reserved_bytes -= size
         except OUT_OF_RESOURCES as error:
             self.counters.disk_full += isinstance(error, DiskFullError)
