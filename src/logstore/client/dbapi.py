@@ -2,9 +2,9 @@
 
 A consumer that stores its position in the transaction of its results processes each record exactly once for the
 database. After a crash both are stored or neither is. This module is responsible for the table; it needs a DB-API
-2.0 connection of any driver. Only `transaction` commits or rolls back; else the transaction is the caller's. A
-connection in autocommit mode has none: there `transaction` and `claim` begin and commit one of their own, and
-`save` is refused outside of one. One thread at a time, as for the connection::
+2.0 connection of any driver. `transaction` commits or rolls back; `claim` and `save` leave that to the caller. In
+autocommit mode a connection may have no open transaction: then `claim` too begins and commits one, and `save` is
+refused. One thread at a time, as for the connection::
 
     CREATE TABLE logstore_offsets (
         consumer_group, topic, partition_number,       -- primary key
@@ -13,9 +13,9 @@ connection in autocommit mode has none: there `transaction` and `claim` begin an
 
 ``leader_epoch`` is that of the last record read, which tells whether that record is still there (`groups.resume`).
 ``generation`` fences two consumers of one group. `claim` raises it; a `save` with an earlier one
-changes nothing and raises `GroupFencedError`. So the last claimant has the partitions, and the one
-before loses its transaction instead of counting twice. The comparison and the change are one statement, under
-the row's lock in any database that has transactions.
+changes nothing and raises `GroupFencedError`. So the last claimant has the partitions. The transaction of the
+claimant before is rolled back, and no record takes effect twice. The comparison and the change are one statement,
+under the row's lock in any database that has transactions.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ class DatabaseOffsets:
         Raises:
             ValueError: the table's name is no plain identifier, or the driver's style is not known.
             InvalidGroupError: the group's name cannot be used.
+            InvalidOffsetError: the group's name has more than 249 characters.
         """
         check_group(group)
         if len(group) > _NAME_MAX:
@@ -130,14 +131,14 @@ class DatabaseOffsets:
     # -- beginning
 
     def claim(self, consumer: Consumer) -> dict[TopicPartition, int]:
-        """Take over a consumer's assigned partitions, and seek to where the group had come.
+        """Take over a consumer's assigned partitions, and seek to the saved offsets of the group.
 
-        Part of the open transaction; commit it before the first records are processed. From then on no
-        earlier claimant can save. A partition without an offset, or with one of an earlier topic of that name,
+        The claim is part of the open transaction; commit it before the first records are processed. From then on
+        no earlier claimant can save. A partition without an offset, or with one of an earlier topic of that name,
         begins at the consumer's position, which is stored too. A partition added to a topic of which the
-        group has offsets begins at the log start. Returns where each begins.
+        group has offsets begins at the log start. Returns the offset at which each partition begins.
 
-        With a connection in autocommit mode, and no transaction open, it is committed on return.
+        With a connection in autocommit mode, and no transaction open, the claim is committed on return.
 
         Raises:
             NoTransactionError: the driver's autocommit mode is on, and how to begin a transaction is not known.
@@ -233,10 +234,11 @@ class DatabaseOffsets:
     # -- going on
 
     def save(self, cursor: Cursor, offsets: Consumer | Mapping[TopicPartition, int]) -> None:
-        """Store the group's offsets in the transaction of ``cursor``: by default a consumer's positions.
+        """Store the group's offsets in the transaction of ``cursor``.
 
-        Nothing is durable before the caller commits. On an error roll back, so that the effects are undone too. A
-        partition that was added while the consumer reads its topic is claimed by the first save.
+        ``offsets`` are next offsets by partition, or a consumer, whose positions are stored. Nothing is durable
+        before the caller commits. On an error roll back, so that the effects are undone too. A partition that was
+        added while the consumer reads its topic is claimed by the first save.
 
         Raises:
             NoTransactionError: the connection is in autocommit mode, and no transaction is known to be open.
@@ -305,7 +307,7 @@ class DatabaseOffsets:
         """Yield a cursor for the effects of the records handed out; save and commit at the end.
 
         On an error everything is rolled back, and the consumer returns to the saved offsets: the records are read
-        again. Where the driver would begin no transaction, or only before some statements, one is begun.
+        again. If the driver begins no transaction, or only before some statements, this method begins one.
 
         Raises:
             NoTransactionError: the driver's autocommit mode is on, and how to begin a transaction is not known.
@@ -381,7 +383,7 @@ def _is_sqlite(connection: Any) -> bool:
 
 
 def _autocommits(connection: Any) -> bool:
-    """Tell whether the driver says that each statement is committed by itself; by PEP 249 it is not."""
+    """Tell whether the connection is in autocommit mode; False if the driver does not tell, by PEP 249."""
     # pymssql and the drivers of MySQL have a method of this name, which sets the mode.
     for name in ("autocommit", "autocommit_state"):
         found = getattr(connection, name, None)

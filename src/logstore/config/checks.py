@@ -1,4 +1,4 @@
-"""Dangerous combinations of settings: each setting is valid, together they lose data or have no effect.
+"""Dangerous combinations of settings: each setting is valid, but together they lose data or have no effect.
 
 `check` is responsible for all of them. Its caller passes the settings, the lag of groups and the size of the disk.
 The only I/O is one read of ``findings.toml``, which holds the texts. Each finding names the row of docs/rows.md
@@ -24,7 +24,7 @@ class Severity(enum.StrEnum):
     """Severity of a finding. The first is the worst."""
 
     DANGER = "danger"  #: acknowledged records can be lost, or deleted before they were read
-    WARNING = "warning"  #: a call will be refused, or a setting has not the effect it seems to have
+    WARNING = "warning"  #: a call will be refused, or a setting does not have the effect that its name suggests
     NOTE = "note"  #: a choice that should be deliberate
 
 

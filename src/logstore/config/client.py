@@ -1,9 +1,9 @@
 """Settings of an embedded producer and an embedded consumer, by Kafka's names.
 
 Fields are the keys that apply without a network. Kafka's other client keys that only tune (connections, buffers,
-timeouts of a group) are accepted without effect and logged once. Keys for unsupported features are refused, unless
-their value is the behaviour here. The features are transactions, encryption, serializers and interceptors named by
-class, and partitions assigned by a group. No I/O.
+timeouts of a group) are accepted without effect and named in one log line. Keys for unsupported features are
+refused, unless their value is Kafka's default or describes what logstore does. These features are transactions,
+encryption, serializers and interceptors named by class, and partitions assigned by a group. No I/O.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _NO_NETWORK = (
     "the store is a directory of this process, and nothing goes over a network; leave it out, and protect the "
     "directory by its permissions"
 )
-_NO_MEMBERS = "groups hand out no partitions here; leave it out, and assign() each consumer its own"
+_NO_MEMBERS = "a group assigns no partitions here; leave it out, and give each consumer its partitions by assign()"
 _NO_TRANSACTIONS = (
-    "transactions are not there yet; leave it out. Offsets and effects are kept together by "
-    "logstore.DatabaseOffsets, repeated batches are dropped by enable.idempotence"
+    "transactions are not there yet; leave it out. logstore.DatabaseOffsets stores offsets together with the "
+    "effects of records, and enable.idempotence drops repeated batches"
 )
 
 #: Refused keys of producers and consumers, with or without a network.
 CODE = (
-    Refusal("interceptor.classes", _NO_JAVA.format("do what they did where records are sent or read")),
-    Refusal("config.providers", _NO_JAVA.format("give values as they are meant")),
+    Refusal("interceptor.classes", _NO_JAVA.format("do their work where records are sent or read")),
+    Refusal("config.providers", _NO_JAVA.format("give each value itself instead of a ${...} variable")),
 )
 _SECURITY = (
     Refusal("security.protocol", _NO_NETWORK, ("PLAINTEXT",)),
@@ -219,7 +219,7 @@ class ConsumerConfig(ClientConfig):
     enable_auto_commit: bool = boolean(True)
     auto_commit_interval_ms: int = duration(5_000, 0, INT32_MAX)
     max_poll_records: int = number(500, 1, INT32_MAX)
-    fetch_max_bytes: int = size(52_428_800, 0, INT32_MAX)  #: of one poll, all partitions together
+    fetch_max_bytes: int = size(52_428_800, 0, INT32_MAX)  #: read ahead, all partitions together
     max_partition_fetch_bytes: int = size(1_048_576, 0, INT32_MAX)
     isolation_level: str = word("read_uncommitted", "read_uncommitted", "read_committed")
 

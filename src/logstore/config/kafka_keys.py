@@ -2,8 +2,8 @@
 
 ``kafka_keys.json`` holds the keys of topics, brokers, producers and consumers from Kafka's own jars.
 ``meanings.toml`` describes the keys that are honoured here, for ``logstore config explain``. Each file is read
-on first use; keys that a settings class has need neither. No key ever names code to load. Any thread may use this
-module.
+on first use; keys that are fields of a settings class are parsed without them. No key ever names code to load. Any
+thread may use this module.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Settings of one log, by Kafka's names.
 
 Every field of `LogConfig` is a key of Kafka's topic configuration with its dots as underscores;
-our own keys begin with ``logstore.``. A key is honoured (a field here), accepted without effect
-(`WITHOUT_EFFECT`), or unknown. Unknown keys are refused; the error names each one and the nearest known key.
+our own keys begin with ``logstore.``. A key has an effect (a field here), is accepted without effect
+(`WITHOUT_EFFECT`), or is unknown. Unknown keys are refused; the error names each one and the nearest known key.
 Ranges and defaults are those of Kafka 4.3's topic configuration reference, with two exceptions. The minimum of
 ``segment.bytes`` is the size of one batch (Kafka: one mebibyte), and ``retention.ms`` keeps records for ever
 (Kafka: 7 days). No I/O.
@@ -255,8 +255,8 @@ DEFAULTS = defaults_of(LogConfig)
 
 _HOUR_MS = 3_600_000
 
-#: Broker-wide name -> the topic's key, and the factor of its value; of several for one setting the first wins
-#: (Kafka's `ServerTopicConfigSynonyms`).
+#: Broker-wide name -> the topic's key, and the factor of its value. If several names of one setting are given, the
+#: first of them here takes precedence (Kafka's `ServerTopicConfigSynonyms`).
 _SYNONYMS: dict[str, tuple[str, int]] = {
     "log.segment.bytes": ("segment.bytes", 1),
     "log.roll.ms": ("segment.ms", 1),

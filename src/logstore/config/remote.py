@@ -1,9 +1,9 @@
 """Settings of a client of brokers, by Kafka's names.
 
 Fields are the keys of Kafka's producer, consumer and admin client that apply here. Kafka's other keys that only
-tune, or belong to a consumer group, are accepted without effect and logged once: there are no groups here. Keys
-for unsupported features (transactions, serialisers and interceptors named by class) are refused. Unknown keys
-are refused with the nearest known key. No I/O.
+tune, or belong to a consumer group, are accepted without effect and named in one log line: there are no groups
+here. Keys for unsupported features (transactions, serialisers and interceptors named by class) are refused.
+Unknown keys are refused with the nearest known key. No I/O.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class WireConfig(ProducerCompression, ClientConfig):
     bootstrap_servers: str = text("")  #: host:port, comma-separated
     client_id: str = text("logstore")
     security_protocol: str = word("plaintext", "plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
-    request_timeout_ms: int = number(30_000, 1, INT32_MAX)  #: until an answer must arrive
-    default_api_timeout_ms: int = number(60_000, 0, INT32_MAX)  #: until a call fails, its retries included
+    request_timeout_ms: int = number(30_000, 1, INT32_MAX)  #: longest wait for an answer
+    default_api_timeout_ms: int = number(60_000, 0, INT32_MAX)  #: longest duration of a call, its retries included
     socket_connection_setup_timeout_ms: int = number(10_000, 1, INT64_MAX)
     connections_max_idle_ms: int = number(540_000, -1, INT64_MAX)
     send_buffer_bytes: int = number(-1, -1, INT32_MAX)  #: -1: the system's

@@ -246,7 +246,7 @@ def _rules_of(cls: Any) -> tuple[tuple[str, str, Rule, Any], ...]:
 
 
 class Name(NamedTuple):
-    """A name of a field: of several in one source the smallest rank takes precedence, as in Kafka."""
+    """A name of a field. Of several in one source, that with the smallest rank takes precedence, as in Kafka."""
 
     field: str
     rank: int = 0
@@ -368,8 +368,8 @@ class OneLevelConfig(BaseConfig):
     def of(cls, settings: Mapping[str, Setting] | Self | None = None, /, **fields: Setting) -> Self:
         """Make settings from Kafka's dotted keys and fields by name; ``fields`` override ``settings``.
 
-        Kafka's keys without effect here are accepted and logged once. If a setting has several names, the topic's
-        takes precedence over the broker's, and milliseconds over minutes over hours, as in Kafka.
+        Kafka's keys without effect here are accepted and named in one log line. If a setting has several names,
+        the topic's takes precedence over the broker's, and milliseconds over minutes over hours, as in Kafka.
 
         Raises:
             UnknownSettingError: a key is unknown; all such keys are named, with the nearest known key, and so is
@@ -423,7 +423,10 @@ def _scaled(value: Setting, scale: int) -> Setting:
 
 
 def nearest(key: str, known: Iterable[str], names: Mapping[str, Name] | None = None, cutoff: float = 0.6) -> str:
-    """Return ``unknown`` and the name probably meant; for a key in ``names`` its keyword, if that differs."""
+    """Return ``unknown`` and the known name that is nearest to a key.
+
+    If ``key`` is a key of ``names`` with underscores for dots, its keyword is the nearest name.
+    """
     dotted = key.replace("_", ".")
     if names is not None and dotted != key and dotted in names:
         return f"unknown; the nearest name is {names[dotted].field}=, the keyword of {dotted}"
@@ -436,7 +439,7 @@ def nearest(key: str, known: Iterable[str], names: Mapping[str, Name] | None = N
 def with_arguments(
     error: UnknownSettingError, call: Callable[..., object], given: Mapping[str, object]
 ) -> UnknownSettingError:
-    """Return the error, with the argument of the call that was probably meant by each unknown keyword."""
+    """Return the error, extended by the arguments of the call that unknown keywords probably meant."""
     import inspect  # only errors need it, as above
 
     parameters = inspect.signature(call).parameters.values()

@@ -2,9 +2,9 @@
 
 A `StoreConfig` is a `LogConfig`, the default of every topic, with those keys of Kafka's broker that a directory of
 many logs can honour. Our own keys begin with ``logstore.``. Values come from arguments, the environment, a file,
-and the defaults, in that order; `StoreConfig.source` returns the origin of a value. A key is honoured, Kafka's
-without effect here (accepted and logged once), or refused by name. A file is read only by `StoreConfig.load`;
-there is no other I/O.
+and the defaults, in that order; `StoreConfig.source` returns the origin of a value. A key has an effect here, is a
+key of Kafka without effect (accepted, and named in one log line), or is refused by name. A file is read only by
+`StoreConfig.load`; there is no other I/O.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ MAX_FLOAT = 1.7976931348623157e308
 
 COPIES = "there is one copy of each record, on this disk; keep others with Store.snapshot()"
 PROTECTED_BY = (
-    "no user is asked for and nothing is encrypted, since nothing goes over a network; protect the directory by "
-    "its permissions"
+    "users are not authenticated and nothing is encrypted, since nothing goes over a network; protect the "
+    "directory by its permissions"
 )
 _NO_CLASS = "no class of Java is loaded here"
 
@@ -94,7 +94,7 @@ UNKEPT = (
         )
     ),
 )
-#: The same for keys that are fields here, for when there are replicas.
+#: Keys that ask for copies by values above 1. They are fields: they will have an effect once logs are replicated.
 UNKEPT_FIELDS = ("default.replication.factor", "min.insync.replicas")
 LISTENERS = ("advertised.listeners", "listeners")
 _PROTOCOLS = "listener.security.protocol.map"
@@ -173,7 +173,7 @@ class StoreConfig(BaseConfig):
 
     # -- topics
     num_partitions: int = number(1, 1, INT32_MAX)  #: of a topic created without a number of partitions
-    default_replication_factor: int = number(1, 1, 32_767)  #: more than 1 needs a cluster
+    default_replication_factor: int = number(1, 1, 32_767)  #: no effect yet; a warning names a value above 1
     # Kafka's default is true, which would create a topic for each misspelt name.
     auto_create_topics_enable: bool = boolean(False)
     delete_topic_enable: bool = boolean(True)
@@ -196,7 +196,7 @@ class StoreConfig(BaseConfig):
     producer_id_expiration_check_interval_ms: int = duration(600_000, 1, INT32_MAX)
     log_cleaner_enable: bool = boolean(True)
     log_cleaner_threads: int = number(1, 0, INT32_MAX)
-    log_cleaner_dedupe_buffer_size: int = size(134_217_728, 1, INT64_MAX)  #: bytes of the key maps, all threads
+    log_cleaner_dedupe_buffer_size: int = size(134_217_728, 1, INT64_MAX)  #: bytes of the key map of a compaction
     log_cleaner_io_max_bytes_per_second: float = setting(MAX_FLOAT, Rule(0.0, MAX_FLOAT, unit=BYTES))
     log_cleaner_backoff_ms: int = duration(15_000, 0, INT64_MAX)
 
@@ -218,9 +218,9 @@ class StoreConfig(BaseConfig):
     def of(cls, settings: Mapping[str, Setting] | Self | None = None, /, **fields: Setting) -> Self:
         """Make settings from dotted keys (Kafka's topic or broker names) and fields by name.
 
-        ``fields`` take precedence over ``settings``. Kafka keys without effect here are accepted and logged once.
-        A warning names those that ask for a protection (copies, encryption, users). The environment is not
-        read; see `layered`.
+        ``fields`` take precedence over ``settings``. Kafka keys without effect here are accepted and named in one
+        log line. A warning names those that ask for a protection (copies, encryption, users). The environment is
+        not read; see `layered`.
 
         Raises:
             UnknownSettingError: a key is unknown; all such keys are named, with the nearest known key.
@@ -276,8 +276,8 @@ class StoreConfig(BaseConfig):
         """Load settings from a file: TOML, or an unchanged ``server.properties`` of Kafka.
 
         The format is chosen by the file's ending, else by its content. Retention from a ``server.properties``
-        applies to topics created with it; where it has no value, Kafka's default (7 days) does. It is read as
-        Kafka reads it: words such as ``7d``, which Kafka refuses, are refused for Kafka's keys.
+        applies to topics created with it; if the file sets none, Kafka's default (7 days) applies to them. Such a
+        file is read as Kafka reads it: for Kafka's keys, words such as ``7d`` are refused.
 
         Raises:
             StorageError: the file cannot be read.
@@ -390,7 +390,7 @@ class _Builder:
     """Collector of values, from the weakest source to the strongest, and of all their problems."""
 
     def __init__(self) -> None:
-        self.found = Collector()  # of the store's own fields and those of its logs: no two have one name
+        self.found = Collector()  # of the store's own fields and those of its logs; their names differ
         self.sources: dict[str, ConfigSource] = {}
         self.foreign: list[str] = []  # variables that are not settings
         self.given: dict[str, Setting] = {}  # by Kafka's keys, as given here; not those of another config

@@ -153,14 +153,16 @@ class Store:
         """Create a topic. Durable on return; on an error nothing of it is left.
 
         ``partitions`` is 1 to 10,000, by default ``num.partitions``. ``settings`` are Kafka's topic settings by
-        their dotted keys, ``more_settings`` the same with underscores; what is not set follows the store. Without
-        such settings records are kept for ever. If the store was opened with a ``server.properties``, a topic gets
-        the retention that Kafka would give it. With ``if_not_exists`` a topic that exists is returned as it is.
+        their dotted keys, ``more_settings`` the same with underscores; a key that is not set has the store's
+        value. If no retention is set, records are kept for ever. If the store was opened with a
+        ``server.properties``, a topic gets the retention that Kafka would give it. With ``if_not_exists`` a topic
+        that exists is returned as it is.
 
         Raises:
             TopicExistsError: there is one of that name.
             InvalidTopicError: the name breaks Kafka's rule.
-            InvalidPartitionsError, ConfigError: a number or a setting is out of range; all are named.
+            InvalidPartitionsError: the number of partitions is out of range.
+            ConfigError: settings are unknown or out of range; every one is named.
             DiskFullError, StorageError: the disk refused.
             ReadOnlyError: the store is open read-only.
         """
@@ -187,18 +189,19 @@ class Store:
         drop_keyless: bool = False,
         **more_settings: Unpack[TopicChanges],
     ) -> Mapping[str, str]:
-        """Change settings of a topic, also while it is used; None resets a key to the topic's default.
+        """Change settings of a topic, also while it is used; None removes the topic's own value.
 
         Durable on return. Returns the topic's own settings as they are now. Compaction deletes records without a
-        key: a topic that has any is made a compacted one only with ``drop_keyless``. Without it, its keys are read
-        up to the first record that has none.
+        key. A topic that holds such records is compacted only with ``drop_keyless=True``. Without this argument,
+        the call reads the keys of the topic up to the first record that has none.
 
         Raises:
             UnknownTopicError: there is none.
             ConfigError: a setting is unknown or out of range, or cannot change while the topic is open.
                 Nothing was changed.
             PolicyViolationError: compaction would delete records that have no key. Nothing was changed.
-            InvalidSettingError: more than ``logstore.disk.budget`` would have to be kept. Nothing was changed.
+            InvalidSettingError: records that may not be deleted would exceed ``logstore.disk.budget``. Nothing was
+                changed.
         """
         self._host.check_writable()
         changes = {**(settings or {}), **cast("Mapping[str, Setting]", more_settings)}
@@ -230,7 +233,8 @@ class Store:
 
         Raises:
             UnknownTopicError: there is none.
-            InvalidPartitionsError: the topic has as many already.
+            InvalidPartitionsError: the topic has as many already, ``total`` is above 10,000, or the topic belongs
+                to the store itself.
         """
         self._host.check_writable()
         shielded(self._host.topics_table.grow, name, total)
@@ -369,21 +373,22 @@ class Store:
     ) -> Snapshot:
         """Copy the whole store to a path that does not exist yet, while it is in use. Durable on return.
 
-        Each partition is copied as of one moment during the call, committed offsets as of an earlier one than any
-        record. Everything acknowledged before the call is in the copy. Sealed segments are hard links where the
-        file system has them and ``link`` is true, so that the copy takes hardly any space. Choose ``link=False``
-        where another program shall change the files in place, as Kafka does. With ``verify`` every checksum in the
-        copy is compared. ``progress`` is called with the number of steps done and of all steps. A step is a
-        partition that was copied or compared. ``progress`` may not use the store. To restore, open the copy as a
-        store, or move it to where the store was.
+        Each partition is copied as of one moment during the call. Committed offsets are copied as of an earlier
+        moment, so none is beyond the records of the copy. Everything acknowledged before the call is in it. Sealed
+        segments are hard links where the file system has them and ``link`` is true, so that the copy takes hardly
+        any space. Choose ``link=False`` if another program, such as Kafka, will change files of the copy in place.
+        With ``verify`` every checksum in the copy is compared. ``progress`` is called with the number of steps done
+        and of all steps. A step is a partition that was copied or compared. ``progress`` must not use the store. To
+        restore, open the copy as a store, or move it to where the store was.
 
         If the store is open read-only, the process that writes it takes the snapshot, with its own rights and
-        without ``progress``. If there is none, this process opens the store for that time. Creating and deleting
-        topics waits for a snapshot, and so does the first commit of a store, which creates ``__consumer_offsets``.
+        without ``progress``. If there is none, this process opens the store for that time. Creating, altering
+        and deleting topics waits for a snapshot, and so does the first commit of a store, which creates
+        ``__consumer_offsets``.
 
         Raises:
-            NotALogError: something is at that path already, or it is inside the store. A whole snapshot is there
-                where the writer took it and was killed before it could answer.
+            NotALogError: the path exists already, or is inside the store. It can be a complete snapshot of an
+                earlier call, whose writing process was killed before it could answer.
             CorruptRecordError: a partition is damaged; with ``verify`` also the copy. There is no snapshot.
             DiskFullError, StorageError: it could not be written. There is none.
             OwnerTimeoutError: the store is open read-only here, and the process that writes it does not answer.
@@ -391,7 +396,7 @@ class Store:
         return self._host.snapshot(path, link=link, verify=verify, progress=progress)
 
     def disk_usage(self) -> DiskUsage:
-        """Measure the disk space of the logs, and return it with their limit; -1 where there is no budget."""
+        """Measure the disk space of the logs, and return it with its limit; -1 without budget and reserve."""
         self._host.check_writable()
         self._host.disk_quota.measure(all_files=True)
         limited = self._host.disk_quota.limits.is_set
@@ -404,8 +409,8 @@ class Store:
         continue if there is space now.
 
         Raises:
-            InvalidSettingError: a value is out of range, or the store was opened without a budget.
-            InvalidSettingError: records that may not be deleted exceed it. Nothing was changed.
+            InvalidSettingError: a value is out of range; the store was opened without budget and reserve; or
+                records that may not be deleted exceed the budget. Nothing was changed.
         """
         self._host.check_writable()
         before = self._host.disk_quota.limits
@@ -426,7 +431,7 @@ class Store:
     def housekeep(self, *, progress: Progress | None = None) -> None:
         """Do all recurring work now, in this thread: retention, compaction, expiry, checkpoints.
 
-        Each log is worked on once, as it is when its turn comes; the call returns also while others write.
+        Each log is worked on once, as it is when its turn comes. So the call ends even if other threads write on.
         A store with the machine's clock does this work by itself. One with a clock of its own, or with
         ``logstore.housekeeping=manual``, does it only here. A partition that cannot be worked on is logged and
         skipped. ``progress`` is called with the number of parts done, and of all parts as far as known.
@@ -470,14 +475,14 @@ def open_store(
     environ: Mapping[str, str] | None = None,
     **more_settings: Unpack[StoreSettings],
 ) -> Store:
-    """Open the store in a directory, which is made if there is none.
+    """Open the store in a directory, which is made if there is none, unless ``create`` is false.
 
     ``path`` may begin with ``~``, or be a ``file:`` URL; an empty one, and any other URL, is refused. ``settings``
     are Kafka's broker and topic settings by their dotted keys, the path of a TOML file or ``server.properties``,
     or a `StoreConfig`. ``more_settings`` are the same keys with underscores. Their log settings hold for every
     topic that does not set its own. The retention of a ``server.properties`` holds only for topics made with it.
     By default, a store keeps records for ever. Arguments win over variables ``LOGSTORE_…`` of ``environ`` (the
-    process's, if it is None), those over a file. Without a ``path``, ``log.dirs`` names it.
+    process's, if it is None), those over a file. Without a ``path``, ``log.dirs`` names the directory.
 
     One process at a time writes a store; with ``read_only`` any number of others read it concurrently, and see
     what is written. A writer waits ``wait_s`` seconds (None: for ever) for another process to close it.
@@ -486,10 +491,12 @@ def open_store(
     Raises:
         DirectoryLockedError: another process writes here; its pid is named. A process that opened it briefly, to
             commit what Spark has staged or a group has read, is waited for, up to ten seconds.
-        NotALogError: the directory is another program's, or Kafka's; or the path is no directory.
+        NotALogError: the directory is another program's, or Kafka's; the path is no directory; or nothing is there,
+            and ``create`` is false or ``read_only`` is true.
         DamagedCatalogueError: the list of topics is damaged. Nothing was changed.
         ConfigError: settings are unknown or out of range; every one is named.
         ReadOnlyError: the directory cannot be written.
+        StorageError: the file of settings cannot be read, or a file of the store.
     """
     if about_modes(settings) and not os.path.exists(str(settings)):
         check_settings(settings)
@@ -520,8 +527,8 @@ def open_store(
 
 
 def open_briefly(path: Path, settings: Settings = None, *, create: bool = False) -> Store:
-    """Open a store for one piece of work, without housekeeping: other processes wait for it.
+    """Open a store for one piece of work, without housekeeping. Other processes wait until it is closed.
 
-    Waits for others that do the same. Raises as `open_store`.
+    Waits for other processes that have opened the store briefly. Raises as `open_store`.
     """
     return made(lambda: Store(briefly(path, settings, create=create)), Store.close)

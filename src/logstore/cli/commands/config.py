@@ -167,10 +167,11 @@ def _without_effect(kafkas: kafka_keys.KafkaKey) -> dict[str, Any]:
         "allowed": kafkas.valid,
         "meaning": (
             "Kafka's key; it is accepted and changes nothing here"
-            + "".join(f", of which a warning tells: {reason}" for reason in instead.values())
+            + "".join(f". A warning names it: {reason}" for reason in instead.values())
             + "."
             if refusal is None
-            else f"Kafka's key; refused but for Kafka's default: {refusal.removesuffix(' (found any)')}."
+            else "Kafka's key; refused, unless its value is Kafka's default or describes what logstore does: "
+            f"{refusal.removesuffix(' (found any)')}."
         ),
     }
 

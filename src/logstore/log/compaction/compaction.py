@@ -55,7 +55,7 @@ Throttle = Callable[[int], None]
 class Compacted(NamedTuple):
     """Result of one run. Counts are of records and bytes that were read, once for each round."""
 
-    first_dirty_offset: int  #: every key below it has one record now
+    first_dirty_offset: int  #: below it, no key has more than one record now
     rounds: int
     segments_before: int
     segments_after: int
@@ -63,8 +63,8 @@ class Compacted(NamedTuple):
     bytes_kept: int
     records_read: int
     records_kept: int
-    keyless_records: int  #: dropped, since no later record can replace them: a compacted log refuses them
-    is_complete: bool  #: all that could be cleaned was; if not, the log was truncated or deleted from meanwhile
+    keyless_records: int  #: records without a key, which were dropped; a compacted log refuses new ones
+    is_complete: bool  #: false if a truncation or deletion ended the run before everything was cleaned
 
 
 def compact(
@@ -115,7 +115,7 @@ class _Run:
         self._throttle = throttle
         self._generation = -1  # of the log: a truncation raises it, and ends the run
         self._rounds = 0
-        self._passed = 0  # bytes of the last chunk that were whole batches
+        self._passed = 0  # bytes of the last chunk that are whole batches, see `_chunks`
         # Counts of all filters. The filters are not kept: each holds the map of its round.
         self._counts = dict.fromkeys(_COUNTS, 0)
 
@@ -154,10 +154,10 @@ class _Run:
         return done
 
     def _promise(self, sync_to: Callable[[int], None], end_offset: int) -> None:
-        """Sync all that will be touched, and raise the recovery point above it, durably.
+        """Sync all records to be compacted, and store a recovery point above them in both slots, durably.
 
-        Below it a recovery neither scans nor truncates. An older slot of its file could name an offset and a
-        position inside a replaced segment.
+        Recovery neither scans nor truncates below the recovery point. A slot with an older recovery point could
+        name an offset and a position inside a replaced segment.
         """
         state = self._state
         sync_to(end_offset)
@@ -226,7 +226,8 @@ class _Run:
             self._fill(keys, first, end_offset)
             if keys.latest_offset >= first or first >= end_offset:
                 return keys
-            # Not even one batch fitted. Its keys fit into memory as it does decompressed; two maps may not.
+            # Not even one batch fitted: use a larger map. It fits into memory, as the decompressed batch does. The
+            # old map is dropped first, since memory may not hold both.
             del keys
             size *= 2
 
@@ -262,7 +263,7 @@ class _Run:
         self._check_markers_after(transaction_filter, end_offset)
 
     def _check_markers_after(self, transaction_filter: TransactionFilter, end_offset: int) -> None:
-        """Check the aborted index by the markers of transactions that end after the compacted part."""
+        """Check the aborted index against the markers of transactions that end after the compacted part."""
         waiting = transaction_filter.open_producers
         if not waiting:
             return
@@ -277,7 +278,10 @@ class _Run:
     # -- reading
 
     def _chunks(self, segment: Segment, position: int) -> Iterator[tuple[bytes, int]]:
-        """Yield the bytes of a segment from a position on; `_passed` bytes of each chunk were whole batches."""
+        """Yield chunks of a segment from a position on: the bytes, and their position.
+
+        After each chunk, the caller sets `_passed` to the bytes of its whole batches.
+        """
         state, end, want = self._state, segment.size, READ_BYTES
         while position < end:
             self._check()

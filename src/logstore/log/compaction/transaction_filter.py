@@ -26,9 +26,9 @@ class TransactionFilter:
         # Reversed, so that `pop` gives the next one to begin.
         self._ahead = sorted(set(aborted), key=lambda entry: entry.first_offset, reverse=True)
         self._open: dict[int, AbortedTransaction] = {}
-        self._met: set[int] = set()  # producers with a batch met of their open aborted transaction
-        self._committed: set[int] = set()  # producers with a batch met of an open transaction to be committed
-        #: Aborted transactions with batches and with a marker already passed, in order of their markers.
+        self._met: set[int] = set()  # producers whose open aborted transaction has a batch in this pass
+        self._committed: set[int] = set()  # producers with a batch in this pass of an open committed transaction
+        #: Aborted transactions whose batches and marker this pass has read, in order of their markers.
         self.listed: list[AbortedTransaction] = []
 
     def may_discard(self, batch: BatchView) -> bool:
@@ -42,7 +42,7 @@ class TransactionFilter:
             return False
         entry = self._open.get(batch.producer_id)
         if entry is not None and entry.last_offset < batch.base_offset:
-            # An earlier pass has dropped its marker.
+            # An earlier pass has dropped the marker of this transaction.
             del self._open[batch.producer_id]
             self._met.discard(batch.producer_id)
             entry = None
@@ -54,11 +54,11 @@ class TransactionFilter:
 
     @property
     def open_producers(self) -> set[int]:
-        """Producers with transactional batches met and no marker yet."""
+        """Producers whose transactional batches this pass has read, and not yet their marker."""
         return self._met | self._committed
 
     def agree(self, producer_id: int, marker: Marker, offset: int) -> None:
-        """Check a marker against the aborted index, by which the batches before it were treated.
+        """Check a marker against the aborted index, by which earlier batches were kept or discarded.
 
         Raises:
             CorruptRecordError: the aborted index contradicts it.

@@ -1,8 +1,8 @@
 """Aborted transactions of one segment: encoding and search of Kafka's ``.txnindex``.
 
 Pure functions. An entry belongs to the segment that holds its abort *marker*; its first record
-may be segments earlier. The file is a hint that is rebuilt by replaying batch headers: an
-inconsistent one is None. Kafka gives it no checksum, and no file at all to a segment without aborted
+may be segments earlier. The file can be rebuilt by replaying batch headers, so `decode` returns
+None for an inconsistent one. Kafka gives it no checksum, and no file at all to a segment without aborted
 transactions. So a logstore log also stores the number of entries of each segment, and their checksum.
 
 An entry is 34 bytes, big-endian (Kafka's `AbortedTxn`)::
@@ -16,8 +16,8 @@ An entry is 34 bytes, big-endian (Kafka's `AbortedTxn`)::
 Invariant, from entry to entry: last offsets rise, and last stable offsets do not fall. The second
 lets a search stop early.
 
-**`logstore.aborted`** of a partition, from its first aborted transaction on. The head is overwritten in place
-after each entry, the rest is replaced as a whole on a roll. Big-endian::
+**`logstore.aborted`**: a partition has this file once it has an aborted transaction. The head is overwritten in
+place after each entry. On a roll the whole file is replaced. Big-endian::
 
      0  2  magic "la"                       24  4  CRC-32C of bytes [0, 24)
      2  2  version 1                        28     16 bytes for each other segment with aborted transactions:
@@ -26,8 +26,8 @@ after each entry, the rest is replaced as a whole on a roll. Big-endian::
     16  4  CRC-32C of its entries                   4  CRC-32C of the entries
     20  4  number of other segments         then CRC-32C of all from 28 on
 
-A segment that is not named has none. The file is never the authority. If it is lost, or disagrees with an index,
-as after a crash between the two writes, the markers in the log decide.
+A segment that is not named has no aborted transaction. The file is never the authority. If it is lost, or
+disagrees with an index, as after a crash between the two writes, the markers in the log decide.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def encode(entries: Iterable[AbortedTransaction]) -> bytes:
 def decode(data: bytes, base_offset: int = 0, end_offset: int = INT64_MAX) -> list[AbortedTransaction] | None:
     """Decode the entries of the segment ``[base_offset, end_offset)``, in the order of their markers.
 
-    None if the bytes are no whole number of entries, contradict themselves, or name a marker
-    outside the segment: rebuild them. Pass the true ``end_offset``: as there is no checksum, it detects
-    most flipped bits in offsets.
+    None if the bytes are no whole number of entries, contradict themselves, or name a marker outside the segment:
+    the caller rebuilds the index. Pass the true ``end_offset``: without a checksum, only this bound detects most
+    flipped bits in offsets.
     """
     if len(data) % ENTRY_BYTES:
         return None
@@ -131,7 +131,7 @@ class Note(NamedTuple):
     """Contents of ``logstore.aborted``."""
 
     sums: Mapping[int, Sum] | None  #: by base offset; None: there is no valid note
-    is_lost: bool = False  #: a note was written before
+    is_lost: bool = False  #: a note was written before, and is lost or damaged
 
     def agrees(self, base_offset: int, data: bytes, *, is_sealed: bool) -> bool:
         """Return whether an index may be trusted. One that is still written may have more entries by now."""

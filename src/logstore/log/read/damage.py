@@ -88,7 +88,7 @@ def left_out(partition: TopicPartition, error: RecordError, offset: int, end: in
     """Return the offsets below ``end`` to skip to continue after an error.
 
     Raises:
-        RecordError: ``error`` itself, if reading after it is not known to be possible.
+        RecordError: ``error`` itself, if it is no damage, or does not tell where reading can continue.
     """
     if not isinstance(error, DAMAGE) or error.next_offset is None or error.next_offset <= offset:
         raise error

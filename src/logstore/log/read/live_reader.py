@@ -133,8 +133,8 @@ class LogReader(Readable):
             )
 
     def _read_published(self) -> Published | None:
-        """Read the published marks; None if they are behind the recovery file: an earlier copy."""
-        # Recovery file first: the writer publishes before it writes that, and writes that before it deletes.
+        """Read the published marks; None if they are behind the recovery file, as in a file of an earlier copy."""
+        # Recovery file first: the writer publishes marks before it writes this file, and deletes segments after.
         point = recovery.read_point(self._directory)
         published = self._published_file.read()
         if point is None or published is None or published.generation == checkpoints.GONE_GENERATION:
@@ -322,8 +322,8 @@ class LogReader(Readable):
     def _when_at_rest(self, published: Published) -> Published:
         """Wait until no truncation or swap is in progress, and return the published marks.
 
-        If the writer has died in one, its marks are returned after `REST_S`, and at once for every later
-        call that finds the same one.
+        If the writer has died during a truncation or swap, its marks are returned after `REST_S`. Later calls that
+        find the same generation return them at once.
         """
         waits_for, deadline = -1, 0.0
         while True:
@@ -408,14 +408,14 @@ class LogReader(Readable):
 
 
 class RefusingReplica(ReaderReplica):
-    """The face for replicas of a log that is open read-only: it refuses to write."""
+    """`ReaderReplica` of a log that is open read-only: calls that write are refused."""
 
     __slots__ = ()
     append_batch = append_control = truncate_to = advance_high_watermark = _refuse
 
 
 class RefusingMaintenance(ReaderMaintenance):
-    """The face for maintenance of a log that is open read-only: it refuses to write."""
+    """`ReaderMaintenance` of a log that is open read-only: calls that write are refused."""
 
     __slots__ = ()
     roll = retain = compact = cleanable = reconfigure = _refuse

@@ -1,7 +1,8 @@
 """A range of one log, read as records, chunks, values or Arrow columns.
 
-A `Scan` keeps only its bounds; for every chunk it asks its log again for the records' position and
-whether they may still be read. Any number of uses may run concurrently, in any threads.
+A `Scan` keeps its bounds and, if the log can hold segments for it, a hold (`segment_holds`). For every chunk it
+asks its log again for the position of the records, and whether they may still be read. Any number of uses may run
+concurrently, in any threads.
 """
 
 from __future__ import annotations
@@ -92,12 +93,12 @@ class Scan(Tabular):
 
     Each use begins again at the start of the range. A scan can be pickled, and read in another process on the same
     machine: the log's directory is opened there read-only at the first read, and the range is the one that was
-    fixed here. A use that has begun is not pickled.
+    fixed here. An iteration that has begun cannot be pickled.
 
     Records that retention deletes or compaction replaces later stay readable by the scan, and on the disk, until
-    the scan and its iterators are dropped or the log is closed. A scan holds up to 256 segments, with a descriptor
-    each. Nothing is held against `truncate_to`, nor by a scan that was pickled or is of a log that is open
-    read-only. For these, deleted records are out of range, and compacted ones are read in their new form.
+    the scan and its iterators are dropped or the log is closed. A scan holds up to 256 removed segments, with a
+    descriptor each. Nothing is held against `truncate_to`, nor by a scan that was pickled or is of a log that is
+    open read-only. For these, deleted records are out of range, and compacted ones are read in their new form.
     """
 
     def __init__(

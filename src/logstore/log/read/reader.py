@@ -4,8 +4,8 @@
 end and segments; it reads. A read takes the tuple of segments once. A segment that is dropped meanwhile is noticed
 and raised as an offset out of range, never read as garbage.
 
-`Readable` shows a consumer's calls. Those of brokers and replicas are on `ReaderReplica`, those of maintenance on
-`ReaderMaintenance`: a face is made at each use and owns nothing.
+`Readable` has the calls for consumers. `ReaderReplica` has those for brokers and replicas, `ReaderMaintenance`
+those for maintenance. An object of these two is made at each use; it refers to the log and owns nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _MAINTENANCES = (
     "check_joined check_keys cleanable compact config facts oldest_segment reconfigure reserved_bytes retain roll "
     "segment_count segments size taken tick was_clean"
 )
-#: Names of `Log` until this release -> those on its faces.
+#: Names of `Log` until this release -> those of `Log.replica` and `Log.maintenance`.
 _MOVED = {
     **{name: f"replica.{name}" for name in _REPLICAS.split()},
     **{name: f"maintenance.{name}" for name in _MAINTENANCES.split()},
@@ -90,12 +90,12 @@ class Readable(ABC):
     @property
     @abstractmethod
     def high_watermark(self) -> int:
-        """The end for consumers: records below it stay."""
+        """The end for consumers: records below it are not truncated any more."""
 
     @property
     @abstractmethod
     def last_stable_offset(self) -> int:
-        """The end for committed readers: every transaction below it is committed or aborted."""
+        """The end for ``read_committed``: every transaction below it is committed or aborted."""
 
     @property
     @abstractmethod
@@ -117,7 +117,7 @@ class Readable(ABC):
 
     @abstractmethod
     def _cuts(self) -> int:
-        """Return a count that rises with every truncation; odd while one is in progress."""
+        """Return a count that rises with every truncation or segment swap; odd while one is in progress."""
 
     @abstractmethod
     def _wait_for_rest(self) -> None:
@@ -312,8 +312,8 @@ class Readable(ABC):
     def _was_cut_since(self, cuts: int) -> bool:
         """Return whether a truncation or swap may have come between reading the end and reading the files.
 
-        Waits for one in progress: until it is over, every retry may find the files half changed, and take that
-        for damage.
+        If one is in progress, this waits for its end. Until then, each retry may find half-changed files, and take
+        them for damage.
         """
         self._marks()
         if self._cuts() % 2:
@@ -475,7 +475,7 @@ class Readable(ABC):
                 # The segment was dropped, or replaced by a truncation, since the tuple was taken.
                 self._check_range(offset, self.log_end_offset)
                 if segments is self._segments_now() and self._cuts() % 2:
-                    # Its replacement is not in place yet; retries at once would run out before.
+                    # Its replacement is not in place yet: immediate retries would use up all attempts before.
                     self._wait_for_rest()
             else:
                 return None
@@ -619,7 +619,7 @@ def _position_in(segment: Segment, hint: Hint) -> int:
 
 
 class ReaderReplica:
-    """A log as brokers and replicas read it."""
+    """The calls for brokers and replicas that only read."""
 
     __slots__ = ("log",)
 
@@ -674,7 +674,7 @@ def _located(segment: Segment, offset: int, max_bytes: int, end: int) -> tuple[F
 
 
 class ReaderMaintenance:
-    """A log as planners see it: its segments."""
+    """The calls for maintenance that only read: settings and segments of a log."""
 
     __slots__ = ("log",)
 

@@ -1,7 +1,8 @@
 """Waiting until any of several logs has moved, by a thread (`wait_for_any`) or an event loop (`OffsetListener`).
 
-Marks of this process notify the waiter. Logs that another process writes are polled every 10 ms, or sooner when
-inotify reports a change of the first of them. `must_look` tells an event loop to poll.
+The watermarks of logs of this process notify the waiter. Logs that another process writes are polled every 10 ms.
+If all are such logs, inotify ends a wait sooner when the first of them changes. `must_look` tells an event loop
+to poll.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def wait_for_any(
 ) -> bool:
     """Block until the end of one log differs from the offset beside it, or ``notifier`` is notified.
 
-    An end that has fallen counts too, for a truncation. Returns False if ``timeout_s`` passes first.
+    An end that a truncation has lowered differs, too. Returns False if ``timeout_s`` passes first.
     """
     marks = [log._end_mark(isolation) for log, _ in places if not isinstance(log, LogReader)]
     readers = [(log, offset) for log, offset in places if isinstance(log, LogReader)]
@@ -42,7 +43,7 @@ def wait_for_any(
                 continue
             step = POLL_S if left is None else min(left, POLL_S)
             if marks or not isinstance(clock, SystemClock):
-                # Through the notifier, for a test's clock decides itself how a wait passes.
+                # Only the notifier waits by the given clock, such as that of a test.
                 rung = notifier.wait(step)
             else:
                 rung = notifier.wait(0)

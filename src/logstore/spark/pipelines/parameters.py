@@ -27,22 +27,22 @@ def parameter(
 ) -> Any:
     """Define a field of a class of parameters; without a default it has to be given.
 
-    ``scale`` marks a parameter to change when there is more data, as a pipeline's description shows it. A number is
-    at least ``least`` and at most ``most``.
+    ``scale`` marks a parameter to change when there is more data; ``logstore pipeline describe`` shows the mark. A
+    number is at least ``least`` and at most ``most``.
     """
     return field(default=default, metadata={"help": help, "scale": scale, "least": least, "most": most})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """Parameters of every pipeline. All topics are in one store, named by one of the first two."""
+    """Parameters of every pipeline. All topics are in one store, named by ``path`` or ``bootstrap``."""
 
     stateful: ClassVar[bool] = True  #: continues where it ended, and so needs a checkpoint
 
     path: str = parameter("", "Directory of the store.")
     bootstrap: str = parameter("", "host:port,... of a broker, instead of a directory.")
     checkpoint: str = parameter(
-        help="Directory of the pipeline's state; a run with that of an earlier one continues where it ended."
+        help="Directory of the pipeline's state; with that of an earlier run, the pipeline continues from its end."
     )
     continuous: bool = parameter(
         False, "Run until stopped; otherwise process the input that exists at the start, and end."
@@ -73,7 +73,7 @@ class Parameters:
         self.check()
 
     def check(self) -> None:
-        """Refuse parameters that are wrong together, or in a way that `parameter` cannot say; called once."""
+        """Refuse parameters by rules that `parameter` cannot express, such as one between two parameters."""
 
     def checkpoint_of(self, stage: str) -> str:
         """Return the directory where the query of that name keeps its own state."""
@@ -92,7 +92,7 @@ class Parameters:
         """Refuse a parameter that is not a duration such as ``30m`` or ``30 minutes``.
 
         Raises:
-            InvalidSettingError: it is not a duration, or shorter than ``at_least_ms``.
+            InvalidSettingError: it is not a duration, has no unit, or is shorter than ``at_least_ms``.
         """
         text = getattr(self, name)
         self.require(name, not text.strip().isdigit(), "a unit with the number, such as 30s or 30 minutes")

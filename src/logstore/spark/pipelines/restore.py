@@ -10,9 +10,10 @@ restored records at once, ``retention.ms`` and ``retention.bytes`` are -1 in a r
 turned off. ``name`` restores a topic under another name.
 
 Before anything is written, the archive is checked against its own table ``ranges``: if files are missing, nothing
-is restored. Event time plays no part.
+is restored. Event time is not used.
 
-Scale: a partition is one task, sorted by offset on disk if it does not fit in memory; topics follow each other.
+Scale: one task restores a partition, and sorts it by offset, on disk if it does not fit in memory. Topics are
+restored one after the other.
 """
 
 from __future__ import annotations
@@ -84,10 +85,10 @@ def check_archive(
 
 
 def is_restored(parameters: RestoreParameters, name: str, ranges: Mapping[int, Archived]) -> bool:
-    """Return whether the topic already holds all of its archived records.
+    """Return whether each partition of the topic already holds as many records as were archived.
 
     Raises:
-        TopicExistsError: it holds other records.
+        TopicExistsError: the topic is not empty, and a partition holds another number of records.
     """
     with open_store(parameters.path, read_only=True) as store:
         partitions = store.describe_topic(name).partitions

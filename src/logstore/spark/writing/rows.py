@@ -2,8 +2,8 @@
 
 Compiled code copies the rows of a task from Arrow's buffers to one encoder per partition; no row becomes a Python
 object. An encoder that holds enough gives its batches to an *outlet*, a staged file or a broker. So a task needs
-the same memory whatever it writes. Knows neither Spark nor files: imports the core and the vocabulary, and pyarrow
-where it reads rows. A `Rows` belongs to one task's thread.
+the same memory however much it writes. This module uses neither Spark nor files. It imports the compiled core,
+settings and errors, and pyarrow only where it reads rows. A `Rows` belongs to one task's thread.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Keyless(NamedTuple):
 
     ignore_keys: bool = False  #: keys do not choose partitions
     in_turn: bool = (
-        False  #: rows that no key places: to the partitions in turn, else to one until its batch is full
+        False  #: rows placed by no key go to the partitions in turn; if false, to one until its batch is full
     )
 
 
@@ -87,8 +87,8 @@ class Rows:
     """Encoder of one task's rows: takes Arrow batches, gives whole record batches by topic and partition.
 
     ``targets`` are the existing topics. With ``topic`` all rows are written to that one, whatever their column
-    says. ``seed`` spreads the first choice for rows without key over tasks. With ``replay`` rows keep offset and
-    timestamp. An encoder that holds ``flush_bytes`` (`FLUSH_BYTES`) is passed to ``outlet``.
+    says. By ``seed``, tasks begin with different partitions for rows without key. With ``replay`` rows keep offset
+    and timestamp. An encoder that holds ``flush_bytes`` (`FLUSH_BYTES`) is passed to ``outlet``.
 
     Owns: an encoder for each partition that got rows.
     """
@@ -108,7 +108,8 @@ class Rows:
         """Encode the rows of one Arrow batch.
 
         Raises:
-            LogstoreError: a row cannot be written where it says; batches passed on before must be dropped.
+            LogstoreError: a row cannot be written to its topic and partition. The caller must drop the batches
+                that the outlet has received.
         """
         if batch.num_rows == 0:
             return
@@ -174,7 +175,7 @@ def _rows(batch: pa.RecordBatch, places: np.ndarray) -> pa.RecordBatch:
 
 
 def unknown_topics(names: Iterable[str], known: Iterable[str], where: str = "") -> str:
-    """Return the message for missing topics; ``where`` says where they are missing, unless a path does."""
+    """Return the message for missing topics of a store, or of the brokers that ``where`` names."""
     missing = ", ".join(map(repr, names))
     if where:
         return f"topic {missing} does not exist {where}; create it there first, such as with kafka-topics --create"

@@ -9,7 +9,7 @@ batches, and the result is the same.
 Every record to be skipped is first compared with the log. A record below the log end offset must be in the log at
 that offset, with the same key, value, headers and timestamp. Otherwise the topic holds other records, and the
 manifest is refused before anything is written. Records below the log start offset cannot be compared, so they are
-refused too: for example, the parts of an archive may have come in the wrong order. Below the end of the last
+refused too. This happens when the parts of an archive are ingested in the wrong order. Below the end of the last
 compaction a record may be missing in the log; it then counts as compacted.
 """
 
