@@ -2,7 +2,7 @@
 
 Holds the root's lock while it is open: one process writes a directory, any number read it. Also holds the
 catalogue, the open logs and the recurring tasks. Everything that a store hands out refers to its host and keeps it
-open; `Store` is the user's face of it. Any thread may call.
+open; `Store` has the calls of users. Any thread may call.
 """
 
 from __future__ import annotations

@@ -59,9 +59,9 @@ class Restore:
         start = self._log.log_start_offset
         if self.first_offset < start:
             raise UnexpectedOffsetError(
-                f"{self._log.name}: the log begins at offset {start}, and records from offset {self.first_offset} "
-                "on are to be replayed, which it takes no more; replay into an empty topic that keeps records "
-                "for ever (retention.ms=-1), the oldest first",
+                f"{self._log.name}: the log begins at offset {start}, the records to replay at offset "
+                f"{self.first_offset}: no record can be added below the start of a log; replay into an empty topic "
+                "that keeps records for ever (retention.ms=-1), the oldest first",
                 offset=self.first_offset,
             )
         known = _Known(self._log, self.first_offset, end)
