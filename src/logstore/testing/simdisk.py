@@ -63,7 +63,8 @@ class SimDisk(SimFiles):
         - ``zeroed``: as ``lost``, but a file has grown by its lost writes, too, and reads zeros there;
         - ``reordered``: random pages of ``page_bytes`` of each write.
 
-        With the last three each directory keeps its changes of names up to a random one.
+        With ``lost``, ``zeroed`` and ``reordered``, each directory keeps its oldest changes of names, a random
+        number of them.
 
         The same ``seed`` repeats the random choices; without it each call makes others. The returned disk has no
         ``capacity`` and no planned faults.

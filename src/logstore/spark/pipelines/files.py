@@ -4,7 +4,8 @@ CSV (with a header line, and no line breaks inside fields), JSON lines, Parquet 
 becomes one record. Its key is a SQL expression over the columns. Its value is another expression, or a JSON object
 of chosen columns; by default of all columns, and for text the line unchanged.
 Spark's file stream finds the files. A file counts as soon as it has its final name in the directory, and must not
-change after that. It is read once, even across restarts. ``recursive`` includes sub-directories.
+change after that. It is read once, even across restarts. Once files were read, Spark ignores a new file whose
+modification time is more than seven days before that of the newest one. ``recursive`` includes sub-directories.
 
 Columns: those of ``schema`` (Spark's DDL: ``carrier STRING, flight INT``), else those found in the files at the
 first run. The columns found are kept in the checkpoint, so that later files cannot change them. They are text:
@@ -12,8 +13,9 @@ first run. The columns found are kept in the checkpoint, so that later files can
 the names in each file's header, in any order; a file whose header has other names ends the run. A line that does
 not fit ends it too, unless ``no-strict`` leaves such lines out, and counts them as ``refused``.
 
-Order: the rows of one file keep their order in each partition of the topic, and so for each key. Between
-files, older ones (by modification time) come first by micro-batch; within a micro-batch no order is promised.
+Order: the rows of one file keep their order in each partition of the topic, and so for each key. Of the new
+files that Spark finds, older ones (by modification time) are in earlier micro-batches. The files of one
+micro-batch have no order.
 
 Event time plays no part: a record's timestamp is when it was written, and times in the rows stay in their values.
 ``timestamp`` is an expression that gives the record's timestamp instead.
