@@ -101,6 +101,16 @@ def test_a_micro_batch_that_spark_does_again_leaves_nothing_twice(engine: Any, t
 
 
 @pytest.mark.timeout(600)
+def test_a_file_that_is_older_than_those_that_were_read_is_read(engine: Any, tmp_path: Path) -> None:
+    told = parameters(tmp_path, key="carrier", partitions=2)
+    write_csv(tmp_path / "in", 365 * 86_400, 100)
+    assert files.run(engine, told).counts["records"] == 100
+    write_csv(tmp_path / "in", 1, 100)
+    assert files.run(engine, told).counts["records"] == 100
+    check_contents(told)
+
+
+@pytest.mark.timeout(600)
 def test_formats_of_files_and_of_values(engine: Any, tmp_path: Path) -> None:
     rows = [{"id": n, "name": f"n{n}", "price": n / 8} for n in range(20)]
     for format in ("json", "parquet", "text"):

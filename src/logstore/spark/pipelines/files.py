@@ -4,8 +4,7 @@ CSV (with a header line, and no line breaks inside fields), JSON lines, Parquet 
 becomes one record. Its key is a SQL expression over the columns. Its value is another expression, or a JSON object
 of chosen columns; by default of all columns, and for text the line unchanged.
 Spark's file stream finds the files. A file counts as soon as it has its final name in the directory, and must not
-change after that. It is read once, even across restarts. Once files were read, Spark ignores a new file whose
-modification time is more than seven days before that of the newest one. ``recursive`` includes sub-directories.
+change after that. It is read once, even across restarts, however old it is. ``recursive`` includes sub-directories.
 
 Columns: those of ``schema`` (Spark's DDL: ``carrier STRING, flight INT``), else those found in the files at the
 first run. The columns found are kept in the checkpoint, so that later files cannot change them. They are text:
@@ -184,6 +183,8 @@ def read(spark: SparkSession, parameters: FilesParameters, schema: StructType) -
     has_lines = parameters.format in ("csv", "json")
     reader = spark.readStream.format(parameters.format).options(**_which(parameters), **_options(parameters))
     reader = reader.option("columnNameOfCorruptRecord", lines.CORRUPT)
+    # By default Spark ignores a new file that is seven days older than the newest one: its lines would be lost.
+    reader = reader.option("maxFileAge", "36500d")
     if parameters.files_per_trigger:
         reader = reader.option("maxFilesPerTrigger", parameters.files_per_trigger)
     try:
