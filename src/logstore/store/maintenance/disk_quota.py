@@ -14,9 +14,9 @@ that stays free for others. The lower of the two limits counts. At the limit spa
 
 Never deleted are records of topics whose own settings keep them for ever (``retention.ms`` and ``retention.bytes``
 set to -1, not left at the default), of compacted topics without deletion, and of the store's own topics. Records at
-or above a high watermark stay too. If that is not enough, appends get `DiskBudgetError` and reads continue; the next
-append finds by itself whether there is space again. The store's own topics are counted and never refused: committed
-offsets are small, and consumers must be able to continue.
+or above a high watermark stay too. If that is not enough, appends get `DiskBudgetError` and reads continue; the
+next append finds by itself whether there is space again. The store's own topics are counted and never refused:
+committed offsets are small, and consumers must be able to continue.
 
 An append that finds no space reclaims it, without any lock of a log. Maintenance reclaims ahead of time, so
 that few appends ever wait for it. Lock order: `_making`, then a log's, then `_lock`.
