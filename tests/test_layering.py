@@ -112,7 +112,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "root",
         "_partition_log",
         "formats",
-        "directory moments policies producers space_quota tail",
+        "directory moments policies _producers space_quota tail",
     ),
     "logstore.log.append": (
         "ingest_file",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from logstore import Codec, Log
 from logstore.config.log import LogConfig
 from logstore.log import Marker
-from logstore.log.producers import ProducedBatch, Producers, ProducerState
+from logstore.log._producers import ProducedBatch, Producers, ProducerState
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
 from tests.crash.histories import CODECS, History, Sent, committed, expect, fields, same

@@ -11,7 +11,7 @@ from typing import Any
 from logstore._segment import Segment
 from logstore.errors import StorageError
 from logstore.log import Log
-from logstore.log.producers import Producers
+from logstore.log._producers import Producers
 from logstore.log.read.live_reader import LogReader
 from logstore.log.state import State
 from logstore.records import AbortedTransaction

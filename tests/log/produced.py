@@ -11,7 +11,7 @@ from logstore.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from logstore.log.producers import CompletedTransaction, ProducedBatch, Producers
+from logstore.log._producers import CompletedTransaction, ProducedBatch, Producers
 from logstore.records import AppendResult, Marker, Origin
 
 SEQUENCES = 2**31

@@ -14,7 +14,7 @@ from logstore.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from logstore.log.producers import CompletedTransaction, Producers
+from logstore.log._producers import CompletedTransaction, Producers
 from logstore.records import AppendResult, Marker, Origin
 from tests.log.produced import attempts, batch_of, checked, marker_of, run
 

@@ -274,6 +274,15 @@ cdef struct AbortedRange:
     int64_t first_offset
     int64_t last_offset
 
+cdef struct Survey:
+    int64_t max_timestamp
+    int64_t min_timestamp
+    int32_t null_keys
+    int32_t position_of_fault     # which record, when a status is below OK
+
+
+cdef int survey_records(const uint8_t *p, const uint8_t *end, const BatchHeader *header, bint contiguous,
+                        Survey *out) noexcept nogil
 cdef object payload_of(const uint8_t *p, const BatchHeader *header, int64_t limit)
 cdef object marker_of(const uint8_t *p, const BatchHeader *header)
 cdef int raise_batch_status(int status, const uint8_t *p, const uint8_t *end, object path,

@@ -239,13 +239,6 @@ cdef object payload_of(const uint8_t *p, const BatchHeader *header, int64_t limi
                                                      PyBUF_READ), limit)
 
 
-cdef struct Survey:
-    int64_t max_timestamp
-    int64_t min_timestamp
-    int32_t null_keys
-    int32_t position_of_fault     # which record, when a status is below OK
-
-
 cdef inline const uint8_t *headers_end(const RecordView *record, bint as_text) noexcept nogil:
     """Return the end of a record's headers; NULL if one is malformed or, with as_text, has a key not in UTF-8."""
     cdef const uint8_t *key

@@ -1,11 +1,25 @@
 # cython: language_level=3
 """The marks of an open log, as other compiled modules see them; `_partition_log.pyx` describes them."""
 
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from logstore._segment cimport Segment
+from logstore.batch._batch cimport BatchHeader
 from logstore.batch._encode cimport Encoder
 from logstore.log.formats._published cimport PublishedFile
+
+
+cdef struct Run:                  # whole batches to append, with what their headers say
+    uint8_t *data
+    int64_t size
+    int64_t record_count
+    int32_t batch_count
+    int64_t newest                # timestamp
+    int64_t producer_id           # -1: none, and no next three
+    int32_t producer_epoch
+    int32_t base_sequence
+    bint transactional
+    bint is_callers               # the bytes must stay as they are
 
 
 cpdef int mark_appended(batches, int64_t first) except -1
@@ -85,14 +99,23 @@ cdef class PartitionLog:
     cdef bint _needs_keys
     cdef int64_t _before_max_ms
     cdef int64_t _after_max_ms
+    cdef int _codec                     # of every batch; -1: of each its own
+    cdef int64_t _message_bytes         # of a client's batch, at most
+    cdef int64_t _decompressed_bytes
+    cdef uint8_t *_copy                 # of a client's batch, whose headers are stamped
+    cdef int64_t _copy_bytes
+    cdef public int64_t last_expiry_ms  # of the last search for expired producers
     cdef bint _follows_end              # the policy shows records once they are written
     cdef bint _follows_synced           # or once they are on disk; neither: it has to be asked
     cdef int64_t _now(self) except? -1
     cdef object _append_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
-    cdef object _write(self, Encoder encoder, object producer, int64_t now, object writer)
+    cdef bint _admits(self, const uint8_t *p, const BatchHeader *header, int64_t now) except -1
+    cdef object _write_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
+    cdef object _write(self, Run *run, Encoder encoder, object producer, int64_t now, object writer)
     cdef Segment _active(self)
     cpdef bint roll_is_due_locked(self, int64_t size, int64_t last_offset, int64_t newest) except -1
     cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest)
-    cdef object _append(self, Segment segment, Encoder encoder, object producer, int64_t now)
-    cdef int _put(self, Segment segment, Encoder encoder, int64_t first) except -1
+    cdef object _append(self, Segment segment, Run *run, Encoder encoder, int64_t now)
+    cdef int _put(self, Segment segment, Run *run, Encoder encoder, int64_t first) except -1
+    cdef uint8_t *_room(self, int64_t size) except NULL
     cdef int _move_marks(self) except -1

@@ -137,7 +137,17 @@ class PartitionLog:
     def follow(self, end: bool, synced: bool) -> None:
         """Let the high watermark follow the log end, or the synced end; with neither, the policy is asked."""
 
-    def expect_records(self, *, plain: bool, keys: bool, before_max_ms: int, after_max_ms: int) -> None:
+    def expect_records(
+        self,
+        *,
+        plain: bool,
+        keys: bool,
+        before_max_ms: int,
+        after_max_ms: int,
+        codec: int,
+        message_bytes: int,
+        decompressed_bytes: int,
+    ) -> None:
         """Apply the settings of an append: see `LogWriter.configure`. Encoders of the old settings are dropped."""
 
     def append(self, records: list[Any], writer: _Writer) -> AppendResult | None:
@@ -147,6 +157,9 @@ class PartitionLog:
         self, encoder: Encoder, producer: ProducerStamp | None, now: int, writer: _Writer
     ) -> AppendResult:
         """Check keys and times of an encoder's batches, and write them; ``writer`` has the steps that are rare."""
+
+    def append_batch(self, batch: bytes, now: int, writer: _Writer) -> AppendResult | None:
+        """Append one whole batch of a client; None, with nothing done, if that takes the steps of ``writer``."""
 
     def roll_is_due_locked(self, size: int, last_offset: int, newest: int) -> bool:
         """Return whether an append of these bytes, last offset and newest timestamp needs a new segment."""

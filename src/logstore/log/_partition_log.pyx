@@ -1,33 +1,46 @@
 # cython: language_level=3
 """Partition log: the marks of one open log, and the step that writes an append and moves them.
 
-`PartitionLog.append` encodes records; `append_encoded` takes them encoded. An append changes, under the log's lock
-and in this order: bytes, producer state, counters, marks, published end. This module takes what nearly every append
-is: batches that fit the active segment of a log that is whole. Anything else (a roll, a memory tail, offsets that
-are positions, the first append after an open) is left to the `LogWriter` of `log.append`. `Watermark` is an offset
-that rises and can be waited for.
+`PartitionLog.append` encodes records; `append_encoded` takes them from an encoder, `append_batch` as a client's
+batch. An append changes, under the log's lock and in this order: bytes, producer state, counters, marks, published
+end. This module takes what nearly every append is: batches that fit the active segment of a log that is whole, and
+of a producer its next one. Anything else (a roll, a memory tail, offsets that are positions, the first append after
+an open, a repeated batch) is left to the `LogWriter` of `log.append`. `Watermark` is an offset that rises and can be
+waited for.
 
 Threads: any. The numbers change under the log's lock; `Watermark.value` is read without it.
 """
 
 cimport cython
-from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 
 from logstore._segment cimport Segment
 from logstore._segment_index cimport SegmentIndex
+from logstore.batch._batch cimport (
+    APPEND_TIME_FLAG, CODEC_MASK, CONTROL_FLAG, DELETE_HORIZON_FLAG, HEADER_BYTES, TRANSACTIONAL_FLAG, BatchHeader,
+    Survey, check_batch, payload_of, survey_records,
+)
+from logstore.batch._bytes cimport OK
 from logstore.batch._encode cimport Encoder
 from logstore.io._files cimport fork_generation
+from logstore.log._producers cimport ProducerState, Producers
 
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import OUT_OF_RESOURCES as _OUT_OF_RESOURCES
 from logstore.errors import DiskFullError, LogstoreError, StorageError
 from logstore.io._interrupts import Condition, held, shielded
-from logstore.log.producers import ProducedBatch
-from logstore.records import AppendResult, Origin
+from logstore.records import AppendResult
 
 cdef object _new = tuple.__new__
-cdef object _CLIENT = Origin.CLIENT
+
+cdef enum:
+    EXPIRY_MS = 600_000           # Kafka's producer.id.expiration.check.interval.ms
+    KEPT_BYTES = 1 << 20          # of the copy of a client's batch, from one append to the next
 
 
 cdef class Notifier:
@@ -192,13 +205,20 @@ cdef class PartitionLog:
         self._follows_synced = synced
 
     def expect_records(self, *, bint plain: bool, bint keys: bool, int64_t before_max_ms: int,
-                       int64_t after_max_ms: int) -> None:
-        """Apply the settings of an append: see `LogWriter.configure`. Encoders of the old settings are dropped."""
+                       int64_t after_max_ms: int, int codec: int, int64_t message_bytes: int,
+                       int64_t decompressed_bytes: int) -> None:
+        """Apply the settings of an append: see `LogWriter.configure`. Encoders of the old settings are dropped.
+
+        ``codec`` is that of every batch, -1 if each keeps its own.
+        """
         self._encoders = []
         self._is_plain = plain
         self._needs_keys = keys
         self._before_max_ms = before_max_ms
         self._after_max_ms = after_max_ms
+        self._codec = codec
+        self._message_bytes = message_bytes
+        self._decompressed_bytes = decompressed_bytes
 
     def append(self, list records: list[RecordLike], writer: LogWriter) -> AppendResult | None:
         """Encode records and append them; None, with nothing done, if that takes the steps of ``writer``.
@@ -234,22 +254,90 @@ cdef class PartitionLog:
                 or encoder.max_timestamp_ms - now > self._after_max_ms):
             writer.check(encoder, now)
         try:
-            return self._write(encoder, producer, now, writer)
+            return self._write_encoded(encoder, producer, now, writer)
         except DiskFullError:
             if not self.quota.reclaim(encoder.size):
                 raise
-        return self._write(encoder, producer, now, writer)
+        return self._write_encoded(encoder, producer, now, writer)
 
-    cdef object _write(self, Encoder encoder, object producer, int64_t now, object writer):
-        """Write batches at the log end offset, under the lock."""
+    def append_batch(self, bytes batch not None: bytes, int64_t now: int, writer: LogWriter) -> AppendResult | None:
+        """Append one whole batch of a client; None, with nothing done, if that takes the steps of ``writer``.
+
+        None also for a batch that is wrong, or breaks a rule of the log: `admit` of `log.append` says what is wrong.
+        """
+        cdef BatchHeader header
+        cdef Run run
+        cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(batch)
+        cdef int64_t size = PyBytes_GET_SIZE(batch)
+        if (not self._is_plain or self.closed or self.failed is not None or self.fork != fork_generation()
+                or size > self._message_bytes or check_batch(p, p + size, &header) != OK or header.size != size
+                or not self._admits(p, &header, now)):
+            return None
+        run.data, run.size = <uint8_t *>p, size
+        run.record_count, run.batch_count = header.record_count, 1
+        run.newest = header.max_timestamp
+        run.producer_id, run.producer_epoch = header.producer_id, header.producer_epoch
+        run.base_sequence = header.base_sequence
+        run.transactional = (header.attributes & TRANSACTIONAL_FLAG) != 0
+        run.is_callers = True
+        try:
+            return self._write(&run, None, None, now, writer)
+        except DiskFullError:
+            if not self.quota.reclaim(size):
+                raise
+        return self._write(&run, None, None, now, writer)
+
+    cdef bint _admits(self, const uint8_t *p, const BatchHeader *header, int64_t now) except -1:
+        """Return whether a client's batch keeps every rule as it is; the rules are those of `append.validation`."""
+        cdef const uint8_t *begin = p + HEADER_BYTES
+        cdef const uint8_t *end = p + header.size
+        cdef Survey survey
+        cdef int status
+        cdef bytes payload
+        if (header.attributes & (CONTROL_FLAG | DELETE_HORIZON_FLAG | APPEND_TIME_FLAG) or header.record_count <= 0
+                or header.record_count != <int64_t>header.last_offset_delta + 1
+                or (self._codec >= 0 and header.attributes & CODEC_MASK != self._codec)):
+            return False
+        if header.producer_id >= 0:
+            if header.producer_epoch < 0 or header.base_sequence < 0:
+                return False
+        elif header.attributes & TRANSACTIONAL_FLAG:
+            return False
+        if header.attributes & CODEC_MASK:
+            payload = payload_of(p, header, self._decompressed_bytes)
+            begin = <const uint8_t *>PyBytes_AS_STRING(payload)
+            end = begin + PyBytes_GET_SIZE(payload)
+        with nogil:
+            status = survey_records(begin, end, header, True, &survey)
+        return (status == OK and survey.max_timestamp == header.max_timestamp
+                and not (self._needs_keys and survey.null_keys)
+                # In sums that no timestamp of a client can overflow.
+                and survey.min_timestamp >= now - self._before_max_ms
+                and (self._after_max_ms > INT64_MAX - now or survey.max_timestamp <= now + self._after_max_ms))
+
+    cdef object _write_encoded(self, Encoder encoder, object producer, int64_t now, object writer):
+        cdef Run run
+        run.data, run.size = encoder.data, encoder.size
+        run.record_count, run.batch_count = encoder.record_count, encoder.batch_count
+        run.newest = encoder.max_timestamp_ms
+        run.producer_id = -1
+        if producer is not None:
+            run.producer_id, run.producer_epoch = producer.producer_id, producer.producer_epoch
+            run.base_sequence, run.transactional = producer.base_sequence, producer.transactional
+        run.is_callers = False
+        return self._write(&run, encoder, producer, now, writer)
+
+    cdef object _write(self, Run *run, Encoder encoder, object producer, int64_t now, object writer):
+        """Write batches at the log end offset, under the lock; None if they are a batch that takes other steps."""
         cdef Segment segment
         self.lock.acquire()
         try:
-            segment = self._segment_for(encoder.size, encoder.record_count, encoder.max_timestamp_ms)
-            result = None
-            if segment is not None and encoder._batch_start < 0:
-                result = self._append(segment, encoder, producer, now)
-            return writer.write_other_locked(encoder, producer, now) if result is None else result
+            segment = self._segment_for(run.size, run.record_count, run.newest)
+            if segment is not None and (encoder is None or encoder._batch_start < 0):
+                result = self._append(segment, run, encoder, now)
+                if result is not None:
+                    return result
+            return None if encoder is None else writer.write_other_locked(encoder, producer, now)
         except LogstoreError:
             raise
         except BaseException as error:
@@ -315,59 +403,82 @@ cdef class PartitionLog:
         return (index.size + size > self._segment_bytes or index.offsets.count + 1 > self._index_bytes // 8
                 or index.times.count + 1 > self._index_bytes // 12)
 
-    cdef object _append(self, Segment segment, Encoder encoder, object producer, int64_t now):
-        """Append to the active segment; return None for a duplicate, and for several batches with one producer."""
-        cdef int64_t first = self.end.value
+    cdef object _append(self, Segment segment, Run *run, Encoder encoder, int64_t now):
+        """Append to the active segment; None, with nothing done, unless a producer's batch is plainly its next."""
+        cdef int64_t first = self.end.value, last = self.end.value + run.record_count - 1
         cdef Counters counters = self.counters
-        if producer is None:
-            self._put(segment, encoder, first)
-        else:
-            if encoder.batch_count > 1:
+        cdef Producers producers
+        cdef ProducerState state = None
+        cdef int32_t last_sequence = 0
+        if run.producer_id >= 0:
+            producers = self.transactions.producers
+            last_sequence = (run.base_sequence + run.record_count - 1) & INT32_MAX
+            if run.batch_count == 1:
+                state = producers.expecting(run.producer_id, run.producer_epoch, run.base_sequence, last_sequence,
+                                            run.transactional)
+            if state is None:
                 return None
-            produced = _produced(producer, encoder, first)
-            if self.transactions.check(produced, _CLIENT) is not None:
-                return None
-            # The state of producers is Python's: an interrupt in it leaves bytes that are not in the log.
-            self.appending = True
-            try:
-                self._put(segment, encoder, first)
-                self.transactions.apply(produced, now)
-                self.expire_producers_locked(now)
-            except LogstoreError:
-                self.appending = False
-                raise
+        self._put(segment, run, encoder, first)
+        if state is not None:
+            producers.take(state, run.base_sequence, last_sequence, first, last, run.newest, now)
         counters.appends += 1
-        counters.appended_records += encoder.record_count
-        counters.appended_batches += encoder.batch_count
-        counters.appended_bytes += encoder.size
-        self.unflushed_records += encoder.record_count
-        encoder.appended_at = first
-        self.end.advance(segment.index.next_offset)
+        counters.appended_records += run.record_count
+        counters.appended_batches += run.batch_count
+        counters.appended_bytes += run.size
+        self.unflushed_records += run.record_count
+        if encoder is not None:
+            encoder.appended_at = first
+        self.end.advance(last + 1)
         self._move_marks()
-        self.appending = False
-        return _new(AppendResult, (first, segment.index.next_offset - 1, -1, False))
+        if state is not None and not -EXPIRY_MS < now - self.last_expiry_ms < EXPIRY_MS:
+            self.expire_producers_locked(now)
+        return _new(AppendResult, (first, last, -1, False))
 
-    cdef int _put(self, Segment segment, Encoder encoder, int64_t first) except -1:
-        # As a memoryview does: another thread may use a caller's encoder by mistake, and must not move the bytes.
-        encoder._exports += 1
+    cdef int _put(self, Segment segment, Run *run, Encoder encoder, int64_t first) except -1:
+        cdef uint8_t *data = run.data
+        if run.is_callers:
+            # The headers are stamped in a copy.
+            data = self._room(run.size)
+            memcpy(data, run.data, <size_t>run.size)
+        else:
+            # As a memoryview does: another thread may use a caller's encoder by mistake, and must not move the bytes.
+            encoder._exports += 1
         try:
-            segment.put(encoder.data, encoder.size, first, self.leader_epoch)
+            segment.put(data, run.size, first, self.leader_epoch)
         except _OUT_OF_RESOURCES as error:
             self.counters.disk_full += isinstance(error, DiskFullError)
             raise
         except StorageError as error:
             raise self.fail_locked(error) from error
         finally:
-            encoder._exports -= 1
-        self.reserved_bytes -= encoder.size
+            if not run.is_callers:
+                encoder._exports -= 1
+        self.reserved_bytes -= run.size
         return 0
+
+    cdef uint8_t *_room(self, int64_t size) except NULL:
+        """Return memory for a copy of a batch, used under the lock; a large one is given back by the next append."""
+        cdef void *data
+        cdef int64_t wanted = size if size > KEPT_BYTES else max(size, min(self._copy_bytes, <int64_t>KEPT_BYTES))
+        if wanted != self._copy_bytes:
+            data = realloc(self._copy, <size_t>wanted)
+            if data == NULL:
+                raise MemoryError
+            self._copy = <uint8_t *>data
+            self._copy_bytes = wanted
+        return self._copy
+
+    def __dealloc__(self):
+        free(self._copy)
 
     cdef int _move_marks(self) except -1:
         """Move the marks that follow the log end offset, and publish them."""
         cdef Watermark mark = self.high_watermark
         mark.advance(self.end.value if self._follows_end else self.synced.value)
-        self.last_stable.advance(self.transactions.last_stable_offset(mark.value) if self.transactions.has_producers
-                                 else mark.value)
+        if self.transactions.has_producers and not (<Producers?>self.transactions.producers).is_all_stable():
+            self.last_stable.advance(self.transactions.last_stable_offset(mark.value))
+        else:
+            self.last_stable.advance(mark.value)
         try:
             self.published.put(2 * self.generation + (self.files_changing > 0), self.log_start, mark.value,
                                self.last_stable.value, self.end.value)
@@ -382,21 +493,3 @@ cpdef int mark_appended(batches, int64_t first) except -1:
     if type(batches) is Encoder:
         (<Encoder>batches).appended_at = first
     return 0
-
-
-cdef object _produced(object producer, Encoder encoder, int64_t first):
-    """Return the producer state's fields of an encoder's one batch, which begins at an offset."""
-    cdef int32_t base_sequence = producer.base_sequence
-    return _new(ProducedBatch, (
-        first,
-        first + encoder.record_count - 1,
-        producer.producer_id,
-        producer.producer_epoch,
-        base_sequence,
-        (base_sequence + encoder.record_count - 1) & INT32_MAX,
-        encoder.max_timestamp_ms,
-        producer.transactional,
-        False,
-        None,
-        -1,
-    ))

@@ -17,7 +17,6 @@ from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append import ingest_file
 from logstore.log.append.append import NO_PRODUCER, LogWriter, produced_run, write_locked
 from logstore.log.append.ingest_file import Whole
-from logstore.log.append.validation import admit
 from logstore.log.cleanup import truncation
 from logstore.log.read.reader import Readable, ReaderReplica
 from logstore.log.space_quota import with_space
@@ -90,8 +89,7 @@ class LogReplica(ReaderReplica):
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
         self._state.check_writable()
-        now = self._state.clock.now_ms()
-        return self._writer.append_admitted(admit(batch, self._writer.config, origin, now), origin, now, ack)
+        return self._writer.append_batch(batch, origin, ack)
 
     def append_encoded(
         self,

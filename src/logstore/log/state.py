@@ -43,7 +43,7 @@ from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.recovery_point import RecoveryPointFile, note_start, published_file
 from logstore.log.policies import HighWatermarkPolicy, shown_after
-from logstore.log.producers import Producers
+from logstore.log._producers import Producers
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
 from logstore.log.root import PartitionFacts, Root
@@ -156,7 +156,7 @@ class State(PartitionLog):
         self._warned_of_old = False
         self.look_back(clock.now_ms())
         self.last_flush_s = clock.monotonic_s()
-        self._last_expiry_ms = clock.now_ms()
+        self.last_expiry_ms = clock.now_ms()
         self.roll_after_ms = self._new_roll_age()
         #: When this process began the active segment; -1 if an earlier one did.
         self.segment_began_ms = -1
@@ -507,9 +507,9 @@ class State(PartitionLog):
 
     def expire_producers_locked(self, now_ms: int) -> int:
         """Expire idle producers (``producer.id.expiration.ms``) every `EXPIRY_PERIOD_MS`; return their count."""
-        if abs(now_ms - self._last_expiry_ms) < EXPIRY_PERIOD_MS:
+        if abs(now_ms - self.last_expiry_ms) < EXPIRY_PERIOD_MS:
             return 0
-        self._last_expiry_ms = now_ms
+        self.last_expiry_ms = now_ms
         expired = self.transactions.producers.expire(now_ms)
         if expired:
             _logger.info("expired producers: log=%s count=%d", self.path, len(expired))

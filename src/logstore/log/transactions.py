@@ -20,7 +20,7 @@ from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments
 from logstore.log.formats import producer_snapshot, transaction_index
 from logstore.log.formats.transaction_index import NOTHING, Note, Sum
-from logstore.log.producers import ProducedBatch, Producers
+from logstore.log._producers import ProducedBatch, Producers
 from logstore.log.recovery import recovery
 from logstore.records import INT64_MAX, AbortedTransaction, AppendResult, Origin
 

@@ -31,10 +31,10 @@ from logstore.errors import (
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log._partition_log import mark_appended
 from logstore.log.append.flush import Flusher
-from logstore.log.append.validation import Admitted, too_large
+from logstore.log.append.validation import Admitted, admit, too_large
 from logstore.log.cleanup.truncation import cut_locked, settle_locked
 from logstore.log.moments import Time
-from logstore.log.producers import ProducedBatch
+from logstore.log._producers import ProducedBatch
 from logstore.log.read.range import Scan
 from logstore.log.space_quota import with_space
 from logstore.log.state import State, batches_of
@@ -89,6 +89,9 @@ class LogWriter:
             keys=self._compacts,
             before_max_ms=self._before_max_ms,
             after_max_ms=self._after_max_ms,
+            codec=-1 if config.codec is None else int(config.codec),
+            message_bytes=config.max_message_bytes,
+            decompressed_bytes=config.decompressed_max_bytes,
         )
 
     def append(
@@ -216,6 +219,19 @@ class LogWriter:
                 expected=expect,
             )
         return self.write_other_locked(encoder, producer, now)
+
+    def append_batch(self, batch: Any, origin: Origin, ack: Ack | str | None) -> AppendResult:
+        """Check one batch, write and acknowledge it; see `LogReplica.append_batch`."""
+        settled = self._default_ack if ack is None else Ack(ack)
+        now = self._clock.now_ms()
+        if origin is _CLIENT and type(batch) is bytes:
+            # Another buffer may change while this thread waits for the lock: `admit` makes a copy.
+            result = self.state.append_batch(batch, now, self)
+            if result is not None:
+                if settled is not _WRITTEN:
+                    self.acknowledge(result, settled)
+                return result
+        return self.append_admitted(admit(batch, self.config, origin, now), origin, now, ack)
 
     def append_admitted(
         self, admitted: Admitted, origin: Origin, now: int, ack: Ack | str | None = None

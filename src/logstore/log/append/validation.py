@@ -17,7 +17,7 @@ from logstore.errors import (
     InvalidRecordError,
     RecordTooLargeError,
 )
-from logstore.log.producers import ProducedBatch
+from logstore.log._producers import ProducedBatch
 from logstore.records import Codec, Origin, TimestampType
 
 if TYPE_CHECKING:

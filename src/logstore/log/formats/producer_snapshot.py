@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.batch._crc32c import crc32c
 from logstore.log.formats.checkpoints import with_crc, without_crc
-from logstore.log.producers import (
+from logstore.log._producers import (
     NO_SEQUENCE,
     REMEMBERED_BATCHES,
     CompletedTransaction,

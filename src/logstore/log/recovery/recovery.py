@@ -27,7 +27,7 @@ from logstore.log.formats import checkpoints, producer_snapshot, transaction_ind
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.formats.transaction_index import Note
-from logstore.log.producers import ProducedBatch, Producers
+from logstore.log._producers import ProducedBatch, Producers
 from logstore.log.recovery import interrupted_swap
 from logstore.log.root import PartitionFacts
 from logstore.records import INT64_MAX, AbortedTransaction, Marker
