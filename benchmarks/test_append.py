@@ -13,6 +13,9 @@ import records
 from interleave import Bar, Runner, Target, race
 from runners import COPY_AND_SUM, Ours, appending, log_bytes, raw_writing
 
+from logstore._segment import Segment
+from logstore.batch._batch import stamp_producer
+from logstore.batch._encode import encode
 from logstore.io._files import Files
 
 SIZE = 100
@@ -78,6 +81,52 @@ def test_single_appends_through_the_appender(benchmark: Any, places: Any) -> Non
         bars={"naive file, 64 KiB buffer": Bar(4, 10)},
         codec="none",
         output_bytes=written,
+    )
+
+
+@pytest.mark.row("S6")
+@pytest.mark.parametrize("is_numbered", [False, True], ids=["no producer", "producer"])
+def test_append_of_clients_batches(benchmark: Any, places: Any, is_numbered: bool) -> None:
+    """Batches that a client has encoded: checked, stamped and written; beside the write and its index alone."""
+    count, size = 20_000, 1_024
+    batches = [bytearray(encode([values[0]])) for values in records.groups(size, 1, count)]
+    if is_numbered:
+        for number, batch in enumerate(batches):
+            stamp_producer(batch, 7, 0, number)
+    sent = [bytes(batch) for batch in batches]
+    total = sum(map(len, sent))
+
+    def append(log: Ours) -> None:
+        append_batch = log.log.replica.append_batch
+        for batch in sent:
+            append_batch(batch)
+
+    def check(log: Ours, _result: None) -> None:
+        assert log.scan() == count
+        log.close()
+
+    def write(segment: Segment) -> None:
+        end = 0
+        for batch in batches:
+            end = segment.append(batch, end, 0)
+
+    def check_written(segment: Segment, _result: None) -> None:
+        assert segment.size == total
+        segment.close()
+
+    def prepare() -> Segment:
+        return Segment(Files().open(str(places() / f"{0:020d}.log"), create=True, writable=True), 0, next_offset=0)
+
+    race(
+        benchmark,
+        Runner(append, check, lambda: Ours(places()), parts=COPY_AND_SUM),
+        {"Segment.append alone": Runner(write, check_written, prepare)},
+        workload=f"append_batch, one record of {size:,} B" + (", of a producer" if is_numbered else ""),
+        records=count,
+        size=count * size,
+        bars={"Segment.append alone": Bar(0.4 if is_numbered else 0.5)},
+        codec="none",
+        output_bytes=total,
     )
 
 

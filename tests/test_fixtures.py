@@ -21,11 +21,11 @@ from logstore import Log
 from logstore.batch._batch import BatchView
 from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, NotALogError, OffsetOutOfRangeError
+from logstore.log._producers import Producers
 from logstore.log.directory.files import Directory, segment_file
 from logstore.log.directory.segments import Segments
 from logstore.log.formats import checkpoints, producer_snapshot, transaction_index
 from logstore.log.formats.leader_epochs import Epochs
-from logstore.log._producers import Producers
 from logstore.log.read.live_reader import LogReader
 from logstore.log.recovery import recovery
 from logstore.records import Codec, Marker, TimestampType, TopicPartition

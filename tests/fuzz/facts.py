@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from logstore.batch._crc32c import crc32c
 from logstore.config.log import DEFAULTS, SYNONYMS, LogConfig
+from logstore.log._producers import CompletedTransaction, ProducerState, WrittenBatch
 from logstore.log.directory import files
 from logstore.log.formats import _published, checkpoints, producer_snapshot, transaction_index
 from logstore.log.formats.checkpoints import RecoveryPoint
 from logstore.log.formats.leader_epochs import EpochEntry, Epochs
-from logstore.log._producers import CompletedTransaction, ProducerState, WrittenBatch
 from logstore.records import AbortedTransaction, TopicPartition
 from tests.fuzz.mutate import EDGES, Mutator
 

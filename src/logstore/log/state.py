@@ -37,13 +37,13 @@ from logstore.errors import (
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import held
 from logstore.log._partition_log import PartitionLog
+from logstore.log._producers import Producers
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Positions, check_joint
 from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.recovery_point import RecoveryPointFile, note_start, published_file
 from logstore.log.policies import HighWatermarkPolicy, shown_after
-from logstore.log._producers import Producers
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
 from logstore.log.root import PartitionFacts, Root

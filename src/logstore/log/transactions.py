@@ -15,12 +15,12 @@ from itertools import chain
 from logstore.config.log import LogConfig
 from logstore.errors import OUT_OF_RESOURCES, RecordError, StorageError, TooManyFilesError
 from logstore.io._files import File
+from logstore.log._producers import ProducedBatch, Producers
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments
 from logstore.log.formats import producer_snapshot, transaction_index
 from logstore.log.formats.transaction_index import NOTHING, Note, Sum
-from logstore.log._producers import ProducedBatch, Producers
 from logstore.log.recovery import recovery
 from logstore.records import INT64_MAX, AbortedTransaction, AppendResult, Origin
 

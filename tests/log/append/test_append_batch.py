@@ -47,7 +47,9 @@ def batches(draw: st.DrawFn) -> bytes:
             draw(st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, 8, 2**31 - 2])),
             transactional=draw(st.booleans()),
         )
-    how = draw(st.sampled_from(["whole"] * 6 + ["longer", "shorter", "flipped", "attributes", "time", "count", "marker"]))
+    how = draw(
+        st.sampled_from(["whole"] * 6 + ["longer", "shorter", "flipped", "attributes", "time", "count", "marker"])
+    )
     if how == "longer":
         data += b"\0"
     elif how == "shorter":

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from logstore.batch._crc32c import crc32c
 from logstore.log import Log, ProducerStamp
+from logstore.log._producers import Producers, ProducerState, WrittenBatch
 from logstore.log.formats import producer_snapshot
 from logstore.log.formats.producer_snapshot import PRODUCERS, SavedProducers
-from logstore.log._producers import Producers, ProducerState, WrittenBatch
 from logstore.records import Marker, Origin
 from tests.log.fakes import MemoryDirectory, cuts, flips
 from tests.log.produced import attempts, batch_of, checked, marker_of, run

@@ -30,11 +30,11 @@ from logstore.errors import (
 )
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log._partition_log import mark_appended
+from logstore.log._producers import ProducedBatch
 from logstore.log.append.flush import Flusher
 from logstore.log.append.validation import Admitted, admit, too_large
 from logstore.log.cleanup.truncation import cut_locked, settle_locked
 from logstore.log.moments import Time
-from logstore.log._producers import ProducedBatch
 from logstore.log.read.range import Scan
 from logstore.log.space_quota import with_space
 from logstore.log.state import State, batches_of

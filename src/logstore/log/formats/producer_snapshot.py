@@ -38,7 +38,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.batch._crc32c import crc32c
-from logstore.log.formats.checkpoints import with_crc, without_crc
 from logstore.log._producers import (
     NO_SEQUENCE,
     REMEMBERED_BATCHES,
@@ -47,6 +46,7 @@ from logstore.log._producers import (
     ProducerState,
     WrittenBatch,
 )
+from logstore.log.formats.checkpoints import with_crc, without_crc
 from logstore.records import INT32_MAX, SEQUENCE_COUNT
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from logstore._segment import Segment
 from logstore._segment_scan import Extent
 from logstore.config.log import LogConfig
 from logstore.errors import DamagedLogError, LogstoreError, RecordError
+from logstore.log._producers import ProducedBatch, Producers
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments, check_joint, floor_of
@@ -27,7 +28,6 @@ from logstore.log.formats import checkpoints, producer_snapshot, transaction_ind
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.formats.transaction_index import Note
-from logstore.log._producers import ProducedBatch, Producers
 from logstore.log.recovery import interrupted_swap
 from logstore.log.root import PartitionFacts
 from logstore.records import INT64_MAX, AbortedTransaction, Marker
