@@ -112,10 +112,8 @@ def test_two_that_begin_at_once_both_find_their_topics(tmp_path):
     ]
     for each in begun:
         each.stdin.write("\n")
-        each.stdin.flush()
-    assert [each.wait(300) for each in begun] == [0, 0]
-    for each in begun:
         each.stdin.close()
+    assert [each.wait(300) for each in begun] == [0, 0]
     with logstore.open(tmp_path / "data", read_only=True, environ={}) as store:
         assert len(store.topics()) == 60
 

@@ -208,15 +208,39 @@ def test_a_moment_is_ten_seconds_at_most_and_for_no_caller_with_other_work(tmp_p
 def test_anybody_else_is_not_waited_for(tmp_path):
     with holder(tmp_path, "for long"):
         assert seconds_until_refused(tmp_path) == 0
-        # Kafka writes nothing there.
-        (tmp_path / ".lock").write_bytes(b"")
-        assert seconds_until_refused(tmp_path) == 0
 
 
-def test_an_owner_that_has_not_yet_written_its_identity_gets_a_moment_to(tmp_path):
+@pytest.mark.parametrize("text", ["", f"pid={os.getpid()} host=here started_ms=1\n"], ids=["first", "after another"])
+def test_an_owner_that_has_not_yet_written_its_identity_gets_a_moment_to(tmp_path, text):
+    # Kafka never writes it, so whoever meets Kafka waits in vain.
     with holder(tmp_path, "for long"):
-        (tmp_path / ".lock").write_text(f"pid={os.getpid()} host=here started_ms=1\n")
-        assert 0 < seconds_until_refused(tmp_path) < 1
+        (tmp_path / ".lock").write_text(text)
+        assert 1 <= seconds_until_refused(tmp_path) < 2
+
+
+def test_the_first_brief_holder_of_a_root_is_waited_for_before_it_has_written_its_identity(tmp_path):
+    with holder(tmp_path, "briefly") as process:
+        said = (tmp_path / ".lock").read_bytes()
+        (tmp_path / ".lock").write_bytes(b"")
+
+        class Said(ManualClock):
+            """A clock by whose first wait the holder has written its identity, and by whose tenth it is gone."""
+
+            waits = 0
+
+            def wait(self, condition, seconds):
+                self.waits += 1
+                if self.waits == 1:
+                    (tmp_path / ".lock").write_bytes(said)
+                elif self.waits == 10:
+                    process.stdin.write("\n")
+                    process.stdin.flush()
+                    assert process.stdout.readline() == "released\n"
+                return super().wait(condition, seconds)
+
+        clock = Said()
+        RootLock.acquire(Directory(tmp_path), "t-0", clock).release("t-0")
+        assert clock.waits == 10
 
 
 def test_what_an_owner_says_takes_the_place_of_all_that_another_said(tmp_path):

@@ -34,8 +34,8 @@ from logstore.log.directory.files import LOCK, Directory
 
 #: Longest wait for a process that holds the lock briefly.
 BRIEFLY_S: Final = 10.0
-#: A new holder may not have written its identity yet, so the file can name the previous one.
-_UNSAID_S: Final = 0.2
+#: A new holder may not have written its identity yet: until then the file is empty or names the previous holder.
+_UNSAID_S: Final = 1.0
 _LOOK_S: Final = 0.005
 _LONGEST_LOOK_S: Final = 0.1
 
@@ -60,7 +60,9 @@ class _HeldError(Exception):
         if self.holder.is_brief:
             return BRIEFLY_S
         said = _PID.match(told)
-        return _UNSAID_S if said is not None and pid > 0 and int(said[1]) != pid else 0.0
+        if said is None:
+            return 0.0 if told else _UNSAID_S
+        return _UNSAID_S if pid > 0 and int(said[1]) != pid else 0.0
 
 
 def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
