@@ -117,5 +117,5 @@ cdef class PartitionLog:
     cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest)
     cdef object _append(self, Segment segment, Run *run, Encoder encoder, int64_t now)
     cdef int _put(self, Segment segment, Run *run, Encoder encoder, int64_t first) except -1
-    cdef uint8_t *_room(self, int64_t size) except NULL
+    cdef uint8_t *_space_for(self, int64_t size) except NULL
     cdef int _move_marks(self) except -1

@@ -114,6 +114,7 @@ class PartitionLog:
     noted_epoch: int
     epochs_saved: bool
     old_below_ms: int
+    last_expiry_ms: int
     reserved_bytes: int
     unflushed_records: int
     roll_after_ms: int

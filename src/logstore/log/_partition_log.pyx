@@ -5,8 +5,8 @@
 batch. An append changes, under the log's lock and in this order: bytes, producer state, counters, marks, published
 end. This module takes what nearly every append is: batches that fit the active segment of a log that is whole, and
 of a producer its next one. Anything else (a roll, a memory tail, offsets that are positions, the first append after
-an open, a repeated batch) is left to the `LogWriter` of `log.append`. `Watermark` is an offset that rises and can be
-waited for.
+an open, a repeated batch) is left to the `LogWriter` of `log.append`. `Watermark` is an offset that rises and can
+be waited for.
 
 Threads: any. The numbers change under the log's lock; `Watermark.value` is read without it.
 """
@@ -263,7 +263,7 @@ cdef class PartitionLog:
     def append_batch(self, bytes batch not None: bytes, int64_t now: int, writer: LogWriter) -> AppendResult | None:
         """Append one whole batch of a client; None, with nothing done, if that takes the steps of ``writer``.
 
-        None also for a batch that is wrong, or breaks a rule of the log: `admit` of `log.append` says what is wrong.
+        None also for a batch that is wrong or breaks a rule of the log: `admit` of `log.append` says what is wrong.
         """
         cdef BatchHeader header
         cdef Run run
@@ -438,10 +438,10 @@ cdef class PartitionLog:
         cdef uint8_t *data = run.data
         if run.is_callers:
             # The headers are stamped in a copy.
-            data = self._room(run.size)
+            data = self._space_for(run.size)
             memcpy(data, run.data, <size_t>run.size)
         else:
-            # As a memoryview does: another thread may use a caller's encoder by mistake, and must not move the bytes.
+            # As a memoryview does: another thread may use a caller's encoder by mistake, and must not move bytes.
             encoder._exports += 1
         try:
             segment.put(data, run.size, first, self.leader_epoch)
@@ -456,8 +456,8 @@ cdef class PartitionLog:
         self.reserved_bytes -= run.size
         return 0
 
-    cdef uint8_t *_room(self, int64_t size) except NULL:
-        """Return memory for a copy of a batch, used under the lock; a large one is given back by the next append."""
+    cdef uint8_t *_space_for(self, int64_t size) except NULL:
+        """Return memory for a copy of a batch, used under the lock; the next append gives back a large one."""
         cdef void *data
         cdef int64_t wanted = size if size > KEPT_BYTES else max(size, min(self._copy_bytes, <int64_t>KEPT_BYTES))
         if wanted != self._copy_bytes:

@@ -28,8 +28,8 @@ cdef class ProducerState:
     cdef object _written(self, int n)
     cdef int _find(self, int32_t base_sequence, int32_t last_sequence) noexcept
     cdef bint _overlaps(self, int64_t base_sequence, int64_t last_sequence) noexcept
-    cdef void _remember(self, int32_t base_sequence, int32_t last_sequence, int64_t base_offset, int64_t last_offset,
-                        int64_t timestamp_ms) noexcept
+    cdef void _remember(self, int32_t base_sequence, int32_t last_sequence, int64_t base_offset,
+                        int64_t last_offset, int64_t timestamp_ms) noexcept
     cdef tuple _fields(self)
 
 

@@ -69,7 +69,7 @@ class ProducerState:
     def next_sequence(self) -> int:
         """The base sequence of the next batch of this epoch."""
 
-    def __eq__(self, other: object) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
     __hash__ = None  # type: ignore[assignment]  # a state changes
 
 @disjoint_base

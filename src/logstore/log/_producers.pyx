@@ -145,8 +145,8 @@ cdef class ProducerState:
                 return n
         return -1
 
-    cdef void _remember(self, int32_t base_sequence, int32_t last_sequence, int64_t base_offset, int64_t last_offset,
-                        int64_t timestamp_ms) noexcept:
+    cdef void _remember(self, int32_t base_sequence, int32_t last_sequence, int64_t base_offset,
+                        int64_t last_offset, int64_t timestamp_ms) noexcept:
         cdef int n
         cdef Written *written
         # A coordinator's batch has no sequence (-1). As in Kafka it is remembered, so the next sequence is 0.
@@ -340,7 +340,7 @@ cdef class Producers:
 
     cdef ProducerState expecting(self, int64_t producer_id, int32_t epoch, int32_t base_sequence,
                                  int32_t last_sequence, bint transactional):
-        """Return the state of a producer whose next batch this is, with nothing to decide; else None: see `check`."""
+        """Return the state of a producer if this is its next batch and nothing is to be decided, else None."""
         cdef object found = self._states.get(producer_id)
         cdef ProducerState state
         if found is None:

@@ -210,9 +210,9 @@ def test_anybody_else_is_not_waited_for(tmp_path):
         assert seconds_until_refused(tmp_path) == 0
 
 
-@pytest.mark.parametrize("text", ["", f"pid={os.getpid()} host=here started_ms=1\n"], ids=["first", "after another"])
+@pytest.mark.parametrize("text", ["", f"pid={os.getpid()} host=here started_ms=1\n"], ids=["first", "later"])
 def test_an_owner_that_has_not_yet_written_its_identity_gets_a_moment_to(tmp_path, text):
-    # Kafka never writes it, so whoever meets Kafka waits in vain.
+    # Kafka never writes it: a process that meets Kafka waits in vain.
     with holder(tmp_path, "for long"):
         (tmp_path / ".lock").write_text(text)
         assert 1 <= seconds_until_refused(tmp_path) < 2
