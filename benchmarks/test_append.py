@@ -85,8 +85,9 @@ def test_single_appends_through_the_appender(benchmark: Any, places: Any) -> Non
 
 
 @pytest.mark.row("S6")
+@pytest.mark.parametrize("turn", [1, 16], ids=["one by one", "turns of 16"])
 @pytest.mark.parametrize("is_numbered", [False, True], ids=["no producer", "producer"])
-def test_append_of_clients_batches(benchmark: Any, places: Any, is_numbered: bool) -> None:
+def test_append_of_clients_batches(benchmark: Any, places: Any, is_numbered: bool, turn: int) -> None:
     """Batches that a client has encoded: checked, stamped and written; beside the write and its index alone."""
     count, size = 20_000, 1_024
     batches = [bytearray(encode([values[0]])) for values in records.groups(size, 1, count)]
@@ -97,6 +98,11 @@ def test_append_of_clients_batches(benchmark: Any, places: Any, is_numbered: boo
     total = sum(map(len, sent))
 
     def append(log: Ours) -> None:
+        if turn > 1:
+            append_turn = log.log.replica.append_turn
+            for begin in range(0, count, turn):
+                append_turn(sent[begin : begin + turn])
+            return
         append_batch = log.log.replica.append_batch
         for batch in sent:
             append_batch(batch)
@@ -121,7 +127,9 @@ def test_append_of_clients_batches(benchmark: Any, places: Any, is_numbered: boo
         benchmark,
         Runner(append, check, lambda: Ours(places()), parts=COPY_AND_SUM),
         {"Segment.append alone": Runner(write, check_written, prepare)},
-        workload=f"append_batch, one record of {size:,} B" + (", of a producer" if is_numbered else ""),
+        workload=("append_batch" if turn == 1 else f"append_turn of {turn}")
+        + f", one record of {size:,} B"
+        + (", of a producer" if is_numbered else ""),
         records=count,
         size=count * size,
         bars={"Segment.append alone": Bar(0.4 if is_numbered else 0.5)},

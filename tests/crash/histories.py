@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from logstore import Codec, Log
+from logstore.batch._batch import stamp_producer
+from logstore.batch._encode import encode
 from logstore.log import Marker, ProducerStamp
 from logstore.testing._faults import FaultyFiles
 
@@ -70,7 +72,39 @@ class History:
         transactional: bool = False,
         ack: str = "written",
     ) -> Sent:
-        first = self.log.log_end_offset
+        records, stamp, batch = self._drawn(self.log.log_end_offset, count, producer_id, transactional)
+        self.attempted = batch
+        result = self.log.append(records, codec=codec, producer=stamp, ack=ack)
+        assert (result.first_offset, result.last_offset) == (batch.first, batch.last)
+        self.attempted = None
+        if stamp is not None:
+            self.sequences[producer_id] = stamp.base_sequence + count
+        self.sent.append(batch)
+        return batch
+
+    def turn(self, producer_ids: list[int], ack: str = "written") -> list[Sent]:
+        """Append a batch of each of these producers (-1: of none) in one turn."""
+        first, sent, encoded = self.log.log_end_offset, [], []
+        for producer_id in producer_ids:
+            count = self.rng.randrange(1, 4)
+            records, stamp, batch = self._drawn(first, count, producer_id, False)
+            codec = self.rng.choice(CODECS) if self.rng.random() < 0.2 else Codec.NONE
+            data = bytearray(encode(records, timestamp_ms=5_000, codec=codec))
+            if stamp is not None:
+                stamp_producer(data, producer_id, 0, stamp.base_sequence)
+                self.sequences[producer_id] = stamp.base_sequence + count
+            sent.append(batch)
+            encoded.append(bytes(data))
+            first += count
+        results = self.log.replica.append_turn(encoded, ack=ack)
+        assert [(result.first_offset, result.last_offset) for result in results] == [batch[:2] for batch in sent]
+        self.sent += sent
+        return sent
+
+    def _drawn(
+        self, first: int, count: int, producer_id: int, transactional: bool
+    ) -> tuple[list[tuple], ProducerStamp | None, Sent]:
+        """Random records, the stamp of their producer, and what the log then holds from an offset on."""
         records = []
         for n in range(count):
             key = self.rng.choice([None, b"", b"k%d" % self.rng.randrange(99)])
@@ -89,14 +123,7 @@ class History:
             ),
             stamp,
         )
-        self.attempted = batch
-        result = self.log.append(records, codec=codec, producer=stamp, ack=ack)
-        assert (result.first_offset, result.last_offset) == (batch.first, batch.last)
-        self.attempted = None
-        if stamp is not None:
-            self.sequences[producer_id] = stamp.base_sequence + count
-        self.sent.append(batch)
-        return batch
+        return records, stamp, batch
 
     def end(self, producer_id: int, marker: Marker) -> Sent:
         first = self.log.log_end_offset

@@ -158,6 +158,20 @@ class Workload:
         during = before._replace(sent=tuple(self.sent), epochs=tuple(self.epochs))
         self.chapters[-1].steps.append(Step(began, self.disk.operations, during, self.promise(), "large append"))
 
+    def append_turn(self) -> None:
+        """Batches of several clients: any number of the first ones may be in the log until the call returns."""
+        producer_ids = [self.rng.choice([-1, -1, *IDEMPOTENT]) for _ in range(self.rng.randrange(2, 6))]
+        for pid in sorted(set(producer_ids) - {-1}):
+            self.next_of(pid)
+        epoch, before, began = self.log.replica.leader_epoch, self.promise(), self.disk.operations
+        ack = self.rng.choice(["written", "synced"])
+        sent = self.history.turn(producer_ids, ack)
+        self.epochs += [epoch] * len(sent)
+        during = before._replace(sent=tuple(self.sent), epochs=tuple(self.epochs))
+        after = self.promise()
+        assert ack == "written" or after.least_end == sent[-1].last + 1
+        self.chapters[-1].steps.append(Step(began, self.disk.operations, during, after, f"turn, {ack}"))
+
     def know_producers(self) -> None:
         """After something was lost: which sequences come next."""
         self.history.sequences.clear()
@@ -214,6 +228,8 @@ class Workload:
         count = rng.randrange(1, 4)
         if chance < 0.03:
             self.append_large()
+        elif chance < 0.10:
+            self.append_turn()
         elif chance < 0.26:
             codec = rng.choice(CODECS) if rng.random() < 0.3 else Codec.NONE
             self.append("append", lambda: h.append(count, codec))

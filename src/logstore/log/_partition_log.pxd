@@ -3,9 +3,12 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
+from cpython.object cimport PyObject
+
 from logstore._segment cimport Segment
 from logstore.batch._batch cimport BatchHeader
 from logstore.batch._encode cimport Encoder
+from logstore.log._producers cimport Producers
 from logstore.log.formats._published cimport PublishedFile
 
 
@@ -15,11 +18,12 @@ cdef struct Run:                  # whole batches to append, with what their hea
     int64_t record_count
     int32_t batch_count
     int64_t newest                # timestamp
-    int64_t producer_id           # -1: none, and no next three
+    int64_t producer_id           # -1: none, and nothing below
     int32_t producer_epoch
     int32_t base_sequence
+    int32_t last_sequence
     bint transactional
-    bint is_callers               # the bytes must stay as they are
+    PyObject *state               # of the producer, while the lock is held
 
 
 cpdef int mark_appended(batches, int64_t first) except -1
@@ -96,6 +100,7 @@ cdef class PartitionLog:
     # What the settings ask of an append.
     cdef list _encoders                 # with the settings of a plain append; new settings replace the list
     cdef bint _is_plain                 # an append is answered once it is written, with no time of its own
+    cdef bint _keeps_times              # the log does not set its own time in batches
     cdef bint _needs_keys
     cdef int64_t _before_max_ms
     cdef int64_t _after_max_ms
@@ -110,12 +115,18 @@ cdef class PartitionLog:
     cdef int64_t _now(self) except? -1
     cdef object _append_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
     cdef bint _admits(self, const uint8_t *p, const BatchHeader *header, int64_t now) except -1
+    cdef bint _describe(self, bytes batch, int64_t now, Run *run) except -1
     cdef object _write_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
-    cdef object _write(self, Run *run, Encoder encoder, object producer, int64_t now, object writer)
+    cdef Py_ssize_t _write_turn(self, Run *runs, Py_ssize_t count, list results, int64_t now,
+                                object writer) except -1
+    cdef Py_ssize_t _batches_since(self, Run *runs, int64_t first) except -1
+    cdef int _settle(self, object error, object writer) except -1
     cdef Segment _active(self)
     cpdef bint roll_is_due_locked(self, int64_t size, int64_t last_offset, int64_t newest) except -1
     cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest)
-    cdef object _append(self, Segment segment, Run *run, Encoder encoder, int64_t now)
-    cdef int _put(self, Segment segment, Run *run, Encoder encoder, int64_t first) except -1
+    cdef Py_ssize_t _append(self, Run *runs, Py_ssize_t count, Encoder encoder, int64_t now,
+                            int64_t *first) except -1
+    cdef bint _is_next(self, Run *runs, Py_ssize_t n, Producers producers) except -1
+    cdef int _put(self, Segment segment, uint8_t *data, int64_t size, int64_t first) except -1
     cdef uint8_t *_space_for(self, int64_t size) except NULL
     cdef int _move_marks(self) except -1

@@ -6,7 +6,7 @@ from typing_extensions import disjoint_base
 
 from logstore.batch._encode import Encoder
 from logstore.clock import Clock
-from logstore.errors import StorageFailedError
+from logstore.errors import LogstoreError, StorageFailedError
 from logstore.log.directory.segments import Positions, Segments
 from logstore.log.formats._published import PublishedFile
 from logstore.log.space_quota import SpaceQuota
@@ -23,6 +23,7 @@ class _Writer(Protocol):
     def settle_locked(self) -> Callable[[], None]: ...
     def plain_encoder(self, now: int) -> Encoder: ...
     def check(self, encoder: Encoder, now: int) -> None: ...
+    def attempt(self, batch: bytes, now: int) -> AppendResult | LogstoreError: ...
     def write_other_locked(self, encoder: Encoder, producer: ProducerStamp | None, now: int) -> AppendResult: ...
 
 @disjoint_base
@@ -142,6 +143,7 @@ class PartitionLog:
         self,
         *,
         plain: bool,
+        times: bool,
         keys: bool,
         before_max_ms: int,
         after_max_ms: int,
@@ -161,6 +163,9 @@ class PartitionLog:
 
     def append_batch(self, batch: bytes, now: int, writer: _Writer) -> AppendResult | None:
         """Append one whole batch of a client; None, with nothing done, if that takes the steps of ``writer``."""
+
+    def append_turn(self, batches: list[bytes], now: int, writer: _Writer) -> list[AppendResult | LogstoreError]:
+        """Append whole batches of several clients in their order; return a result or an error for each."""
 
     def roll_is_due_locked(self, size: int, last_offset: int, newest: int) -> bool:
         """Return whether an append of these bytes, last offset and newest timestamp needs a new segment."""

@@ -2,7 +2,7 @@
 """Partition log: the marks of one open log, and the step that writes an append and moves them.
 
 `PartitionLog.append` encodes records; `append_encoded` takes them from an encoder, `append_batch` as a client's
-batch. An append changes, under the log's lock and in this order: bytes, producer state, counters, marks, published
+batch, `append_turn` as batches of several clients, which take one write. An append changes, under the log's lock and in this order: bytes, producer state, counters, marks, published
 end. This module takes what nearly every append is: batches that fit the active segment of a log that is whole, and
 of a producer its next one. Anything else (a roll, a memory tail, offsets that are positions, the first append after
 an open, a repeated batch) is left to the `LogWriter` of `log.append`. `Watermark` is an offset that rises and can
@@ -16,7 +16,8 @@ from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdlib cimport free, realloc
+from cpython.object cimport PyObject
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
 from logstore._segment cimport Segment
@@ -40,7 +41,8 @@ cdef object _new = tuple.__new__
 
 cdef enum:
     EXPIRY_MS = 600_000           # Kafka's producer.id.expiration.check.interval.ms
-    KEPT_BYTES = 1 << 20          # of the copy of a client's batch, from one append to the next
+    KEPT_BYTES = 1 << 20          # of the copy of clients' batches, from one append to the next
+    TURN_BATCHES = 128            # of clients, in one write at most
 
 
 cdef class Notifier:
@@ -204,7 +206,7 @@ cdef class PartitionLog:
         self._follows_end = end
         self._follows_synced = synced
 
-    def expect_records(self, *, bint plain: bool, bint keys: bool, int64_t before_max_ms: int,
+    def expect_records(self, *, bint plain: bool, bint times: bool, bint keys: bool, int64_t before_max_ms: int,
                        int64_t after_max_ms: int, int codec: int, int64_t message_bytes: int,
                        int64_t decompressed_bytes: int) -> None:
         """Apply the settings of an append: see `LogWriter.configure`. Encoders of the old settings are dropped.
@@ -213,6 +215,7 @@ cdef class PartitionLog:
         """
         self._encoders = []
         self._is_plain = plain
+        self._keeps_times = times
         self._needs_keys = keys
         self._before_max_ms = before_max_ms
         self._after_max_ms = after_max_ms
@@ -265,27 +268,62 @@ cdef class PartitionLog:
 
         None also for a batch that is wrong or breaks a rule of the log: `admit` of `log.append` says what is wrong.
         """
-        cdef BatchHeader header
         cdef Run run
+        cdef list results = []
+        if self.fork != fork_generation() or not self._describe(batch, now, &run):
+            return None
+        if not self._write_turn(&run, 1, results, now, writer):
+            return None
+        result = results[0]
+        if isinstance(result, LogstoreError):
+            raise result
+        return result
+
+    def append_turn(self, list batches: list[bytes], int64_t now: int,
+                    writer: LogWriter) -> list[AppendResult | LogstoreError]:
+        """Append whole batches of several clients in their order; return a result or an error for each.
+
+        Each is in the log whole or not at all, and an error of one changes nothing for the others. Neighbours that
+        fit the active segment take one write. The writer's `attempt` appends a batch that takes other steps.
+        """
+        cdef Py_ssize_t count = len(batches), done = 0, plain, taken, n
+        cdef list results = []
+        cdef Run *runs = <Run *>malloc(<size_t>max(count, 1) * sizeof(Run))
+        if runs == NULL:
+            raise MemoryError
+        try:
+            for n in range(count):
+                if not self._describe(batches[n], now, &runs[n]):
+                    runs[n].size = -1
+            while done < count:
+                plain = done
+                while plain < count and runs[plain].size >= 0:
+                    plain += 1
+                taken = self._write_turn(runs + done, plain - done, results, now, writer) if plain > done else 0
+                if not taken:
+                    results.append(writer.attempt(batches[done], now))
+                    taken = 1
+                done += taken
+        finally:
+            free(runs)
+        return results
+
+    cdef bint _describe(self, bytes batch, int64_t now, Run *run) except -1:
+        """Fill ``run`` from a client's batch; False if the batch is not plain, or breaks a rule."""
+        cdef BatchHeader header
         cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(batch)
         cdef int64_t size = PyBytes_GET_SIZE(batch)
-        if (not self._is_plain or self.closed or self.failed is not None or self.fork != fork_generation()
-                or size > self._message_bytes or check_batch(p, p + size, &header) != OK or header.size != size
-                or not self._admits(p, &header, now)):
-            return None
+        if (not self._keeps_times or size > self._message_bytes or check_batch(p, p + size, &header) != OK
+                or header.size != size or not self._admits(p, &header, now)):
+            return False
         run.data, run.size = <uint8_t *>p, size
         run.record_count, run.batch_count = header.record_count, 1
         run.newest = header.max_timestamp
         run.producer_id, run.producer_epoch = header.producer_id, header.producer_epoch
         run.base_sequence = header.base_sequence
+        run.last_sequence = (header.base_sequence + header.record_count - 1) & INT32_MAX
         run.transactional = (header.attributes & TRANSACTIONAL_FLAG) != 0
-        run.is_callers = True
-        try:
-            return self._write(&run, None, None, now, writer)
-        except DiskFullError:
-            if not self.quota.reclaim(size):
-                raise
-        return self._write(&run, None, None, now, writer)
+        return True
 
     cdef bint _admits(self, const uint8_t *p, const BatchHeader *header, int64_t now) except -1:
         """Return whether a client's batch keeps every rule as it is; the rules are those of `append.validation`."""
@@ -304,7 +342,10 @@ cdef class PartitionLog:
         elif header.attributes & TRANSACTIONAL_FLAG:
             return False
         if header.attributes & CODEC_MASK:
-            payload = payload_of(p, header, self._decompressed_bytes)
+            try:
+                payload = payload_of(p, header, self._decompressed_bytes)
+            except LogstoreError:
+                return False  # `admit` raises it again
             begin = <const uint8_t *>PyBytes_AS_STRING(payload)
             end = begin + PyBytes_GET_SIZE(payload)
         with nogil:
@@ -316,7 +357,9 @@ cdef class PartitionLog:
                 and (self._after_max_ms > INT64_MAX - now or survey.max_timestamp <= now + self._after_max_ms))
 
     cdef object _write_encoded(self, Encoder encoder, object producer, int64_t now, object writer):
+        """Write an encoder's batches at the log end offset, under the lock."""
         cdef Run run
+        cdef int64_t first = -1
         run.data, run.size = encoder.data, encoder.size
         run.record_count, run.batch_count = encoder.record_count, encoder.batch_count
         run.newest = encoder.max_timestamp_ms
@@ -324,32 +367,65 @@ cdef class PartitionLog:
         if producer is not None:
             run.producer_id, run.producer_epoch = producer.producer_id, producer.producer_epoch
             run.base_sequence, run.transactional = producer.base_sequence, producer.transactional
-        run.is_callers = False
-        return self._write(&run, encoder, producer, now, writer)
-
-    cdef object _write(self, Run *run, Encoder encoder, object producer, int64_t now, object writer):
-        """Write batches at the log end offset, under the lock; None if they are a batch that takes other steps."""
-        cdef Segment segment
+            run.last_sequence = (run.base_sequence + run.record_count - 1) & INT32_MAX
         self.lock.acquire()
         try:
-            segment = self._segment_for(run.size, run.record_count, run.newest)
-            if segment is not None and (encoder is None or encoder._batch_start < 0):
-                result = self._append(segment, run, encoder, now)
-                if result is not None:
-                    return result
-            return None if encoder is None else writer.write_other_locked(encoder, producer, now)
+            if encoder._batch_start < 0 and self._append(&run, 1, encoder, now, &first):
+                return _new(AppendResult, (first, first + run.record_count - 1, -1, False))
+            return writer.write_other_locked(encoder, producer, now)
         except LogstoreError:
             raise
         except BaseException as error:
-            # An interrupt: as in `locked`, the state is repaired before another thread sees it.
-            try:
-                shielded(writer.settle_locked)
-            except BaseException as second:
-                if second.__context__ is None:
-                    second.__context__ = error
+            self._settle(error, writer)
             raise error
         finally:
             self.lock.release()
+
+    cdef Py_ssize_t _write_turn(self, Run *runs, Py_ssize_t count, list results, int64_t now,
+                                object writer) except -1:
+        """Write the first of clients' batches, under the lock; return how many have a result or an error now."""
+        cdef Py_ssize_t taken = 0, n
+        cdef int64_t first = -1, end
+        self.lock.acquire()
+        try:
+            taken = self._append(runs, count, None, now, &first)
+        except LogstoreError as error:
+            if first >= 0:
+                # The batches are in the log, but their readers may not see it: none of them may be called written.
+                taken = self._batches_since(runs, first)
+                results.extend([error] * taken)
+                return taken
+            if isinstance(error, _OUT_OF_RESOURCES):
+                return 0  # the writer reclaims space, and tries them one by one
+            results.append(error)
+            return 1
+        except BaseException as error:
+            self._settle(error, writer)
+            raise error
+        finally:
+            self.lock.release()
+        for n in range(taken):
+            end = first + runs[n].record_count
+            results.append(_new(AppendResult, (first, end - 1, -1, False)))
+            first = end
+        return taken
+
+    cdef Py_ssize_t _batches_since(self, Run *runs, int64_t first) except -1:
+        """Return how many of the batches are in the log, from an offset on."""
+        cdef Py_ssize_t count = 0
+        while first < self.end.value:
+            first += runs[count].record_count
+            count += 1
+        return count
+
+    cdef int _settle(self, object error, object writer) except -1:
+        """Repair the state after an interrupt, as `locked` does: before another thread sees it."""
+        try:
+            shielded(writer.settle_locked)
+        except BaseException as second:
+            if second.__context__ is None:
+                second.__context__ = error
+        return 0
 
     def raise_end(self, batches: object, int64_t first: int, int64_t end: int) -> None:
         """Raise the log end offset over an append; an encoder learns that its batches are in the log.
@@ -403,61 +479,105 @@ cdef class PartitionLog:
         return (index.size + size > self._segment_bytes or index.offsets.count + 1 > self._index_bytes // 8
                 or index.times.count + 1 > self._index_bytes // 12)
 
-    cdef object _append(self, Segment segment, Run *run, Encoder encoder, int64_t now):
-        """Append to the active segment; None, with nothing done, unless a producer's batch is plainly its next."""
-        cdef int64_t first = self.end.value, last = self.end.value + run.record_count - 1
-        cdef Counters counters = self.counters
-        cdef Producers producers
-        cdef ProducerState state = None
-        cdef int32_t last_sequence = 0
-        if run.producer_id >= 0:
-            producers = self.transactions.producers
-            last_sequence = (run.base_sequence + run.record_count - 1) & INT32_MAX
-            if run.batch_count == 1:
-                state = producers.expecting(run.producer_id, run.producer_epoch, run.base_sequence, last_sequence,
-                                            run.transactional)
-            if state is None:
-                return None
-        self._put(segment, run, encoder, first)
-        if state is not None:
-            producers.take(state, run.base_sequence, last_sequence, first, last, run.newest, now)
-        counters.appends += 1
-        counters.appended_records += run.record_count
-        counters.appended_batches += run.batch_count
-        counters.appended_bytes += run.size
-        self.unflushed_records += run.record_count
-        if encoder is not None:
-            encoder.appended_at = first
-        self.end.advance(last + 1)
-        self._move_marks()
-        if state is not None and not -EXPIRY_MS < now - self.last_expiry_ms < EXPIRY_MS:
-            self.expire_producers_locked(now)
-        return _new(AppendResult, (first, last, -1, False))
+    cdef Py_ssize_t _append(self, Run *runs, Py_ssize_t count, Encoder encoder, int64_t now,
+                            int64_t *first) except -1:
+        """Append the first of the runs to the active segment, in one write; return how many.
 
-    cdef int _put(self, Segment segment, Run *run, Encoder encoder, int64_t first) except -1:
-        cdef uint8_t *data = run.data
-        if run.is_callers:
+        0, with nothing done, if the first one takes other steps. ``first`` is set once the log has the bytes, to
+        their first offset. With an encoder the one run is its batches, else each is a client's batch.
+        """
+        cdef Segment segment = None, found
+        cdef Counters counters = self.counters
+        cdef Producers producers = None
+        cdef int64_t size = 0, records = 0, offset = self.end.value, last
+        cdef Py_ssize_t taken = 0, n
+        cdef uint8_t *data
+        while taken < count and taken < TURN_BATCHES and size < KEPT_BYTES:
+            found = self._segment_for(size + runs[taken].size, records + runs[taken].record_count, runs[taken].newest)
+            if found is None:
+                break
+            if runs[taken].producer_id >= 0:
+                if producers is None:
+                    producers = self.transactions.producers
+                if not self._is_next(runs, taken, producers):
+                    break
+            segment = found
+            size += runs[taken].size
+            records += runs[taken].record_count
+            taken += 1
+            if not segment.index.size:
+                break  # the age at which it rolls counts from this batch
+        if not taken:
+            return 0
+        if encoder is None:
             # The headers are stamped in a copy.
-            data = self._space_for(run.size)
-            memcpy(data, run.data, <size_t>run.size)
+            data = self._space_for(size)
+            size = 0
+            for n in range(taken):
+                memcpy(data + size, runs[n].data, <size_t>runs[n].size)
+                size += runs[n].size
+            self._put(segment, data, size, offset)
         else:
             # As a memoryview does: another thread may use a caller's encoder by mistake, and must not move bytes.
             encoder._exports += 1
+            try:
+                self._put(segment, runs.data, size, offset)
+            finally:
+                encoder._exports -= 1
+            encoder.appended_at = offset
+        first[0] = offset
+        for n in range(taken):
+            last = offset + runs[n].record_count - 1
+            if runs[n].producer_id >= 0:
+                producers.take(<ProducerState>runs[n].state, runs[n].base_sequence, runs[n].last_sequence, offset, last,
+                               runs[n].newest, now)
+            counters.appended_batches += runs[n].batch_count
+            offset = last + 1
+        counters.appends += taken
+        counters.appended_records += records
+        counters.appended_bytes += size
+        self.unflushed_records += records
+        self.end.advance(offset)
+        self._move_marks()
+        if producers is not None and not -EXPIRY_MS < now - self.last_expiry_ms < EXPIRY_MS:
+            self.expire_producers_locked(now)
+        return taken
+
+    cdef bint _is_next(self, Run *runs, Py_ssize_t n, Producers producers) except -1:
+        """Return whether a batch is plainly its producer's next one, behind those before it; keep the producer."""
+        cdef ProducerState state
+        cdef Py_ssize_t before = n - 1
+        if runs[n].batch_count != 1:
+            return False
+        while before >= 0 and runs[before].producer_id != runs[n].producer_id:
+            before -= 1
+        if before < 0:
+            state = producers.expecting(runs[n].producer_id, runs[n].producer_epoch, runs[n].base_sequence,
+                                        runs[n].last_sequence, runs[n].transactional)
+            if state is None:
+                return False
+            # Not counted: the table refers to it for as long as the lock is held.
+            runs[n].state = <PyObject *>state
+            return True
+        runs[n].state = runs[before].state
+        return (runs[n].producer_epoch == runs[before].producer_epoch
+                and runs[n].transactional == runs[before].transactional
+                and runs[n].base_sequence == (<int64_t>runs[before].last_sequence + 1) & INT32_MAX
+                and (<ProducerState>runs[n].state)._find(runs[n].base_sequence, runs[n].last_sequence) < 0)
+
+    cdef int _put(self, Segment segment, uint8_t *data, int64_t size, int64_t first) except -1:
         try:
-            segment.put(data, run.size, first, self.leader_epoch)
+            segment.put(data, size, first, self.leader_epoch)
         except _OUT_OF_RESOURCES as error:
             self.counters.disk_full += isinstance(error, DiskFullError)
             raise
         except StorageError as error:
             raise self.fail_locked(error) from error
-        finally:
-            if not run.is_callers:
-                encoder._exports -= 1
-        self.reserved_bytes -= run.size
+        self.reserved_bytes -= size
         return 0
 
     cdef uint8_t *_space_for(self, int64_t size) except NULL:
-        """Return memory for a copy of a batch, used under the lock; the next append gives back a large one."""
+        """Return memory for a copy of batches, used under the lock; the next append gives back a large one."""
         cdef void *data
         cdef int64_t wanted = size if size > KEPT_BYTES else max(size, min(self._copy_bytes, <int64_t>KEPT_BYTES))
         if wanted != self._copy_bytes:

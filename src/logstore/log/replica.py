@@ -8,11 +8,11 @@ use it while its log is open.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from logstore.batch._batch import stamp_producer
 from logstore.batch._encode import Encoder, encode_marker
-from logstore.errors import OffsetOutOfRangeError
+from logstore.errors import LogstoreError, OffsetOutOfRangeError
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append import ingest_file
 from logstore.log.append.append import NO_PRODUCER, LogWriter, produced_run, write_locked
@@ -22,6 +22,9 @@ from logstore.log.read.reader import Readable, ReaderReplica
 from logstore.log.space_quota import with_space
 from logstore.log.state import State
 from logstore.records import INT32_MAX, Ack, AppendResult, Marker, Origin, ProducerStamp
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 class LogReplica(ReaderReplica):
@@ -90,6 +93,26 @@ class LogReplica(ReaderReplica):
         """
         self._state.check_writable()
         return self._writer.append_batch(batch, origin, ack)
+
+    def append_turn(
+        self, batches: Iterable[Buffer], *, ack: Ack | str | None = None
+    ) -> list[AppendResult | LogstoreError]:
+        """Write record batches of several clients in their order, as `append_batch` writes each.
+
+        Returns, for each batch, its offsets or the error that `append_batch` would have raised; an error of one
+        changes nothing for the others. Batches that fit the active segment take one write, and readers see them
+        at once. With ``ack="synced"`` one sync follows for all of them.
+
+        Ctrl-C is raised, and the results are lost: some of the batches may be in the log.
+
+        Raises:
+            TypeError: one of ``batches`` is no buffer. Nothing is written.
+            LogClosedError, ForkedError, StorageFailedError: the log takes no writes. Nothing is written.
+        """
+        # Copies of buffers that could change while a thread waits for the lock.
+        wholes = [batch if type(batch) is bytes else bytes(memoryview(batch)) for batch in batches]
+        self._state.check_writable()
+        return self._writer.append_turn(wholes, ack)
 
     def append_encoded(
         self,

@@ -86,6 +86,7 @@ class LogWriter:
             TICKER.remove(self.flusher)
         self.state.expect_records(
             plain=self._default_ack is _WRITTEN and not self._flushes and not self.append_time,
+            times=not self.append_time,
             keys=self._compacts,
             before_max_ms=self._before_max_ms,
             after_max_ms=self._after_max_ms,
@@ -228,10 +229,43 @@ class LogWriter:
             # Another buffer may change while this thread waits for the lock: `admit` makes a copy.
             result = self.state.append_batch(batch, now, self)
             if result is not None:
-                if settled is not _WRITTEN:
+                if settled is not _WRITTEN or self._flushes:
                     self.acknowledge(result, settled)
                 return result
         return self.append_admitted(admit(batch, self.config, origin, now), origin, now, ack)
+
+    def append_turn(self, batches: list[bytes], ack: Ack | str | None) -> list[AppendResult | LogstoreError]:
+        """Check batches of several clients, write and acknowledge them; see `LogReplica.append_turn`."""
+        settled = self._default_ack if ack is None else Ack(ack)
+        results = self.state.append_turn(batches, self._clock.now_ms(), self)
+        if settled is _WRITTEN and not self._flushes:
+            return results
+        written = [result for result in results if isinstance(result, AppendResult)]
+        if written:
+            try:
+                # Sync once, for all of them.
+                self.acknowledge(max(written, key=lambda result: result.last_offset), settled)
+            except LogstoreError:
+                # The error names the batch that asked: each batch asks by itself for its own.
+                return [self._acknowledged(result, settled) for result in results]
+        return results
+
+    def _acknowledged(
+        self, result: AppendResult | LogstoreError, settled: Ack
+    ) -> AppendResult | LogstoreError:
+        if isinstance(result, AppendResult):
+            try:
+                self.acknowledge(result, settled)
+            except LogstoreError as error:
+                return error
+        return result
+
+    def attempt(self, batch: bytes, now: int) -> AppendResult | LogstoreError:
+        """Append one batch of a client, not yet acknowledged as synced; return its result or its error."""
+        try:
+            return self.append_admitted(admit(batch, self.config, _CLIENT, now), _CLIENT, now, _WRITTEN)
+        except LogstoreError as error:
+            return error
 
     def append_admitted(
         self, admitted: Admitted, origin: Origin, now: int, ack: Ack | str | None = None
