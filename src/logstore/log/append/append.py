@@ -250,9 +250,7 @@ class LogWriter:
                 return [self._acknowledged(result, settled) for result in results]
         return results
 
-    def _acknowledged(
-        self, result: AppendResult | LogstoreError, settled: Ack
-    ) -> AppendResult | LogstoreError:
+    def _acknowledged(self, result: AppendResult | LogstoreError, settled: Ack) -> AppendResult | LogstoreError:
         if isinstance(result, AppendResult):
             try:
                 self.acknowledge(result, settled)
