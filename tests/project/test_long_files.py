@@ -27,6 +27,7 @@ NOUNS = {
     "columns/_values.pyx": "decoders",
     "errors.py": "errors",
     "io/_files.pyx": "file operations",
+    "log/_partition_log.pyx": "partition log",
     "log/append/append.py": "append",
     "log/log.py": "log",
     "log/read/live_reader.py": "reader",
