@@ -2,17 +2,17 @@
 """Partition log: the marks of one open log, and the step that writes an append and moves them.
 
 `PartitionLog.append` encodes records; `append_encoded` takes them from an encoder, `append_batch` as a client's
-batch, `append_turn` as batches of several clients, which take one write. An append changes, under the log's lock and in this order: bytes, producer state, counters, marks, published
-end. This module takes what nearly every append is: batches that fit the active segment of a log that is whole, and
-of a producer its next one. Anything else (a roll, a memory tail, offsets that are positions, the first append after
-an open, a repeated batch) is left to the `LogWriter` of `log.append`. `Watermark` is an offset that rises and can
-be waited for.
+batch, `append_turn` as batches of several clients, which take one write. An append changes, under the log's lock
+and in this order: bytes, producer state, counters, marks, published end. This module takes what nearly every append
+is: batches that fit the active segment of a log that is whole, and of a producer its next one. Anything else (a
+roll, a memory tail, offsets that are positions, the first append after an open, a repeated batch) is left to the
+`LogWriter` of `log.append`. `Watermark` is an offset that rises and can be waited for.
 
 Threads: any. The numbers change under the log's lock; `Watermark.value` is read without it.
 """
 
 cimport cython
-from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
 from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -493,7 +493,8 @@ cdef class PartitionLog:
         cdef Py_ssize_t taken = 0, n
         cdef uint8_t *data
         while taken < count and taken < TURN_BATCHES and size < KEPT_BYTES:
-            found = self._segment_for(size + runs[taken].size, records + runs[taken].record_count, runs[taken].newest)
+            found = self._segment_for(size + runs[taken].size, records + runs[taken].record_count,
+                                      runs[taken].newest)
             if found is None:
                 break
             if runs[taken].producer_id >= 0:
@@ -529,8 +530,8 @@ cdef class PartitionLog:
         for n in range(taken):
             last = offset + runs[n].record_count - 1
             if runs[n].producer_id >= 0:
-                producers.take(<ProducerState>runs[n].state, runs[n].base_sequence, runs[n].last_sequence, offset, last,
-                               runs[n].newest, now)
+                producers.take(<ProducerState>runs[n].state, runs[n].base_sequence, runs[n].last_sequence, offset,
+                               last, runs[n].newest, now)
             counters.appended_batches += runs[n].batch_count
             offset = last + 1
         counters.appends += taken
