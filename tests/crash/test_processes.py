@@ -522,6 +522,7 @@ CALLS = """
 calls = {
     "append": lambda: log.append([b"child"]),
     "append_batch": lambda: log.replica.append_batch(batch),
+    "begin_epoch": lambda: log.replica.begin_epoch(9),
     "append_turn": lambda: log.replica.append_turn([batch]),
     "append_encoded": lambda: log.replica.append_encoded(None),
     "ingest_file": lambda: log.replica.ingest_file(None, []),

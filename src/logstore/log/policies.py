@@ -12,7 +12,11 @@ from logstore.config.log import LogConfig
 
 
 class HighWatermarkPolicy(ABC):
-    """The policy that decides the high watermark of one log."""
+    """The policy that decides the high watermark of one log.
+
+    A log with a policy other than `StandalonePolicy` has its leader epochs from the layer that the policy belongs
+    to (`LogReplica.begin_epoch`). It begins none by itself, not even after an unclean stop.
+    """
 
     @abstractmethod
     def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:

@@ -50,6 +50,26 @@ class LogReplica(ReaderReplica):
         """The leader epoch stamped into appended batches."""
         return self._state.leader_epoch
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Lead with a leader epoch from the log end offset on: later batches of clients are stamped with it.
+
+        The epoch and its start offset are durable on return, in Kafka's ``leader-epoch-checkpoint``. The epoch that
+        the log has already may begin once more: only what is missing of it is recorded.
+
+        Only the layer whose `HighWatermarkPolicy` the log has calls this. A log without one begins an epoch by
+        itself when it is opened after an unclean stop.
+
+        Raises:
+            FencedLeaderEpochError: ``epoch`` is below one that the log has seen. Nothing has changed.
+            ValueError: ``epoch`` is not from 0 to 2**31 - 1.
+            DiskFullError, TooManyFilesError: there is no space or no descriptor for the file. Nothing has changed.
+            StorageFailedError: the file may not be on the disk; the log takes no more writes.
+        """
+        if not 0 <= epoch <= INT32_MAX:
+            raise ValueError(f"a leader epoch is from 0 to {INT32_MAX}, found {epoch}")
+        self._state.check_writable()
+        shielded(_begin_epoch, self._state, epoch)
+
     def open_transaction(self, producer_id: int) -> int | None:
         """Return the first offset of a producer's open transaction in this log; None if it has none."""
         self._state.check_open()
@@ -261,6 +281,11 @@ class LogReplica(ReaderReplica):
             StorageFailedError: the truncation failed half way; opening the log again finishes it.
         """
         return shielded(truncation.truncate_to, self._state, offset)
+
+
+def _begin_epoch(state: State, epoch: int) -> None:
+    with held(state.lock):
+        state.begin_epoch_locked(epoch)
 
 
 def _write_piece_locked(

@@ -25,6 +25,7 @@ from logstore.config.log import LogConfig
 from logstore.errors import (
     OUT_OF_RESOURCES,
     DiskFullError,
+    FencedLeaderEpochError,
     ForkedError,
     InvalidSettingError,
     LogClosedError,
@@ -42,6 +43,7 @@ from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Positions, check_joint
 from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
+from logstore.log.formats.leader_epochs import LEADER_EPOCHS
 from logstore.log.formats.recovery_point import RecoveryPointFile, note_start, published_file
 from logstore.log.policies import HighWatermarkPolicy, shown_after
 from logstore.log.read.segment_holds import Holds
@@ -168,12 +170,13 @@ class State(PartitionLog):
             found.names,
         )
         if was_unclean:
-            if not root.is_kafkas():
+            if (after_end or after_sync) and not root.is_kafkas():
                 # The epoch rises after an unclean stop. Followers compare epochs: in the same epoch, they could
                 # not distinguish new batches from lost ones. Epoch 0 counts as used if its batches and its file
                 # may be lost.
                 self.leader_epoch = min(max(found.highest_epoch, 0 if end else -1) + 1, INT32_MAX)
-            # Else Kafka assigns the epochs. It will lead with its next one, and the log's must not be above that.
+            # Else Kafka, or the layer whose policy this is, assigns the epochs (`begin_epoch_locked`). It will lead
+            # with its next one, and the log's must not be above that.
             _logger.info(
                 "recovered: log=%s log_start_offset=%d log_end_offset=%d scanned_bytes=%d cut_bytes=%d",
                 directory.path,
@@ -607,6 +610,29 @@ class State(PartitionLog):
         else:
             self.epochs_saved = True
             self.names_changed()
+
+    def begin_epoch_locked(self, epoch: int) -> None:
+        """Record that a leader epoch begins at the log end offset, see `LogReplica.begin_epoch`."""
+        self.check_whole_locked()
+        before, latest = self.epochs.entries, self.epochs.latest
+        newest = self.leader_epoch if latest is None else max(self.leader_epoch, latest.epoch)
+        if epoch < newest:
+            raise FencedLeaderEpochError(f"{self.name}: leader epoch {epoch} begins, the log has seen {newest}")
+        self.epochs.assign(epoch, self.end.value)
+        try:
+            with self.storing_locked(is_append=False):
+                self.directory.replace(LEADER_EPOCHS, self.epochs.encode(), durable=False, whole=True)
+        except LogstoreError:
+            self.epochs.entries = before
+            raise
+        self.names_changed()
+        try:
+            self.sync_names()
+        except StorageError as error:
+            # The file may name the new epoch after a power cut: batches of the old one must not follow.
+            raise self.fail_locked(error) from error
+        self.leader_epoch = self.noted_epoch = epoch
+        self.epochs_saved = True
 
     def _clean_offset_found(self, end: int, names: Sequence[str]) -> int:
         """Return the end of the last compaction, or the log start if it is higher or the log was truncated."""
