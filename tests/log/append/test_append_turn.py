@@ -172,6 +172,32 @@ def test_a_disk_that_is_full_between_two_batches(tmp_path):
         assert values_of(log) == [b"first", *written, b"last"]
 
 
+def test_batches_that_fit_one_by_one_are_written_if_all_of_them_do_not(tmp_path):
+    files = FaultyFiles()
+    with open_log(tmp_path, files=files) as log:
+        log.append([b"first"])
+        files.fail("pwrite", 1, errno.ENOSPC, path_contains=".log", short=100)
+        results = log.replica.append_turn([one_batch([b"%d" % n]) for n in range(3)])
+        assert [type(result) for result in results] == [AppendResult] * 3
+        assert values_of(log) == [b"first", b"0", b"1", b"2"]
+
+
+def test_the_first_batch_of_a_segment_decides_when_it_is_rolled(tmp_path):
+    bases = []
+    for side in ("turn", "single"):
+        with open_log(tmp_path / side, clock=ManualClock(NOW_MS), segment_ms=1_000) as log:
+            log.append([b"first"])
+            log.maintenance.roll()
+            turn = [one_batch([b"v"], timestamp_ms=NOW_MS + late) for late in (0, 5_000, 5_001, 20_000)]
+            if side == "turn":
+                log.replica.append_turn(turn)
+            else:
+                for batch in turn:
+                    log.replica.append_batch(batch)
+            bases.append(list(log_files(log)))
+    assert bases == [[0, 1, 2, 4]] * 2
+
+
 def test_a_failed_write_fails_the_log_and_every_batch_says_so(tmp_path):
     files = FaultyFiles()
     with open_log(tmp_path, files=files) as log:
