@@ -115,10 +115,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "directory moments policies _producers space_quota tail",
     ),
     "logstore.log.append": (
-        "ingest_file",
+        "ingest_file replicated",
         "append",
         "flush",
-        "appender group_commit validation",
+        "appender group_commit _replicated_run validation",
     ),
     "logstore.log.cleanup": (
         "retention",

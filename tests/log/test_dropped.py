@@ -37,7 +37,7 @@ def test_a_log_that_is_dropped_warns_and_gives_its_root_back(tmp_path):
 
 def test_a_log_that_dies_in_a_cycle_with_its_policy_gives_its_root_back(tmp_path):
     log = open_log(tmp_path, policy=StandalonePolicy(LogConfig()))
-    log._state._policy.log = log
+    log.replica.policy.log = log
     with pytest.warns(ResourceWarning, match="dropped"):  # noqa: PT031
         del log
         assert gc.collect() > 0
@@ -74,7 +74,7 @@ def test_a_ticking_log_may_be_dropped(tmp_path):
             dead.set()
 
     log = open_log(tmp_path, flush_ms=1)
-    log._state._policy = Telling(log.maintenance.config)
+    log.replica.set_policy(Telling(log.maintenance.config))
     log.append([b"v"])
     # The ticker has had it in its hands.
     assert log._state.synced.wait_for(1, timeout_s=30)

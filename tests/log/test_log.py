@@ -265,13 +265,13 @@ def test_no_public_method_changes_a_record(log):
         *("metrics", "end_offset", "cleanable", "reconfigure", "facts", "oldest_segment"),
         *("open_transaction", "producer_epoch"),
         *("checkpoint", "copy", "verify", "check_joined", "check_keys"),
-        *("flush", "tick", "roll", "advance_high_watermark", "log"),
+        *("flush", "tick", "roll", "advance_high_watermark", "set_policy", "log"),
     }
     assert writing == {
         *("append", "append_batch", "append_turn", "append_control", "append_encoded", "append_run"),
-        *("ingest_file", "appender", "begin_epoch"),
+        *("append_replicated", "ingest_file", "appender", "begin_epoch"),
         # Of a record these take all or nothing.
-        *("truncate_to", "delete_before", "retain", "compact"),
+        *("truncate_to", "restart_at", "delete_before", "retain", "compact"),
     }
     log.append([b"value"])
     record = next(iter(log))

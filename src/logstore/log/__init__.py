@@ -3,7 +3,7 @@
 from logstore.batch._batch import Batches, BatchView
 from logstore.log.log import Log
 from logstore.log.maintenance import LogMaintenance
-from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
+from logstore.log.policies import FixedPolicy, HighWatermarkPolicy, Moves, StandalonePolicy
 from logstore.log.read.live_reader import LogReader
 from logstore.log.replica import LogReplica
 from logstore.records import AbortedTransaction, Marker, Origin, ProducerStamp
@@ -12,12 +12,14 @@ __all__ = [
     "AbortedTransaction",
     "BatchView",
     "Batches",
+    "FixedPolicy",
     "HighWatermarkPolicy",
     "Log",
     "LogMaintenance",
     "LogReader",
     "LogReplica",
     "Marker",
+    "Moves",
     "Origin",
     "ProducerStamp",
     "StandalonePolicy",

@@ -110,8 +110,9 @@ cdef class PartitionLog:
     cdef uint8_t *_copy                 # of a client's batch, whose headers are stamped
     cdef int64_t _copy_bytes
     cdef public int64_t last_expiry_ms  # of the last search for expired producers
-    cdef bint _follows_end              # the policy shows records once they are written
-    cdef bint _follows_synced           # or once they are on disk; neither: it has to be asked
+    cdef readonly object policy         # of the high watermark
+    cdef int _moves                     # what moves it, by that policy
+    cpdef int64_t wanted_mark(self) except -1
     cdef int64_t _now(self) except? -1
     cdef object _append_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
     cdef bint _admits(self, const uint8_t *p, const BatchHeader *header, int64_t now) except -1

@@ -130,14 +130,19 @@ class PartitionLog:
     def last_stable(self) -> Watermark: ...
     @property
     def counters(self) -> Counters: ...
-    def set_marks(self, log_start: int, end: int, synced: int, clock: Clock) -> None:
-        """Begin with the offsets that recovery has found; nothing is visible yet."""
+    def set_marks(self, log_start: int, end: int, synced: int, visible: int, clock: Clock) -> None:
+        """Begin with the offsets that recovery has found, and with those that were visible before."""
 
     def set_limits(self, segment_bytes: int, index_bytes: int) -> None:
         """Set the size of a segment and of its indexes from which on the next append rolls."""
 
-    def follow(self, end: bool, synced: bool) -> None:
-        """Let the high watermark follow the log end, or the synced end; with neither, the policy is asked."""
+    @property
+    def policy(self) -> HighWatermarkPolicy: ...
+    def follow(self, policy: HighWatermarkPolicy) -> None:
+        """Let the high watermark move as a policy says, which is asked if it names no fixed way."""
+
+    def wanted_mark(self) -> int:
+        """Return where the high watermark should be now; it never falls, nor rises above the log end offset."""
 
     def expect_records(
         self,

@@ -44,6 +44,12 @@ cdef enum:
     KEPT_BYTES = 1 << 20          # of the copy of clients' batches, from one append to the next
     TURN_BATCHES = 128            # of clients, in one write at most
 
+cdef enum:                        # `Moves` of `log.policies`
+    BY_POLICY = 0
+    WITH_END = 1
+    WITH_SYNCED_END = 2
+    FROM_OUTSIDE = 3
+
 
 cdef class Notifier:
     """Wakes one waiting thread, for several watermarks and for other threads that call `notify`.
@@ -186,13 +192,14 @@ cdef class PartitionLog:
     Owns: the marks and counters. Its subclass has the parts that it refers to, and closes them.
     """
 
-    def set_marks(self, int64_t log_start: int, int64_t end: int, int64_t synced: int, clock: Clock) -> None:
-        """Begin with the offsets that recovery has found; nothing is visible yet."""
+    def set_marks(self, int64_t log_start: int, int64_t end: int, int64_t synced: int, int64_t visible: int,
+                  clock: Clock) -> None:
+        """Begin with the offsets that recovery has found, and with those that were visible before."""
         self.counters = Counters()
         self.log_start = log_start
         self.end = Watermark(end, clock=clock)
         self.synced = Watermark(synced, clock=clock)
-        self.high_watermark = Watermark(log_start, clock=clock)
+        self.high_watermark = Watermark(visible, clock=clock)
         self.last_stable = Watermark(log_start, clock=clock)
         self.noted_epoch = -1
 
@@ -201,10 +208,21 @@ cdef class PartitionLog:
         self._segment_bytes = segment_bytes
         self._index_bytes = index_bytes
 
-    def follow(self, bint end: bool, bint synced: bool) -> None:
-        """Let the high watermark follow the log end, or the synced end; with neither, the policy is asked."""
-        self._follows_end = end
-        self._follows_synced = synced
+    def follow(self, policy: HighWatermarkPolicy) -> None:
+        """Let the high watermark move as a policy says, which is asked if it names no fixed way."""
+        self.policy = policy
+        self._moves = policy.moves
+
+    cpdef int64_t wanted_mark(self) except -1:
+        """Return where the high watermark should be now; it never falls, nor rises above the log end offset."""
+        if self._moves == WITH_END:
+            return self.end.value
+        if self._moves == WITH_SYNCED_END:
+            return self.synced.value
+        if self._moves == FROM_OUTSIDE:
+            return self.high_watermark.value
+        return max(min(<int64_t>self.policy.high_watermark(self.end.value, self.synced.value,
+                                                           self.high_watermark.value), self.end.value), <int64_t>0)
 
     def expect_records(self, *, bint plain: bool, bint times: bool, bint keys: bool, int64_t before_max_ms: int,
                        int64_t after_max_ms: int, int codec: int, int64_t message_bytes: int,
@@ -453,7 +471,7 @@ cdef class PartitionLog:
                 or self.must_unmark or self.must_check_keys or self.tail is not None or self.positions is not None
                 or self.noted_epoch != self.leader_epoch or not self.epochs_saved or newest < self.old_below_ms
                 or size > self.reserved_bytes or size > self._segment_bytes
-                or not (self._follows_end or self._follows_synced)):
+                or self._moves == BY_POLICY):
             return None
         segment = self._active()
         # An end below the segment's is a tail or a gap; above it, an append that has failed half way.
@@ -595,7 +613,7 @@ cdef class PartitionLog:
     cdef int _move_marks(self) except -1:
         """Move the marks that follow the log end offset, and publish them."""
         cdef Watermark mark = self.high_watermark
-        mark.advance(self.end.value if self._follows_end else self.synced.value)
+        mark.advance(self.wanted_mark())
         if self.transactions.has_producers and not (<Producers?>self.transactions.producers).is_all_stable():
             self.last_stable.advance(self.transactions.last_stable_offset(mark.value))
         else:

@@ -38,6 +38,10 @@ cdef class Producers:
     cdef object _open                   # producer id -> first offset, oldest first
     cdef object _completed
     cdef int64_t _expiration_ms
+    cdef int record(self, int64_t producer_id, int32_t epoch, int32_t base_sequence, int32_t last_sequence,
+                    int64_t base_offset, int64_t last_offset, int64_t timestamp_ms, bint transactional,
+                    int64_t now_ms) except -1
+    cdef ProducerState _known(self, int64_t producer_id, int32_t epoch, int64_t timestamp_ms, int64_t now_ms)
     cdef ProducerState expecting(self, int64_t producer_id, int32_t epoch, int32_t base_sequence,
                                  int32_t last_sequence, bint transactional)
     cdef void take(self, ProducerState state, int32_t base_sequence, int32_t last_sequence, int64_t base_offset,

@@ -295,23 +295,37 @@ cdef class Producers:
         cdef int64_t producer_id = batch.producer_id
         cdef ProducerState state
         assert producer_id >= 0, batch
-        state = self._states.get(producer_id)
+        if not batch.is_control:
+            self.record(producer_id, batch.producer_epoch, batch.base_sequence, batch.last_sequence,
+                        batch.base_offset, batch.last_offset, batch.timestamp_ms, batch.is_transactional, now_ms)
+            return None
+        state = self._known(producer_id, batch.producer_epoch, batch.timestamp_ms, now_ms)
+        return self._complete(state, batch)
+
+    cdef int record(self, int64_t producer_id, int32_t epoch, int32_t base_sequence, int32_t last_sequence,
+                    int64_t base_offset, int64_t last_offset, int64_t timestamp_ms, bint transactional,
+                    int64_t now_ms) except -1:
+        """Record a written batch of records, as `apply` does."""
+        cdef ProducerState state = self._known(producer_id, epoch, timestamp_ms, now_ms)
+        state._remember(base_sequence, last_sequence, base_offset, last_offset, timestamp_ms)
+        if transactional and state._transaction_first < 0:
+            assert not self._open or next(reversed(self._open.values())) < base_offset, (producer_id, base_offset)
+            self._open[producer_id] = base_offset
+            state._transaction_first = base_offset
+        return 0
+
+    cdef ProducerState _known(self, int64_t producer_id, int32_t epoch, int64_t timestamp_ms, int64_t now_ms):
+        """Return the state of the producer of a written batch, in the batch's epoch and with its times."""
+        cdef ProducerState state = self._states.get(producer_id)
         if state is None:
-            state = self._states[producer_id] = ProducerState(producer_id, batch.producer_epoch)
-        elif state.epoch != batch.producer_epoch:
-            state.epoch = batch.producer_epoch
+            state = self._states[producer_id] = ProducerState(producer_id, epoch)
+        elif state.epoch != epoch:
+            state.epoch = epoch
             state._count = 0
             state.chain_count = 0
-        state.timestamp_ms = batch.timestamp_ms
-        state.written_ms = max(state.written_ms, batch.timestamp_ms if now_ms < 0 else now_ms)
-        if batch.is_control:
-            return self._complete(state, batch)
-        state._remember(batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset,
-                        batch.timestamp_ms)
-        if batch.is_transactional and state.transaction_first_offset is None:
-            assert not self._open or next(reversed(self._open.values())) < batch.base_offset, batch
-            state.transaction_first_offset = self._open[producer_id] = batch.base_offset
-        return None
+        state.timestamp_ms = timestamp_ms
+        state.written_ms = max(state.written_ms, timestamp_ms if now_ms < 0 else now_ms)
+        return state
 
     def _complete(self, ProducerState state, batch):
         state.coordinator_epoch = batch.coordinator_epoch

@@ -17,7 +17,9 @@ from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append import ingest_file
 from logstore.log.append.append import NO_PRODUCER, LogWriter, produced_run, write_locked
 from logstore.log.append.ingest_file import Whole
+from logstore.log.append.replicated import append_replicated
 from logstore.log.cleanup import truncation
+from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.read.reader import Readable, ReaderReplica
 from logstore.log.space_quota import with_space
 from logstore.log.state import State
@@ -25,6 +27,10 @@ from logstore.records import INT32_MAX, Ack, AppendResult, Marker, Origin, Produ
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+#: An offset above it would leave no room for a batch, see `batch._batch`.
+_LAST_START = 2**62
 
 
 class LogReplica(ReaderReplica):
@@ -92,9 +98,7 @@ class LogReplica(ReaderReplica):
         """Write one record batch at the log end offset.
 
         ``batch`` is a whole v2 record batch. Base offset and leader epoch are set in a copy of its header. Its
-        compressed records are kept as they are, unless ``compression.type`` names another codec. With
-        ``origin=Origin.REPLICATION`` its own offsets and epoch are kept.
-
+XX
         With ``ack="written"`` the batch is in the page cache on return, with ``"synced"`` on disk; for
         ``logstore.tail=memory`` see `Log.append`. It is visible to consumers only below the high watermark.
 
@@ -107,12 +111,38 @@ class LogReplica(ReaderReplica):
                 the log. Nothing is written.
             OutOfOrderSequenceError: a sequence is missing before this one. Nothing is written.
             ProducerFencedError: a newer producer epoch has written here. Nothing is written.
-            UnexpectedOffsetError: a replicated batch begins below the log end offset.
             DiskFullError: there is no space. Nothing is written.
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
+        if origin is Origin.REPLICATION:
+            return self.append_replicated(batch, ack=ack)
         self._state.check_writable()
         return self._writer.append_batch(batch, origin, ack)
+
+    def append_replicated(self, run: Buffer, *, ack: Ack | str | None = None) -> AppendResult:
+        """Write whole record batches as their leader stores them: offsets, epochs and bytes are kept.
+
+        A follower calls this with what it has read from the leader's log. CRC-32C, headers, offsets and epochs are
+        checked; records are neither decompressed nor checked, and no size, time or key is refused. Offsets may be
+        missing between batches, where the leader has compacted its log. Producer state, transactions and leader
+        epochs change as on the leader. ``run`` must not change until the call returns.
+
+        Batches that one segment takes are one write, and readers see them at once. On return they are as durable as
+        ``ack`` says, see `append_batch`.
+
+        Returns the first and the last offset of the batches. A bad batch ends the run before it: what comes before
+        it is written, and as durable as asked. Then the error is raised, which names its position in the run.
+
+        Raises:
+            CorruptRecordError: a batch is cut, or its length or CRC-32C disagrees with its bytes.
+            UnsupportedFormatError, InvalidRecordError: a header has values that no v2 batch has.
+            UnexpectedOffsetError: a batch begins below the log end offset, or inside the batch before it.
+            FencedLeaderEpochError: a batch is of an older leader epoch than the batch before it in the log.
+            DiskFullError: there is no space for the rest. The batches before it are written.
+            StorageFailedError: this or an earlier write failed; the log takes no more writes.
+        """
+        self._state.check_writable()
+        return append_replicated(self._writer, run, ack)
 
     def append_turn(
         self, batches: Iterable[Buffer], *, ack: Ack | str | None = None
@@ -281,6 +311,55 @@ class LogReplica(ReaderReplica):
             StorageFailedError: the truncation failed half way; opening the log again finishes it.
         """
         return shielded(truncation.truncate_to, self._state, offset)
+
+    def restart_at(self, offset: int) -> None:
+        """Remove every record, producer, transaction and epoch; the log is empty and begins at ``offset``.
+
+        For a follower whose log ends below where its leader's begins, or must not be trusted. ``offset`` may be
+        below or above every offset that the log has had. Durable on return; after a crash in between, the log is
+        empty, at its old start or at ``offset``.
+
+        Raises:
+            ValueError: ``offset`` is not from 0 to 2**62.
+            DiskFullError, TooManyFilesError: there is no space or no descriptor for a new segment. The log may be
+                empty already, and begins where it began.
+            StorageFailedError: it failed half way; opening the log again finishes or undoes it.
+        """
+        if not 0 <= offset <= _LAST_START:
+            raise ValueError(f"a log begins at an offset from 0 to {_LAST_START}, found {offset}")
+        shielded(truncation.restart_at, self._state, offset)
+
+    # -- the policy
+
+    @property
+    def policy(self) -> HighWatermarkPolicy:
+        """The policy that decides the high watermark."""
+        return self._state.policy
+
+    def set_policy(self, policy: HighWatermarkPolicy) -> None:
+        """Let ``policy`` decide the high watermark from now on, as when the replica becomes leader or follower.
+
+        The high watermark rises at once if the policy says so, and never falls. Nothing of this is stored: the next
+        `Log.open` takes a policy of its own.
+
+        Raises:
+            LogClosedError, ForkedError, StorageFailedError: the log takes no writes. Nothing has changed.
+        """
+        self._state.check_writable()
+        shielded(_set_policy, self._state, policy)
+
+
+def _set_policy(state: State, policy: HighWatermarkPolicy) -> None:
+    with held(state.lock):
+        state.check_whole_locked()
+        before = state.policy
+        state.follow(policy)
+        try:
+            state.move_marks_locked()
+        except BaseException:
+            # The new policy's own error: the log goes on with the old one.
+            state.follow(before)
+            raise
 
 
 def _begin_epoch(state: State, epoch: int) -> None:

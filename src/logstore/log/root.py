@@ -203,6 +203,21 @@ class Root:
                 _take_away(self.directory, self.directory.names())
                 shared.has_checkpoint = False
 
+    def lower_high_watermark(self, name: TopicPartition, offset: int) -> None:
+        """Lower a partition's high watermark before its log is truncated below it. Durable on return.
+
+        Otherwise, after a crash, records that are appended later would count as replicated.
+        """
+        with RootLock.guarded():
+            if self._lock is None:
+                return
+            shared = self._shared[self._lock]
+            shared.changes += 1
+            known = shared.facts.get(name, PartitionFacts())
+            if shared.has_checkpoint or (known.high_watermark or 0) > offset:
+                shared.facts[name] = known._replace(high_watermark=offset)
+                _write_high_watermarks(self.directory, shared.facts)
+
     def checkpoint_token(self) -> int:
         """Return a token for `checkpoint`. Call this before the facts for it are gathered."""
         with RootLock.guarded():
@@ -356,8 +371,12 @@ def _forget(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts]
     # The recovery points are removed, not rewritten: those of open logs may be too high by now.
     _take_away(directory, directory.names())
     starts = {name: f.log_start_offset for name, f in facts.items() if f.log_start_offset is not None}
-    marks = {name: f.high_watermark for name, f in facts.items() if f.high_watermark is not None}
     directory.replace(checkpoints.LOG_START_OFFSETS, checkpoints.write_offsets(starts), durable=False, whole=True)
+    _write_high_watermarks(directory, facts)
+
+
+def _write_high_watermarks(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts]) -> None:
+    marks = {name: f.high_watermark for name, f in facts.items() if f.high_watermark is not None}
     directory.replace(checkpoints.HIGH_WATERMARKS, checkpoints.write_offsets(marks), durable=True)
 
 

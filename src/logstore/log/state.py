@@ -45,7 +45,7 @@ from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.leader_epochs import LEADER_EPOCHS
 from logstore.log.formats.recovery_point import RecoveryPointFile, note_start, published_file
-from logstore.log.policies import HighWatermarkPolicy, shown_after
+from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
 from logstore.log.root import PartitionFacts, Root
@@ -109,7 +109,6 @@ class State(PartitionLog):
         self.root = root
         self.config = config
         self.clock = clock
-        self._policy = policy
         self.rng = rng
         self._rng = rng  # of the roll jitter; if None, made when it is needed
         self.lock = threading.Lock()
@@ -138,9 +137,12 @@ class State(PartitionLog):
         self.generation = found.point.generation
         is_new = found.point.sequence == 0
         end = found.segments.active.next_offset
-        self.set_marks(found.log_start_offset, end, found.synced_end, clock)
-        after_end, after_sync = shown_after(policy)
-        self.follow(after_end, after_sync)
+        is_standalone = isinstance(policy, StandalonePolicy)
+        start = found.log_start_offset
+        # A standalone log shows what it has; of a replica, the checkpoint says what was on enough others.
+        visible = start if is_standalone else max(start, min(root.found.high_watermark or 0, end))
+        self.set_marks(start, end, found.synced_end, visible, clock)
+        self.follow(policy)
         self.set_limits(config.segment_bytes, config.segment_index_bytes)
         self.unsynced: list[Segment] = [s for s in found.segments.all[:-1] if s.next_offset > found.synced_end]
         if end > found.synced_end:
@@ -170,7 +172,7 @@ class State(PartitionLog):
             found.names,
         )
         if was_unclean:
-            if (after_end or after_sync) and not root.is_kafkas():
+            if is_standalone and not root.is_kafkas():
                 # The epoch rises after an unclean stop. Followers compare epochs: in the same epoch, they could
                 # not distinguish new batches from lost ones. Epoch 0 counts as used if its batches and its file
                 # may be lost.
@@ -326,11 +328,10 @@ class State(PartitionLog):
 
     def move_marks_locked(self, *, has_grown: bool = True) -> None:
         """Move the high watermark and the last stable offset, then publish if anything changed."""
-        end, high_watermark = self.end.value, self.high_watermark
-        mark = self._policy.high_watermark(end, self.synced.value, high_watermark.value)
+        high_watermark = self.high_watermark
         if has_grown:
             self._is_published = False
-        moved = high_watermark.advance(mark if mark < end else end)
+        moved = high_watermark.advance(self.wanted_mark())
         moved = self.last_stable.advance(self.transactions.last_stable_offset(high_watermark.value)) or moved
         if moved or not self._is_published:
             self.publish_locked()

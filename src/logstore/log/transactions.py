@@ -72,17 +72,25 @@ class Transactions:
         """Return None for a new batch, the first result for a duplicate; raise as `Producers.check`."""
         known = self.producers.check(batch, origin)
         if known is None and batch.marker is not None:
-            # The entries are loaded before the marker is written: an index file may fail to open.
-            self._entries(self._segments.active.base_offset)
+            self.load_active()
         return known
+
+    def load_active(self) -> None:
+        """Load the entries of the active segment, before a marker is written: an index file may fail to open."""
+        self._entries(self._segments.active.base_offset)
+
+    def changing(self) -> Producers:
+        """Return the producer state for a caller that records batches in it."""
+        self.has_producers = True
+        return self.producers
 
     def apply(self, batch: ProducedBatch, now_ms: int) -> AbortedTransaction | None:
         """Record a batch of the log; return the transaction that it aborts, if any.
 
         The caller passes the returned entry to `note_aborted` once the marker is in a segment.
         """
-        self.has_producers = True
-        return self.producers.abort_entry(self.producers.apply(batch, now_ms))
+        producers = self.changing()
+        return producers.abort_entry(producers.apply(batch, now_ms))
 
     def note_aborted(self, entry: AbortedTransaction) -> None:
         """List an aborted transaction whose marker is in the active segment."""
@@ -301,6 +309,11 @@ class Transactions:
             entries = recovery.rebuild_aborted(self._segments, active, self._config)
         self._put(active.base_offset, transaction_index.truncate_to(entries, offset))
         self._save_note()
+
+    def restarted(self, base_offsets: list[int], producers: Producers, offset: int, generation: int) -> None:
+        """Forget every producer and transaction: the log begins anew with an empty segment at an offset."""
+        self.dropped(base_offsets)
+        self.truncated(offset, producers, generation)
 
     def segments_replaced(self, base_offsets: list[int], listed: list[AbortedTransaction]) -> None:
         """Record that a compaction replaces these segments by one, which begins at the first of them.

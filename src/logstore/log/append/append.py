@@ -21,12 +21,10 @@ from logstore.config.log import LogConfig, check_keys, check_timestamps
 from logstore.errors import (
     OUT_OF_RESOURCES,
     ExpectedOffsetError,
-    FencedLeaderEpochError,
     InvalidRecordError,
     LogstoreError,
     NotSyncedError,
     RecordTooLargeError,
-    UnexpectedOffsetError,
 )
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log._partition_log import mark_appended
@@ -49,7 +47,6 @@ NO_PRODUCER = ProducerStamp(-1, -1, -1)
 #: A function with the arguments of `_put_locked`: writes batches at the log end and returns the new end.
 Put = Callable[[State, Any, int, int, int, int, int], int]
 
-_REPLICATION = Origin.REPLICATION
 _CLIENT = Origin.CLIENT
 _WRITTEN = Ack.WRITTEN
 _new_result = tuple.__new__
@@ -155,7 +152,7 @@ class LogWriter:
         expect: int | None = None,
     ) -> AppendResult:
         """Write the finished batches of an encoder and acknowledge them; see `LogReplica.append_encoded`."""
-        settled = self._default_ack if ack is None else Ack(ack)  # before the write: Ack refuses an unknown word
+        settled = self.settled(ack)  # before the write: Ack refuses an unknown word
         state = self.state
         if encoder.record_count == 0:
             with held(state.lock):
@@ -183,7 +180,7 @@ class LogWriter:
         first = encoder.appended_at
         timestamp_ms = encoder.max_timestamp_ms if self.append_time else -1
         result = AppendResult(first, first + encoder.record_count - 1, timestamp_ms)
-        self.acknowledge(result, self._default_ack if ack is None else Ack(ack))
+        self.acknowledge(result, self.settled(ack))
         return result
 
     def plain_encoder(self, now: int) -> Encoder:
@@ -223,7 +220,7 @@ class LogWriter:
 
     def append_batch(self, batch: Any, origin: Origin, ack: Ack | str | None) -> AppendResult:
         """Check one batch, write and acknowledge it; see `LogReplica.append_batch`."""
-        settled = self._default_ack if ack is None else Ack(ack)
+        settled = self.settled(ack)
         now = self._clock.now_ms()
         if origin is _CLIENT and type(batch) is bytes:
             # Another buffer may change while this thread waits for the lock: `admit` makes a copy.
@@ -236,7 +233,7 @@ class LogWriter:
 
     def append_turn(self, batches: list[bytes], ack: Ack | str | None) -> list[AppendResult | LogstoreError]:
         """Check batches of several clients, write and acknowledge them; see `LogReplica.append_turn`."""
-        settled = self._default_ack if ack is None else Ack(ack)
+        settled = self.settled(ack)
         results = self.state.append_turn(batches, self._clock.now_ms(), self)
         if settled is _WRITTEN and not self._flushes:
             return results
@@ -269,7 +266,7 @@ class LogWriter:
         self, admitted: Admitted, origin: Origin, now: int, ack: Ack | str | None = None
     ) -> AppendResult:
         """Write one validated batch and acknowledge it; see `LogReplica.append_batch`."""
-        settled = self._default_ack if ack is None else Ack(ack)
+        settled = self.settled(ack)
         state = self.state
 
         def write() -> AppendResult:
@@ -286,7 +283,6 @@ class LogWriter:
                 admitted.produced,
                 origin,
                 now,
-                admitted,
             )
 
         result = with_space(state.quota, len(admitted.data), write)
@@ -294,6 +290,10 @@ class LogWriter:
         if self.append_time and not result.duplicate:
             return result._replace(timestamp_ms=now)
         return result
+
+    def settled(self, ack: Ack | str | None) -> Ack:
+        """Return the acknowledgement that an append asks for, by default that of the settings."""
+        return self._default_ack if ack is None else Ack(ack)
 
     def acknowledge(self, result: AppendResult, ack: Ack = _WRITTEN) -> None:
         """Wait until an append is as durable as ``ack`` and the settings require."""
@@ -337,7 +337,6 @@ def write_locked(
     produced: ProducedBatch | None,
     origin: Origin,
     now: int,
-    admitted: Admitted | None = None,
     put: Put | None = None,
 ) -> AppendResult:
     """Write validated batches at the log end offset and move the marks: one append, whole or not at all.
@@ -352,14 +351,9 @@ def write_locked(
         state.warn_of_old(max_timestamp)
     if state.must_check_keys and origin is _CLIENT:
         _check_keys(state, data)
-    # 2. Choose the offsets: those of the leader for a replicated batch, else the next ones.
-    first = state.end.value
+    # 2. Choose the offsets.
+    first = state.next_offset_locked()
     leader_epoch = state.leader_epoch
-    if origin is _REPLICATION:
-        assert admitted is not None
-        first, leader_epoch = _check_replicated_locked(state, admitted)
-    elif state.positions is not None:
-        first = state.next_offset_locked()
     # 3. Answer a repeated batch of a producer with its first result.
     if produced is not None:
         shift = first - produced.base_offset
@@ -376,7 +370,7 @@ def write_locked(
     # With a memory tail, an interrupted append could not be undone: producer state is replayed from files.
     change = _change_locked if state.tail is None or produced is None else _change_shielded_locked
     try:
-        end = change(state, data, span, max_timestamp, produced, origin, now, first, leader_epoch, batch_count, put)
+        end = change(state, data, span, max_timestamp, produced, now, first, leader_epoch, batch_count, put)
         # 5. Count the append, raise the log end offset, then the marks that follow it.
         counters = state.counters
         counters.appends += 1
@@ -414,7 +408,6 @@ def _change_locked(
     span: int,
     max_timestamp: int,
     produced: ProducedBatch | None,
-    origin: Origin,
     now: int,
     first: int,
     leader_epoch: int,
@@ -424,21 +417,18 @@ def _change_locked(
     """Write the bytes, then the epoch and producer state; return the offset after the last record."""
     if state.must_unmark:
         shielded(state.unmark_locked)
-    if first + span - 1 - state.end.value > INT32_MAX:
-        shielded(state.skip_to_locked, first)
     size = len(data)
-    stamp = -1 if origin is _REPLICATION else leader_epoch
     if size > state.config.segment_bytes and batch_count == 1:
         raise too_large(size, state.config)
     end = first + span
     if state.tail is None:
-        end = (put or _put_locked)(state, data, first, span, max_timestamp, stamp, batch_count)
+        end = (put or _put_locked)(state, data, first, span, max_timestamp, leader_epoch, batch_count)
     else:
         if state.tail.size >= 2 * state.config.tail_bytes:
             # If the disk is full, this write fails, and so does the append: the tail must not exhaust memory.
             shielded(state.drain_tail_locked)
-        stamp_run(data, -1 if stamp < 0 else first, leader_epoch)
-    _note_epoch_locked(state, leader_epoch, first)
+        stamp_run(data, first, leader_epoch)
+    note_epoch_locked(state, leader_epoch, first)
     if not state.epochs_saved:
         shielded(state.save_epochs_locked)
     aborted = None if produced is None else state.transactions.apply(produced, now)
@@ -451,7 +441,8 @@ def _change_locked(
     return end
 
 
-def _note_epoch_locked(state: State, leader_epoch: int, first: int) -> None:
+def note_epoch_locked(state: State, leader_epoch: int, first: int) -> None:
+    """Record the epoch of batches from an offset on; the log writes in no lower one from then on."""
     entries = state.epochs.entries
     if not entries or entries[-1].epoch < leader_epoch:
         state.epochs.assign(leader_epoch, first)
@@ -459,32 +450,17 @@ def _note_epoch_locked(state: State, leader_epoch: int, first: int) -> None:
     state.noted_epoch = leader_epoch
 
 
-def _check_replicated_locked(state: State, admitted: Admitted) -> tuple[int, int]:
-    end = state.end.value
-    if admitted.base_offset < end:
-        raise UnexpectedOffsetError(
-            f"{state.name}: a replicated batch begins at offset {admitted.base_offset}, the log ends at {end}",
-            offset=admitted.base_offset,
-        )
-    latest = state.epochs.latest
-    if latest is not None and admitted.leader_epoch < latest.epoch:
-        raise FencedLeaderEpochError(
-            f"{state.name}: a batch of leader epoch {admitted.leader_epoch}, the log has seen {latest.epoch}"
-        )
-    return admitted.base_offset, admitted.leader_epoch
-
-
 def _put_locked(
     state: State, data: Any, first: int, span: int, max_timestamp: int, leader_epoch: int, batch_count: int
 ) -> int:
     """Write batches into the segments, rolling full ones; return the new log end offset.
 
-    Offsets and ``leader_epoch`` are set in the headers, unless it is -1: then the batches have them already.
+    Offsets and ``leader_epoch`` are set in the headers.
     """
     size = len(data)
     if state.roll_is_due_locked(size, first + span - 1, max_timestamp):
         shielded(state.roll_locked)
-    by_position = state.positions is not None and leader_epoch >= 0
+    by_position = state.positions is not None
     if size <= state.config.segment_bytes and not (by_position and batch_count > 1):
         state.append_locked(data, first, leader_epoch)
         return first + span
@@ -503,7 +479,7 @@ def _put_locked(
             if next_offset == first:
                 # The epoch is recorded before a roll raises the recovery point above the batch: recovery does not
                 # scan below the recovery point, so it would not find the epoch.
-                _note_epoch_locked(state, leader_epoch, first)
+                note_epoch_locked(state, leader_epoch, first)
             end = next_offset + count
             next_offset += length if by_position else count
             rest = view[length:]

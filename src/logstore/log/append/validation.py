@@ -28,11 +28,9 @@ class Admitted(NamedTuple):
     """A validated batch: its bytes, in a writable copy, and the fields that the log needs."""
 
     data: bytearray
-    base_offset: int
     record_count: int
     span: int  #: offsets that it takes
     max_timestamp_ms: int
-    leader_epoch: int
     produced: ProducedBatch | None  #: with the offsets of the batch itself
 
 
@@ -49,7 +47,7 @@ def admit(batch: Buffer, config: LogConfig, origin: Origin, now_ms: int) -> Admi
     if trailing:
         raise CorruptRecordError(f"{trailing} bytes behind the batch of {view.size}; append one batch at a time")
     view = BatchView(data)
-    if view.size > config.max_message_bytes and origin is not Origin.REPLICATION:
+    if view.size > config.max_message_bytes:
         raise too_large(view.size, config)
     view.check()
     _check_flags(view, origin)
@@ -62,11 +60,9 @@ def admit(batch: Buffer, config: LogConfig, origin: Origin, now_ms: int) -> Admi
     produced = produced_of(view) if view.producer_id >= 0 else None
     admitted = Admitted(
         data,
-        view.base_offset,
         view.record_count,
         view.last_offset - view.base_offset + 1,
         max_timestamp,
-        view.leader_epoch,
         produced,
     )
     # The view's buffer export would make stamping the bytearray fail.
@@ -102,12 +98,12 @@ def _check_flags(view: BatchView, origin: Origin) -> None:
         raise InvalidRecordError("a client may not write control batches; use append_control")
     if origin is Origin.COORDINATOR and not view.is_control:
         raise InvalidRecordError("a transaction coordinator writes control batches only")
-    if origin is not Origin.REPLICATION and view.delete_horizon_ms is not None:
+    if view.delete_horizon_ms is not None:
         raise InvalidRecordError("a delete horizon is set by compaction only")
     if origin is Origin.CLIENT and view.record_count == 0:
         raise InvalidRecordError("the batch holds no records")
     numbered = view.producer_epoch >= 0 and view.base_sequence >= 0
-    if view.producer_id >= 0 and not view.is_control and not numbered and origin is not Origin.REPLICATION:
+    if view.producer_id >= 0 and not view.is_control and not numbered:
         raise InvalidRecordError(
             f"producer id {view.producer_id} with epoch {view.producer_epoch} and base sequence "
             f"{view.base_sequence}; both must be 0 or more"

@@ -10,11 +10,13 @@ import logging
 from collections.abc import Callable
 from contextlib import closing, suppress
 
+from logstore._segment import Segment
 from logstore.errors import OUT_OF_RESOURCES, OffsetOutOfRangeError, StorageError, TooManyFilesError
 from logstore.io._interrupts import held
+from logstore.log._producers import Producers
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import floor_of
-from logstore.log.formats import checkpoints
+from logstore.log.formats import checkpoints, producer_snapshot
 from logstore.log.formats.recovery_point import published_file
 from logstore.log.recovery import recovery
 from logstore.log.state import State
@@ -59,6 +61,82 @@ def cut_locked(state: State, offset: int) -> int:
     state.counters.truncations += 1
     state.move_marks_locked()
     return end
+
+
+def restart_at(state: State, offset: int) -> None:
+    """See `LogReplica.restart_at`.
+
+    Each step leaves a log that a crash may meet: the old one, empty at its log start; beside its segment, an empty
+    one at ``offset``, which recovery removes as a lost tail, or as deleted; and the new log.
+    """
+    state.check_writable()
+    with held(state.segments_mutex), held(state.lock):
+        state.check_whole_locked()
+        with state.change():
+            state.drain_tail_locked()
+        if state.end.value > state.log_start:
+            cut_locked(state, state.log_start)
+        with state.storing_locked(is_append=False), state.change():
+            if state.segments.active.base_offset < state.log_start:
+                # Its bytes are of deleted records. Beside them, a new segment would overlap them.
+                state.roll_locked()
+            if len(state.segments) > 1:
+                _delete_locked(state, state.log_start)
+            # The facts that would raise the log start again, or bring producers back, are lost first.
+            state.root.forget([state.name])
+            producer_snapshot.remove_all(state.directory)
+            if offset < state.log_start:
+                state.directory.remove(checkpoints.START)
+        _restart_locked(state, offset)
+
+
+def _restart_locked(state: State, offset: int) -> None:
+    """Replace the one segment of an empty log by one that begins at an offset."""
+    segments, old = state.segments, state.segments.all
+    is_other = segments.active.base_offset != offset
+    state.files_changing += 1
+    state.cuts += 1
+    try:
+        with state.change():
+            if is_other:
+                with state.storing_locked(is_append=False):
+                    segments.add(offset)
+            try:
+                _begin_anew_locked(state, offset, old if is_other else ())
+            except StorageError as error:
+                raise state.fail_locked(error) from error
+    finally:
+        state.files_changing -= 1
+    state.counters.truncations += 1
+    state.move_marks_locked()
+
+
+def _begin_anew_locked(state: State, offset: int, old: tuple[Segment, ...]) -> None:
+    state.directory.sync()
+    state.generation += 1
+    state.log_start = offset
+    for mark in (state.last_stable, state.high_watermark, state.synced, state.end):
+        mark.reset(offset)
+    state.recovery.write_durably(
+        state.point_now(clean=False)._replace(segment_base_offset=offset, position=0, replay_from=-1)
+    )
+    state.note_start_locked()
+    state.must_unmark = False
+    state.publish_locked()
+    state.segments.drop(old)
+    state.unsynced = []
+    producers = Producers(expiration_ms=state.config.producer_id_expiration_ms)
+    state.transactions.restarted([segment.base_offset for segment in old], producers, offset, state.generation)
+    state.epochs.entries = ()
+    state.noted_epoch = -1
+    state.epochs_saved = False
+    state.save_epochs_locked()
+    if state.config.compacts and offset < state.first_dirty_offset:
+        # Otherwise later appends would count as compacted.
+        state.note_clean_locked(offset, durable=True)
+    state.first_dirty_offset = offset
+    state.names_changed()
+    state.sync_names()
 
 
 def settle_locked(state: State) -> None:
@@ -112,6 +190,8 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     state.directory.sync()
     # Lowered first, and durably: a crash would leave a recovery point above the end of the log.
     state.root.withdraw()
+    if end < state.high_watermark.value:
+        state.root.lower_high_watermark(state.name, end)
     synced = state.synced.value
     state.generation += 1
     state.synced.reset(min(synced, end))

@@ -256,6 +256,15 @@ def remove_beyond(
     return names
 
 
+def remove_all(directory: Directory) -> None:
+    """Remove every snapshot, durably: the log begins anew, and no producer has written in it."""
+    stale = [name for name in directory.names() if name == PRODUCERS or snapshot_offset(name) is not None]
+    for name in stale:
+        directory.remove(name)
+    if stale:
+        directory.sync()
+
+
 def remove_strays(directory: Directory, base_offsets: set[int], names: list[str]) -> None:
     """Remove Kafka's snapshots, except the newest, at which no segment begins.
 

@@ -1,0 +1,112 @@
+"""Append of a follower: whole batches as their leader stores them, one write for each segment.
+
+`append_replicated` is the run's way through the log's lock. Bytes are written first; leader epochs, producer state
+and marks follow, as in `append`. It stamps nothing, refuses no size, and asks no rule of clients: their leader has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from logstore.errors import LogstoreError
+from logstore.io._interrupts import locked, shielded
+from logstore.log.append._replicated_run import Piece, ReplicatedRun
+from logstore.log.append.append import LogWriter, note_epoch_locked
+from logstore.log.space_quota import with_space
+from logstore.log.state import State
+from logstore.records import INT32_MAX, Ack, AppendResult
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+def append_replicated(writer: LogWriter, data: Buffer, ack: Ack | str | None) -> AppendResult:
+    """See `LogReplica.append_replicated`. The result has the first and the last offset that were written."""
+    state = writer.state
+    settled = writer.settled(ack)
+    run = ReplicatedRun(data)
+    try:
+        if not run.count:
+            if run.error is not None:
+                raise run.error
+            end = state.end.value
+            return AppendResult(end, end - 1, -1)
+        first = run.first_offset
+        written = with_space(state.quota, run.left, lambda: _write(writer, run))
+        # The batches before a bad one are in the log: as durable as asked before the bad one is named.
+        writer.acknowledge(AppendResult(first, written - 1, -1), settled)
+        if run.error is not None:
+            raise run.error
+        return AppendResult(first, written - 1, -1)
+    finally:
+        run.release()
+
+
+def _write(writer: LogWriter, run: ReplicatedRun) -> int:
+    state = writer.state
+    now_ms = state.clock.now_ms()
+    if state.tail is None:
+        return locked(state.lock, writer.settle_locked, _write_locked, state, run, now_ms)
+    # Drained first. An interrupted append could not be undone beside it, so none comes in between.
+    return shielded(locked, state.lock, writer.settle_locked, _write_locked, state, run, now_ms)
+
+
+def _write_locked(state: State, run: ReplicatedRun, now_ms: int) -> int:
+    """Write the batches that are not written yet; return the offset after the last one."""
+    state.check_whole_locked()
+    if state.tail is not None:
+        with state.change():
+            state.drain_tail_locked()
+    latest = state.epochs.latest
+    run.check_follows(state.name, state.end.value, -1 if latest is None else latest.epoch)
+    if state.must_unmark:
+        shielded(state.unmark_locked)
+    while run.taken < run.count:
+        piece = run.piece(state)
+        if piece is None:
+            if run.first_offset - state.end.value > INT32_MAX:
+                shielded(state.skip_to_locked, run.first_offset)
+            else:
+                shielded(state.roll_locked)
+            piece = run.piece(state)
+            assert piece is not None, (state.name, run.first_offset)
+        state.appending = True
+        try:
+            _write_piece_locked(state, run, piece, now_ms)
+        except LogstoreError:
+            state.appending = False
+            raise
+        state.appending = False
+    return state.end.value
+
+
+def _write_piece_locked(state: State, run: ReplicatedRun, piece: Piece, now_ms: int) -> None:
+    """Write batches that the active segment takes, and move the marks over them: all of them or none."""
+    transactions = state.transactions
+    has_producers = run.has_producers(piece.count)
+    if has_producers:
+        # Before the bytes are written: an index file of aborted transactions may fail to open.
+        transactions.load_active()
+    first = state.end.value
+    with run.bytes[piece.position : piece.position + piece.size] as data:
+        state.append_locked(data, first, -1)
+    epochs = run.epochs(piece.count)
+    for epoch, offset in epochs:
+        note_epoch_locked(state, epoch, offset)
+    if not state.epochs_saved:
+        shielded(state.save_epochs_locked)
+    if has_producers:
+        for entry in run.apply(transactions.changing(), piece.count, now_ms):
+            transactions.note_aborted(entry)
+        state.expire_producers_locked(now_ms)
+    counters = state.counters
+    counters.appends += 1
+    counters.appended_records += piece.record_count
+    counters.appended_batches += piece.count
+    counters.appended_bytes += piece.size
+    state.unflushed_records += piece.record_count
+    run.take(piece.count)
+    state.end.advance(piece.next_offset)
+    # What is appended here later is of no older epoch.
+    state.leader_epoch = max(state.leader_epoch, epochs[-1][0])
+    state.move_marks_locked()
