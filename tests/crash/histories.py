@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from logstore import Codec, Log
+from logstore.batch._batch import stamp as stamp_offsets
 from logstore.batch._batch import stamp_producer
 from logstore.batch._encode import encode
 from logstore.log import Marker, ProducerStamp
@@ -82,8 +83,8 @@ class History:
         self.sent.append(batch)
         return batch
 
-    def turn(self, producer_ids: list[int], ack: str = "written") -> list[Sent]:
-        """Append a batch of each of these producers (-1: of none) in one turn."""
+    def turn(self, producer_ids: list[int], ack: str = "written", *, as_follower: bool = False) -> list[Sent]:
+        """Append a batch of each of these producers (-1: of none) in one turn, or in one run as from a leader."""
         first, sent, encoded = self.log.log_end_offset, [], []
         for producer_id in producer_ids:
             count = self.rng.randrange(1, 4)
@@ -93,11 +94,17 @@ class History:
             if stamp is not None:
                 stamp_producer(data, producer_id, 0, stamp.base_sequence)
                 self.sequences[producer_id] = stamp.base_sequence + count
+            if as_follower:
+                stamp_offsets(data, first, self.log.replica.leader_epoch)
             sent.append(batch)
             encoded.append(bytes(data))
             first += count
-        results = self.log.replica.append_turn(encoded, ack=ack)
-        assert [(result.first_offset, result.last_offset) for result in results] == [batch[:2] for batch in sent]
+        if as_follower:
+            results = [self.log.replica.append_replicated(b"".join(encoded), ack=ack)]
+            assert [result[:2] for result in results] == [(sent[0].first, sent[-1].last)]
+        else:
+            results = self.log.replica.append_turn(encoded, ack=ack)
+            assert [result[:2] for result in results] == [batch[:2] for batch in sent]
         self.sent += sent
         return sent
 

@@ -570,7 +570,7 @@ def test_a_forked_child_is_refused_by_every_method_of_its_parents_log(agents, ra
     # Numbers of the moment of the fork: they take no lock and touch no file.
     assert answered <= {
         *("log_start_offset", "log_end_offset", "high_watermark", "last_stable_offset", "synced_end"),
-        *("was_clean", "leader_epoch", "epochs", "end_offset", "generation"),
+        *("was_clean", "leader_epoch", "epochs", "end_offset", "generation", "policy"),
         *("segment_count", "segments", "size", "reserved_bytes", "taken", "next_offset"),
     }
     parent.do("in_child(log.close)")

@@ -159,18 +159,20 @@ class Workload:
         self.chapters[-1].steps.append(Step(began, self.disk.operations, during, self.promise(), "large append"))
 
     def append_turn(self) -> None:
-        """Batches of several clients: any number of the first ones may be in the log until the call returns."""
+        """Batches of several clients, or of a leader: until the call returns, any first ones may be in the log."""
         producer_ids = [self.rng.choice([-1, -1, *IDEMPOTENT]) for _ in range(self.rng.randrange(2, 6))]
         for pid in sorted(set(producer_ids) - {-1}):
             self.next_of(pid)
         epoch, before, began = self.log.replica.leader_epoch, self.promise(), self.disk.operations
         ack = self.rng.choice(["written", "synced"])
-        sent = self.history.turn(producer_ids, ack)
+        as_follower = self.rng.random() < 0.5
+        sent = self.history.turn(producer_ids, ack, as_follower=as_follower)
         self.epochs += [epoch] * len(sent)
         during = before._replace(sent=tuple(self.sent), epochs=tuple(self.epochs))
         after = self.promise()
         assert ack == "written" or after.least_end == sent[-1].last + 1
-        self.chapters[-1].steps.append(Step(began, self.disk.operations, during, after, f"turn, {ack}"))
+        what = f"{'run' if as_follower else 'turn'}, {ack}"
+        self.chapters[-1].steps.append(Step(began, self.disk.operations, during, after, what))
 
     def know_producers(self) -> None:
         """After something was lost: which sequences come next."""

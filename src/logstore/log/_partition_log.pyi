@@ -9,6 +9,7 @@ from logstore.clock import Clock
 from logstore.errors import LogstoreError, StorageFailedError
 from logstore.log.directory.segments import Positions, Segments
 from logstore.log.formats._published import PublishedFile
+from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
 from logstore.records import AppendResult, ProducerStamp

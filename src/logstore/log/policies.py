@@ -81,7 +81,9 @@ class FixedPolicy(HighWatermarkPolicy):
         """Move the high watermark that way; `Moves.BY_POLICY` is refused (ValueError)."""
         self._moves = Moves(moves)
         if self._moves is Moves.BY_POLICY:
-            raise ValueError("Moves.BY_POLICY asks a policy of its own: write a subclass of HighWatermarkPolicy")
+            raise ValueError(
+                "moves=BY_POLICY needs a policy that is asked: write a subclass of HighWatermarkPolicy"
+            )
 
     @property
     def moves(self) -> Moves:

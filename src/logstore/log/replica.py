@@ -98,7 +98,9 @@ class LogReplica(ReaderReplica):
         """Write one record batch at the log end offset.
 
         ``batch`` is a whole v2 record batch. Base offset and leader epoch are set in a copy of its header. Its
-XX
+        compressed records are kept as they are, unless ``compression.type`` names another codec. With
+        ``origin=Origin.REPLICATION`` this is `append_replicated`.
+
         With ``ack="written"`` the batch is in the page cache on return, with ``"synced"`` on disk; for
         ``logstore.tail=memory`` see `Log.append`. It is visible to consumers only below the high watermark.
 

@@ -311,7 +311,7 @@ class Transactions:
         self._save_note()
 
     def restarted(self, base_offsets: list[int], producers: Producers, offset: int, generation: int) -> None:
-        """Forget every producer and transaction: the log begins anew with an empty segment at an offset."""
+        """Forget every producer and transaction: the log begins again with an empty segment at an offset."""
         self.dropped(base_offsets)
         self.truncated(offset, producers, generation)
 

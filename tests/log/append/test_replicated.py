@@ -1,4 +1,4 @@
-"""Runs of a leader's batches: a follower holds what its leader holds, whatever the run, the segments and the faults."""
+"""Runs of a leader's batches: a follower holds what its leader holds, whatever the runs, segments and faults."""
 
 from __future__ import annotations
 
@@ -138,7 +138,9 @@ def test_a_run_is_one_write_for_each_segment(tmp_path):
     batch = one_batch([bytes(1000)])
     run = b"".join(at(batch, n) for n in range(30))
     files = FaultyFiles()
-    with open_log(tmp_path, files=files, segment_bytes=10 * len(batch), policy=FixedPolicy(Moves.FROM_OUTSIDE)) as log:
+    with open_log(
+        tmp_path, files=files, segment_bytes=10 * len(batch), policy=FixedPolicy(Moves.FROM_OUTSIDE)
+    ) as log:
         log.replica.append_replicated(at(batch, 0))
         before = files.counts()["pwrite"]
         assert log.replica.append_replicated(run[len(batch) : 9 * len(batch)])[:2] == (1, 8)

@@ -1,4 +1,4 @@
-"""A follower begins anew: the log is empty, at any offset, and nothing of the old one comes back."""
+"""A follower begins again: the log is empty, at any offset, and nothing of the old one comes back."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def filled(log: Log) -> None:
     log.delete_before(10)
 
 
-def is_anew(log: Log, offset: int) -> None:
+def is_empty_at(log: Log, offset: int) -> None:
     assert (log.log_start_offset, log.log_end_offset) == (offset, offset)
     assert (log.high_watermark, log.last_stable_offset) == (offset, offset)
     assert [segment.base_offset for segment in log.maintenance.segments] == [offset]
@@ -59,12 +59,12 @@ def test_the_log_begins_there_with_nothing(tmp_path, offset, leave):
     log = open_log(tmp_path / "0", policy=led(), **SETTINGS)
     filled(log)
     log.replica.restart_at(offset)
-    is_anew(log, offset)
+    is_empty_at(log, offset)
     assert log.synced_end == offset
     copy = crashed_copy(log, tmp_path / "1") if leave == "kill" else tmp_path / "0"
     log.close()
     with open_log(copy, policy=led(), **SETTINGS) as log:
-        is_anew(log, offset)
+        is_empty_at(log, offset)
         log.replica.append_replicated(b"".join(at(one_batch([b"%d" % n]), offset + n, 7) for n in range(20)))
         assert values_of(log) == [b"%d" % n for n in range(20)]
         copy = crashed_copy(log, tmp_path / "2")
@@ -76,7 +76,7 @@ def test_the_log_begins_there_with_nothing(tmp_path, offset, leave):
     assert list(verify.verify(verify.find(place), deep=True)) == []
 
 
-def test_an_empty_log_begins_anew_and_again(tmp_path):
+def test_an_empty_log_begins_again_and_again(tmp_path):
     with open_log(tmp_path) as log:
         for offset in (12, 12, 0, 0, 5, 2**62):
             log.replica.restart_at(offset)
@@ -117,7 +117,7 @@ def test_a_memory_tail_is_dropped_with_the_rest(tmp_path):
         assert [(record.offset, record.value) for record in log.scan()] == [(9, b"kept")]
 
 
-def test_a_compacted_log_is_compacted_anew(tmp_path):
+def test_a_compacted_log_is_compacted_from_scratch(tmp_path):
     with open_log(tmp_path, cleanup_policy="compact", policy=led()) as log:
         for _ in range(5):
             log.append([(b"k", b"v")])
@@ -151,13 +151,13 @@ def test_each_call_that_fails_leaves_the_old_log_an_empty_one_or_the_new(tmp_pat
         except OUT_OF_RESOURCES:
             files.heal()
             log.replica.restart_at(offset)
-            is_anew(log, offset)
+            is_empty_at(log, offset)
         files.heal()
         log.close()
         with open_log(place, policy=led(), **SETTINGS) as log:
             assert (log.log_start_offset, log.log_end_offset) == (offset, offset) or log.log_start_offset == 10
             log.replica.restart_at(offset)
-            is_anew(log, offset)
+            is_empty_at(log, offset)
             log.append([b"new"])
             assert values_of(log) == [b"new"]
     assert number > 8

@@ -25,7 +25,7 @@ cdef class ReplicatedRun:
     cdef Py_buffer _view
     cdef bint _holds
     cdef ReplicatedBatch *_batches
-    cdef Py_ssize_t _room
+    cdef Py_ssize_t _capacity
     cdef readonly object bytes          # of the whole run
     cdef readonly Py_ssize_t count      # of the good batches
     cdef readonly Py_ssize_t taken      # of these, written

@@ -10,7 +10,7 @@ from logstore.records import AbortedTransaction, Marker
 class Piece(NamedTuple):
     """Batches that one segment takes, in one write."""
 
-    count: int
+    batch_count: int
     position: int  #: of the first one in the run
     size: int
     record_count: int

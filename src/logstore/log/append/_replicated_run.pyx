@@ -16,7 +16,6 @@ from logstore.batch._batch cimport (
     CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, check_batch, last_offset_of, marker_of, raise_batch_status,
     sequence_after,
 )
-from logstore.batch._bytes cimport OK
 from logstore.log._partition_log cimport PartitionLog
 from logstore.log._producers cimport Producers
 
@@ -29,7 +28,7 @@ from logstore.log._producers import ProducedBatch
 class Piece(NamedTuple):
     """Batches that one segment takes, in one write."""
 
-    count: int
+    batch_count: int
     position: int  #: of the first one in the run
     size: int
     record_count: int
@@ -94,14 +93,14 @@ cdef class ReplicatedRun:
 
     cdef int _keep(self, const BatchHeader *header, int64_t position) except -1:
         cdef ReplicatedBatch *batch
-        cdef Py_ssize_t room
+        cdef Py_ssize_t capacity
         cdef void *grown
-        if self.count == self._room:
-            room = max(2 * self._room, <Py_ssize_t>64)
-            grown = realloc(self._batches, <size_t>room * sizeof(ReplicatedBatch))
+        if self.count == self._capacity:
+            capacity = max(2 * self._capacity, <Py_ssize_t>64)
+            grown = realloc(self._batches, <size_t>capacity * sizeof(ReplicatedBatch))
             if grown == NULL:
                 raise MemoryError
-            self._batches, self._room = <ReplicatedBatch *>grown, room
+            self._batches, self._capacity = <ReplicatedBatch *>grown, capacity
         batch = &self._batches[self.count]
         batch.position, batch.size = position, header.size
         batch.base_offset, batch.last_offset = header.base_offset, last_offset_of(header)

@@ -83,29 +83,29 @@ def _write_locked(state: State, run: ReplicatedRun, now_ms: int) -> int:
 def _write_piece_locked(state: State, run: ReplicatedRun, piece: Piece, now_ms: int) -> None:
     """Write batches that the active segment takes, and move the marks over them: all of them or none."""
     transactions = state.transactions
-    has_producers = run.has_producers(piece.count)
+    has_producers = run.has_producers(piece.batch_count)
     if has_producers:
         # Before the bytes are written: an index file of aborted transactions may fail to open.
         transactions.load_active()
     first = state.end.value
     with run.bytes[piece.position : piece.position + piece.size] as data:
         state.append_locked(data, first, -1)
-    epochs = run.epochs(piece.count)
+    epochs = run.epochs(piece.batch_count)
     for epoch, offset in epochs:
         note_epoch_locked(state, epoch, offset)
     if not state.epochs_saved:
         shielded(state.save_epochs_locked)
     if has_producers:
-        for entry in run.apply(transactions.changing(), piece.count, now_ms):
+        for entry in run.apply(transactions.changing(), piece.batch_count, now_ms):
             transactions.note_aborted(entry)
         state.expire_producers_locked(now_ms)
     counters = state.counters
     counters.appends += 1
     counters.appended_records += piece.record_count
-    counters.appended_batches += piece.count
+    counters.appended_batches += piece.batch_count
     counters.appended_bytes += piece.size
     state.unflushed_records += piece.record_count
-    run.take(piece.count)
+    run.take(piece.batch_count)
     state.end.advance(piece.next_offset)
     # What is appended here later is of no older epoch.
     state.leader_epoch = max(state.leader_epoch, epochs[-1][0])

@@ -102,7 +102,7 @@ def _restart_locked(state: State, offset: int) -> None:
                 with state.storing_locked(is_append=False):
                     segments.add(offset)
             try:
-                _begin_anew_locked(state, offset, old if is_other else ())
+                _begin_again_locked(state, offset, old if is_other else ())
             except StorageError as error:
                 raise state.fail_locked(error) from error
     finally:
@@ -111,7 +111,7 @@ def _restart_locked(state: State, offset: int) -> None:
     state.move_marks_locked()
 
 
-def _begin_anew_locked(state: State, offset: int, old: tuple[Segment, ...]) -> None:
+def _begin_again_locked(state: State, offset: int, old: tuple[Segment, ...]) -> None:
     state.directory.sync()
     state.generation += 1
     state.log_start = offset

@@ -257,7 +257,7 @@ def remove_beyond(
 
 
 def remove_all(directory: Directory) -> None:
-    """Remove every snapshot, durably: the log begins anew, and no producer has written in it."""
+    """Remove every snapshot, durably: the log begins again, and no producer has written in it."""
     stale = [name for name in directory.names() if name == PRODUCERS or snapshot_offset(name) is not None]
     for name in stale:
         directory.remove(name)
