@@ -540,6 +540,7 @@ calls = {
     "read at the end": lambda: log.read(3, timeout_s=PATIENCE_S),
     "record_at": lambda: log.record_at(0),
     "locate": lambda: log.replica.locate(0),
+    "fetch_region": lambda: log.replica.fetch_region(0),
     "offset_for_time": lambda: log.offset_for_time(0),
     "check_joined": lambda: log.maintenance.check_joined(segment),
     "wait_for": lambda: log.wait_for(99, timeout_s=PATIENCE_S),

@@ -142,6 +142,12 @@ class PartitionLog:
     def follow(self, policy: HighWatermarkPolicy) -> None:
         """Let the high watermark move as a policy says, which is asked if it names no fixed way."""
 
+    def marks(self) -> tuple[int, int, int, int]:
+        """Return log start, last stable offset, high watermark and log end offset, all of one moment.
+
+        While a truncation lowers them (`files_changing`), the moment may be between two of them.
+        """
+
     def wanted_mark(self) -> int:
         """Return where the high watermark should be now; it never falls, nor rises above the log end offset."""
 

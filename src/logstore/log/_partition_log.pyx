@@ -213,6 +213,13 @@ cdef class PartitionLog:
         self.policy = policy
         self._moves = policy.moves
 
+    def marks(self) -> tuple[int, int, int, int]:
+        """Return log start, last stable offset, high watermark and log end offset, all of one moment.
+
+        While a truncation lowers them (`files_changing`), the moment may be between two of them.
+        """
+        return self.log_start, self.last_stable.value, self.high_watermark.value, self.end.value
+
     cpdef int64_t wanted_mark(self) except -1:
         """Return where the high watermark should be now; it never falls, nor rises above the log end offset."""
         if self._moves == WITH_END:

@@ -459,8 +459,8 @@ class Log(Readable):
     # -- hooks of `Readable` ----------------------------------------------------------------------
 
     def _marks(self) -> tuple[int, int, int]:
-        state = self._state
-        return state.log_start, state.high_watermark.value, state.last_stable.value
+        start, stable, visible, _ = self._state.marks()
+        return start, visible, stable
 
     def _cuts(self) -> int:
         # The generation is read first: otherwise a truncation that begins between the two reads could be missed.

@@ -7,12 +7,13 @@ use it while its log is open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.batch._batch import stamp_producer
 from logstore.batch._encode import Encoder, encode_marker
 from logstore.errors import LogstoreError, OffsetOutOfRangeError
+from logstore.io._file_region import FileRegion
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append import ingest_file
 from logstore.log.append.append import NO_PRODUCER, LogWriter, produced_run, write_locked
@@ -20,13 +21,34 @@ from logstore.log.append.ingest_file import Whole
 from logstore.log.append.replicated import append_replicated
 from logstore.log.cleanup import truncation
 from logstore.log.policies import HighWatermarkPolicy
-from logstore.log.read.reader import Readable, ReaderReplica
+from logstore.log.read.reader import DEFAULT_READ_BYTES, Readable, ReaderReplica, located
 from logstore.log.space_quota import with_space
 from logstore.log.state import State
-from logstore.records import INT32_MAX, Ack, AppendResult, Marker, Origin, ProducerStamp
+from logstore.records import (
+    INT32_MAX,
+    AbortedTransaction,
+    Ack,
+    AppendResult,
+    Isolation,
+    Marker,
+    Origin,
+    ProducerStamp,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+class FetchedRegion(NamedTuple):
+    """What `LogReplica.fetch_region` has found, all of one moment."""
+
+    region: FileRegion | None  #: None if no batch may be seen from the offset on
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    log_end_offset: int
+    #: The aborted transactions that touch the region, for a reader with read_committed.
+    aborted: tuple[AbortedTransaction, ...]
 
 
 #: An offset above it would leave no room for a batch, see `batch._batch`.
@@ -280,6 +302,55 @@ class LogReplica(ReaderReplica):
         if result is not None:
             self._writer.acknowledge(result)
         return result
+
+    # -- reading, for followers and for the connections of clients
+
+    def fetch_region(
+        self,
+        offset: int,
+        *,
+        max_bytes: int = DEFAULT_READ_BYTES,
+        at_least_one: bool = True,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        to_log_end: bool = False,
+    ) -> FetchedRegion:
+        """Return what an answer to a fetch needs, all of one moment: file region, marks, aborted transactions.
+
+        The region has whole batches from the one that holds ``offset`` on, at most ``max_bytes`` of them, and ends
+        at the end that ``isolation`` may see. With ``to_log_end`` it ends at the log end offset: for followers
+        only, since what is above the high watermark may be lost. With ``at_least_one`` the first batch is
+        returned whole whatever its size (Kafka's ``minOneMessage``). The region pins its file, and its bytes are
+        not checked, as `locate` says.
+
+        Raises:
+            OffsetOutOfRangeError: ``offset`` is below the log start offset or above that end.
+            LogClosedError, ForkedError: the log cannot be used.
+        """
+        log, wanted = self.log, Isolation(isolation)
+        log._check_open()
+
+        def fetch_once() -> FetchedRegion:
+            start, stable, visible, log_end = self._state.marks()
+            end = log_end if to_log_end else stable if wanted is Isolation.READ_COMMITTED else visible
+            if not start <= offset <= end:
+                raise log._out_of_range(offset, start, end)
+            region = located(log, offset, max_bytes, end) if offset < end else None
+            if region is not None and region.size > max_bytes and not at_least_one:
+                region = None
+            aborted: Sequence[AbortedTransaction] = ()
+            if region is not None and wanted is Isolation.READ_COMMITTED:
+                aborted = log._aborted_between(offset, region.next_offset)
+            return FetchedRegion(region, start, stable, visible, log_end, tuple(aborted))
+
+        return log._undisturbed(fetch_once)
+
+    def wait_for(self, offset: int, *, timeout_s: float | None = None) -> bool:
+        """Block until a record at ``offset`` is in the log, visible or not; return False on timeout.
+
+        For a follower's fetch that waits at the log end offset.
+        """
+        self._state.check_open()
+        return self._state.end.wait_for(offset + 1, timeout_s)
 
     # -- high watermark, truncation
 

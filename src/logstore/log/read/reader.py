@@ -660,12 +660,20 @@ class ReaderReplica:
             log._check_range(offset, end)
             if offset >= end:
                 return None
-            found = log._at_segment(offset, lambda segment: _located(segment, offset, max_bytes, end), end)
-            if found is None:
-                log._check_whole()
-            return None if found is None else found[0]
+            return located(log, offset, max_bytes, end)
 
         return log._undisturbed(locate_once)
+
+
+def located(log: Readable, offset: int, max_bytes: int, end: int) -> FileRegion | None:
+    """Return the file region of whole batches from ``offset`` up to ``end``; None if no batch is there.
+
+    The caller retries it if a truncation came between, see `Readable._undisturbed`.
+    """
+    found = log._at_segment(offset, lambda segment: _located(segment, offset, max_bytes, end), end)
+    if found is None:
+        log._check_whole()
+    return None if found is None else found[0]
 
 
 def _located(segment: Segment, offset: int, max_bytes: int, end: int) -> tuple[FileRegion, int, int] | None:
