@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import threading
 from pathlib import Path
@@ -13,8 +14,10 @@ import records
 from interleave import Bar, Runner, Target, race
 from runners import COPY_AND_SUM, Ours, appending, log_bytes, raw_writing
 
+from logstore import Codec
 from logstore._segment import Segment
-from logstore.batch._batch import stamp_producer
+from logstore.batch._batch import stamp, stamp_producer
+from logstore.batch._crc32c import crc32c
 from logstore.batch._encode import encode
 from logstore.io._files import Files
 
@@ -135,6 +138,70 @@ def test_append_of_clients_batches(benchmark: Any, places: Any, is_numbered: boo
         bars={"Segment.append alone": Bar(0.4 if is_numbered else 0.5)},
         codec="none",
         output_bytes=total,
+    )
+
+
+@pytest.mark.row("S5", "S6")
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4, Codec.ZSTD], ids=lambda codec: codec.name.lower())
+def test_a_followers_runs(benchmark: Any, places: Any, codec: Codec) -> None:
+    """Runs of 1 MiB from a leader's file, as a follower gets them: beside reading, summing and writing alone."""
+    count, per_batch, run_bytes = 2_000, 160, 1 << 20
+    file = places() / "leader.log"
+    runs, begin, end = [], 0, 0
+    with file.open("wb") as leader:
+        for number, values in enumerate(records.groups(SIZE, per_batch, count)):
+            batch = bytearray(encode(values, codec=codec))
+            stamp(batch, number * per_batch, 0)
+            if end - begin and end - begin + len(batch) > run_bytes:
+                runs.append((begin, end - begin))
+                begin = end
+            leader.write(batch)
+            end += len(batch)
+        runs.append((begin, end - begin))
+
+    def append(state: tuple[Ours, int]) -> None:
+        log, source = state
+        append_replicated = log.log.replica.append_replicated
+        for position, size in runs:
+            append_replicated(os.pread(source, size, position))
+
+    def check(state: tuple[Ours, int], _result: None) -> None:
+        log, source = state
+        assert log.scan() == count * per_batch
+        log.close()
+        os.close(source)
+
+    def write(state: tuple[int, int]) -> int:
+        target, source = state
+        total = 0
+        for position, size in runs:
+            run = os.pread(source, size, position)
+            total += crc32c(run) & 1
+            os.pwrite(target, run, position)
+        return total
+
+    def check_written(state: tuple[int, int], _result: int) -> None:
+        assert os.fstat(state[0]).st_size == end
+        for descriptor in state:
+            os.close(descriptor)
+
+    def opened() -> int:
+        return os.open(file, os.O_RDONLY)
+
+    race(
+        benchmark,
+        Runner(append, check, lambda: (Ours(places()), opened()), parts=COPY_AND_SUM),
+        {
+            "read, CRC-32C and write": Runner(
+                write, check_written, lambda: (os.open(places() / "raw", os.O_CREAT | os.O_WRONLY), opened())
+            )
+        },
+        workload=f"append_replicated, runs of 1 MiB, {codec.name.lower()}",
+        records=count * per_batch,
+        size=end,
+        bars={"read, CRC-32C and write": Bar(0.7)},
+        codec=codec.name.lower(),
+        output_bytes=end,
     )
 
 
