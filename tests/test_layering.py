@@ -133,7 +133,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "files",
     ),
     "logstore.log.formats": (
-        "leader_epochs producer_snapshot recovery_point transaction_index",
+        "last_stop leader_epochs producer_snapshot recovery_point transaction_index",
         "checkpoints",
         "_published",
     ),

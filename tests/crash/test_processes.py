@@ -526,6 +526,7 @@ calls = {
     "append_turn": lambda: log.replica.append_turn([batch]),
     "append_replicated": lambda: log.replica.append_replicated(batch),
     "restart_at": lambda: log.replica.restart_at(7),
+    "accept_stop": lambda: log.replica.accept_stop(),
     "set_policy": lambda: log.replica.set_policy(log.replica.policy),
     "append_encoded": lambda: log.replica.append_encoded(None),
     "ingest_file": lambda: log.replica.ingest_file(None, []),
@@ -571,7 +572,7 @@ def test_a_forked_child_is_refused_by_every_method_of_its_parents_log(agents, ra
     # Numbers of the moment of the fork: they take no lock and touch no file.
     assert answered <= {
         *("log_start_offset", "log_end_offset", "high_watermark", "last_stable_offset", "synced_end"),
-        *("was_clean", "leader_epoch", "epochs", "end_offset", "generation", "policy"),
+        *("was_clean", "leader_epoch", "epochs", "end_offset", "generation", "policy", "last_stop"),
         *("segment_count", "segments", "size", "reserved_bytes", "taken", "next_offset"),
     }
     parent.do("in_child(log.close)")

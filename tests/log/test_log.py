@@ -265,7 +265,7 @@ def test_no_public_method_changes_a_record(log):
         *("metrics", "end_offset", "cleanable", "reconfigure", "facts", "oldest_segment"),
         *("open_transaction", "producer_epoch"),
         *("checkpoint", "copy", "verify", "check_joined", "check_keys"),
-        *("flush", "tick", "roll", "advance_high_watermark", "set_policy", "log"),
+        *("flush", "tick", "roll", "advance_high_watermark", "set_policy", "accept_stop", "log"),
     }
     assert writing == {
         *("append", "append_batch", "append_turn", "append_control", "append_encoded", "append_run"),

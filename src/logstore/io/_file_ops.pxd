@@ -7,6 +7,7 @@ cdef struct FileInfo:
     int64_t size
     int64_t allocated_bytes
     int64_t modified_ns
+    int64_t born_ns             # 0 if the file system does not say
     uint64_t device
     uint64_t inode
     uint32_t mode

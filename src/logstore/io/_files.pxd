@@ -76,7 +76,7 @@ cdef class File:
     cdef int _close_descriptor(self) except -1
     cdef void _drop_descriptor(self) noexcept
     cdef int _sync(self) except -1
-    cdef FileInfo _info(self) except *
+    cdef FileInfo _info(self, bint with_birth=*) except *
     cpdef int64_t size(self) except -1
     cpdef int sync(self) except -1
 

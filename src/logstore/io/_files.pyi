@@ -42,6 +42,9 @@ class Files:
     def space(self, path: str) -> tuple[int, int]:
         """Return (total bytes, bytes free to this user) of the file system that holds path."""
 
+    def boot(self) -> bytes:
+        """Return the id of this run of the machine, 16 bytes; empty if the system does not tell."""
+
     def call_counts(self) -> dict[str, int]:
         """Return the number of calls of each operation in this table, by its name."""
 
@@ -70,6 +73,9 @@ class File:
 
     def allocated_bytes(self) -> int:
         """Return the bytes that the file takes on the disk, which are fewer for a file with holes."""
+
+    def identity(self) -> tuple[int, int]:
+        """Return (inode, time of creation in ns): a copy of the file has another; the time is 0 if unknown."""
 
     def modified_ms(self) -> int:
         """Return the time of the last write, in milliseconds since 1970."""

@@ -45,6 +45,10 @@ cdef extern from *:
     enum: O_CLOEXEC
 
 
+#: The kernel's id of its run; see random(4).
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
 # --- leaves over a table ----------------------------------------------------------------------
 
 cdef int write_all(FileOps *ops, int fd, const uint8_t *data, int64_t size, int64_t position) noexcept nogil:
@@ -235,6 +239,14 @@ cdef class Files:
         self._path_call(OP_STATVFS, "read the free space", path, None, &info)
         return info.total_bytes, info.free_bytes
 
+    def boot(self):
+        """Return the id of this run of the machine, 16 bytes; empty if the system does not tell."""
+        try:
+            with open(_BOOT_ID) as text:
+                return bytes.fromhex(text.read().strip().replace("-", ""))
+        except (OSError, ValueError):
+            return b""
+
     def call_counts(self):
         """Return the number of calls of each operation in this table, by its name."""
         return {name: self.calls[op] for op, name in enumerate(OP_NAMES)}
@@ -424,12 +436,12 @@ cdef class File:
         """Return the number of bytes in the file."""
         return self._info().size
 
-    cdef FileInfo _info(self) except *:
+    cdef FileInfo _info(self, bint with_birth=False) except *:
         cdef FileInfo info
         cdef int64_t status
         cdef int fd = self.acquire()
         self.files.calls[OP_FSTAT] += 1
-        status = on_file(&self.files.ops, OP_FSTAT, fd, &info, 0, 0)
+        status = on_file(&self.files.ops, OP_FSTAT, fd, &info, with_birth, 0)
         self.release()
         raise_status(status, "stat", self.path)
         return info
@@ -437,6 +449,11 @@ cdef class File:
     def allocated_bytes(self):
         """Return the bytes that the file takes on the disk, which are fewer for a file with holes."""
         return self._info().allocated_bytes
+
+    def identity(self):
+        """Return (inode, time of creation in ns): a copy of the file has another; the time is 0 if unknown."""
+        cdef FileInfo info = self._info(True)
+        return info.inode, info.born_ns
 
     def modified_ms(self):
         """Return the time of the last write, in milliseconds since 1970."""

@@ -27,6 +27,7 @@ cdef extern from *:
     #include <fcntl.h>
     #include <string.h>
     #include <sys/sendfile.h>
+    #include <sys/stat.h>
     #include <sys/statvfs.h>
     #include <unistd.h>
 
@@ -38,6 +39,15 @@ cdef extern from *:
         close(fd);
         errno = failure;
         return status;
+    }
+    /* Nanoseconds from 1970 to the file's creation; 0 if kernel or file system do not tell. */
+    static int64_t logstore_libc_birth(int fd) {
+    #ifdef STATX_BTIME
+        struct statx found;
+        if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &found) == 0 && (found.stx_mask & STATX_BTIME))
+            return (int64_t)found.stx_btime.tv_sec * 1000000000 + found.stx_btime.tv_nsec;
+    #endif
+        return 0;
     }
     /* Java's FileLock is an fcntl lock of the whole file, so Kafka and we exclude each other. */
     static int logstore_libc_lock(int fd, int *owner_pid) {
@@ -64,6 +74,7 @@ cdef extern from *:
     int64_t sendfile(int out_fd, int in_fd, int64_t *position, size_t size) nogil
     int logstore_libc_fsync_dir(const char *path) nogil
     int logstore_libc_lock(int fd, int *owner_pid) nogil
+    int64_t logstore_libc_birth(int fd) nogil
 
 cdef extern from "Python.h":
     object PyUnicode_DecodeFSDefault(const char *text)
@@ -83,7 +94,7 @@ cdef int list_names(const char *path, void *names) noexcept nogil:
     return -1 if failure else 0
 
 
-cdef int stat_file(int fd, FileInfo *out) noexcept nogil:
+cdef int stat_file(int fd, FileInfo *out, bint with_birth) noexcept nogil:
     cdef struct_stat found
     if fstat(fd, &found) != 0:
         return -1
@@ -93,6 +104,7 @@ cdef int stat_file(int fd, FileInfo *out) noexcept nogil:
     out.device = found.st_dev
     out.inode = found.st_ino
     out.mode = found.st_mode
+    out.born_ns = logstore_libc_birth(fd) if with_birth else 0
     return 0
 
 
@@ -129,7 +141,7 @@ cdef int64_t system_call(const Call *call) noexcept nogil:
     elif op == OP_CLOSE:
         return close(fd)
     elif op == OP_FSTAT:
-        return stat_file(fd, <FileInfo *>call.data)
+        return stat_file(fd, <FileInfo *>call.data, call.size != 0)
     elif op == OP_FTRUNCATE:
         return ftruncate(fd, call.size)
     elif op == OP_FALLOCATE:

@@ -1,6 +1,7 @@
 """Log of one partition on one disk: `Log`, and the types that a program with an embedded log uses with it."""
 
 from logstore.batch._batch import Batches, BatchView
+from logstore.log.formats.last_stop import LastStop, Stop
 from logstore.log.log import Log
 from logstore.log.maintenance import LogMaintenance
 from logstore.log.policies import FixedPolicy, HighWatermarkPolicy, Moves, StandalonePolicy
@@ -14,6 +15,7 @@ __all__ = [
     "Batches",
     "FixedPolicy",
     "HighWatermarkPolicy",
+    "LastStop",
     "Log",
     "LogMaintenance",
     "LogReader",
@@ -23,4 +25,5 @@ __all__ = [
     "Origin",
     "ProducerStamp",
     "StandalonePolicy",
+    "Stop",
 ]

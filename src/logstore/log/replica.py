@@ -20,6 +20,7 @@ from logstore.log.append.append import NO_PRODUCER, LogWriter, produced_run, wri
 from logstore.log.append.ingest_file import Whole
 from logstore.log.append.replicated import append_replicated
 from logstore.log.cleanup import truncation
+from logstore.log.formats.last_stop import LastStop
 from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.read.reader import DEFAULT_READ_BYTES, Readable, ReaderReplica, located
 from logstore.log.space_quota import with_space
@@ -97,6 +98,30 @@ class LogReplica(ReaderReplica):
             raise ValueError(f"a leader epoch is from 0 to {INT32_MAX}, found {epoch}")
         self._state.check_writable()
         shielded(_begin_epoch, self._state, epoch)
+
+    @property
+    def last_stop(self) -> LastStop:
+        """How the log was stopped before it was opened, and why that is known.
+
+        After `Stop.CLEAN` and `Stop.PROCESS_DIED` every record that was acknowledged is there. After `Stop.UNCLEAN`
+        records that were not synced may be missing, and `Stop.NEW` says only that the log has nothing. What cannot
+        be known counts as unclean: another machine's file system, a copy, a system without boot ids. A directory
+        that was restored by writing over its files, since the machine started, is not recognized.
+        """
+        return self._state.last_stop
+
+    def accept_stop(self) -> None:
+        """Record that an unclean stop was dealt with, such as by fetching from a leader what was missing.
+
+        Until then each opening reports it, even after a close, unless the log has `StandalonePolicy`. Call this
+        after a `flush` of what was fetched: the record says that the log has lost nothing up to now.
+
+        Raises:
+            DiskFullError, TooManyFilesError: the record is not written. Nothing has changed.
+            StorageFailedError: the write failed; the log takes no more writes.
+        """
+        self._state.check_writable()
+        shielded(_accept_stop, self._state)
 
     def open_transaction(self, producer_id: int) -> int | None:
         """Return the first offset of a producer's open transaction in this log; None if it has none."""
@@ -433,6 +458,11 @@ def _set_policy(state: State, policy: HighWatermarkPolicy) -> None:
             # The new policy's own error: the log goes on with the old one.
             state.follow(before)
             raise
+
+
+def _accept_stop(state: State) -> None:
+    with held(state.lock):
+        state.accept_stop_locked()
 
 
 def _begin_epoch(state: State, epoch: int) -> None:

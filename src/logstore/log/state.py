@@ -43,6 +43,7 @@ from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Positions, check_joint
 from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
+from logstore.log.formats.last_stop import Found, LastStop, Run, Stop, judge
 from logstore.log.formats.leader_epochs import LEADER_EPOCHS
 from logstore.log.formats.recovery_point import RecoveryPointFile, note_start, published_file
 from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
@@ -128,6 +129,7 @@ class State(PartitionLog):
         self.transactions = Transactions(directory, found.segments, config, found.producers)
         self.epochs = found.epochs
         self.recovery = RecoveryPointFile(directory, found.point)
+        published = checkpoints.decode_published(directory.read(checkpoints.PUBLISHED, found.names) or b"")
         self.published = published_file(directory)
         self._is_published = False  # whether the published file has the current offsets
         self.was_clean = found.was_clean
@@ -165,7 +167,12 @@ class State(PartitionLog):
         #: When this process began the active segment; -1 if an earlier one did.
         self.segment_began_ms = -1
         self.leader_epoch = max(found.highest_epoch, 0)
-        was_unclean = not found.was_clean and not (is_new and end == 0 and found.highest_epoch < 0)
+        is_empty = is_new and end == 0 and found.highest_epoch < 0
+        was_unclean = not found.was_clean and not is_empty
+        published_end = None if published is None else published.log_end_offset
+        self.last_stop = self._stop_found(
+            Found(found.was_clean, is_empty, found.point.suspect, end, published_end, found.run), is_standalone
+        )
         self.transactions.settle(
             recovery.read_note(directory, found.point, found.names),
             found.synced_end if was_unclean else None,
@@ -202,6 +209,33 @@ class State(PartitionLog):
         self.must_unmark = found.point.clean
         with held(self.lock):
             self.move_marks_locked()
+
+    def _stop_found(self, found: Found, is_standalone: bool) -> LastStop:
+        """Judge how the log was stopped, and record the machine's run for the next opening.
+
+        A standalone log has no leader to tell of an unclean stop. Of a replica it is recorded until it is accepted.
+        """
+        run = self._run_now()
+        stop = judge(found, run, self.path, self.directory.files)
+        run = run._replace(is_pending=stop.stop is Stop.UNCLEAN and not is_standalone)
+        if run != found.recorded:
+            try:
+                self.recovery.write_run(run.encode())
+            except OUT_OF_RESOURCES:
+                # Without a record of this run, the next opening takes a stop without a close for unclean.
+                if run.is_pending or (found.recorded is not None and found.recorded.boot == run.boot):
+                    raise
+        return stop
+
+    def _run_now(self) -> Run:
+        has_memory_tail = self.config.tail == "memory"
+        return Run(self.directory.files.boot(), *self.recovery.identity(), has_memory_tail)
+
+    def accept_stop_locked(self) -> None:
+        """Record that the last stop was dealt with, see `LogReplica.accept_stop`."""
+        self.check_whole_locked()
+        with self.storing_locked(is_append=False):
+            self.recovery.write_run(self._run_now().encode())
 
     def look_back(self, now_ms: int) -> None:
         """Compute the timestamp below which retention deletes records; at open, new settings and retention."""
@@ -350,7 +384,8 @@ class State(PartitionLog):
         generation = 2 * self.generation + (self.files_changing > 0)
         self._is_published = False
         try:
-            self.published.write(generation, self.log_start, self.high_watermark.value, self.last_stable.value, end)
+            high_watermark, last_stable = min(self.high_watermark.value, end), min(self.last_stable.value, end)
+            self.published.write(generation, self.log_start, high_watermark, last_stable, end)
         except OUT_OF_RESOURCES as error:
             # Not fatal: readers in other processes lag until the next append; the log itself is whole.
             _logger.warning("published end not written: log=%s error=%s", self.path, error)

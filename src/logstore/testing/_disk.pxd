@@ -39,6 +39,7 @@ cdef class Disk:
     cdef int64_t made           # number of the next inode
     cdef list names             # changes of names that are not synced, of all directories
     cdef int64_t order          # of the last change
+    cdef int64_t boots          # power cuts before
     cdef PathLookup find(self, bytes path)
     cdef Inode make_inode(self, bint is_directory)
     cdef int set_name(self, PathLookup entry, Inode inode) except -1

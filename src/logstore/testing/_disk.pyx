@@ -151,6 +151,7 @@ cdef Disk copy_inodes(Disk disk, bint synced_only):
     cdef Inode inode
     copied.made = disk.made
     copied.order = disk.order
+    copied.boots = disk.boots
     copied.names = []
     copied.inodes = {}
     for inode in list(disk.inodes.values()):
@@ -370,6 +371,7 @@ cdef class Disk:
         cdef list pending = self.pending()
         cdef int64_t count = len(pending)
         cdef Disk after = copy_inodes(self, True)
+        after.boots += 1
         cdef Inode inode
         if policy == "all":
             keep = count

@@ -17,6 +17,8 @@ class SimFiles(FaultyFiles):
     def __new__(cls, *, descriptor_limit: int | None = None) -> SimFiles: ...
     @property
     def _moments(self) -> list[Disk]: ...
+    def boot(self) -> bytes:
+        """Return the id of this run of the simulated machine: a power cut begins the next one."""
     def keep_moments(self) -> None:
         """Keep a copy of the disk after each operation that changes or syncs something; drop earlier copies."""
     @property

@@ -333,6 +333,7 @@ cdef class SimFiles(FaultyFiles):
         cdef int64_t size = len(inode.now)
         out.size = size
         out.allocated_bytes = (max(size, inode.reserved) + BLOCK - 1) // BLOCK * BLOCK
+        out.born_ns = 0
         out.modified_ns = inode.modified * 1_000_000
         out.device = <uint64_t><void *>self
         out.inode = <uint64_t>inode.number + 1
@@ -368,6 +369,10 @@ cdef class SimFiles(FaultyFiles):
         return sent if sent >= 0 else -c_errno
 
     # --- what a test asks ----------------------------------------------------------------------
+
+    def boot(self):
+        """Return the id of this run of the simulated machine: a power cut begins the next one."""
+        return self._disk.boots.to_bytes(16, "big")
 
     def keep_moments(self):
         """Keep a copy of the disk after each operation that changes or syncs something; drop earlier copies."""

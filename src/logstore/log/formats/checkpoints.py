@@ -33,6 +33,8 @@ The valid slot with the highest sequence is used. It is a lower bound of the syn
 when a truncation lowers it. Then *both* slots are written, so that no later torn write of one can bring the higher
 recovery point back.
 
+Between the slots, at 2048, is the run of the machine in which the log was written: `last_stop` shows its bytes.
+
 **`logstore.start`** of a partition: the same two slots. Only the log start offset and the kind are used, and
 only if `logstore.recovery` is lost: the other fields have no meaning.
 
@@ -76,6 +78,7 @@ COMPACTED = "logstore.compacted"
 
 SLOT_BYTES = 64
 SLOT_SPACING_BYTES = 4096
+RUN_POSITION = 2048
 RECOVERY_BYTES = SLOT_SPACING_BYTES + SLOT_BYTES
 PUBLISHED_BYTES = _published.SIZE
 

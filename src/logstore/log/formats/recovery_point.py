@@ -57,6 +57,14 @@ class RecoveryPointFile:
         self._opened().write(checkpoints.encode_slot(point), checkpoints.slot_position(point.sequence))
         self.point = point
 
+    def write_run(self, data: bytes) -> None:
+        """Overwrite the record of the run (`last_stop`). Not synced: it has no meaning after a restart."""
+        self._opened().write(data, checkpoints.RUN_POSITION)
+
+    def identity(self) -> tuple[int, int]:
+        """Return inode and time of creation of the file: a copy of it has others."""
+        return self._opened().identity()
+
     def sync(self) -> None:
         """Make the last slot durable."""
         self._opened().sync()

@@ -26,6 +26,7 @@ from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments, check_joint, floor_of
 from logstore.log.formats import checkpoints, producer_snapshot, transaction_index
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
+from logstore.log.formats.last_stop import Run, decode_run
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.formats.transaction_index import Note
 from logstore.log.recovery import interrupted_swap
@@ -51,6 +52,7 @@ class Recovered(NamedTuple):
     scanned_bytes: int = 0
     swapped: bool = False  #: a compaction was finished: sealed files were replaced
     kind_is_new: bool = False  #: the recovery file does not record the kind yet
+    run: Run | None = None  #: the run of the machine in which the log was written, if that is recorded
 
 
 class Seen(NamedTuple):
@@ -103,7 +105,8 @@ def _recover(
     segments: Segments,
     given_kind: LogKind,
 ) -> Recovered:
-    known = read_point(directory)
+    recovery_file = directory.read(checkpoints.RECOVERY) or b""
+    known = checkpoints.decode_slots(recovery_file)
     point = _lowered(known, facts)
     # The second file is read only if the first does not record everything.
     second = None if known is not None and known.kind else read_start(directory)
@@ -164,6 +167,7 @@ def _recover(
         cut_bytes=cut,
         scanned_bytes=scanned,
         kind_is_new=kind is not point.kind,
+        run=decode_run(recovery_file),
         names=names,
     )
 
