@@ -43,7 +43,7 @@ from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Positions, check_joint
 from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
-from logstore.log.formats.last_stop import Found, LastStop, Run, Stop, judge
+from logstore.log.formats.last_stop import LastStop, Run, Stop, StopEvidence, judge
 from logstore.log.formats.leader_epochs import LEADER_EPOCHS
 from logstore.log.formats.recovery_point import RecoveryPointFile, note_start, published_file
 from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
@@ -171,7 +171,8 @@ class State(PartitionLog):
         was_unclean = not found.was_clean and not is_empty
         published_end = None if published is None else published.log_end_offset
         self.last_stop = self._stop_found(
-            Found(found.was_clean, is_empty, found.point.suspect, end, published_end, found.run), is_standalone
+            StopEvidence(found.was_clean, is_empty, found.point.suspect, end, published_end, found.run),
+            is_standalone,
         )
         self.transactions.settle(
             recovery.read_note(directory, found.point, found.names),
@@ -210,7 +211,7 @@ class State(PartitionLog):
         with held(self.lock):
             self.move_marks_locked()
 
-    def _stop_found(self, found: Found, is_standalone: bool) -> LastStop:
+    def _stop_found(self, found: StopEvidence, is_standalone: bool) -> LastStop:
         """Judge how the log was stopped, and record the machine's run for the next opening.
 
         A standalone log has no leader to tell of an unclean stop. Of a replica it is recorded until it is accepted.

@@ -237,7 +237,7 @@ def test_without_a_boot_id_nothing_is_known(monkeypatch):
     with replica_on(disk) as log:
         assert stop_of(log) is Stop.CLEAN
     found = last_stop.judge(
-        last_stop.Found(False, False, False, 1, 1, Run(b"", 1, 1, False)), Run(b"", 1, 1, False), PATH, disk
+        last_stop.StopEvidence(False, False, False, 1, 1, Run(b"", 1, 1, False)), Run(b"", 1, 1, False), PATH, disk
     )
     assert found.stop is Stop.UNCLEAN
     assert "no id of its run" in found.reason
@@ -317,7 +317,7 @@ def test_another_machines_file_system_is_not_trusted(tmp_path, monkeypatch):
     with open_log(tmp_path) as log:
         files = log._state.directory.files
         run = log._state._run_now()
-    found = last_stop.Found(False, False, False, 1, 1, run)
+    found = last_stop.StopEvidence(False, False, False, 1, 1, run)
     monkeypatch.setattr(last_stop, "file_system", lambda path: "nfs4")
     assert last_stop.judge(found, run, str(tmp_path), files) == (
         Stop.UNCLEAN,

@@ -94,7 +94,7 @@ def decode_run(data: bytes) -> Run | None:
     return Run(boot, inode, born_ns, bool(flags & _MEMORY_TAIL), bool(flags & _PENDING))
 
 
-class Found(NamedTuple):
+class StopEvidence(NamedTuple):
     """What an opening has found that tells how the log was stopped."""
 
     is_clean: bool  #: it was closed
@@ -105,7 +105,7 @@ class Found(NamedTuple):
     recorded: Run | None
 
 
-def judge(found: Found, now: Run, path: str, files: Files) -> LastStop:
+def judge(found: StopEvidence, now: Run, path: str, files: Files) -> LastStop:
     """Judge how a log was stopped, by what is found and by the run of the machine now."""
     recorded = found.recorded
     if recorded is not None and recorded.is_pending:
