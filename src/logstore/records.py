@@ -7,7 +7,9 @@ every record.
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple, NoReturn
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn
 
 from logstore.errors import InvalidSettingError, UnsupportedCodecError
 
@@ -93,6 +95,15 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class NewTopic(NamedTuple):
+    """A topic to create. With -1 a number is the default of the store, or of the brokers."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1  #: a store has one copy: 1 or -1 there
+    settings: Mapping[str, Any] = MappingProxyType({})
 
 
 class RecordMetadata(NamedTuple):

@@ -8,7 +8,7 @@ only in dots and underscores look the same in metrics, so only one of them may e
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from logstore.errors import InvalidPartitionsError, InvalidTopicError
@@ -48,6 +48,26 @@ def check_name(name: object, existing: Iterable[str] = ()) -> str:
         if other != name and other.replace(".", "_") == flat:
             raise InvalidTopicError(f"topic {name!r} looks the same as {other!r} in metrics; choose another name")
     return name
+
+
+def check_names(names: Sequence[str], existing: Iterable[str]) -> None:
+    """Check names as `check_name` does, for topics that are made together.
+
+    Raises:
+        InvalidTopicError: a name breaks the rule, is given twice, or looks the same as another one.
+    """
+    if len(names) == 1:
+        check_name(names[0], existing)
+        return
+    by_look = {other.replace(".", "_"): other for other in existing}
+    for name in names:
+        check_name(name)
+        alike = by_look.setdefault(name.replace(".", "_"), name)
+        if alike != name:
+            check_name(name, [alike])
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidTopicError(f"topic {twice!r} is named twice")
 
 
 def check_is_name(name: object) -> str:

@@ -257,7 +257,7 @@ def test_an_offset_that_is_committed_again_while_the_old_one_expires_stays(store
 def test_a_deleted_topic_takes_no_offset_of_the_next_one_along(store, offsets):
     offsets.commit("crew", {A: 3})
     old = store.topic("flights").id
-    store._host.topics_table.delete("flights")
+    store._host.topics_table.delete(["flights"])
     store.create_topic("flights", 2)
     offsets.commit("crew", {A: 1})
     offsets.commit("tower", {A: OffsetAndMetadata(2, topic_id=old)})

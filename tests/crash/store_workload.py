@@ -17,7 +17,7 @@ from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.formats import checkpoints
 from logstore.log.root import _Shared
-from logstore.records import TopicPartition
+from logstore.records import NewTopic, TopicPartition
 from logstore.testing import ManualClock, SimDisk
 
 ROOT = "/data"
@@ -89,6 +89,9 @@ class StoreWorkload:
         yield self.append("flights", 1)
         yield self.delete("flights")
         yield self.append("small", 1)
+        yield self.create_together("left", "right")
+        yield self.append("right", 1)
+        yield self.delete_together("left", "right")
         yield self.close
 
     def open(self) -> None:
@@ -110,6 +113,22 @@ class StoreWorkload:
             self.view[name] = TopicView(topic.id, partitions, {key: str(value) for key, value in settings.items()})
 
         return _named(step, f"create {name}")
+
+    def create_together(self, *names):
+        def step():
+            wanted = [NewTopic(name, 2, 1, {"segment.bytes": 500}) for name in names]
+            for topic in self.store.create_topics(wanted):
+                self.view[topic.name] = TopicView(topic.id, 2, {"segment.bytes": "500"})
+
+        return _named(step, f"create {','.join(names)}")
+
+    def delete_together(self, *names):
+        def step():
+            self.store.delete_topics(names)
+            for name in names:
+                del self.view[name]
+
+        return _named(step, f"delete {','.join(names)}")
 
     def append(self, name, partition, count=2):
         def step():
@@ -193,10 +212,11 @@ class StoreWorkload:
                 return step == "close"
             self.open()
             reopen = True
-        what, _, name = step.rpartition(" ")
+        what, _, text = step.rpartition(" ")
+        names = text.split(",")
         for known in list(self.view):
             if known not in self.store:
-                assert step == f"delete {known}", f"{known} is gone after {step}: {error!r}"
+                assert (what, known in names) == ("delete", True), f"{known} is gone after {step}: {error!r}"
                 del self.view[known]
         for found in self.store.topics():
             try:
@@ -205,12 +225,12 @@ class StoreWorkload:
                 # There is no room for the first files of a log that was never opened.
                 continue
             if found not in self.view:
-                made = reopen and step == f"create {found}"
+                made = reopen and what == "create" and found in names
                 assert made, f"{found} is there after {step}: {error!r}"
                 self.view[found] = TopicView("", 0, {})
             view = self.view[found]
             was, now = view.shape(), (told.id, len(told.partitions), dict(told.settings))
-            assert was == now or (found == name and reopen), f"{found} is {now} after {step}, was {was}: {error!r}"
+            assert was == now or (found in names and reopen), f"{found} is {now} after {step}, was {was}: {error!r}"
             view.id, view.partitions, view.settings = now
             for number, log in enumerate(self.store[found].partitions):
                 sent = view.records.get(number, [])
@@ -220,8 +240,11 @@ class StoreWorkload:
                     f"{log.name}: {values} after {step}, sent {sent}"
                 )
                 view.records[number] = sent[:start] + values
-        done = what == "create" and name in self.view
-        return done or (what == "delete" and name not in self.view) or self._is_grown(what, name)
+        there = [name in self.view for name in names]
+        if what in ("create", "delete"):
+            assert len(set(there)) == 1, f"after {step} there are some of them: {error!r}"
+            return there[0] == (what == "create")
+        return self._is_grown(what, text)
 
     def _is_grown(self, what: str, name: str) -> bool:
         return what == "grow" and self.view[name].partitions == 4
@@ -247,7 +270,7 @@ def _named(step, name):
 def check(disk: SimDisk, before: View, after: View, *, write_on: bool = True, undecided: str = "") -> None:
     """Open what is left and hold it against the views; then write on, lose the power, and look again.
 
-    A topic that is ``undecided`` could neither be made nor taken back.
+    Topics that are ``undecided`` could neither be made nor taken back.
 
     Raises:
         AssertionError, LogstoreError: something is lost, half made, or comes back.
@@ -258,8 +281,9 @@ def check(disk: SimDisk, before: View, after: View, *, write_on: bool = True, un
     check_checkpoints(disk, ready)
     store = open_store(disk)
     try:
-        if undecided and undecided in store and undecided not in before:
-            store.delete_topic(undecided)
+        for name in undecided.split(",") if undecided else ():
+            if name in store and name not in before:
+                store.delete_topic(name)
         found = check_topics(store, before, after)
         check_directories(disk, store)
         if write_on:
@@ -297,6 +321,8 @@ def check_topics(store, before: View, after: View) -> View:
             seen.starts[number] = log.log_start_offset
             seen.records[number] = known[-1].records.get(number, [])[: log.log_end_offset]
         found[name] = seen
+    sides = {(name in before, name in found) for name in {*before, *after} if (name in before) != (name in after)}
+    assert len(sides) <= 1, f"of topics that are made or deleted together some are: {found.keys()}"
     others = set(store.topics(internal=True)) - {*before, *after, "probe"}
     assert not others, f"topics that were never made: {others}"
     return found

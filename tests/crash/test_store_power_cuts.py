@@ -74,11 +74,11 @@ def unannounced(monkeypatch, state: TopicState) -> None:
     """A state that is known in memory only."""
     honest = Topics._save_locked
 
-    def save(self, name, entry):
-        if entry is not None and entry.state is state:
-            self._catalogue = self._catalogue.with_topic(name, entry)
+    def save(self, entries):
+        if all(entry is not None and entry.state is state for entry in entries.values()):
+            self._catalogue = self._catalogue.with_topics(entries)
         else:
-            honest(self, name, entry)
+            honest(self, entries)
 
     monkeypatch.setattr(Topics, "_save_locked", save)
 
@@ -106,9 +106,9 @@ def test_planted_directories_that_change_unannounced_are_found(monkeypatch, stat
 def test_planted_an_entry_that_goes_before_its_directories_is_found(monkeypatch):
     honest = Topics._remove_locked
 
-    def remove(self, name, entry):
-        self._save_locked(name, None)
-        honest(self, name, entry)
+    def remove(self, doomed):
+        self._save_locked(dict.fromkeys(doomed))
+        honest(self, doomed)
 
     monkeypatch.setattr(Topics, "_remove_locked", remove)
     find("small: found .*, expected one of .*None")

@@ -6,8 +6,7 @@ is retried. If the lost try has created a topic, the retry raises no `TopicExist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
 
 from logstore.config.remote import WireConfig
 from logstore.config.schema import Rule
@@ -19,7 +18,7 @@ from logstore.protocol.generated.messages import (
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
 )
-from logstore.records import INT32_MAX, TopicPartition
+from logstore.records import INT32_MAX, NewTopic, TopicPartition
 from logstore.remote.cluster import Cluster, ClusterMetadata
 from logstore.remote.connection import BrokerConnection
 
@@ -27,15 +26,6 @@ _TOPIC = 2  #: the resource type of a topic, in DescribeConfigs
 
 #: Name, error code and message of one topic in an answer.
 _Outcome = tuple[str, int, str | None]
-
-
-class NewTopic(NamedTuple):
-    """A topic to create. With -1 a number is the brokers' default."""
-
-    name: str
-    partitions: int = -1
-    replication_factor: int = -1
-    settings: Mapping[str, str] = {}
 
 
 class Administrator:

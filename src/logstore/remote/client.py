@@ -24,8 +24,8 @@ from logstore.errors import (
 from logstore.protocol import codes
 from logstore.protocol._batches import aborted_ranges, whole_batches
 from logstore.protocol.generated.messages import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
-from logstore.records import INT32_MAX, Isolation, TopicPartition
-from logstore.remote.administration import Administrator, NewTopic
+from logstore.records import INT32_MAX, Isolation, NewTopic, TopicPartition
+from logstore.remote.administration import Administrator
 from logstore.remote.backoff import Attempts
 from logstore.remote.cluster import Cluster, ClusterMetadata, TopicMetadata
 from logstore.remote.connection import BrokerConnection

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,7 +31,7 @@ from logstore.io._interrupts import held, made, shielded
 from logstore.log.directory.files import Directory
 from logstore.log.root import StoreLock
 from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
-from logstore.records import Ack, TopicPartition
+from logstore.records import Ack, NewTopic, TopicPartition
 from logstore.store.catalog import layout
 from logstore.store.catalog.partitions import Partitions, lent
 from logstore.store.catalog.reserve import ReserveGate
@@ -210,12 +210,19 @@ class StoreHost:
         store: object = None,
     ) -> Topic:
         """Create a topic; see `Store.create_topic`."""
-        self.check_writable()
-        own = settings or {}
         count = self.config.num_partitions if partitions is None else partitions
-        entry = shielded(self.topics_table.create, name, count, own, if_not_exists=if_not_exists)
-        warn_of_unkept(canonical(own))
-        return Topic(self, name, entry.id, store)
+        wanted = NewTopic(name, count, 1, settings or {})
+        return self.create_topics([wanted], if_not_exists=if_not_exists, store=store)[0]
+
+    def create_topics(
+        self, topics: Sequence[NewTopic], *, if_not_exists: bool = False, store: object = None
+    ) -> list[Topic]:
+        """Create topics together; see `Store.create_topics`."""
+        self.check_writable()
+        entries = shielded(self.topics_table.create_all, topics, if_not_exists=if_not_exists)
+        for each in topics:
+            warn_of_unkept(canonical(each.settings))
+        return [Topic(self, each.name, entry.id, store) for each, entry in zip(topics, entries, strict=True)]
 
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
         """Return the number of a topic's partitions; with ``topic_id``, of that very topic and none made later."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from logstore.errors import (
     DiskFullError,
     ForkedError,
     InvalidPartitionsError,
+    InvalidSettingError,
     InvalidTopicError,
     LogClosedError,
     NotALogError,
@@ -24,14 +26,17 @@ from logstore.errors import (
     PolicyViolationError,
     ReadOnlyError,
     RecordTypeError,
+    StorageError,
     StoreClosedError,
     TopicExistsError,
     UnknownPartitionError,
     UnknownSettingError,
     UnknownTopicError,
 )
+from logstore.records import NewTopic
 from logstore.store.admin.diagnosis import diagnose
-from logstore.testing import ManualClock, SimDisk
+from logstore.testing import FaultyFiles, ManualClock, SimDisk
+from logstore.topic_names import SINKS
 
 
 @pytest.fixture
@@ -575,3 +580,112 @@ def test_records_without_a_key_take_turns_whichever_handle_appends_them(tmp_path
     with logstore.open(tmp_path) as store:
         store.create_topic("flights", 4)
         assert [store["flights"].append(b"value").partition for _ in range(8)] == [0, 1, 2, 3] * 2
+
+
+# -- many together
+
+
+def test_topics_are_made_and_deleted_together(tmp_path):
+    with logstore.open(tmp_path) as store:
+        wanted = [
+            "plain",
+            NewTopic("wide", 40, 1, {"retention.ms": 5000}),
+            NewTopic("kept", settings={"cleanup.policy": "compact"}),
+        ]
+        made = store.create_topics(wanted)
+        assert [(topic.name, topic.partition_count) for topic in made] == [("plain", 1), ("wide", 40), ("kept", 1)]
+        assert len({topic.id for topic in made}) == 3
+        assert store.describe_topic("wide").settings == {"retention.ms": "5000"}
+        made[1].append(b"x", partition=39)
+        assert store.create_topics(iter(["plain", "new"]), if_not_exists=True)[0].id == made[0].id
+    with logstore.open(tmp_path) as store:
+        assert store.topics() == ["kept", "new", "plain", "wide"]
+        assert [record.value for record in store["wide"].read(39)] == [b"x"]
+        store.delete_topics(["wide", "plain", "wide"])
+        store.delete_topics("kept")
+        store.delete_topics([])
+        assert (store.topics(), store.create_topics([])) == (["new"], [])
+        assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["new-0"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "text"),
+    [
+        (["a", "b", "a"], InvalidTopicError, "'a' is named twice"),
+        (["a.b", "a_b"], InvalidTopicError, "'a_b' looks the same as 'a.b'"),
+        (["new", "there.is"], InvalidTopicError, "'there.is' looks the same as 'there_is'"),
+        (["new", "there_is"], TopicExistsError, "'there_is' exists already"),
+        (["new", "bad name"], InvalidTopicError, "bad name"),
+        (["new", 5], InvalidTopicError, "a topic's name is a str, found int"),
+        (["new", ("other", 0)], InvalidPartitionsError, "1 to 10"),
+        (["new", ("other", 1, 3)], InvalidSettingError, "a store has one copy, found 3"),
+        (["new", ("other", 1, 1, {"retention": 5})], UnknownSettingError, "retention"),
+    ],
+)
+def test_of_topics_that_cannot_be_made_none_is(disk, wanted, error, text):
+    with logstore.open("/data", files=disk) as store:
+        store.create_topic("there_is")
+        before = disk.operations
+        with pytest.raises(error, match=text):
+            store.create_topics([NewTopic(*each) if isinstance(each, tuple) else each for each in wanted])
+        assert (store.topics(), disk.operations) == (["there_is"], before)
+
+
+def test_of_topics_that_cannot_be_deleted_none_is(disk):
+    with logstore.open("/data", files=disk) as store:
+        store.create_topics(["a", "b"])
+        before = disk.operations
+        with pytest.raises(UnknownTopicError, match="'c' does not exist"):
+            store.delete_topics(["a", "c", "b"])
+        with pytest.raises(PolicyViolationError, match="committed batches"):
+            store.delete_topics(["a", SINKS])
+        assert (store.topics(), disk.operations) == (["a", "b"], before)
+
+
+def test_a_directory_in_the_way_of_one_topic_stops_all_and_stays(tmp_path):
+    with logstore.open(tmp_path) as store:
+        (tmp_path / "b-1").mkdir()
+        (tmp_path / "b-1" / "mine").write_text("mine")
+        with pytest.raises(NotALogError, match="a directory of this name is there already"):
+            store.create_topics(["a", NewTopic("b", 2)])
+        assert store.topics() == []
+        # A directory that no topic has claimed is not removed with one.
+        store.create_topic("b", 1)
+        store.delete_topic("b")
+        assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["b-1"]
+        assert (tmp_path / "b-1" / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
+def test_when_one_of_many_syncs_fails_nothing_is_made(tmp_path, error):
+    files = FaultyFiles()
+    with logstore.open(tmp_path, files=files) as store:
+        files.fail("fsync_dir", errno=error, path_contains="t-33")
+        with pytest.raises(StorageError):
+            store.create_topics(["other", NewTopic("t", 50)])
+        assert store.topics() == []
+        assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+        assert store.create_topics(["other", NewTopic("t", 50)])[1].partition_count == 50
+
+
+class Asked(SimDisk):
+    """Remembers which directories are listed."""
+
+    listed: list[str]
+
+    def listdir(self, path: str) -> list[str]:
+        self.__dict__.setdefault("listed", []).append(path)
+        return super().listdir(path)
+
+
+def test_making_and_deleting_topics_lists_no_other_directory():
+    """Else a thousand topics would be listed for each new one."""
+    disk = Asked(seed=1)
+    with logstore.open("/data", files=disk) as store:
+        store.create_topics([f"t{number}" for number in range(30)])
+        disk.listed.clear()
+        store.create_topic("one")
+        store.create_topics(["two", "three"])
+        store.delete_topic("t7")
+        assert "/data/t7-0" in disk.listed
+        assert set(disk.listed) <= {f"/data/{name}-0" for name in ("one", "two", "three", "t7")}

@@ -248,7 +248,8 @@ def _keep(directory: Directory, states: Mapping[str, SinkState]) -> None:
     if entry is not None:
         # Marked first: after a crash the store opens, finishes the deletion, and restores the saved states.
         catalogue.with_topic(SINKS, entry.replace(state=TopicState.DELETING)).save(directory)
-        layout.remove_partitions(directory, SINKS)
+        layout.remove_partitions(directory, SINKS, range(entry.partitions))
+        directory.sync()
 
 
 def _raised_epochs(directory: Directory) -> dict[TopicPartition, int]:

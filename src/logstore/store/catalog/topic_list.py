@@ -106,12 +106,14 @@ class Catalogue:
 
     def with_topic(self, name: str, entry: TopicEntry | None) -> Catalogue:
         """Return a copy in which a topic has another entry, or none."""
-        topics = (
-            {**self.topics, name: entry}
-            if entry is not None
-            else {other: kept for other, kept in self.topics.items() if other != name}
+        return self.with_topics({name: entry})
+
+    def with_topics(self, entries: Mapping[str, TopicEntry | None]) -> Catalogue:
+        """Return a copy in which several topics have other entries, or none."""
+        changed = {**self.topics, **entries}
+        return dataclasses.replace(
+            self, topics={name: entry for name, entry in changed.items() if entry is not None}
         )
-        return dataclasses.replace(self, topics=topics)
 
     def with_next_producer_id(self, number: int) -> Catalogue:
         """Return a copy that gives producer ids from ``number``."""

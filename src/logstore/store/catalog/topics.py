@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.formats.checkpoints import LogKind
 from logstore.log.root import ADOPTED, is_kafkas
-from logstore.records import TopicPartition
+from logstore.records import NewTopic, TopicPartition
 from logstore.store.catalog import layout
 from logstore.store.catalog.reserve import Reserve
 from logstore.store.catalog.topic_list import (
@@ -54,7 +54,7 @@ from logstore.topic_names import (
     INTERNAL,
     SINKS,
     check_is_name,
-    check_name,
+    check_names,
     check_partition_count,
 )
 
@@ -251,27 +251,30 @@ class Topics(TopicTable):
     # -- recovery after a crash
 
     def _settle(self, found: Catalogue | None) -> None:
-        settled = self._catalogue
-        for name, entry in settled.topics.items():
+        settled: dict[str, TopicEntry | None] = {}
+        for name, entry in self._catalogue.topics.items():
             if entry.state in (TopicState.CREATING, TopicState.DELETING):
-                self._hold.root.forget(
-                    TopicPartition(name, number) for number in range(max(entry.partitions, entry.target))
-                )
-                count = layout.remove_partitions(self._root, name)
-                settled = settled.with_topic(name, None)
-                _logger.info("settled a topic: topic=%s state=%s removed=%d", name, entry.state.value, count)
+                settled[name] = None
             elif entry.state is TopicState.GROWING:
-                count = layout.remove_partitions(self._root, name, entry.partitions)
-                settled = settled.with_topic(name, entry.replace(state=TopicState.READY, target=0))
-                _logger.info("took back new partitions: topic=%s count=%d", name, count)
-        settled = self._take_in(settled)
-        if settled != found:
-            settled.save(self._root)
-        if settled.adopted and ADOPTED not in self._root.names():
+                settled[name] = entry.replace(state=TopicState.READY, target=0)
+        before = self._catalogue
+        if settled:
+            doomed = {name: before.topics[name] for name, entry in settled.items() if entry is None}
+            self._hold.root.forget(_partitions_of(doomed))
+            for name in settled:
+                entry = before.topics[name]
+                first = entry.partitions if entry.state is TopicState.GROWING else 0
+                count = layout.remove_partitions(self._root, name, range(first, _most(entry)))
+                _logger.info("settled a topic: topic=%s state=%s removed=%d", name, entry.state.value, count)
+            self._root.sync()
+        catalogue = self._take_in(before.with_topics(settled))
+        if catalogue != found:
+            catalogue.save(self._root)
+        if catalogue.adopted and ADOPTED not in self._root.names():
             # Made by an earlier version, or the mark is lost: a log that is opened alone needs it.
             layout.mark_adopted(self._root)
-        layout.write_meta_properties(self._root, settled.cluster_id, self._config.node_id, new_id(self._rng))
-        self._catalogue = settled
+        layout.write_meta_properties(self._root, catalogue.cluster_id, self._config.node_id, new_id(self._rng))
+        self._catalogue = catalogue
 
     def _take_in(self, catalogue: Catalogue) -> Catalogue:
         """Make topics of the logs below the root that the catalogue does not know.
@@ -322,45 +325,66 @@ class Topics(TopicTable):
         self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool = False
     ) -> TopicEntry:
         """Make a topic. Durable on return; on an error nothing of it is left."""
-        make = partial(self._create, name, partitions, settings, if_not_exists=if_not_exists)
-        return self.reserve.with_space(make) if name in INTERNAL else make()
+        return self.create_all([NewTopic(name, partitions, 1, settings)], if_not_exists=if_not_exists)[0]
 
-    def _create(
-        self, name: str, partitions: int, settings: Mapping[str, Setting], *, if_not_exists: bool
-    ) -> TopicEntry:
+    def create_all(self, wanted: Sequence[NewTopic], *, if_not_exists: bool = False) -> list[TopicEntry]:
+        """Make topics together. Durable on return; on an error nothing of any is left."""
+        make = partial(self._create, wanted, if_not_exists=if_not_exists)
+        return self.reserve.with_space(make) if any(each.name in INTERNAL for each in wanted) else make()
+
+    def _create(self, wanted: Sequence[NewTopic], *, if_not_exists: bool) -> list[TopicEntry]:
         with held(self._lock):
-            found = self._catalogue.topics.get(name)
-            if found is not None and found.state in _THERE:
-                if if_not_exists:
-                    return found
-                raise TopicExistsError(f"topic {name!r} exists already, with {found.partitions} partition(s)")
-            if found is not None:
+            missing = [each for each in wanted if not self._is_there(each, if_not_exists)]
+            known = self._catalogue.topics
+            half_made = {each.name: known[each.name] for each in missing if each.name in known}
+            check_names([each.name for each in missing], known)
+            announced = {each.name: self._announced(each) for each in missing}
+            if half_made:
                 # An earlier call failed half way, as on a full disk: its directories would be in the way.
-                self._remove_locked(name, found)
-            check_name(name, self._catalogue.topics)
-            check_partition_count(partitions)
-            self._refuse_in_the_way(name, range(partitions))
-            own = canonical(settings)
-            entry = TopicEntry(
-                id=new_id(self._rng),
-                partitions=partitions,
-                state=TopicState.CREATING,
-                settings=own,
-                created_ms=self._clock.now_ms(),
-                defaults=self._new_defaults(),
-                kind=LogKind.CONTIGUOUS,
+                self._remove_locked(half_made)
+            for name, entry in announced.items():
+                self._refuse_in_the_way(name, range(entry.partitions))
+            if announced:
+                self._make_locked(announced)
+            return [self._catalogue.topics[each.name] for each in wanted]
+
+    def _is_there(self, wanted: NewTopic, if_not_exists: bool) -> bool:
+        found = self.find(check_is_name(wanted.name))
+        if found is not None and not if_not_exists:
+            raise TopicExistsError(f"topic {wanted.name!r} exists already, with {found.partitions} partition(s)")
+        return found is not None
+
+    def _announced(self, wanted: NewTopic) -> TopicEntry:
+        check_partition_count(wanted.partitions)
+        entry = TopicEntry(
+            id=new_id(self._rng),
+            partitions=wanted.partitions,
+            state=TopicState.CREATING,
+            settings=canonical(wanted.settings),
+            created_ms=self._clock.now_ms(),
+            defaults=self._new_defaults(),
+            kind=LogKind.CONTIGUOUS,
+        )
+        _check_internal(wanted.name, self.effective(entry))
+        return entry
+
+    def _make_locked(self, announced: Mapping[str, TopicEntry]) -> None:
+        self._save_locked(announced)
+        try:
+            layout.make_partitions(
+                self._root,
+                {
+                    TopicPartition(name, number): entry.id
+                    for name, entry in announced.items()
+                    for number in range(entry.partitions)
+                },
             )
-            _check_internal(name, self.effective(entry))
-            self._save_locked(name, entry)
-            try:
-                layout.make_partitions(self._root, name, range(partitions), entry.id)
-                entry = entry.replace(state=TopicState.READY)
-                self._save_locked(name, entry)
-            except BaseException:
-                self._undo_locked(name, entry)
-                raise
-            _logger.info("created a topic: topic=%s partitions=%d id=%s", name, partitions, entry.id)
-            return entry
+            self._save_locked({name: entry.replace(state=TopicState.READY) for name, entry in announced.items()})
+        except BaseException:
+            self._undo_locked(announced)
+            raise
+        for name, entry in announced.items():
+            _logger.info("created a topic: topic=%s partitions=%d id=%s", name, entry.partitions, entry.id)
 
     def _new_defaults(self) -> Mapping[str, str]:
         """Return the retention recorded with a new topic: for ever, but Kafka's with a ``server.properties``."""
@@ -374,26 +398,25 @@ class Topics(TopicTable):
         Raises:
             NotALogError: there is a directory.
         """
-        there = [each for each in files.partitions_below(self._root) if each.topic == name]
-        for each in there:
-            if each.partition in numbers:
+        for number in numbers:
+            place = layout.partition_directory(self._root, TopicPartition(name, number))
+            if place.exists():
                 raise NotALogError(
                     f"a directory of this name is there already, which the catalogue does not know; move it away, "
-                    f"or copy its records with `logstore import {name} {self._root.join(str(each))}`",
-                    path=self._root.join(str(each)),
+                    f"or copy its records with `logstore import {name} {place.path}`",
+                    path=place.path,
                 )
 
-    def _undo_locked(self, name: str, entry: TopicEntry) -> None:
-        """Undo a topic that could not be made; where that fails too, the next open does it."""
-        # Whatever the file says now, in this process the topic does not exist.
-        half_made = entry.replace(state=TopicState.CREATING)
-        self._catalogue = self._catalogue.with_topic(name, half_made)
+    def _undo_locked(self, half_made: Mapping[str, TopicEntry]) -> None:
+        """Undo topics that could not be made; where that fails too, the next open does it."""
+        # Whatever the file says now, in this process the topics do not exist.
+        self._catalogue = self._catalogue.with_topics(half_made)
         try:
             # The file may say "ready" already, if only the last sync has failed.
-            self._save_locked(name, half_made)
-            self._remove_locked(name, half_made)
+            self._save_locked(half_made)
+            self._remove_locked(half_made)
         except OSError as error:
-            _logger.warning("a topic is left half made: topic=%s error=%s", name, error)
+            _logger.warning("topics are left half made: topics=%s error=%s", ",".join(half_made), error)
 
     def alter(self, name: str, changes: Mapping[str, Setting], *, drop_keyless: bool = False) -> TopicEntry:
         """Change settings of a topic; None resets a key to the store's default. Durable on return."""
@@ -411,14 +434,14 @@ class Topics(TopicTable):
             try:
                 # Tried first: an open log cannot change some settings.
                 self._reconfigure(name, after, drop_keyless)
-                self._save_locked(name, changed)
+                self._save_locked({name: changed})
                 if self._partitions is not None:
                     # A log that was being opened meanwhile may have the old settings.
                     self._partitions.settle(name)
                 self._reconfigure(name, after, drop_keyless)
             except BaseException:
                 if self._catalogue.topics[name] is changed:
-                    self._save_locked(name, entry)
+                    self._save_locked({name: entry})
                 self._reconfigure(name, before, drop_keyless=True)
                 raise
             return changed
@@ -450,57 +473,63 @@ class Topics(TopicTable):
                     f"topic {name!r} has {entry.partitions} partition(s) already; a topic can only grow"
                 )
             self._refuse_in_the_way(name, range(entry.partitions, total))
-            self._save_locked(name, entry.replace(state=TopicState.GROWING, target=total))
+            self._save_locked({name: entry.replace(state=TopicState.GROWING, target=total)})
             try:
-                layout.make_partitions(self._root, name, range(entry.partitions, total), entry.id)
+                new = (TopicPartition(name, number) for number in range(entry.partitions, total))
+                layout.make_partitions(self._root, dict.fromkeys(new, entry.id))
                 grown = entry.replace(
                     partitions=total,
                     state=TopicState.READY,
                     target=0,
                     made_with=entry.made_with or entry.partitions,
                 )
-                self._save_locked(name, grown)
+                self._save_locked({name: grown})
             except BaseException:
                 self._catalogue = self._catalogue.with_topic(
                     name, entry.replace(state=TopicState.GROWING, target=total)
                 )
                 try:
-                    layout.remove_partitions(self._root, name, entry.partitions)
-                    self._save_locked(name, entry.replace(state=TopicState.READY, target=0))
+                    layout.remove_partitions(self._root, name, range(entry.partitions, total))
+                    self._root.sync()
+                    self._save_locked({name: entry.replace(state=TopicState.READY, target=0)})
                 except OSError as error:
                     _logger.warning("new partitions are left half made: topic=%s error=%s", name, error)
                 raise
             return grown
 
-    def delete(self, name: str) -> TopicEntry:
-        """Delete a topic with all its records; return its last entry. It is gone for good on return.
+    def delete(self, names: Sequence[str]) -> list[TopicEntry]:
+        """Delete topics with all their records; return their last entries. They are gone for good on return.
 
-        If that fails half way, the topic is deleted for every caller, and the next open removes the rest.
+        If that fails half way, the topics are deleted for every caller, and the next open removes the rest.
         """
         with held(self._lock):
-            entry = self.entry(name)
-            doomed = entry.replace(state=TopicState.DELETING)
+            entries = {name: self.entry(name) for name in names}
+            if not entries:
+                return []
+            doomed = {name: entry.replace(state=TopicState.DELETING) for name, entry in entries.items()}
             # Deleting a topic frees a full disk, but has to write first.
-            self.reserve.with_space(lambda: self._save_locked(name, doomed))
-            self._remove_locked(name, doomed)
-            _logger.info("deleted a topic: topic=%s id=%s", name, entry.id)
-            return entry
+            self.reserve.with_space(lambda: self._save_locked(doomed))
+            self._remove_locked(doomed)
+            for name, entry in entries.items():
+                _logger.info("deleted a topic: topic=%s id=%s", name, entry.id)
+            return list(entries.values())
 
-    def _remove_locked(self, name: str, entry: TopicEntry) -> None:
-        if self._partitions is not None:
+    def _remove_locked(self, doomed: Mapping[str, TopicEntry]) -> None:
+        for name in doomed:
             try:
-                self._partitions.close_topic(name, DELETED)
+                if self._partitions is not None:
+                    self._partitions.close_topic(name, DELETED)
             except LogstoreError as error:
                 # Unflushed records of a deleted topic are not wanted, and a full disk is freed by deleting.
                 _logger.warning("a log was not closed cleanly, it is deleted: topic=%s error=%s", name, error)
-        self._hold.root.forget(
-            TopicPartition(name, number) for number in range(max(entry.partitions, entry.target))
-        )
-        layout.remove_partitions(self._root, name)
-        self._save_locked(name, None)
+        self._hold.root.forget(_partitions_of(doomed))
+        for name, entry in doomed.items():
+            layout.remove_partitions(self._root, name, range(_most(entry)))
+        self._root.sync()
+        self._save_locked(dict.fromkeys(doomed))
 
-    def _save_locked(self, name: str, entry: TopicEntry | None) -> None:
-        changed = self._catalogue.with_topic(name, entry)
+    def _save_locked(self, entries: Mapping[str, TopicEntry | None]) -> None:
+        changed = self._catalogue.with_topics(entries)
         changed.save(self._root)
         self._catalogue = changed
 
@@ -515,6 +544,17 @@ class Topics(TopicTable):
                 self._ids_left = range(first, first + PRODUCER_ID_BLOCK)
             number, self._ids_left = self._ids_left[0], self._ids_left[1:]
             return number
+
+
+def _most(entry: TopicEntry) -> int:
+    """Return the number of directories that a topic may have."""
+    return max(entry.partitions, entry.target)
+
+
+def _partitions_of(entries: Mapping[str, TopicEntry]) -> Iterator[TopicPartition]:
+    for name, entry in entries.items():
+        for number in range(_most(entry)):
+            yield TopicPartition(name, number)
 
 
 def _changed(settings: Mapping[str, str], changes: Mapping[str, Setting]) -> dict[str, str]:
