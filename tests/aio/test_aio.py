@@ -93,6 +93,8 @@ async def test_what_is_sent_is_read(tmp_path):
 async def test_a_topic_and_a_scan_are_used_without_an_await_of_their_own(tmp_path):
     async with aio.open(tmp_path / "data") as store:
         await store.create_topic("flights", partitions=2)
+        assert [topic.name for topic in await store.create_topics(["left", "right"])] == ["left", "right"]
+        await store.delete_topics(["left", "right"])
         assert (await store["flights"].append(b"0", b"k")).offset == 0
         await store["flights"].append_many([b"1", b"2"], partition=0)
         assert [record.value async for record in store["flights"].scan(partitions=0)][-2:] == [b"1", b"2"]

@@ -41,6 +41,7 @@ class Store(AsyncFacade[_store.Store], Closing):
     describe_topic = async_method(_store.Store.describe_topic)
     alter_topic = async_method(_store.Store.alter_topic)
     delete_topic = async_method(_store.Store.delete_topic)
+    delete_topics = async_method(_store.Store.delete_topics)
     commit_offsets = async_method(_store.Store.commit_offsets)
     committed = async_method(_store.Store.committed)
     lag = async_method(_store.Store.lag)
@@ -53,6 +54,10 @@ class Store(AsyncFacade[_store.Store], Closing):
     @document_as(_store.Store.create_topic)
     async def create_topic(self, *args: Any, **kwargs: Any) -> Topic:
         return await self._topic(await self._call(self.sync.create_topic, *args, **kwargs))
+
+    @document_as(_store.Store.create_topics)
+    async def create_topics(self, *args: Any, **kwargs: Any) -> list[Topic]:
+        return [await self._topic(made) for made in await self._call(self.sync.create_topics, *args, **kwargs)]
 
     @document_as(_store.Store.add_partitions)
     async def add_partitions(self, *args: Any, **kwargs: Any) -> Topic:
