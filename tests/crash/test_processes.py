@@ -543,6 +543,7 @@ calls = {
     "locate": lambda: log.replica.locate(0),
     "fetch_region": lambda: log.replica.fetch_region(0),
     "offset_for_time": lambda: log.offset_for_time(0),
+    "offset_of_max_timestamp": lambda: log.replica.offset_of_max_timestamp(),
     "check_joined": lambda: log.maintenance.check_joined(segment),
     "wait_for": lambda: log.wait_for(99, timeout_s=PATIENCE_S),
     "iter": lambda: list(log),

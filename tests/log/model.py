@@ -212,6 +212,12 @@ class LogModel:
                 return record.timestamp_ms, record.offset
         return None
 
+    def newest(self, committed: bool = False) -> tuple[int, int] | None:
+        """Timestamp and offset of the first record of the largest timestamp."""
+        found = [record for record in self.visible(committed) if record.timestamp_ms >= 0]
+        newest = max(found, key=lambda record: record.timestamp_ms, default=None)
+        return None if newest is None else (newest.timestamp_ms, newest.offset)
+
 
 def seen(records) -> list[Seen]:
     """What a reader has given, in the model's words."""

@@ -29,7 +29,7 @@ from logstore.errors import (
     UnexpectedOffsetError,
 )
 from logstore.io._files import Files
-from logstore.log import Batches, Marker, Origin, ProducerStamp
+from logstore.log import Batches, FixedPolicy, Marker, Moves, Origin, ProducerStamp
 from logstore.log.append.flush import Flusher
 from logstore.log.state import State
 from logstore.records import TimestampType
@@ -262,6 +262,7 @@ def test_no_public_method_changes_a_record(log):
     verbs = {name for face in faces for name in dir(face) if name[0] != "_" and callable(getattr(face, name))}
     writing = verbs - {
         *("open", "close", "read", "record_at", "scan", "locate", "fetch_region", "offset_for_time", "wait_for"),
+        "offset_of_max_timestamp",
         *("metrics", "end_offset", "cleanable", "reconfigure", "facts", "oldest_segment"),
         *("open_transaction", "producer_epoch"),
         *("checkpoint", "copy", "verify", "check_joined", "check_keys"),
@@ -636,6 +637,34 @@ def test_records_are_found_by_time_whatever_their_order(tmp_path, interval, reop
         assert values_of(log, start=100, end=200, since=500) == [
             b"%d" % n for n in range(100, 200) if stamps[n] >= 500
         ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_first_record_of_the_largest_timestamp_is_known(tmp_path, seed):
+    rng = random.Random(seed)
+    stamps = [rng.randrange(-1, 60) for _ in range(400)]
+    policy = FixedPolicy(Moves.FROM_OUTSIDE)
+    with open_log(tmp_path, segment_bytes=3_000, policy=policy) as log:
+        for n in range(0, 400, 4):
+            log.append([(None, b"%d" % i, stamps[i]) for i in range(n, n + 4)])
+        with open_log(tmp_path, read_only=True) as reader:
+            assert log.replica.offset_of_max_timestamp() is None
+            for end in range(4, 401, 36):
+                log.replica.advance_high_watermark(end)
+                newest = max(stamps[:end])
+                wanted = None if newest < 0 else (newest, stamps.index(newest))
+                assert log.replica.offset_of_max_timestamp() == wanted, end
+                assert reader.replica.offset_of_max_timestamp() == wanted, end
+            log.replica.advance_high_watermark(400)
+            for start in (*range(5, 400, 31), 399):
+                log.delete_before(start)
+                newest = max(stamps[start:])
+                wanted = None if newest < 0 else (newest, stamps.index(newest, start))
+                assert log.replica.offset_of_max_timestamp() == wanted, start
+            log.delete_before(400)
+            assert log.replica.offset_of_max_timestamp() is None
+    with pytest.raises(LogClosedError):
+        log.replica.offset_of_max_timestamp()
 
 
 def test_an_empty_log_has_no_record_of_a_time_for_a_reader_beside_it_either(tmp_path):

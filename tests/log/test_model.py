@@ -354,6 +354,8 @@ class LogMachine(RuleBasedStateMachine):
             assert readable.offset_for_time(since, isolation=isolation) == self.model.offset_for_time(
                 since, committed
             )
+            newest = readable.replica.offset_of_max_timestamp(isolation=isolation)
+            assert newest == self.model.newest(committed)
             timed = seen(readable.scan(since=since, isolation=isolation))
             assert timed == [r for r in self.model.visible(committed) if r.timestamp_ms >= since]
             for outside in (first - 1, last + 1):

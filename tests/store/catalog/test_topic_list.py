@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import random
 
 import pytest
@@ -51,6 +52,26 @@ def test_the_bytes_do_not_depend_on_the_order_of_topics():
         topics=dict(reversed(WHOLE.topics.items())),
     )
     assert turned.to_bytes() == WHOLE.to_bytes()
+
+
+def test_a_change_of_one_topic_is_written_and_no_other_is_encoded_again():
+    entry = TopicEntry(id="A" * 22, partitions=3, settings={"retention.ms": "5"}, kind=LogKind.CONTIGUOUS)
+    catalogue = Catalogue(cluster_id="c", topics={"one": entry, "two": entry, 'an "odd" one': entry})
+    assert Catalogue.of_bytes(catalogue.to_bytes(), "topics") == catalogue
+    grown = entry.replace(partitions=5, settings={})
+    changed = catalogue.with_topics({"two": grown, "three": entry, "one": None})
+    assert Catalogue.of_bytes(changed.to_bytes(), "topics") == changed
+    assert (
+        changed.to_bytes()
+        == Catalogue(
+            cluster_id="c", topics={name: each.replace() for name, each in changed.topics.items()}
+        ).to_bytes()
+    )
+    encoded: list[object] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json, "dumps", lambda value, dumps=json.dumps: encoded.append(value) or dumps(value))
+        changed.with_topic("four", grown).to_bytes()
+    assert [value for value in encoded if isinstance(value, str)] == ["four"]
 
 
 def test_every_cut_is_found():

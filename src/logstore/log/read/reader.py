@@ -664,6 +664,71 @@ class ReaderReplica:
 
         return log._undisturbed(locate_once)
 
+    def offset_of_max_timestamp(
+        self, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
+    ) -> TimestampOffset | None:
+        """Return the record with the largest timestamp that can be seen, or None; of several, the first.
+
+        Kafka's ListOffsets calls this timestamp -3 (KIP-734). The time indexes answer it, and one batch is read.
+        Only if newer records are deleted, aborted or not visible yet, the batch headers of their segment are read,
+        too. Records without a timestamp do not count.
+        """
+        log = self.log
+        log._check_open()
+        wanted = Isolation(isolation)
+        for _ in range(_ATTEMPTS):
+            cuts = log._cuts()
+            found = log._undisturbed(lambda: _newest(log, wanted))
+            if not log._was_cut_since(cuts):
+                break
+        return found
+
+
+def _newest(log: Readable, isolation: Isolation) -> TimestampOffset | None:
+    """Return the first record of the largest timestamp that can be seen, or None."""
+    best: TimestampOffset | None = None
+    end = log.end_offset(isolation)
+    for segment in log._segments_now():
+        if segment.base_offset >= end:
+            break
+        try:
+            largest = segment.index.largest_timestamp()
+            if largest is None or (best is not None and largest[0] <= best.timestamp_ms):
+                continue
+            found = _newest_in(log, segment, largest[0], isolation, end)
+            if found is not None and (best is None or found.timestamp_ms > best.timestamp_ms):
+                best = found
+        except StorageError as error:
+            log._check_open()
+            # Deleted since: its records are below the log start now. Or truncated: the caller retries.
+            if not (is_gone(error) or segment.file.closed):
+                raise
+    return best
+
+
+def _newest_in(
+    log: Readable, segment: Segment, largest: int, isolation: Isolation, end: int
+) -> TimestampOffset | None:
+    begin, start = segment.index.offset_for_time(largest), log.log_start_offset
+    found = None if begin is None else log._first_at(max(begin, start), segment, largest, isolation, end)
+    if found is not None:
+        return found
+    # The record is deleted, aborted, or cannot be seen yet. No record of a batch is newer than its header says, so
+    # batches are read from the newest header on, until the next one cannot have a newer record.
+    best = (-1, 0)  # timestamp, and the offset below 0: the larger one is the first of the newest
+    headers = [
+        (stamp, -first, last)
+        for first, last, _, _, stamp, _ in segment.index.headers()
+        if stamp >= 0 and last >= start and first < end
+    ]
+    for stamp, first, last in sorted(headers, reverse=True):
+        if (stamp, first) < best:
+            break
+        batches = log.read(max(-first, start), max_bytes=1, isolation=isolation)
+        seen = ((record.timestamp_ms, -record.offset) for record in batches if record.offset <= last)
+        best = max(best, *seen, (-1, 0))
+    return None if best[0] < 0 else TimestampOffset(best[0], -best[1])
+
 
 def located(log: Readable, offset: int, max_bytes: int, end: int) -> FileRegion | None:
     """Return the file region of whole batches from ``offset`` up to ``end``; None if no batch is there.

@@ -89,9 +89,30 @@ class TopicEntry:
     kind: LogKind = LogKind.UNRECORDED  #: what a gap between segments means, for a log that has lost its own record
     made_with: int = 0  #: how many partitions there were before any was added; 0 if none ever was
 
+    #: The entry as JSON, by its topic's name, once it was encoded: a change of one topic encodes no other.
+    _json: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+
     def replace(self, **fields: Any) -> TopicEntry:
         """Return a copy with some fields changed."""
         return dataclasses.replace(self, **fields)
+
+    def to_json(self, name: str) -> str:
+        """Return the topic's name with the entry, as a member of a JSON object."""
+        found = self._json.get(name)
+        if found is None:
+            facts = {
+                "id": self.id,
+                "partitions": self.partitions,
+                "state": self.state.value,
+                "settings": dict(sorted(self.settings.items())),
+                "created_ms": self.created_ms,
+                **({} if self.defaults is None else {"defaults": dict(sorted(self.defaults.items()))}),
+                **({"target": self.target} if self.target else {}),
+                **({"kind": self.kind.value} if self.kind else {}),
+                **({"made_with": self.made_with} if self.made_with else {}),
+            }
+            found = self._json[name] = f"{json.dumps(name)}: {json.dumps(facts)}"
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,22 +149,10 @@ class Catalogue:
             "next_producer_id": self.next_producer_id,
             "adopted": self.adopted,
             **({"number": self.number} if self.number else {}),
-            "topics": {
-                name: {
-                    "id": entry.id,
-                    "partitions": entry.partitions,
-                    "state": entry.state.value,
-                    "settings": dict(sorted(entry.settings.items())),
-                    "created_ms": entry.created_ms,
-                    **({} if entry.defaults is None else {"defaults": dict(sorted(entry.defaults.items()))}),
-                    **({"target": entry.target} if entry.target else {}),
-                    **({"kind": entry.kind.value} if entry.kind else {}),
-                    **({"made_with": entry.made_with} if entry.made_with else {}),
-                }
-                for name, entry in sorted(self.topics.items())
-            },
         }
-        body = _HEAD + b"%d\n" % _VERSION + json.dumps(facts, ensure_ascii=True).encode() + b"\n"
+        topics = ", ".join([self.topics[name].to_json(name) for name in sorted(self.topics)])
+        text = f'{json.dumps(facts)[:-1]}, "topics": {{{topics}}}}}'
+        body = _HEAD + b"%d\n" % _VERSION + text.encode() + b"\n"
         return body + b"crc32c %08x\n" % crc32c(body)
 
     @classmethod
