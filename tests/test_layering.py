@@ -227,7 +227,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "topics",
         "partitions",
         "layout reserve",
-        "topic_list",
+        "many topic_list",
     ),
     "logstore.store.commit": (
         "ingest",

@@ -28,7 +28,7 @@ from logstore.log import Log
 from logstore.log.directory.lock import Patience as Patience
 from logstore.records import Ack, Isolation, NewTopic, TopicPartition
 from logstore.renamed import keep_names, warn
-from logstore.store.catalog.partitions import in_turn
+from logstore.store.catalog.many import in_turn
 from logstore.store.descriptions import TopicDescription, describe
 from logstore.store.host import Path, Settings, StoreHost, briefly
 from logstore.store.maintenance.disk_quota import Limits, may_go

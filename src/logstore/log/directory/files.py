@@ -12,7 +12,7 @@ import errno
 import functools
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 from typing import Final
 
 from logstore.errors import CorruptRecordError, DiskFullError, NotALogError, StorageError
@@ -377,9 +377,19 @@ def partitions_below(root: Directory) -> list[TopicPartition]:
     )
 
 
-def logs_below(root: Directory) -> list[TopicPartition]:
-    """Return the `partitions_below` a root that hold a log or parts of one, sorted."""
-    return [each for each in partitions_below(root) if has_log(Directory(root.join(str(each)), root.files).names())]
+def logs_below(root: Directory, *, besides: Container[str] = ()) -> list[TopicPartition]:
+    """Return the directories below a root that are named as partitions and hold a log or parts of one, sorted.
+
+    Those of topics in ``besides`` are left out, and not looked into.
+    """
+    named = (_partition_of(name) for name in root.names())
+    return sorted(
+        each
+        for each in named
+        if each is not None
+        and each.topic not in besides
+        and has_log(Directory(root.join(str(each)), root.files).names_if_there() or [])
+    )
 
 
 def _is_directory(root: Directory, name: str) -> bool:

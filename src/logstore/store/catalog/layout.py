@@ -7,7 +7,6 @@ the store's lock, or before another process can have the root.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from logstore.errors import DamagedCatalogueError, NotALogError
 from logstore.log.cleanup.truncation import remove_partition
@@ -16,12 +15,9 @@ from logstore.log.directory.files import PARTITION_METADATA, Directory
 from logstore.log.formats import checkpoints
 from logstore.log.root import ADOPTED, CHECKPOINTS
 from logstore.records import TopicPartition
+from logstore.store.catalog.many import side_by_side
 from logstore.store.catalog.topic_list import CATALOGUE
 from logstore.topic_names import INTERNAL
-
-#: From this number of directories on, their syncs are made by several threads, and how many threads that are.
-_MANY: Final = 16
-_SYNCERS: Final = 8
 
 
 def partition_directory(root: Directory, name: TopicPartition) -> Directory:
@@ -34,8 +30,8 @@ def is_ours(directory: Directory) -> bool:
     return files.is_ours(directory.names())
 
 
-def check_root(root: Directory) -> list[TopicPartition]:
-    """Return the partitions below a root that a store may write, or a new one; nothing is changed.
+def check_root(root: Directory) -> None:
+    """Check that a store may write below a root; nothing is changed. A missing root may be made.
 
     Raises:
         NotALogError: Kafka wrote it, or it holds files that belong to no store.
@@ -44,14 +40,15 @@ def check_root(root: Directory) -> list[TopicPartition]:
     files.refuse_file(root)
     if not root.exists():
         files.refuse_incomplete(root, [])
-        return []
+        return
     names = root.names()
     files.refuse_incomplete(root, names)
     refuse_lost_catalogue(root)
-    partitions = files.logs_below(root)
-    strangers = files.foreign_directories(root)
+    strangers = files.foreign_directories(root, names)
+    partitions = []
     if not files.is_ours(names):
         # Directories named as partitions, with other contents. In a root of ours `doctor` names them.
+        partitions = files.logs_below(root)
         named = set(files.partitions_below(root)) - set(partitions)
         strangers += [str(name) for name in sorted(named) if partition_directory(root, name).names()]
     if strangers:
@@ -61,7 +58,7 @@ def check_root(root: Directory) -> list[TopicPartition]:
             path=root.path,
         )
     if files.is_ours(names) or any(is_ours(partition_directory(root, name)) for name in partitions):
-        return partitions
+        return
     if partitions:
         raise NotALogError(
             "Kafka wrote this directory; open it with read_only=True, or call adopt_kafka_directory()",
@@ -78,7 +75,6 @@ def check_root(root: Directory) -> list[TopicPartition]:
             "directory of its own",
             path=root.path,
         )
-    return partitions
 
 
 def left_of_a_store(root: Directory) -> str:
@@ -141,21 +137,8 @@ def make_partitions(root: Directory, topic_ids: Mapping[TopicPartition, str]) ->
         directory.open(checkpoints.RECOVERY, create=True, writable=True).close()
         write_partition_metadata(directory, topic_id)
         made.append(directory)
-    _sync_all(made)
+    side_by_side(Directory.sync, made)
     root.sync()
-
-
-def _sync_all(directories: list[Directory]) -> None:
-    """Make the names in directories durable; those of many at once, so that the disk may join the syncs."""
-    if len(directories) < _MANY:
-        for directory in directories:
-            directory.sync()
-        return
-    from concurrent.futures import ThreadPoolExecutor  # 3 ms of import that few processes need
-
-    with ThreadPoolExecutor(_SYNCERS, thread_name_prefix="logstore-sync") as pool:
-        for _ in pool.map(Directory.sync, directories):
-            pass
 
 
 def write_partition_metadata(directory: Directory, topic_id: str) -> None:

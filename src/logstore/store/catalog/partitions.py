@@ -7,8 +7,7 @@ different partitions open them concurrently. Threads that ask for the same parti
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterator
 
 from logstore.client.backend import Opened
 from logstore.clock import Clock
@@ -22,9 +21,8 @@ from logstore.log.space_quota import SpaceQuota
 from logstore.metrics import Taken
 from logstore.records import TopicPartition
 from logstore.store.catalog import layout
+from logstore.store.catalog.many import side_by_side
 from logstore.topic_names import INTERNAL
-
-T = TypeVar("T")
 
 
 class Partitions:
@@ -165,7 +163,7 @@ class Partitions:
         with held(self._lock):
             doomed = [name for name in self._open if name.topic == topic]
             logs = [self._open.pop(name) for name in doomed]
-        in_turn(lambda log: log.close(reason=reason), logs)
+        side_by_side(lambda log: log.close(reason=reason), logs)
 
     def close(self) -> None:
         """Close every log. All are closed even if one fails; the first failure is raised."""
@@ -173,7 +171,7 @@ class Partitions:
             self._closed = True
             logs = list(self._open.values())
             self._open.clear()
-        in_turn(lambda log: log.close(reason="the store is closed; call logstore.open() again"), logs)
+        side_by_side(lambda log: log.close(reason="the store is closed; call logstore.open() again"), logs)
 
 
 class LentLog(Log):
@@ -209,15 +207,3 @@ class LentReader(LogReader):
 def lent(log: Opened, store: object) -> Opened:
     """Return a log for the user of a store. While the user has it, the store is not closed as a dropped one."""
     return LentLog(log, store) if isinstance(log, Log) else LentReader(log, store)
-
-
-def in_turn(work: Callable[[T], object], things: Iterable[T]) -> None:
-    """Call ``work`` for each thing, one after the other. After the last one, raise the first failure."""
-    failure: BaseException | None = None
-    for thing in things:
-        try:
-            work(thing)
-        except BaseException as error:  # noqa: BLE001  raised below, after the last thing
-            failure = failure or error
-    if failure is not None:
-        raise failure

@@ -284,10 +284,9 @@ class Topics(TopicTable):
         a known one is left alone: it is a copy, or was moved.
         """
         numbers: dict[str, set[int]] = {}
-        for name in files.logs_below(self._root):
-            # Kafka's own metadata log of a directory that was adopted: it stays Kafka's.
-            if name.topic not in catalogue.topics and name.topic != CLUSTER_METADATA:
-                numbers.setdefault(name.topic, set()).add(name.partition)
+        # Kafka's own metadata log of a directory that was adopted: it stays Kafka's.
+        for name in files.logs_below(self._root, besides={*catalogue.topics, CLUSTER_METADATA}):
+            numbers.setdefault(name.topic, set()).add(name.partition)
         for topic, found in sorted(numbers.items()):
             directories = [layout.partition_directory(self._root, TopicPartition(topic, n)) for n in sorted(found)]
             if not all(layout.is_ours(directory) for directory in directories):

@@ -1,0 +1,70 @@
+"""Many steps side by side: each is made once, all are made, and the first failure is told."""
+
+from __future__ import annotations
+
+import errno
+import threading
+
+import pytest
+
+import logstore
+from logstore.errors import StorageError
+from logstore.store.catalog import many
+from logstore.store.catalog.many import MANY, in_turn, side_by_side
+from logstore.testing import FaultyFiles
+
+
+@pytest.mark.parametrize("each", [in_turn, side_by_side])
+@pytest.mark.parametrize("count", [0, 1, MANY - 1, MANY, 500])
+def test_each_is_done_once(each, count):
+    done = []
+    each(done.append, range(count))
+    assert sorted(done) == list(range(count))
+
+
+@pytest.mark.parametrize("each", [in_turn, side_by_side])
+def test_after_a_failure_the_others_are_done(each):
+    done = []
+
+    def work(number):
+        if number == 7:
+            raise ValueError(f"not {number}")
+        done.append(number)
+
+    with pytest.raises(ValueError, match="not 7"):
+        each(work, range(40))
+    assert sorted(done) == [number for number in range(40) if number != 7]
+
+
+def test_they_are_done_at_the_same_time():
+    together = threading.Barrier(4)
+    side_by_side(lambda _: together.wait(timeout=30), range(2 * MANY))
+    assert threading.active_count() < 8
+
+
+def test_without_threads_the_caller_does_all(monkeypatch):
+    class NoThread(threading.Thread):
+        def start(self):
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(many.threading, "Thread", NoThread)
+    done = []
+    side_by_side(done.append, range(100))
+    assert done == list(range(100))
+
+
+def test_of_many_logs_each_is_closed_though_one_fails(tmp_path):
+    files = FaultyFiles()
+    store = logstore.open(tmp_path, files=files)
+    store.create_topics([f"t{number}" for number in range(40)])
+    for number in range(40):
+        store[f"t{number}"].append(b"x")
+    files.fail("fdatasync", errno=errno.EIO, path_contains="t17-0/")
+    with pytest.raises(StorageError):
+        store.close()
+    files.heal()
+    with logstore.open(tmp_path) as again:
+        for number in range(40):
+            log = again[f"t{number}"][0]
+            assert log.maintenance.was_clean == (number != 17)
+            assert [record.value for record in log] == [b"x"]
