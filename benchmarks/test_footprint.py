@@ -71,6 +71,64 @@ def test_memory_of_a_thousand_open_partitions(benchmark: Any, places: Any) -> No
     )
 
 
+#: Topics of one partition each: made together, opened lazily, written to, left alone, closed.
+MANY = """
+import time
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+import logstore
+def took(step):
+    began = time.perf_counter()
+    result = step()
+    return time.perf_counter() - began, result
+path, count = sys.argv[1] + "/data", int(sys.argv[2])
+names = [f"t{number}" for number in range(count)]
+with logstore.open(path) as store:
+    made, _ = took(lambda: store.create_topics(names[:1000]))
+    store.create_topics(names[1000:])
+opened, store = took(lambda: logstore.open(path))
+for name in names:
+    store[name].append(b"x")
+descriptors = len(os.listdir("/proc/self/fd"))
+before = time.process_time()
+time.sleep(10)
+idle = (time.process_time() - before) / 10
+closed, _ = took(store.close)
+print(json.dumps([made, opened, descriptors, 100 * idle, closed]), flush=True)
+"""
+
+
+@pytest.mark.row("S9")
+def test_a_store_of_ten_thousand_topics(benchmark: Any, places: Any) -> None:
+    """Topics made by one call, a store of them opened, idle after a record to each, and closed."""
+    found: list[list[float]] = []
+
+    def check(_place: Path, figures: list[float]) -> None:
+        found.append(figures)
+
+    def targets(_medians: dict[str, float]) -> list[Target]:
+        made, opened, descriptors, idle, closed = (statistics.median(column) for column in zip(*found, strict=True))
+        return [
+            Target("1,000 topics by one call", made * 1e3, "ms", 400),
+            Target("opened", opened * 1e3, "ms", 1_000),
+            Target("descriptors", descriptors, "", 4_096),
+            Target("idle", idle, "% of a core", 1),
+            Target("closed", closed * 1e3, "ms", 5_000),
+        ]
+
+    race(
+        benchmark,
+        Runner(lambda place: run(RESIDENT + MANY, place, 10_000), check, places),
+        {},
+        workload="10,000 topics",
+        records=10_000,
+        size=0,
+        targets=targets,
+        rounds=3,
+        unit="s in all",
+        codec="none",
+    )
+
+
 FIRST = {
     "ours": """
 import sys, logstore
