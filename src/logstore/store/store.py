@@ -183,7 +183,7 @@ class Store:
             ReadOnlyError: the store is open read-only.
         """
         wanted = []
-        for each in topics:
+        for each in (topics,) if isinstance(topics, (str, NewTopic)) else topics:
             topic = each if isinstance(each, NewTopic) else NewTopic(each)
             if topic.replication_factor not in (-1, 1):
                 what = f"topic {topic.name!r}: a store has one copy, found {topic.replication_factor}"

@@ -603,6 +603,10 @@ def test_topics_are_made_and_deleted_together(tmp_path):
         assert [record.value for record in store["wide"].read(39)] == [b"x"]
         store.delete_topics(["wide", "plain", "wide"])
         store.delete_topics("kept")
+        # One name, and no topic for each of its letters.
+        assert [topic.name for topic in store.create_topics("xyz")] == ["xyz"]
+        assert store.create_topics(NewTopic("two", 2))[0].partition_count == 2
+        store.delete_topics(["xyz", "two"])
         store.delete_topics([])
         assert (store.topics(), store.create_topics([])) == (["new"], [])
         assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["new-0"]
