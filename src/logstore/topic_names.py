@@ -56,9 +56,6 @@ def check_names(names: Sequence[str], existing: Iterable[str]) -> None:
     Raises:
         InvalidTopicError: a name breaks the rule, is given twice, or looks the same as another one.
     """
-    if len(names) == 1:
-        check_name(names[0], existing)
-        return
     by_look = {other.replace(".", "_"): other for other in existing}
     for name in names:
         check_name(name)

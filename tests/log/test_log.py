@@ -1341,6 +1341,19 @@ def test_truncation_takes_back_what_producers_have_written(tmp_path):
             log.append([b"5"], producer=idempotent(5))
 
 
+def test_a_truncation_leaves_no_snapshot_of_an_earlier_one(tmp_path):
+    with open_log(tmp_path) as log:
+        log.append([b"plain"])
+        log.append([b"a"], producer=idempotent(0))
+        log.replica.truncate_to(1)  # no producer is left: an empty snapshot at offset 1
+        log.replica.truncate_to(0)
+        log.append([b"a"], producer=idempotent(0))
+        with open_log(crashed_copy(log, tmp_path / "crashed")) as again:
+            assert again.append([b"a"], producer=idempotent(0)).duplicate
+            with pytest.raises(OutOfOrderSequenceError):
+                again.append([b"c"], producer=idempotent(2))
+
+
 # --- transactions -----------------------------------------------------------------------------------
 
 

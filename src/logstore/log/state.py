@@ -129,7 +129,6 @@ class State(PartitionLog):
         self.transactions = Transactions(directory, found.segments, config, found.producers)
         self.epochs = found.epochs
         self.recovery = RecoveryPointFile(directory, found.point)
-        published = checkpoints.decode_published(directory.read(checkpoints.PUBLISHED, found.names) or b"")
         self.published = published_file(directory)
         self._is_published = False  # whether the published file has the current offsets
         self.was_clean = found.was_clean
@@ -169,10 +168,8 @@ class State(PartitionLog):
         self.leader_epoch = max(found.highest_epoch, 0)
         is_empty = is_new and end == 0 and found.highest_epoch < 0
         was_unclean = not found.was_clean and not is_empty
-        published_end = None if published is None else published.log_end_offset
         self.last_stop = self._stop_found(
-            StopEvidence(found.was_clean, is_empty, found.point.suspect, end, published_end, found.run),
-            is_standalone,
+            StopEvidence(found.was_clean, is_empty, found.point.suspect, end, found.run), is_standalone
         )
         self.transactions.settle(
             recovery.read_note(directory, found.point, found.names),
@@ -217,7 +214,7 @@ class State(PartitionLog):
         A standalone log has no leader to tell of an unclean stop. Of a replica it is recorded until it is accepted.
         """
         run = self._run_now()
-        stop = judge(found, run, self.path, self.directory.files)
+        stop = judge(found, run, self.directory)
         run = run._replace(is_pending=stop.stop is Stop.UNCLEAN and not is_standalone)
         if run != found.recorded:
             try:

@@ -207,7 +207,7 @@ BAD = {
     "an offset below zero": (lambda b: b"\xff" * 8 + b[8:], CorruptRecordError, "cannot be"),
     "an offset in the batch before": (lambda b: at(b, 13, 3), UnexpectedOffsetError, "ends at 13"),
     "an older epoch": (lambda b: at(b, 14, 2), FencedLeaderEpochError, "epoch 2 behind one of epoch 3"),
-    "a transaction of nobody": (transactional, InvalidRecordError, "producer id"),
+    "a transaction without a producer": (transactional, InvalidRecordError, "producer id"),
 }
 
 

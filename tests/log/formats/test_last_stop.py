@@ -15,6 +15,7 @@ from logstore import Log
 from logstore.errors import DiskFullError, LogClosedError, StorageError
 from logstore.io._files import LIBC
 from logstore.log import FixedPolicy, Moves, Stop
+from logstore.log.directory.files import Directory
 from logstore.log.formats import checkpoints, last_stop
 from logstore.log.formats.last_stop import RUN_BYTES, Run, decode_run, file_system, mounted_at
 from logstore.testing import FaultyFiles, ManualClock, SimDisk
@@ -237,7 +238,9 @@ def test_without_a_boot_id_nothing_is_known(monkeypatch):
     with replica_on(disk) as log:
         assert stop_of(log) is Stop.CLEAN
     found = last_stop.judge(
-        last_stop.StopEvidence(False, False, False, 1, 1, Run(b"", 1, 1, False)), Run(b"", 1, 1, False), PATH, disk
+        last_stop.StopEvidence(False, False, False, 1, Run(b"", 1, 1, False)),
+        Run(b"", 1, 1, False),
+        Directory(PATH, disk),
     )
     assert found.stop is Stop.UNCLEAN
     assert "no id of its run" in found.reason
@@ -315,13 +318,13 @@ def test_the_mount_table_names_the_file_system(path, kind):
 
 def test_another_machines_file_system_is_not_trusted(tmp_path, monkeypatch):
     with open_log(tmp_path) as log:
-        files = log._state.directory.files
+        directory = log._state.directory
         run = log._state._run_now()
-    found = last_stop.StopEvidence(False, False, False, 1, 1, run)
+    found = last_stop.StopEvidence(False, False, False, 1, run)
     monkeypatch.setattr(last_stop, "file_system", lambda path: "nfs4")
-    assert last_stop.judge(found, run, str(tmp_path), files) == (
+    assert last_stop.judge(found, run, directory) == (
         Stop.UNCLEAN,
         "other machines may write to the file system (nfs4)",
     )
     monkeypatch.setattr(last_stop, "file_system", lambda path: "")
-    assert "(unknown)" in last_stop.judge(found, run, str(tmp_path), files).reason
+    assert "(unknown)" in last_stop.judge(found, run, directory).reason

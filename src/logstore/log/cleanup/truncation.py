@@ -186,7 +186,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         # Otherwise later appends would count as compacted.
         state.note_clean_locked(end, durable=True)
     # Listed and synced now: without a free descriptor this fails, and must do so before anything has changed.
-    state.directory.names()
+    names = state.directory.names()
     state.directory.sync()
     # Lowered first, and durably: a crash would leave a recovery point above the end of the log.
     state.root.withdraw()
@@ -237,6 +237,9 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     if producers is not None:
         state.transactions.truncated(end, producers, state.generation)
         state.transactions.save_snapshot(end, state.generation)
+    else:
+        # An empty snapshot of an earlier truncation would hide the producers of batches to come.
+        producer_snapshot.remove_beyond(state.directory, end, state.generation, names)
     state.names_changed()
     return end
 
@@ -314,20 +317,22 @@ def _delete_locked(state: State, offset: int) -> int:
     return offset
 
 
-def remove_partition(directory: Directory) -> None:
-    """Remove a partition's directory. Not durable before the root is synced; may be called again.
+def remove_partition(directory: Directory) -> bool:
+    """Remove a partition's directory; return whether there was one. It may be called again.
 
-    The caller has recorded durably that the partition is deleted, and has closed the log. The published generation
-    informs readers in other processes first. Otherwise they would wait for ever for a writer, or mistake a later
-    log of the same name for this one.
+    The removal is durable once the root is synced. The caller has recorded durably that the partition is deleted,
+    and has closed the log. The published generation informs readers in other processes first. Otherwise they would
+    wait for ever for a writer, or mistake a later log of the same name for this one.
 
     Raises:
         StorageError: some of its files remain.
     """
-    if not directory.exists():
-        return
-    if checkpoints.PUBLISHED in directory.names():
+    names = directory.names_if_there()
+    if names is None:
+        return False
+    if checkpoints.PUBLISHED in names:
         # A full disk may refuse the write. A reader then finds the segments missing.
         with suppress(StorageError), closing(published_file(directory)) as published:
             published.write(checkpoints.GONE_GENERATION, 0, 0, 0, 0)
     directory.remove_tree()
+    return True

@@ -29,7 +29,8 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from logstore.io._files import Files
+from logstore.log.directory.files import Directory
+from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import RUN_POSITION, with_crc, without_crc
 
 _RUN = struct.Struct(">2sBB16sQQ")
@@ -101,11 +102,10 @@ class StopEvidence(NamedTuple):
     is_new: bool  #: there is nothing that could have been lost
     is_suspect: bool  #: a write or sync had failed
     end_offset: int
-    published_end: int | None  #: the log end offset that was written for other processes
     recorded: Run | None
 
 
-def judge(found: StopEvidence, now: Run, path: str, files: Files) -> LastStop:
+def judge(found: StopEvidence, now: Run, directory: Directory) -> LastStop:
     """Judge how a log was stopped, by what is found and by the run of the machine now."""
     recorded = found.recorded
     if recorded is not None and recorded.is_pending:
@@ -126,10 +126,12 @@ def judge(found: StopEvidence, now: Run, path: str, files: Files) -> LastStop:
         return _unclean("the directory is a copy")
     if recorded.has_memory_tail:
         return _unclean("records were in the memory of the process (logstore.tail=memory)")
-    if found.published_end is not None and found.end_offset < found.published_end:
-        return _unclean(f"the log ends at offset {found.end_offset}, but was written up to {found.published_end}")
-    kind = "" if files.namespace is not None else file_system(path)
-    if files.namespace is None and kind not in _LOCAL:
+    published = checkpoints.decode_published(directory.read(checkpoints.PUBLISHED) or b"")
+    if published is not None and found.end_offset < published.log_end_offset:
+        return _unclean(
+            f"the log ends at offset {found.end_offset}, but was written up to {published.log_end_offset}"
+        )
+    if directory.files.namespace is None and (kind := file_system(directory.path)) not in _LOCAL:
         return _unclean(f"other machines may write to the file system ({kind or 'unknown'})")
     return LastStop(Stop.PROCESS_DIED, "the process died, the machine stayed up")
 

@@ -493,9 +493,13 @@ class Readable(ABC):
         """
         self._check_open()
         wanted, isolation = moment_of(timestamp, self._clock), Isolation(isolation)
+        return self._found_beside_cuts(lambda: self._find_time(wanted, isolation))
+
+    def _found_beside_cuts(self, search: Callable[[], _Answer]) -> _Answer:
+        """Search the whole log; again if it was truncated meanwhile, but not for ever."""
         for _ in range(_ATTEMPTS):
             cuts = self._cuts()
-            found = self._undisturbed(lambda: self._find_time(wanted, isolation))
+            found = self._undisturbed(search)
             if not self._was_cut_since(cuts):
                 break
         return found
@@ -676,12 +680,7 @@ class ReaderReplica:
         log = self.log
         log._check_open()
         wanted = Isolation(isolation)
-        for _ in range(_ATTEMPTS):
-            cuts = log._cuts()
-            found = log._undisturbed(lambda: _newest(log, wanted))
-            if not log._was_cut_since(cuts):
-                break
-        return found
+        return log._found_beside_cuts(lambda: _newest(log, wanted))
 
 
 def _newest(log: Readable, isolation: Isolation) -> TimestampOffset | None:

@@ -159,12 +159,8 @@ def read_partition_metadata(directory: Directory) -> str | None:
 
 def remove_partitions(root: Directory, topic: str, numbers: range) -> int:
     """Remove partitions of a topic, highest first; return how many there were. Durable once the root is synced."""
-    count = 0
-    for number in reversed(numbers):
-        directory = partition_directory(root, TopicPartition(topic, number))
-        count += directory.exists()
-        remove_partition(directory)
-    return count
+    names = (TopicPartition(topic, number) for number in reversed(numbers))
+    return sum([remove_partition(partition_directory(root, name)) for name in names])
 
 
 def write_meta_properties(root: Directory, cluster_id: str, node_id: int, directory_id: str) -> None:

@@ -6,10 +6,11 @@ directories, and the closes of many logs, are made side by side.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -42,15 +43,10 @@ def side_by_side(work: Callable[[T], object], things: Iterable[T]) -> None:
     failures: list[BaseException] = []
 
     def do_some() -> None:
-        while True:
-            try:
-                thing = left.popleft()
-            except IndexError:
-                return
-            try:
-                work(thing)
-            except BaseException as error:  # noqa: BLE001  raised below, after the last thing
-                failures.append(error)
+        try:
+            in_turn(work, _taken_from(left))
+        except BaseException as error:  # noqa: BLE001  raised below, after the last thing
+            failures.append(error)
 
     helpers = []
     for _ in range(_THREADS - 1):
@@ -65,3 +61,10 @@ def side_by_side(work: Callable[[T], object], things: Iterable[T]) -> None:
         helper.join()
     if failures:
         raise failures[0]
+
+
+def _taken_from(left: deque[T]) -> Iterator[T]:
+    """Yield things until none is left; other threads take some, too."""
+    with contextlib.suppress(IndexError):
+        while True:
+            yield left.popleft()
