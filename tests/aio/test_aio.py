@@ -488,19 +488,24 @@ async def test_a_cancelled_call_keeps_the_next_one_out_until_its_thread_has_left
 
 @looped
 async def test_a_store_whose_opening_was_cancelled_is_closed_again(tmp_path, files):
-    async def open_store():
-        return await aio.open(tmp_path / "data", files=files)
-
     for steps in range(1, 5):
+        path = tmp_path / f"data-{steps}"
+
+        async def open_store(path=path):
+            return await aio.open(path, files=files)
+
+        # A new store syncs its names: held there, it cannot be open before the cancellation.
+        files.hold_syncs("")
         opening = asyncio.create_task(open_store())
         for _ in range(steps):
             await asyncio.sleep(0)
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await opening
+        files.release_syncs()
         # Its thread ends when it has closed what it had opened: then the directory is free.
         await until(lambda: not threads_of_ours())
-        async with aio.open(tmp_path / "data") as store:
+        async with aio.open(path) as store:
             assert await store.topics() == []
         await until(lambda: not threads_of_ours())
 
