@@ -118,7 +118,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "ingest_file replicated",
         "append",
         "flush",
-        "appender group_commit _replicated_run validation",
+        "_log_rounds",
+        "appender _group_commit _replicated_run validation",
     ),
     "logstore.log.cleanup": (
         "retention",
@@ -250,7 +251,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "simdisk",
         "_simdisk",
         "_faults",
-        "clock _disk strategies",
+        "clock _disk _slow_sync strategies",
     ),
     "logstore.testing.conformance": (
         "clocks databases file_tables high_watermark_policies partitioners readables",
