@@ -136,7 +136,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.log.formats": (
         "last_stop leader_epochs producer_snapshot recovery_point transaction_index",
         "checkpoints",
-        "_published",
+        "_published _recovery_slot",
     ),
     "logstore.log.read": (
         "wait",

@@ -26,7 +26,6 @@ from logstore.errors import (
     StorageError,
     StorageFailedError,
 )
-from logstore.log.append import flush
 from logstore.log.formats.checkpoints import RECOVERY
 from logstore.log.recovery import recovery
 from logstore.testing._faults import FaultyFiles

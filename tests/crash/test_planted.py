@@ -9,8 +9,6 @@ import struct
 
 import pytest
 
-from logstore.errors import StorageError
-from logstore.log.append import flush
 from logstore.log.directory import files
 from logstore.log.directory.segments import Segments
 from logstore.log.formats.recovery_point import RecoveryPointFile

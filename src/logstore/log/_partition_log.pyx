@@ -231,9 +231,9 @@ cdef class PartitionLog:
         return max(min(<int64_t>self.policy.high_watermark(self.end.value, self.synced.value,
                                                            self.high_watermark.value), self.end.value), <int64_t>0)
 
-    def expect_records(self, *, bint plain: bool, bint synced: bool, bint times: bool, bint keys: bool, int64_t before_max_ms: int,
-                       int64_t after_max_ms: int, int codec: int, int64_t message_bytes: int,
-                       int64_t decompressed_bytes: int) -> None:
+    def expect_records(self, *, bint plain: bool, bint synced: bool, bint times: bool, bint keys: bool,
+                       int64_t before_max_ms: int, int64_t after_max_ms: int, int codec: int,
+                       int64_t message_bytes: int, int64_t decompressed_bytes: int) -> None:
         """Apply the settings of an append: see `LogWriter.configure`. Encoders of the old settings are dropped.
 
         ``codec`` is that of every batch, -1 if each keeps its own.

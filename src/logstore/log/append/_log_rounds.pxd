@@ -19,3 +19,5 @@ cdef class LogRounds(Rounds):
     cdef bint _begin_locked(self) except -1
     cdef int _sync_active(self) except -1
     cdef int _end_locked(self, GroupCommit commit) except -1
+    cdef bint _is_plain_end(self) except -1
+    cdef int _raise_recovery_point(self) except -1

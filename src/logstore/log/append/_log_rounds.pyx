@@ -3,8 +3,8 @@
 
 Nearly every round has one file to sync, the active segment. It runs here, as one compiled call: fdatasync without
 the GIL and without the log's lock, then, under the lock, the synced end, the waiters and the recovery point. All
-other rounds (sealed segments, new names, unsaved epochs, a memory tail) are those of `Flusher` in `log.append.flush`,
-which also says which round is which. Both keep the same order, and the same promises.
+other rounds (sealed segments, new names, unsaved epochs, a memory tail) are those of `Flusher` in
+`log.append.flush`, which also says which round is which. Both keep the same order, and the same promises.
 
 Threads: the leader of the group commit alone calls `sync`.
 """
@@ -12,13 +12,21 @@ Threads: the leader of the group commit alone calls `sync`.
 cimport cython
 from libc.stdint cimport int64_t
 
-from logstore._segment cimport Segment
+from logstore._segment_index cimport SegmentIndex
 from logstore.io._files cimport fork_generation
 from logstore.log._partition_log cimport PartitionLog
+from logstore.log._producers cimport Producers
 from logstore.log.append._group_commit cimport GroupCommit, Rounds
+from logstore.log.formats._recovery_slot cimport put_slot
 
-from logstore.errors import LogstoreError
+from logstore.errors import LogstoreError, StorageError
 from logstore.io._interrupts import shielded
+from logstore.log.formats.checkpoints import RecoveryPoint
+
+cdef object _new = tuple.__new__
+
+cdef enum:
+    INDEX_ENTRIES = 64              # of `log.append.flush`
 
 
 @cython.final
@@ -113,5 +121,37 @@ cdef class LogRounds(Rounds):
         log.synced.advance(self._target)
         # Before the recovery point: threads take longer to wake than it takes to write.
         commit.wake_served()
-        self._flusher.end_locked(self._active, self._target, self._position)
+        if self._is_plain_end():
+            self._raise_recovery_point()
+            if log.high_watermark.value != log.wanted_mark():
+                log.move_marks_locked(has_grown=False)
+        else:
+            self._flusher.end_locked(self._active, self._target, self._position)
+        return 0
+
+    cdef bint _is_plain_end(self) except -1:
+        """Return whether nothing but the recovery point and the marks has to follow the synced end."""
+        cdef PartitionLog log = self._log
+        cdef SegmentIndex index = self._active.index
+        return (self._active is log._active() and log.synced.value == self._target and log.epochs_saved
+                and not index.stale and index.offsets.count - index.offsets.saved < INDEX_ENTRIES
+                and index.times.count - index.times.saved < INDEX_ENTRIES)
+
+    cdef int _raise_recovery_point(self) except -1:
+        """Write the recovery point, as `State.point_now` makes it, at the end of this round."""
+        cdef PartitionLog log = self._log
+        cdef Producers producers = log.transactions.producers
+        if not log.transactions.is_saved:
+            return 0
+        recovery = log.recovery
+        known = recovery.point
+        point = _new(RecoveryPoint, (
+            known[0] + 1, log.generation, self._target, self._active.base_offset, self._position, log.log_start,
+            -1 if producers._states or producers._completed else self._target, False, False, known[9], log.transactions.sums is not None))
+        try:
+            put_slot(recovery.opened(), point)
+        except StorageError as error:
+            self._flusher.point_failed_locked(error)
+        else:
+            recovery.point = point
         return 0

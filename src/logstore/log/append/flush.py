@@ -1,8 +1,9 @@
 """Flush: makes a log durable by rounds of syncs under group commit, and decides when a flush is due.
 
-Nearly every round syncs the active segment alone: `_log_rounds` runs it. One of those here begins under the log's lock: it writes a memory tail and unsaved leader epochs, and syncs the index of
-aborted transactions. Then it syncs, without the lock, the sealed segments that are not on disk yet, the names of
-new files, and the active segment. Only then does the recovery point rise. A failed sync is never retried.
+Nearly every round syncs the active segment alone: `_log_rounds` runs it. One of those here begins under the log's
+lock: it writes a memory tail and unsaved leader epochs, and syncs the index of aborted transactions. Then it syncs,
+without the lock, the sealed segments that are not on disk yet, the names of new files, and the active segment. Only
+then does the recovery point rise. A failed sync is never retried.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _logger = logging.getLogger(__name__)
 
 #: A flush writes the index files after this many new entries. A reader, or the next open, then scans at most
 #: 256 KiB of log. Writing them at each flush of one small record would add eight system calls to it.
-INDEX_ENTRIES = 64
+INDEX_ENTRIES = 64  # `_log_rounds` has it, too
 
 
 class _Round(NamedTuple):
@@ -166,7 +167,7 @@ class Flusher:
         self.end_locked(done.active, done.target, done.position)
 
     def end_locked(self, active: Segment, target: int, position: int) -> None:
-        """Let the recovery point and the marks follow a synced end; ``active`` ended with ``target`` at ``position``."""
+        """Let recovery point and marks follow a synced end: ``active`` ended with ``target`` at ``position``."""
         state = self._state
         state.segments.save_indexes(state.segments.active, at_least=INDEX_ENTRIES)
         if state.synced.value > target:
@@ -180,13 +181,17 @@ class Flusher:
             # An epoch that is not in its file is found only by a scan; a higher recovery point would lose it.
             if state.epochs_saved and state.transactions.is_saved:
                 state.recovery.write(point)
-        except OUT_OF_RESOURCES as error:
-            # Not fatal: the recovery point on disk stays below the synced end, and the next open scans more.
-            _logger.warning("recovery point not written: log=%s error=%s", state.path, error)
         except StorageError as error:
-            raise state.fail_locked(error) from error
+            self.point_failed_locked(error)
         # Only draining a memory tail grows the files; a sync moves marks that depend on the synced end.
         state.move_marks_locked(has_grown=state.tail is not None)
+
+    def point_failed_locked(self, error: StorageError) -> None:
+        """Deal with a recovery point that could not be written."""
+        if not isinstance(error, OUT_OF_RESOURCES):
+            raise self._state.fail_locked(error) from error
+        # Not fatal: the recovery point on disk stays below the synced end, and the next open scans more.
+        _logger.warning("recovery point not written: log=%s error=%s", self._state.path, error)
 
     @property
     def may_become_due(self) -> bool:
