@@ -147,7 +147,9 @@ cdef class LogRounds(Rounds):
         known = recovery.point
         point = _new(RecoveryPoint, (
             known[0] + 1, log.generation, self._target, self._active.base_offset, self._position, log.log_start,
-            -1 if producers._states or producers._completed else self._target, False, False, known[9], log.transactions.sums is not None))
+            -1 if producers._states or producers._completed else self._target, False, False, known[9],
+            log.transactions.sums is not None,
+        ))
         try:
             put_slot(recovery.opened(), point)
         except StorageError as error:

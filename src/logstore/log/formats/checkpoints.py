@@ -60,8 +60,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.batch._crc32c import crc32c
 from logstore.errors import CorruptRecordError
-from logstore.log.formats import _published
-from logstore.log.formats._recovery_slot import SLOT_BYTES, SLOT_SPACING_BYTES, encode_slot, slot_position
+from logstore.log.formats import _published, _recovery_slot
 from logstore.records import INT32_MAX, INT64_MAX, TopicPartition
 
 if TYPE_CHECKING:
@@ -77,6 +76,8 @@ START = "logstore.start"
 PUBLISHED = "logstore.published"
 COMPACTED = "logstore.compacted"
 
+SLOT_BYTES = _recovery_slot.SLOT_BYTES
+SLOT_SPACING_BYTES = _recovery_slot.SLOT_SPACING_BYTES
 RUN_POSITION = 2048
 RECOVERY_BYTES = SLOT_SPACING_BYTES + SLOT_BYTES
 PUBLISHED_BYTES = _published.SIZE
@@ -213,6 +214,10 @@ class RecoveryPoint(NamedTuple):
 
 
 _KIND_OF = {0: LogKind.UNRECORDED, _CONTIGUOUS: LogKind.CONTIGUOUS, _GAPPED: LogKind.GAPPED}
+
+
+encode_slot = _recovery_slot.encode_slot
+slot_position = _recovery_slot.slot_position
 
 
 def decode_slots(data: bytes) -> RecoveryPoint | None:
