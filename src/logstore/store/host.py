@@ -263,6 +263,10 @@ class StoreHost:
         self.table.check_partition(topic, partition, topic_id)
         return self.partitions.get(TopicPartition(topic, partition))
 
+    def _log_there(self, name: TopicPartition) -> Opened:
+        """Return a log as `_log_of` does, of a partition that the caller has found in `_topics_known`."""
+        return self.partitions.get(name)
+
     def topic_to_send_to(self, name: str) -> Topic:
         """Return a topic by its name, made if there is none and ``auto.create.topics.enable`` is true.
 
@@ -276,8 +280,9 @@ class StoreHost:
 
     def _topics_known(self) -> Catalogue:
         """Return the catalogue of all topics: another object after each change."""
-        self.check_open()
-        return self.table.catalogue
+        if self.lifecycle.closed or self._fork != fork_generation():
+            self.check_open()
+        return self.table._catalogue
 
     @property
     def offsets(self) -> CommittedOffsets:

@@ -18,7 +18,15 @@ from logstore.errors import InvalidRecordError, OffsetOutOfRangeError, PolicyVio
 from logstore.log import Log
 from logstore.log.moments import moment_of
 from logstore.log.read.reader import DEFAULT_READ_BYTES
-from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset
+from logstore.records import (
+    Ack,
+    AppendResult,
+    Codec,
+    Isolation,
+    RecordMetadata,
+    TimestampOffset,
+    TopicPartition,
+)
 from logstore.store.catalog.partitions import LentLog
 from logstore.topic_names import INTERNAL, check_writable_by_users
 
@@ -32,6 +40,8 @@ if TYPE_CHECKING:
     from logstore.columns.value_schema import ValueSchema
     from logstore.log.moments import Time, When
 
+
+_new = tuple.__new__
 
 #: The next partition for a record without a key: one counter for each topic, whichever handle is used.
 _turns: weakref.WeakKeyDictionary[Source, dict[str, itertools.count[int]]] = weakref.WeakKeyDictionary()
@@ -56,6 +66,8 @@ class Topic:
         self.name = name
         self.id = topic_id  #: differs from that of an earlier or later topic of the same name
         self._turn = _turns.setdefault(host, {}).setdefault(topic_id or name, itertools.count())
+        #: The topics as they were known when its partitions were last counted, and their number: see `_count`.
+        self._counted: tuple[object, int] = (None, 0)
 
     # -- properties
 
@@ -126,6 +138,10 @@ class Topic:
         if partition is None:
             partition = self._partition_for(key)
         log = self._log_to_write(partition)
+        if timestamp is None and headers is None and ack is None and expect is None:
+            written = log._state.append_one(value, key, self.name, partition, log._writer)
+            if written is not None:
+                return written
         stamp = self._host.clock.now_ms() if timestamp is None else timestamp_of(timestamp)
         result = log.append([(key, value, stamp, headers)], ack=ack, expect=expect)
         given = stamp if result.timestamp_ms < 0 else result.timestamp_ms
@@ -156,7 +172,8 @@ class Topic:
             PartialAppendError: the disk refused after some partitions were written; it names them.
             and as `append`.
         """
-        if partition is None and self.partition_count > 1:
+        count = self._count() if partition is None else 1
+        if partition is None and count > 1:
             from logstore.client.scan.bulk_append import append_by_key  # here: only this call needs it; compiled
 
             if expect is not None:
@@ -167,8 +184,9 @@ class Topic:
             return append_by_key(
                 self,
                 records,
+                count=count,
                 now_ms=self._host.clock.now_ms(),
-                keyless=next(self._turn) % self.partition_count,
+                keyless=next(self._turn) % count,
                 timestamp=timestamp,
                 codec=codec,
                 ack=ack,
@@ -207,15 +225,31 @@ class Topic:
         """Return a log as `log` does, for the time of a call: this one does not keep the store open."""
         if self.name in INTERNAL:
             check_writable_by_users(self.name)
-        log = self._host._log_of(self.name, partition, self.id)
+        if type(partition) is int and 0 <= partition < self._count():
+            log = self._host._log_there(_new(TopicPartition, (self.name, partition)))
+        else:
+            log = self._host._log_of(self.name, partition, self.id)
         if not isinstance(log, Log):
             raise ReadOnlyError(
                 "the store is open read-only; open it without read_only=True to append", path=log.path
             )
         return log
 
+    def _count(self) -> int:
+        """Return the number of partitions, counted anew after a change of any topic.
+
+        This one may have been deleted then, or have grown. A store that is open read-only, whose topics another
+        process changes, gives no log to write to, whatever their number.
+        """
+        known = self._host._topics_known()
+        counted, count = self._counted
+        if counted is not known:
+            count = self.partition_count
+            self._counted = known, count
+        return count
+
     def _partition_for(self, key: Any) -> int:
-        count = self.partition_count
+        count = self._count()
         if count == 1:
             return 0
         if key is None:
