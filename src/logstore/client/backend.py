@@ -13,7 +13,6 @@ from logstore.clock import Clock
 from logstore.config.log import LogConfig, Setting
 from logstore.log import Log, LogReader
 from logstore.log.read.reader import Readable
-from logstore.records import TopicPartition
 
 #: A partition's log: writable, or read-only if its store is open read-only.
 Opened = Log | LogReader
@@ -65,7 +64,7 @@ class Source(Protocol):
     def _log_of(self, topic: str, partition: int, topic_id: str | None = None) -> Opened:
         """Return a log as `partition` does; the log does not keep the store open, so the caller must."""
 
-    def _log_there(self, name: TopicPartition) -> Opened:
+    def _log_there(self, topic: str, partition: int) -> Opened:
         """Return a log as `_log_of` does, of a partition that the caller has found among the topics known."""
 
     def _topics_known(self) -> object:

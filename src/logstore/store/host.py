@@ -263,9 +263,10 @@ class StoreHost:
         self.table.check_partition(topic, partition, topic_id)
         return self.partitions.get(TopicPartition(topic, partition))
 
-    def _log_there(self, name: TopicPartition) -> Opened:
+    def _log_there(self, topic: str, partition: int) -> Opened:
         """Return a log as `_log_of` does, of a partition that the caller has found in `_topics_known`."""
-        return self.partitions.get(name)
+        found = self.partitions.found((topic, partition))
+        return self.partitions.get(TopicPartition(topic, partition)) if found is None else found
 
     def topic_to_send_to(self, name: str) -> Topic:
         """Return a topic by its name, made if there is none and ``auto.create.topics.enable`` is true.

@@ -18,15 +18,7 @@ from logstore.errors import InvalidRecordError, OffsetOutOfRangeError, PolicyVio
 from logstore.log import Log
 from logstore.log.moments import moment_of
 from logstore.log.read.reader import DEFAULT_READ_BYTES
-from logstore.records import (
-    Ack,
-    AppendResult,
-    Codec,
-    Isolation,
-    RecordMetadata,
-    TimestampOffset,
-    TopicPartition,
-)
+from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset
 from logstore.store.catalog.partitions import LentLog
 from logstore.topic_names import INTERNAL, check_writable_by_users
 
@@ -40,8 +32,6 @@ if TYPE_CHECKING:
     from logstore.columns.value_schema import ValueSchema
     from logstore.log.moments import Time, When
 
-
-_new = tuple.__new__
 
 #: The next partition for a record without a key: one counter for each topic, whichever handle is used.
 _turns: weakref.WeakKeyDictionary[Source, dict[str, itertools.count[int]]] = weakref.WeakKeyDictionary()
@@ -68,6 +58,7 @@ class Topic:
         self._turn = _turns.setdefault(host, {}).setdefault(topic_id or name, itertools.count())
         #: The topics as they were known when its partitions were last counted, and their number: see `_count`.
         self._counted: tuple[object, int] = (None, 0)
+        self._is_usual = name not in INTERNAL and not host.read_only
 
     # -- properties
 
@@ -135,13 +126,20 @@ class Topic:
             StorageFailedError: this or an earlier write or flush failed; reopen the store.
             ReadOnlyError: the store is open read-only.
         """
+        host, name = self._host, self.name
+        known, count = self._counted
+        if known is not host._topics_known():
+            count = self._count()
         if partition is None:
-            partition = self._partition_for(key)
-        log = self._log_to_write(partition)
-        if timestamp is None and headers is None and ack is None and expect is None:
-            written = log._state.append_one(value, key, self.name, partition, log._writer)
-            if written is not None:
-                return written
+            partition = 0 if count == 1 else self._choose(key, count)
+        if self._is_usual and type(partition) is int and 0 <= partition < count:
+            log: Any = host._log_there(name, partition)
+            if timestamp is None and headers is None and ack is None and expect is None:
+                written: RecordMetadata | None = log._state.append_one(value, key, name, partition, log._writer)
+                if written is not None:
+                    return written
+        else:
+            log = self._log_to_write(partition)
         stamp = self._host.clock.now_ms() if timestamp is None else timestamp_of(timestamp)
         result = log.append([(key, value, stamp, headers)], ack=ack, expect=expect)
         given = stamp if result.timestamp_ms < 0 else result.timestamp_ms
@@ -223,10 +221,10 @@ class Topic:
 
     def _log_to_write(self, partition: int) -> Log:
         """Return a log as `log` does, for the time of a call: this one does not keep the store open."""
-        if self.name in INTERNAL:
+        if not self._is_usual:
             check_writable_by_users(self.name)
         if type(partition) is int and 0 <= partition < self._count():
-            log = self._host._log_there(_new(TopicPartition, (self.name, partition)))
+            log = self._host._log_there(self.name, partition)
         else:
             log = self._host._log_of(self.name, partition, self.id)
         if not isinstance(log, Log):
@@ -248,10 +246,8 @@ class Topic:
             self._counted = known, count
         return count
 
-    def _partition_for(self, key: Any) -> int:
-        count = self._count()
-        if count == 1:
-            return 0
+    def _choose(self, key: Any, count: int) -> int:
+        """Return the partition for a record: by its key, or the next one in turn."""
         if key is None:
             return next(self._turn) % count
         from logstore.batch._key_hash import partition_of
