@@ -1,4 +1,4 @@
-"""A run of whole batches takes one compiled call for each segment, or the steps of `log.append`: both do the same."""
+"""A run of whole batches takes one compiled call, or the steps of `log.append`: both do the same."""
 
 from __future__ import annotations
 
@@ -95,9 +95,12 @@ def test_a_run_that_fits_takes_one_write(tmp_path: Path) -> None:
         assert log.metrics().counters["appended_batches"] == 32
         with pytest.raises(OutOfOrderSequenceError):
             log.replica.append_run(run_of(1), producer=ProducerStamp(7, 0, 63), max_timestamp_ms=NOW_MS)
-        assert log.replica.append_run(
-            run_of(1), producer=ProducerStamp(7, 0, 61), max_timestamp_ms=NOW_MS
-        ).first_offset == 62
+        assert (
+            log.replica.append_run(
+                run_of(1), producer=ProducerStamp(7, 0, 61), max_timestamp_ms=NOW_MS
+            ).first_offset
+            == 62
+        )
 
 
 def test_a_run_with_a_bad_batch_in_the_middle_changes_nothing(tmp_path: Path) -> None:
@@ -136,7 +139,7 @@ def test_a_run_longer_than_a_segment_is_rolled_between_its_batches(tmp_path: Pat
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
 def test_each_call_of_a_run_fails_once(error: int) -> None:
-    """What is found when the log is opened again is the run from its beginning, up to some batch, and nothing torn."""
+    """When the log is opened again, it has the run from its beginning up to some batch, and nothing torn."""
     calls, number = 1, 0
     config = {"segment_bytes": 420}
     written = [b"first", *[b"v%d" % n * 9 for _ in range(8) for n in range(2)]]
