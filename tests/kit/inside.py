@@ -63,6 +63,11 @@ def locks_of(log: Log) -> dict[str, Any]:
     return {"append": log._state.lock, "compaction": log._state.compacting, "sync": log._flusher._commit._changed}
 
 
+def awaited_by(consumer: Any) -> int:
+    """Return how many logs will notify a consumer of their next record."""
+    return sum(registration.is_armed for registration in consumer._listener._registrations.values())
+
+
 def group_commit_of(log: Log) -> Any:
     return log._flusher._commit
 
