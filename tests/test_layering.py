@@ -99,7 +99,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_file_region _preallocation",
         "_files",
         "_libc",
-        "_eventfd _file_ops _interrupts _watch",
+        "_eventfd _file_ops _interrupts _shared_block _watch",
     ),
     "logstore.log": (
         "log",
