@@ -54,6 +54,11 @@ def published_generation(reader: Any) -> int:
     return reader._published.generation
 
 
+def published_file_of(log: Log) -> Any:
+    """Return the published end of a log as its writer sees it."""
+    return log._state.published
+
+
 def dropped_appenders_of(log: Log) -> Iterable[Any]:
     return log._dropped_appenders
 
@@ -61,6 +66,11 @@ def dropped_appenders_of(log: Log) -> Iterable[Any]:
 def locks_of(log: Log) -> dict[str, Any]:
     """Return the locks that a call to a log may hold, by what it does."""
     return {"append": log._state.lock, "compaction": log._state.compacting}
+
+
+def awaited_by(consumer: Any) -> int:
+    """Return how many logs will notify a consumer of their next record."""
+    return sum(registration.is_armed for registration in consumer._listener._registrations.values())
 
 
 def count_reads(monkeypatch: Any, read: list[int]) -> None:

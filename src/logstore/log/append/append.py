@@ -390,7 +390,7 @@ def write_locked(
         counters.appended_bytes += len(data)
         state.unflushed_records += record_count
         state.raise_end(data, first, end)
-        state.move_marks_locked()
+        state.move_marks_locked(by_append=True)
     except LogstoreError:
         state.appending = False
         raise

@@ -1,8 +1,8 @@
 """Reader of a log that another process may write: nothing is locked, recovered or written.
 
-The reader takes its marks from ``logstore.published``, which the writer overwrites after every append. If
-that file is missing, as in a directory that Kafka wrote, the log ends with its last whole valid batch.
-Any thread may use a reader.
+The reader takes its marks from ``logstore.published``, which the writer keeps up to date. If that file is missing,
+as in a directory that Kafka wrote, the log ends with its last whole valid batch. Inotify tells of the writer's
+writes to any file of the directory, so no append has to make one for its readers. Any thread may use a reader.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from logstore.errors import (
 from logstore.io._files import LIBC, fork_generation
 from logstore.io._interrupts import held
 from logstore.io._watch import Watch
-from logstore.log._partition_log import Watermark
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments, is_gone
@@ -40,12 +39,14 @@ from logstore.log.formats.checkpoints import LogKind, Published
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.formats.recovery_point import PublishedReader
 from logstore.log.formats.transaction_index import Note
+from logstore.log.marks._watermark import Watermark
 from logstore.log.read.reader import REST_S, Readable, ReaderMaintenance, ReaderReplica
 from logstore.log.recovery import recovery
 from logstore.log.root import Root
 from logstore.records import AbortedTransaction, Isolation, TopicPartition
 
 POLL_S = 0.010
+SOON_MS = (1, 2, 4)  #: pauses between looks for marks that follow a write; together less than `POLL_S`
 ATTEMPTS = 500  #: to open files that a writer is changing
 
 
@@ -345,8 +346,14 @@ class LogReader(Readable):
         """Wait until marks may have been published: woken by inotify, or after 10 ms."""
         with held(self._lock):
             if self._watch is None:
-                self._watch = Watch(self._directory.join(checkpoints.PUBLISHED))
-        self._watch.wait(max(int(min(timeout_s, POLL_S) * 1000), 1))
+                self._watch = Watch(self._directory.path)
+        if not self._watch.wait(max(int(min(timeout_s, POLL_S) * 1000), 1)):
+            return
+        # The writer has written to a segment, and moves its marks a moment later, without another write.
+        for pause_ms in SOON_MS:
+            if self._published_file.read(attempts=1) != self._published:
+                return
+            self._watch.wait(pause_ms)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -486,12 +493,12 @@ class _PolledMark(Watermark):
         self._isolation = isolation
 
     def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
-        return self._wait(lambda now: now >= value, timeout_s)
+        return self._poll(lambda now: now >= value, timeout_s)
 
     def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
-        return self._wait(lambda now: now != value, timeout_s)
+        return self._poll(lambda now: now != value, timeout_s)
 
-    def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
+    def _poll(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
         clock = self._log._clock
         deadline = clock.deadline_s(timeout_s)
         while not is_reached(self._log.end_offset(self._isolation)):
