@@ -131,16 +131,24 @@ def test_a_fetch_that_goes_on_reads_once_and_one_of_the_rest_not_at_its_end(tmp_
 def test_where_a_region_ended_is_forgotten_by_a_truncation(tmp_path):
     with open_log(tmp_path) as log:
         rng = random.Random(8)
-        for turn in range(60):
+
+        def check(offset: int) -> int:
+            read = log.read(offset, max_bytes=2_000)
+            found = log.replica.fetch_region(offset, max_bytes=2_000).region
+            assert (found.read(), found.next_offset) == (read.data, read.next_offset)
+            return found.next_offset
+
+        ends: list[int] = []
+        for _ in range(60):
             while log.maintenance.size < 30_000:
                 log.append([rng.randbytes(rng.randrange(300)) for _ in range(rng.randrange(1, 9))])
-            offset = log.log_start_offset
-            while offset < log.log_end_offset:
-                read = log.read(offset, max_bytes=2_000)
-                found = log.replica.fetch_region(offset, max_bytes=2_000).region
-                assert (found.read(), found.next_offset) == (read.data, read.next_offset), turn
-                offset = found.next_offset
-            log.replica.truncate_to(rng.randrange(log.log_end_offset))
+            # The newest first: in their order, each end would be found again before it is used.
+            for offset in reversed([end for end in ends if end < log.log_end_offset]):
+                check(offset)
+            ends = [0]
+            while ends[-1] < log.log_end_offset:
+                ends.append(check(ends[-1]))
+            log.replica.truncate_to(rng.randrange(log.log_end_offset // 2))
 
 
 def test_the_marks_are_in_order_while_others_append_and_truncate(tmp_path):
