@@ -43,6 +43,7 @@ cdef enum:
     EXPIRY_MS = 600_000           # Kafka's producer.id.expiration.check.interval.ms
     KEPT_BYTES = 1 << 20          # of the copy of clients' batches, from one append to the next
     TURN_BATCHES = 128            # of clients, in one write at most
+    READY_ATTEMPTS = 3            # as in `log.state`
 
 cdef enum:                        # `Moves` of `log.policies`
     BY_POLICY = 0
@@ -181,6 +182,7 @@ cdef class Counters:
             "disk_full": self.disk_full,
             "duplicates": self.duplicates,
             "flushes": self.flushes,
+            "roll_waits": self.roll_waits,
             "rolls": self.rolls,
             "truncations": self.truncations,
         }
@@ -385,6 +387,7 @@ cdef class PartitionLog:
         """Write an encoder's batches at the log end offset, under the lock."""
         cdef Run run
         cdef int64_t first = -1
+        cdef int left = READY_ATTEMPTS
         run.data, run.size = encoder.data, encoder.size
         run.record_count, run.batch_count = encoder.record_count, encoder.batch_count
         run.newest = encoder.max_timestamp_ms
@@ -393,18 +396,28 @@ cdef class PartitionLog:
             run.producer_id, run.producer_epoch = producer.producer_id, producer.producer_epoch
             run.base_sequence, run.transactional = producer.base_sequence, producer.transactional
             run.last_sequence = (run.base_sequence + run.record_count - 1) & INT32_MAX
-        self.lock.acquire()
-        try:
-            if encoder._batch_start < 0 and self._append(&run, 1, encoder, now, &first):
-                return _new(AppendResult, (first, first + run.record_count - 1, -1, False))
-            return writer.write_other_locked(encoder, producer, now)
-        except LogstoreError:
-            raise
-        except BaseException as error:
-            self._settle(error, writer)
-            raise error
-        finally:
-            self.lock.release()
+        while True:
+            self.lock.acquire()
+            try:
+                if encoder._batch_start < 0 and self._append(&run, 1, encoder, now, &first):
+                    result = _new(AppendResult, (first, first + run.record_count - 1, -1, False))
+                    break
+                if left == 0 or writer.is_ready_locked(run.size, run.record_count, run.newest):
+                    result = writer.write_other_locked(encoder, producer, now)
+                    break
+            except LogstoreError:
+                raise
+            except BaseException as error:
+                self._settle(error, writer)
+                raise error
+            finally:
+                self.lock.release()
+            # A roll waits for a file, say: not under the lock.
+            left -= 1
+            writer.make_ready()
+        if self.has_work:
+            writer.follow_up()
+        return result
 
     cdef Py_ssize_t _write_turn(self, Run *runs, Py_ssize_t count, list results, int64_t now,
                                 object writer) except -1:
@@ -429,6 +442,8 @@ cdef class PartitionLog:
             raise error
         finally:
             self.lock.release()
+        if self.has_work:
+            writer.follow_up()
         for n in range(taken):
             end = first + runs[n].record_count
             results.append(_new(AppendResult, (first, end - 1, -1, False)))
@@ -476,7 +491,7 @@ cdef class PartitionLog:
         cdef Segment segment
         if (self.closed or self.failed is not None or self.mutation_depth or self.appending
                 or self.must_unmark or self.must_check_keys or self.tail is not None or self.positions is not None
-                or self.noted_epoch != self.leader_epoch or not self.epochs_saved or newest < self.old_below_ms
+                or self.noted_epoch != self.leader_epoch or newest < self.old_below_ms
                 or size > self.reserved_bytes or size > self._segment_bytes
                 or self._moves == BY_POLICY):
             return None
@@ -563,6 +578,9 @@ cdef class PartitionLog:
         counters.appended_records += records
         counters.appended_bytes += size
         self.unflushed_records += records
+        if segment.index.size >= self.prepare_bytes:
+            self.prepare_bytes = INT64_MAX
+            self.rolls.has_work = self.has_work = True
         self.end.advance(offset)
         self._move_marks()
         if producers is not None and not -EXPIRY_MS < now - self.last_expiry_ms < EXPIRY_MS:

@@ -16,6 +16,7 @@ from logstore.errors import OUT_OF_RESOURCES, DiskFullError, StorageError, TooMa
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append.group_commit import GroupCommit
 from logstore.log.cleanup.truncation import settle_locked
+from logstore.log.directory.segments import sync_unless_dropped
 from logstore.log.state import State
 from logstore.records import INT64_MAX
 
@@ -132,9 +133,9 @@ class Flusher:
         state = self._state
         began_s = state.clock.monotonic_s()
         for segment in found.sealed:
-            _sync_unless_dropped(segment)
+            sync_unless_dropped(segment)
         state.sync_names()
-        _sync_unless_dropped(found.active)
+        sync_unless_dropped(found.active)
         state.sync_s += state.clock.monotonic_s() - began_s
 
     def _end_locked(self, done: _Round) -> None:
@@ -147,7 +148,9 @@ class Flusher:
         state.counters.flushes += 1
         state.unsynced = [s for s in state.unsynced if s not in done.sealed]
         state.synced.advance(done.target)
-        state.segments.save_indexes(state.segments.active, at_least=INDEX_ENTRIES)
+        if state.rolls.is_active_named:
+            # Its index files are named by its base offset; beside a file without that name they would be strays.
+            state.segments.save_indexes(state.segments.active, at_least=INDEX_ENTRIES)
         if state.synced.value > done.target:
             # Another round has synced further and written a higher recovery point: this round's would lower it.
             state.move_marks_locked()
@@ -194,12 +197,3 @@ class Flusher:
         state = self._state
         if not state.closed and state.failed is None and self._time_is_due():
             self.sync_to(state.end.value)
-
-
-def _sync_unless_dropped(segment: Segment) -> None:
-    try:
-        segment.file.sync()
-    except StorageError:
-        # Deleted, or truncated to a new file, during the sync: it need not be on disk.
-        if segment.file.sync_failed or not segment.file.closed:
-            raise
