@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from logstore.log.rolling import worker
 from hypothesis import HealthCheck, settings
 
 from tests.sanitize.unsuited import UNSUITED
@@ -76,3 +78,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name, reason in UNSUITED.items():
             if item.nodeid.removeprefix("tests/").startswith(name):
                 item.add_marker(pytest.mark.skip(reason=f"under sanitizers: {reason}"))
+
+
+@pytest.fixture(autouse=True)
+def rolls_in_turn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have appends finish their rolls themselves, after them and without the lock: a test sees files by their names.
+
+    Tests marked ``threads``, and all other processes, have the background threads of `logstore.log.rolling.worker`.
+    """
+    if request.node.get_closest_marker("threads") is None:
+        monkeypatch.setattr(worker, "THREADS", worker.Inline())

@@ -155,12 +155,12 @@ def interrupt(*args, **kwargs):
 
 
 CHANGES = {
-    "append": (lambda log: log.append([b"x"]), [("segments.active", "append"), ("", "save_epochs_locked")]),
+    "append": (lambda log: log.append([b"x"]), [("segments.active", "append"), ("", "_save_epochs")]),
     "producer": (
         lambda log: log.append([b"x"], producer=ProducerStamp(9, 0, 0, True)),
         [("transactions", "apply"), ("", "move_marks_locked"), ("end", "notify")],
     ),
-    "roll": (lambda log: log.maintenance.roll(), [("segments", "seal"), ("transactions", "rolled")]),
+    "roll": (lambda log: log.maintenance.roll(), [("segments", "begin"), ("transactions", "begin_segment")]),
     "truncate": (
         lambda log: log.replica.truncate_to(3),
         [("recovery", "write_durably"), ("segments", "trim_index_files"), ("", "names_changed")],
@@ -200,8 +200,8 @@ def test_an_append_that_is_interrupted_half_way_is_in_the_log_whole_or_not_at_al
             log.append([b"%d" % n * 40])
         state = state_of(log)
         owner, method = place
-        if method == "save_epochs_locked":
-            state.epochs_saved = False
+        if method == "_save_epochs":
+            state.epochs_saved, state.has_work = False, True
         target = state
         for part in filter(None, owner.split(".")):
             target = getattr(target, part)

@@ -392,7 +392,7 @@ def test_planted_a_sync_that_is_tried_again_is_found(ram_path, monkeypatch):
             again.sync()
             again.close()
 
-    monkeypatch.setattr(flush, "_sync_unless_dropped", stubborn)
+    monkeypatch.setattr(flush, "sync_unless_dropped", stubborn)
     with pytest.raises(AssertionError, match="the sync had failed"):
         fail_a_sync(ram_path, ".log")
 

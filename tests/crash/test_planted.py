@@ -118,7 +118,7 @@ def test_planted_a_retried_sync_is_found(monkeypatch):
             again.close()
 
     reopened_after_failed_syncs(".log", rereads=False)
-    monkeypatch.setattr(flush, "_sync_unless_dropped", stubborn)
+    monkeypatch.setattr(flush, "sync_unless_dropped", stubborn)
     must_break("offsets .* are missing", lambda: reopened_after_failed_syncs(".log", rereads=False))
 
 

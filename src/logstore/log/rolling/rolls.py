@@ -206,7 +206,8 @@ class Rolls:
             _logger.debug("background work of a log ended: log=%s", state.path, exc_info=True)
 
     def make_ready(self) -> None:
-        """Do what a roll waits for: finish earlier ones, and prepare the next segment. Blocks on the disk.
+        """Do what a roll waits for: finish earlier ones if too many are not, and prepare the next segment.
+
 
         Raises:
             DiskFullError, TooManyFilesError: there is no space or no descriptor. Nothing has changed.
@@ -214,10 +215,10 @@ class Rolls:
         """
         state = self._state
         with held(state.segments_mutex):
-            if len(state.unsynced) >= MOST_UNSYNCED:
-                state.counters.roll_waits += 1
             try:
-                self.finish()
+                if len(state.unsynced) >= MOST_UNSYNCED:
+                    state.counters.roll_waits += 1
+                    self.finish()
                 self._prepare()
             except DiskFullError:
                 state.counters.disk_full += 1
@@ -272,6 +273,9 @@ class Rolls:
                 # Without a recovery point, recovery of several segments would report a torn tail as damage.
                 state.make_point_durable()
             with held(self._mutex):
+                # Only the newest segment may have a file without its final name.
+                for roll in self._unfinished:
+                    self._name(roll)
                 file = state.directory.open(name, create=True, writable=True, truncate=True)
             with held(state.lock):
                 state.names_changed()
@@ -294,9 +298,7 @@ class Rolls:
     def _carry_out(self, roll: _Roll) -> None:
         """Do the file operations of one roll; may be called again after an error, and does no step twice."""
         state, segments = self._state, self._state.segments
-        if not roll.is_named:
-            roll.new.file.rename_to(state.directory.join(files.segment_file(roll.new.base_offset, files.LOG)))
-            roll.is_named = True
+        self._name(roll)
         if not roll.is_sealed:
             segments.release(roll.old)
             segments.save_indexes(roll.old, complete=True)
@@ -307,6 +309,13 @@ class Rolls:
                 sync_unless_dropped(segment)
         state.transactions.sync_sealed()
         state.directory.sync()
+
+    def _name(self, roll: _Roll) -> None:
+        """Name the file of the new segment by its base offset, if it is not yet; holding `_mutex`."""
+        if not roll.is_named:
+            name = files.segment_file(roll.new.base_offset, files.LOG)
+            roll.new.file.rename_to(self._state.directory.join(name))
+            roll.is_named = True
 
     def _save_snapshots(self, roll: _Roll) -> None:
         # A compaction since then has written a newer state of its own generation.
