@@ -119,7 +119,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "ingest_file replicated",
         "append",
         "flush",
-        "appender group_commit _replicated_run validation",
+        "_log_rounds",
+        "appender _group_commit _replicated_run validation",
     ),
     "logstore.log.cleanup": (
         "retention",
@@ -137,7 +138,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.log.formats": (
         "last_stop leader_epochs producer_snapshot recovery_point transaction_index",
         "checkpoints",
-        "_published",
+        "_published _recovery_slot",
     ),
     "logstore.log.read": (
         "wait",
@@ -256,7 +257,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "simdisk",
         "_simdisk",
         "_faults",
-        "clock _disk strategies",
+        "clock _disk _slow_sync strategies",
     ),
     "logstore.testing.conformance": (
         "clocks databases file_tables high_watermark_policies partitioners readables",

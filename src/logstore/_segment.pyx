@@ -31,7 +31,7 @@ from logstore.batch._batch cimport (
     whole_header,
 )
 from logstore.batch._bytes cimport OK, read_varint, store32, store64
-from logstore.io._files cimport OP_PREADV, OP_PWRITE, File, FileOps, raise_status, read_upto
+from logstore.io._files cimport OP_PREADV, OP_PWRITE, File, FileOps, Pace, raise_status, read_upto
 from logstore.io._preallocation cimport Growth
 from logstore._segment_index cimport (
     WINDOW_BYTES, SegmentIndex, Window, bytes_at, check_order, header_at, window_over,
@@ -131,6 +131,8 @@ cdef class Segment:
         cdef int status
         cdef FileOps *ops = &self.file.files.ops
         cdef int fd
+        cdef bint keeps_gil
+        cdef Pace pace
         cdef SegmentIndex index = self.index
         cdef int64_t position = index.size
         if 0 <= next_offset < index.next_offset:
@@ -149,8 +151,13 @@ cdef class Segment:
         self._growth.prepare(self.file, fd, position, position + size)
         self.file.dirty = True
         self.file.files.calls[OP_PWRITE] += 1
-        with nogil:
+        keeps_gil = self.file.keeps_gil(size, &pace)
+        if keeps_gil:
             status = self._growth.put(ops, fd, data, size, position)
+        else:
+            with nogil:
+                status = self._growth.put(ops, fd, data, size, position)
+        self.file.wrote(keeps_gil, &pace)
         # Again: a concurrent sync may have started before the write, and cleared the mark.
         self.file.dirty = True
         self.file.release()

@@ -32,9 +32,10 @@ FAULTS = {
 
 def promise_before_the_sync(monkeypatch) -> None:
     """Plant a recovery point that is written before the sync that it speaks of."""
-    honest = flush.Flusher._sync_round
+    honest = flush.Flusher.has_one_file_locked
 
     def hasty(self):
+        is_usual = honest(self)
         state = self._state
         active = state.segments.active
         state.recovery.write(
@@ -42,9 +43,27 @@ def promise_before_the_sync(monkeypatch) -> None:
                 recovery_point=state.end.value, segment_base_offset=active.base_offset, position=active.size
             )
         )
-        honest(self)
+        return is_usual
 
-    monkeypatch.setattr(flush.Flusher, "_sync_round", hasty)
+    monkeypatch.setattr(flush.Flusher, "has_one_file_locked", hasty)
+
+
+def retry_syncs(monkeypatch) -> None:
+    """Plant a second try of a sync that has failed: it says that all is well, for pages that are lost."""
+
+    def stubborn(segment):
+        try:
+            segment.file.sync()
+        except StorageError as error:
+            again(None, segment, error)
+
+    def again(_flusher, segment, _error):
+        with segment.file.files.open(segment.path, writable=True) as file:
+            file.mark_dirty()
+            file.sync()
+
+    monkeypatch.setattr(flush, "sync_unless_dropped", stubborn)
+    monkeypatch.setattr(flush.Flusher, "sync_failed", again)
 
 
 class ScriptedWorkload:

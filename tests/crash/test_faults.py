@@ -26,7 +26,6 @@ from logstore.errors import (
     StorageError,
     StorageFailedError,
 )
-from logstore.log.append import flush
 from logstore.log.formats.checkpoints import RECOVERY
 from logstore.log.recovery import recovery
 from logstore.testing._faults import FaultyFiles
@@ -41,7 +40,7 @@ from tests.crash.histories import (
     restore,
 )
 from tests.crash.planted import must_break
-from tests.crash.scripted import FAULTS, SETTINGS, ScriptedWorkload, promise_before_the_sync
+from tests.crash.scripted import FAULTS, SETTINGS, ScriptedWorkload, promise_before_the_sync, retry_syncs
 from tests.kit.inside import segments_of
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="failing disk")]
@@ -383,16 +382,7 @@ def test_planted_a_recovery_that_trusts_the_tail_is_found(ram_path, monkeypatch)
 
 
 def test_planted_a_sync_that_is_tried_again_is_found(ram_path, monkeypatch):
-    def stubborn(segment):
-        try:
-            segment.file.sync()
-        except StorageError:
-            again = segment.file.files.open(segment.path, writable=True)
-            again.mark_dirty()
-            again.sync()
-            again.close()
-
-    monkeypatch.setattr(flush, "sync_unless_dropped", stubborn)
+    retry_syncs(monkeypatch)
     with pytest.raises(AssertionError, match="the sync had failed"):
         fail_a_sync(ram_path, ".log")
 

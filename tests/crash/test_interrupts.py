@@ -21,7 +21,6 @@ from logstore import Log, dropped
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import DirectoryLockedError
 from logstore.io._interrupts import Condition, guarded, held, locked, made, shielded
-from logstore.log.append.group_commit import GroupCommit
 from logstore.log.directory.files import Directory
 from logstore.log.root import StoreLock
 
@@ -191,54 +190,6 @@ def test_a_wait_that_is_interrupted_holds_its_lock_and_passes_on_what_it_was_tol
         assert condition._is_owned()
         assert not condition._waiters
         condition.notify_all()
-
-
-@pytest.mark.parametrize("at", range(12))
-def test_a_leader_that_is_cut_off_leaves_no_thread_waiting(at):
-    """The others slept for ever: the leader was gone, and no thread led in its place."""
-    commit = GroupCommit()
-    done: set[int] = set()
-    gathered = threading.Event()
-
-    def wait(number: int) -> None:
-        commit.run(lambda: number in done, lambda: done.add(number))
-
-    others = [threading.Thread(target=wait, args=(number,), daemon=True) for number in range(3)]
-
-    def sync() -> None:
-        for other in others:
-            other.start()
-        while len(commit._waiting) < len(others):
-            pass
-        gathered.set()
-        done.update({-1, 0})
-        left = [at]
-
-        def trace(frame, event, arg):
-            if frame.f_code.co_filename.endswith("log/append/group_commit.py") and event == "line":
-                left[0] -= 1
-                if left[0] < 0:
-                    sys.settrace(None)
-                    raise Struck
-            return trace
-
-        sys.settrace(trace)
-        frame = sys._getframe()
-        while frame is not None:
-            frame.f_trace = trace
-            frame = frame.f_back
-
-    try:
-        commit.run(lambda: -1 in done, sync)
-    except Struck:
-        pass
-    finally:
-        sys.settrace(None)
-    assert gathered.is_set()
-    for other in others:
-        other.join(300)
-        assert not other.is_alive()
-    assert commit._leader is None
 
 
 def test_an_interrupt_leaves_the_lock_of_what_was_dropped_free(tmp_path):

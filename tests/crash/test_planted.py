@@ -9,8 +9,6 @@ import struct
 
 import pytest
 
-from logstore.errors import StorageError
-from logstore.log.append import flush
 from logstore.log.directory import files
 from logstore.log.directory.segments import Segments
 from logstore.log.formats.recovery_point import RecoveryPointFile
@@ -18,7 +16,7 @@ from logstore.log.recovery import recovery
 from logstore.testing import SimDisk
 from tests.crash.planted import must_break
 from tests.crash.power_cuts import Examined, cut_all
-from tests.crash.scripted import promise_before_the_sync
+from tests.crash.scripted import promise_before_the_sync, retry_syncs
 from tests.crash.test_disk_faults import reopened_after_failed_syncs
 from tests.crash.workload import Workload
 
@@ -108,17 +106,8 @@ def scan_unchecked(monkeypatch, *, cut: bool) -> None:
 def test_planted_a_retried_sync_is_found(monkeypatch):
     """The second try says that all is well: the kernel has marked the lost pages clean."""
 
-    def stubborn(segment):
-        try:
-            segment.file.sync()
-        except StorageError:
-            again = segment.file.files.open(segment.path, writable=True)
-            again.mark_dirty()
-            again.sync()
-            again.close()
-
     reopened_after_failed_syncs(".log", rereads=False)
-    monkeypatch.setattr(flush, "sync_unless_dropped", stubborn)
+    retry_syncs(monkeypatch)
     must_break("offsets .* are missing", lambda: reopened_after_failed_syncs(".log", rereads=False))
 
 

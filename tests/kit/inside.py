@@ -60,11 +60,7 @@ def dropped_appenders_of(log: Log) -> Iterable[Any]:
 
 def locks_of(log: Log) -> dict[str, Any]:
     """Return the locks that a call to a log may hold, by what it does."""
-    return {"append": log._state.lock, "compaction": log._state.compacting, "sync": log._flusher._commit._changed}
-
-
-def group_commit_of(log: Log) -> Any:
-    return log._flusher._commit
+    return {"append": log._state.lock, "compaction": log._state.compacting}
 
 
 def count_reads(monkeypatch: Any, read: list[int]) -> None:

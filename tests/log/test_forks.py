@@ -28,7 +28,6 @@ SCRIPT = """
         "the roots'": RootLock._guard,
         "the appender's": appender._batcher._lock,
         "the log's": log._state.lock,
-        "the commit's": log._flusher._commit._changed,
     }
     if locks[which] is not None:
         locks[which].acquire()
@@ -67,9 +66,7 @@ SCRIPT = """
 """
 
 
-@pytest.mark.parametrize(
-    "lock", ["none", "the ticker's", "the roots'", "the appender's", "the log's", "the commit's"]
-)
+@pytest.mark.parametrize("lock", ["none", "the ticker's", "the roots'", "the appender's", "the log's"])
 def test_a_child_forked_while_a_lock_is_held_neither_hangs_nor_writes(tmp_path, lock):
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(SCRIPT), str(tmp_path), lock],

@@ -40,12 +40,20 @@ cpdef uint64_t fork_generation() noexcept
 cdef int raise_status(int64_t status, str action, str path, object position=*) except -1
 
 
+cdef struct Pace:                   # of one write
+    int64_t began_ns
+    int64_t switches                # how often the thread had blocked before it; -1: not counted
+
+
 cdef class Files:
     cdef FileOps ops
     cdef uint64_t calls[32]             # by Op; counted under the GIL
     cdef readonly Py_ssize_t descriptor_limit
     cdef readonly object namespace      # None: the machine's files; else the owner of the names
     cdef readonly Py_ssize_t open_descriptors
+    cdef readonly int64_t held_writes   # that have kept the GIL
+    cdef int64_t _watched_until_ns      # a write was slow: those until then are looked at more closely
+    cdef int64_t _released_until_ns     # a write has blocked: those until then release the GIL
     cdef File _newest                   # ends of the list of open files, by last use
     cdef File _oldest
     cdef int _path_call(self, int op, str action, str first, str second, void *data) except -1
@@ -69,11 +77,15 @@ cdef class File:
     cdef bint _hint
     cdef readonly bint dirty
     cdef int _sync_errno
+    cdef int _syncing                   # syncs that are under way
+    cdef int64_t _warm_until_ns         # until then, the pages of the last write are still in the page cache
     cdef object _sync_lock              # one sync at a time
     cdef File _newer
     cdef File _older
     cdef int acquire(self) except -1
     cdef void release(self) noexcept
+    cdef bint keeps_gil(self, int64_t size, Pace *pace) noexcept
+    cdef void wrote(self, bint has_kept_gil, const Pace *pace) noexcept
     cdef int _close_descriptor(self) except -1
     cdef void _drop_descriptor(self) noexcept
     cdef int _sync(self) except -1

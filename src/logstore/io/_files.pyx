@@ -31,10 +31,27 @@ cdef extern from *:
     #include <pthread.h>
     #include <stdint.h>
 
+    #include <sys/resource.h>
+    #include <time.h>
+
     static volatile uint64_t logstore_forks = 0;
     static void logstore_in_child(void) { logstore_forks++; }
     static int logstore_watch_forks(void) { return pthread_atfork(NULL, NULL, logstore_in_child); }
+
+    /* The time of the last tick of the kernel, 1 to 10 ms ago: 5 ns, where the exact time takes 30. */
+    static int64_t logstore_coarse_ns(void) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+        return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    }
+    /* How often the calling thread has waited for something: not counted is the processor's time for others. */
+    static int64_t logstore_switches(void) {
+        struct rusage usage;
+        return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : -1;
+    }
     """
+    int64_t logstore_coarse_ns() nogil
+    int64_t logstore_switches() nogil
     uint64_t logstore_forks
     int logstore_watch_forks()
     enum: O_RDONLY
@@ -133,7 +150,12 @@ if logstore_watch_forks() != 0:
 
 
 cdef enum:
-    TRIES = 8       # cached descriptors that are closed for one call before it is refused
+    TRIES = 8                       # cached descriptors that are closed for one call before it is refused
+    HELD_BYTES = 16_384             # of a write that may keep the GIL: 2 to 7 us
+    SLOW_NS = 8_000_000             # two ticks of a coarse clock, and more than a thread waits for the GIL anyway
+    WARM_NS = 1_000_000_000
+    WATCHED_NS = 1_000_000_000
+    RELEASED_TIMES = 100            # as long as a write has blocked
 
 OP_NAMES = (
     "open", "close", "fstat", "pwrite", "preadv", "fdatasync", "ftruncate", "fallocate",
@@ -386,6 +408,45 @@ cdef class File:
         if self._pins == 0 and self._closed and self._fd >= 0:
             self._drop_descriptor()
 
+    cdef bint keeps_gil(self, int64_t size, Pace *pace) noexcept:
+        """Return whether the next write to the page cache is to keep the GIL; `wrote` follows it.
+
+        A small write takes 1 to 7 us. Releasing the GIL for it costs more than it gains: every other thread that
+        wants the GIL is woken, and this one has to wait for it afterwards. Eight threads that append at once then
+        get a third of the rate of one.
+
+        A write that may block must release it, or it would stop every thread of the process. So the GIL is kept
+        only where a write finds its pages: within a second of the last write to this file, since pages that are
+        not in memory have to be read, and while no sync of the file runs, since that may hold its pages and the
+        file system's journal. What is left (dirty pages are throttled, memory is short) shows in the time: once a
+        write has taken 8 ms, each is looked at, and one that has blocked makes all writes of this table release
+        the GIL for a hundred times as long. So a disk that stalls stops the process twice, at most for a hundredth
+        of the time after that. Time that the processor gave to other processes does not count: on a busy
+        machine that would look the same.
+        """
+        cdef Files files = self.files
+        pace.began_ns = logstore_coarse_ns()
+        pace.switches = -1
+        if (size > HELD_BYTES or self._syncing or pace.began_ns > self._warm_until_ns
+                or pace.began_ns < files._released_until_ns):
+            return False
+        if pace.began_ns < files._watched_until_ns:
+            pace.switches = logstore_switches()
+        files.held_writes += 1
+        return True
+
+    cdef void wrote(self, bint has_kept_gil, const Pace *pace) noexcept:
+        """Learn from a write that has ended."""
+        cdef Files files = self.files
+        cdef int64_t now = logstore_coarse_ns(), took = now - pace.began_ns
+        self._warm_until_ns = now + WARM_NS
+        if took < SLOW_NS or not has_kept_gil:
+            return
+        files._watched_until_ns = now + WATCHED_NS
+        if pace.switches >= 0 and logstore_switches() != pace.switches:
+            files._released_until_ns = now + RELEASED_TIMES * took
+            files._watched_until_ns += RELEASED_TIMES * took
+
     cdef int _close_descriptor(self) except -1:
         """Close the descriptor; unsynced writes are synced first."""
         if self._fd < 0:
@@ -419,8 +480,10 @@ cdef class File:
         # Cleared first: clearing it afterwards would hide a write that ends during the sync.
         self.dirty = False
         files.calls[OP_FDATASYNC] += 1
+        self._syncing += 1
         with nogil:
             status = on_file(&files.ops, OP_FDATASYNC, fd, NULL, 0, 0)
+        self._syncing -= 1
         if status < 0 and self._sync_errno == 0:
             self._sync_errno = <int>-status
         return 0

@@ -34,6 +34,11 @@ cdef bint _is_interrupted = False
 cdef _Worker _worker = None
 
 
+cdef bint in_main_thread() noexcept:
+    """Return whether signals are handled in this thread."""
+    return PyThread_get_thread_ident() == _main_thread
+
+
 def _before_fork():
     """Stop an idle worker: Python warns when a process with a second thread forks."""
     global _worker
@@ -147,7 +152,7 @@ cdef object _shielded(object step, tuple args, dict options, object unmake):
     cdef _Step call
     cdef bint has_ended = False
     # A thread that is started while the interpreter ends would never run.
-    if PyThread_get_thread_ident() != _main_thread or sys.is_finalizing():
+    if not in_main_thread() or sys.is_finalizing():
         return step(*args, **options)
     call = _Step.__new__(_Step)
     call.step, call.args, call.options = step, args, options

@@ -94,6 +94,8 @@ cdef class PartitionLog:
     # What an append counts down, or up.
     cdef public int64_t reserved_bytes  # not written yet
     cdef public int64_t unflushed_records
+    cdef public double last_flush_s     # monotonic time of the last round
+    cdef public double sync_s           # time spent in syncs of appended batches
     # When a segment is full, and what has to be done before and after.
     cdef public object rolls
     cdef public int64_t prepare_bytes   # size of the active segment from which on the next one is prepared
@@ -104,6 +106,7 @@ cdef class PartitionLog:
     # What the settings ask of an append.
     cdef list _encoders                 # with the settings of a plain append; new settings replace the list
     cdef bint _is_plain                 # an append is answered once it is written, with no time of its own
+    cdef bint _is_synced                # an append is answered once it is on disk
     cdef bint _keeps_times              # the log does not set its own time in batches
     cdef bint _needs_keys
     cdef int64_t _before_max_ms
@@ -118,6 +121,7 @@ cdef class PartitionLog:
     cdef int _moves                     # what moves it, by that policy
     cpdef int64_t wanted_mark(self) except -1
     cdef int64_t _now(self) except? -1
+    cdef double monotonic_s(self) except? -1
     cdef object _append_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
     cdef bint _admits(self, const uint8_t *p, const BatchHeader *header, int64_t now) except -1
     cdef bint _describe(self, bytes batch, int64_t now, Run *run) except -1

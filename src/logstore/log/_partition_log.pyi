@@ -17,9 +17,17 @@ from logstore.records import AppendResult, ProducerStamp
 def mark_appended(batches: object, first: int) -> int:
     """Record in an encoder that its batches are in the log, from an offset on."""
 
+class _Commit(Protocol):
+    """Group commit of the log."""
+
+    def run(self, offset: int) -> object: ...
+
 class _Writer(Protocol):
     """The steps of an append that are rare: `LogWriter` has them."""
 
+    @property
+    def commit(self) -> _Commit: ...
+    def not_synced(self, result: AppendResult, error: LogstoreError) -> LogstoreError: ...
     @property
     def settle_locked(self) -> Callable[[], None]: ...
     def plain_encoder(self, now: int) -> Encoder: ...
@@ -123,6 +131,8 @@ class PartitionLog:
     last_expiry_ms: int
     reserved_bytes: int
     unflushed_records: int
+    last_flush_s: float
+    sync_s: float
     roll_after_ms: int
 
     @property
@@ -159,6 +169,7 @@ class PartitionLog:
         self,
         *,
         plain: bool,
+        synced: bool,
         times: bool,
         keys: bool,
         before_max_ms: int,
@@ -169,7 +180,7 @@ class PartitionLog:
     ) -> None:
         """Apply the settings of an append: see `LogWriter.configure`. Encoders of the old settings are dropped."""
 
-    def append(self, records: list[Any], writer: _Writer) -> AppendResult | None:
+    def append(self, records: list[Any], writer: _Writer, synced: bool = False) -> AppendResult | None:
         """Encode records and append them; None, with nothing done, if that takes the steps of ``writer``."""
 
     def append_encoded(

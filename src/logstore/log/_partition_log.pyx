@@ -13,7 +13,7 @@ Threads: any. The numbers change under the log's lock; `Watermark.value` is read
 
 cimport cython
 from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
-from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
+from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
@@ -233,15 +233,16 @@ cdef class PartitionLog:
         return max(min(<int64_t>self.policy.high_watermark(self.end.value, self.synced.value,
                                                            self.high_watermark.value), self.end.value), <int64_t>0)
 
-    def expect_records(self, *, bint plain: bool, bint times: bool, bint keys: bool, int64_t before_max_ms: int,
-                       int64_t after_max_ms: int, int codec: int, int64_t message_bytes: int,
-                       int64_t decompressed_bytes: int) -> None:
+    def expect_records(self, *, bint plain: bool, bint synced: bool, bint times: bool, bint keys: bool,
+                       int64_t before_max_ms: int, int64_t after_max_ms: int, int codec: int,
+                       int64_t message_bytes: int, int64_t decompressed_bytes: int) -> None:
         """Apply the settings of an append: see `LogWriter.configure`. Encoders of the old settings are dropped.
 
         ``codec`` is that of every batch, -1 if each keeps its own.
         """
         self._encoders = []
         self._is_plain = plain
+        self._is_synced = synced
         self._keeps_times = times
         self._needs_keys = keys
         self._before_max_ms = before_max_ms
@@ -250,16 +251,18 @@ cdef class PartitionLog:
         self._message_bytes = message_bytes
         self._decompressed_bytes = decompressed_bytes
 
-    def append(self, list records: list[RecordLike], writer: LogWriter) -> AppendResult | None:
+    def append(self, list records: list[RecordLike], writer: LogWriter,
+               bint synced: bool = False) -> AppendResult | None:
         """Encode records and append them; None, with nothing done, if that takes the steps of ``writer``.
 
-        Raises as `Log.append`.
+        With ``synced``, or if the settings say so, they are on disk on return. Raises as `Log.append`.
         """
         cdef Encoder encoder
         cdef int64_t now
         cdef list encoders = self._encoders
-        if (not self._is_plain or self.closed or self.failed is not None or self.fork != fork_generation()
-                or not records):
+        synced = synced or self._is_synced
+        if (not (self._keeps_times and self.tail is None if synced else self._is_plain) or self.closed
+                or self.failed is not None or self.fork != fork_generation() or not records):
             return None
         now = self._now()
         encoder = encoders.pop() if encoders else writer.plain_encoder(now)
@@ -267,9 +270,15 @@ cdef class PartitionLog:
             encoder.renew(now)
             encoder.add_all(records)
             encoder.finish()
-            return self._append_encoded(encoder, None, now, writer)
+            result = self._append_encoded(encoder, None, now, writer)
         finally:
             encoders.append(encoder)
+        if synced:
+            try:
+                writer.commit.run(result[1] + 1)
+            except _OUT_OF_RESOURCES as error:
+                raise writer.not_synced(result, error) from error
+        return result
 
     def append_encoded(self, Encoder encoder: Encoder, producer: ProducerStamp | None, int64_t now: int,
                        writer: LogWriter) -> AppendResult:
@@ -482,6 +491,13 @@ cdef class PartitionLog:
             return self.clock.now_ms()
         clock_gettime(CLOCK_REALTIME, &moment)
         return <int64_t>moment.tv_sec * 1000 + moment.tv_nsec // 1_000_000
+
+    cdef double monotonic_s(self) except? -1:
+        cdef timespec moment
+        if self.clock is not SYSTEM_CLOCK:
+            return self.clock.monotonic_s()
+        clock_gettime(CLOCK_MONOTONIC, &moment)
+        return <double>moment.tv_sec + <double>moment.tv_nsec * 1e-9
 
     cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest):
         """Return the active segment if an append of these bytes, offsets and newest timestamp fits it.

@@ -343,9 +343,9 @@ class Log(Readable):
             NotSyncedError: with ``"synced"``, the records are written, but no space or file was left to sync them.
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
-        is_plain = timestamp is None and codec is None and producer is None and ack is None and expect is None
-        if is_plain and type(records) is list:
-            result = self._state.append(records, self._writer)
+        is_plain = timestamp is None and codec is None and producer is None and expect is None
+        if is_plain and type(records) is list and (ack is None or ack is Ack.SYNCED or ack == "synced"):
+            result = self._state.append(records, self._writer, ack is not None)
             if result is not None:
                 return result
         return self._writer.append(records, timestamp, codec, producer, ack, expect)

@@ -723,6 +723,11 @@ class State(PartitionLog):
         """Record that a file was created, renamed or removed, which is not durable yet."""
         self._names_changed += 1
 
+    @property
+    def names_are_synced(self) -> bool:
+        """Return whether the names of the log's files are durable."""
+        return self._names_changed == self._names_synced
+
     def sync_names(self) -> None:
         """Make the names of the log's files and of its directory durable, if they are not yet."""
         # Changes are counted: with a flag, a change during the sync would be taken for synced.

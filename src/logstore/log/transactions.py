@@ -67,6 +67,13 @@ class Transactions:
         """Return whether the files of the aborted indexes are complete; until then no recovery point may rise."""
         return not self._unsaved
 
+    @property
+    def is_synced(self) -> bool:
+        """Return whether `sync` would have nothing to do."""
+        if self._unsaved or self._note_behind or self._index_name_dirty or self._sealed_indexes:
+            return False
+        return self._index_file is None or not (self._index_file.dirty or self._index_file.sync_failed)
+
     # -- appending
 
     def check(self, batch: ProducedBatch, origin: Origin) -> AppendResult | None:

@@ -3,304 +3,456 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import threading
+from collections.abc import Callable
 
 import pytest
 
-from logstore.clock import SystemClock
 from logstore.errors import StorageError
-from logstore.log.append.group_commit import GroupCommit, _Waiter
+from logstore.log.append._group_commit import GroupCommit, Rounds
+from tests.kit.waiting import wait_for
+
+
+class MadeRounds(Rounds):
+    """Rounds of two functions."""
+
+    def __init__(self, is_done: Callable[[int], bool], sync: Callable[[], object]) -> None:
+        self._is_done, self._sync = is_done, sync
+
+    def is_done(self, offset: int) -> bool:
+        return self._is_done(offset)
+
+    def sync(self, commit: GroupCommit) -> None:
+        self._sync()
+
+
+class Disk(Rounds):
+    """A log as a group commit sees it: a count of what is written, and of that what is on disk.
+
+    A round takes the time until `go_on`, unless it is not held.
+    """
+
+    def __init__(self, *, is_held: bool = False) -> None:
+        self.written = self.synced = self.running = 0
+        self.rounds: list[int] = []
+        self.leaders: list[threading.Thread] = []
+        self.is_held = is_held
+        self.entered = threading.Semaphore(0)
+        self.go_on = threading.Semaphore(0)
+        self.before: Callable[[], object] = lambda: None  #: called in the next round, as its leader
+        self.lock = threading.Lock()
+
+    def is_done(self, offset: int) -> bool:
+        return self.synced >= offset
+
+    def sync(self, commit: GroupCommit) -> None:
+        with self.lock:
+            self.running += 1
+            assert self.running == 1, "two syncs at a time"
+            target = self.written
+        self.rounds.append(target)
+        self.leaders.append(threading.current_thread())
+        if self.is_held:
+            self.entered.release()
+            assert self.go_on.acquire(timeout=300)
+        before, self.before = self.before, lambda: None
+        with self.lock:
+            self.running -= 1
+        before()
+        self.synced = max(self.synced, target)
+
+
+class Thread(threading.Thread):
+    """A thread that writes and waits for the disk, or waits for an offset; `error` is what it got."""
+
+    def __init__(self, commit: GroupCommit, disk: Disk | None = None, offset: int = 0) -> None:
+        super().__init__(daemon=True)
+        self.commit, self.disk, self.offset = commit, disk, offset
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        if self.disk is not None:
+            with self.disk.lock:
+                self.disk.written += 1
+                self.offset = self.disk.written
+        try:
+            self.commit.run(self.offset)
+        except BaseException as error:  # noqa: BLE001  looked at by the test
+            self.error = error
+
+    def ends(self) -> Thread:
+        self.join(300)
+        assert not self.is_alive(), "a thread waits for ever"
+        return self
+
+
+def waits(commit: GroupCommit, count: int) -> None:
+    wait_for(lambda: commit.waiting == count, 300, lambda: f"{commit.waiting} threads wait, not {count}")
 
 
 def test_nothing_is_synced_that_is_synced_already():
-    GroupCommit().run(lambda: True, lambda: pytest.fail("synced"))
+    GroupCommit(MadeRounds(lambda _: True, lambda: pytest.fail("synced"))).run(5)
 
 
 def test_a_thread_that_waits_while_another_syncs_is_served_by_the_next_round():
-    commit = GroupCommit()
-    written, synced, rounds = [0], [0], []
-    entered, go_on = threading.Event(), threading.Event()
-
-    def sync():
-        target = written[0]
-        rounds.append(target)
-        entered.set()
-        assert go_on.wait(300)
-        synced[0] = target
-
-    def append():
-        written[0] += 1
-        mine = written[0]
-        commit.run(lambda: synced[0] >= mine, sync)
-        assert synced[0] >= mine
-
-    first = threading.Thread(target=append)
-    first.start()
-    assert entered.wait(300)
+    disk = Disk(is_held=True)
+    commit = GroupCommit(disk)
+    first = Thread(commit, disk)
+    assert disk.entered.acquire(timeout=300)
     # These write while the first round is under way: its sync may not count for them.
-    written[0] += 5
-    late = [threading.Thread(target=lambda: commit.run(lambda: synced[0] >= 6, sync)) for _ in range(5)]
-    for thread in late:
-        thread.start()
-    go_on.set()
+    late = [Thread(commit, disk) for _ in range(5)]
+    waits(commit, 5)
+    disk.go_on.release()
+    assert disk.entered.acquire(timeout=300)
+    assert disk.synced == 1
+    assert all(thread.is_alive() for thread in late)
+    disk.go_on.release()
     for thread in (first, *late):
-        thread.join()
-    assert rounds == [1, 6]
+        assert thread.ends().error is None
+    assert disk.rounds == [1, 6]
+    assert not commit.is_led
 
 
 def test_at_most_one_sync_runs_at_a_time_and_all_are_served():
-    commit = GroupCommit()
-    lock = threading.Lock()
-    state = {"written": 0, "synced": 0, "running": 0, "rounds": 0}
+    disk = Disk()
+    commit = GroupCommit(disk)
+    early: list[int] = []
 
-    def sync():
-        with lock:
-            state["running"] += 1
-            assert state["running"] == 1
-            target = state["written"]
-        with lock:
-            state["synced"] = max(state["synced"], target)
-            state["rounds"] += 1
-            state["running"] -= 1
-
-    def work():
+    def work() -> None:
         for _ in range(100):
-            with lock:
-                state["written"] += 1
-                mine = state["written"]
-            commit.run(lambda mine=mine: state["synced"] >= mine, sync)
-            assert state["synced"] >= mine
+            with disk.lock:
+                disk.written += 1
+                mine = disk.written
+            commit.run(mine)
+            if disk.synced < mine:
+                early.append(mine)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
-    assert state["synced"] == state["written"] == 800
-    assert state["rounds"] <= 800
+        thread.join(300)
+        assert not thread.is_alive()
+    assert early == []
+    assert disk.synced == disk.written == 800
+    assert len(disk.rounds) <= 800
+    assert not commit.is_led
+
+
+def test_no_thread_waits_for_more_than_two_syncs_and_each_leads_at_most_two():
+    """New threads come during each round: none of them may keep an older one from its round."""
+    disk = Disk(is_held=True)
+    commit = GroupCommit(disk)
+    threads = [Thread(commit, disk)]
+    assert disk.entered.acquire(timeout=300)
+    for nth in range(12):
+        came_before = list(threads)
+        waiting = commit.waiting
+        threads += [Thread(commit, disk), Thread(commit, disk)]
+        waits(commit, waiting + 2)
+        disk.go_on.release()
+        assert disk.entered.acquire(timeout=300)
+        # A round has begun that serves all, and the one before it has served all that came before that.
+        assert disk.rounds[-1] == len(threads), f"round {nth}"
+        for thread in came_before:
+            if thread is not disk.leaders[-1]:
+                assert thread.ends().error is None
+    disk.is_held = False
+    disk.go_on.release()
+    for thread in threads:
+        assert thread.ends().error is None
+    assert max(map(disk.leaders.count, disk.leaders)) <= 2
+    assert disk.leaders[0] == disk.leaders[1]
+    assert not commit.is_led
 
 
 def test_an_error_is_raised_in_its_leader_and_the_next_one_may_lead():
-    commit = GroupCommit()
+    done: list[int] = []
+    errors: list[BaseException] = [OSError("no disk")]
 
-    def fail():
-        raise OSError("no disk")
+    def sync() -> None:
+        if errors:
+            raise errors.pop()
+        done.append(1)
 
+    commit = GroupCommit(MadeRounds(lambda _: bool(done), sync))
     with pytest.raises(OSError, match="no disk"):
-        commit.run(lambda: False, fail)
-    done = []
-    commit.run(lambda: bool(done), lambda: done.append(1))
+        commit.run(1)
+    assert not commit.is_led
+    commit.run(1)
     assert done == [1]
 
 
-def test_a_waiter_of_a_failed_round_leads_the_next():
-    commit = GroupCommit()
-    entered, go_on = threading.Event(), threading.Event()
-    failures: list[str] = []
+def test_each_waiter_of_a_failed_round_leads_or_asks_and_none_is_told_that_all_is_well():
+    """The first sync fails, every later one claims success: a log that has failed says so to each thread."""
+    disk = Disk(is_held=True)
+    failed: list[BaseException] = []
 
-    def fail_slowly():
-        entered.set()
-        assert go_on.wait(300)
-        raise OSError("first")
+    class Failing(Rounds):
+        def is_done(self, offset: int) -> bool:
+            if disk.is_done(offset):
+                return True
+            if failed:
+                raise StorageError("the log has failed")
+            return False
 
-    def fail_at_once():
-        raise OSError("second")
+        def sync(self, commit: GroupCommit) -> None:
+            disk.before = fail
+            disk.sync(commit)
 
-    def run(sync):
-        try:
-            commit.run(lambda: False, sync)
-        except OSError as error:
-            failures.append(str(error))
+    def fail() -> None:
+        failed.append(StorageError("a sync has failed"))
+        raise failed[0]
 
-    first = threading.Thread(target=run, args=(fail_slowly,))
-    first.start()
-    assert entered.wait(300)
-    second = threading.Thread(target=run, args=(fail_at_once,))
-    second.start()
-    go_on.set()
-    first.join()
-    second.join()
-    assert sorted(failures) == ["first", "second"]
-
-
-class SlowDisk(SystemClock):
-    """A clock on which each sync takes ``sync_s``, and which says how long a leader was ready to wait."""
-
-    def __init__(self, sync_s: float) -> None:
-        self.now = 0.0
-        self.sync_s = sync_s
-        self.waits: list[float] = []
-
-    def monotonic_s(self) -> float:
-        return self.now
-
-    def sync(self) -> None:
-        self.now += self.sync_s
-
-    def wait(self, condition, timeout_s):
-        self.waits.append(timeout_s)
-        return condition.wait(300)
-
-
-def test_a_leader_waits_for_the_threads_of_the_last_round():
-    """Two share a round; the first to come back does not sync until the second is there too."""
-    clock = SlowDisk(sync_s=8.0)
-    commit = GroupCommit(clock)
-    first_began, first_may_end = threading.Event(), threading.Event()
-    rounds = []
-    done = {"a": False, "b": False}
-
-    def sync():
-        rounds.append(sorted(name for name, is_done in done.items() if not is_done))
-        if len(rounds) == 1:
-            first_began.set()
-            assert first_may_end.wait(300)
-        clock.sync()
-        done.update(a=True, b=True)
-
-    a = threading.Thread(target=commit.run, args=(lambda: done["a"], sync))
-    a.start()
-    assert first_began.wait(300)
-    b = threading.Thread(target=commit.run, args=(lambda: done["b"], sync))
-    b.start()
-    while not commit._waiting:
-        pass
-    first_may_end.set()
-    a.join()
-    b.join()
-    done.update(a=False, b=False)
-    a = threading.Thread(target=commit.run, args=(lambda: done["a"], sync))
-    a.start()
-    while not clock.waits:
-        pass
-    assert clock.waits == [1.0]
-    assert len(rounds) == 1
-    commit.run(lambda: done["b"], sync)
-    a.join()
-    assert rounds[1:] == [["a", "b"]]
-
-
-def test_no_thread_waits_on_a_fast_disk_or_alone():
-    clock = SlowDisk(sync_s=0.0)
-    commit = GroupCommit(clock)
-    commit._gathered = 5
-    done = []
-    commit.run(lambda: bool(done), lambda: done.append(1))
-    clock.sync_s = 8.0
-    for _ in range(3):
-        done.clear()
-        commit.run(lambda: bool(done), lambda: (clock.sync(), done.append(1)))
-    assert clock.waits == []
-
-
-def test_a_leader_serves_later_threads_and_hands_over_after_a_few_rounds():
-    commit = GroupCommit()
-    leaders: list[int] = []
-    done: set[int] = set()
-    begun: list[threading.Thread] = []
-
-    def append(number: int) -> None:
-        commit.run(lambda: number in done, lambda: sync(number))
-
-    def sync(leader: int) -> None:
-        """Serves the oldest that is not done, and while it does another one comes."""
-        leaders.append(leader)
-        if len(begun) < 10:
-            before = len(commit._waiting)
-            begun.append(threading.Thread(target=append, args=(len(begun) + 1,)))
-            begun[-1].start()
-            while len(commit._waiting) <= before:
-                pass
-        done.add(len(done))
-
-    append(0)
-    for thread in begun:
-        thread.join()
-    assert done == set(range(11))
-    assert len(leaders) == 11
-    assert max(map(leaders.count, leaders)) == 4
-    assert commit._leader is None
+    commit = GroupCommit(Failing())
+    threads = [Thread(commit, disk)]
+    assert disk.entered.acquire(timeout=300)
+    threads += [Thread(commit, disk) for _ in range(4)]
+    waits(commit, 4)
+    disk.go_on.release()
+    assert sorted(str(thread.ends().error) for thread in threads) == [
+        "a sync has failed",
+        *["the log has failed"] * 4,
+    ]
+    assert disk.rounds == [1]
+    assert disk.synced == 0
+    assert not commit.is_led
 
 
 def test_an_error_of_a_round_for_others_is_not_raised_in_the_leader_that_was_served():
-    commit = GroupCommit()
-    done: set[str] = set()
-    failures: list[str] = []
+    disk = Disk(is_held=True)
+    commit = GroupCommit(disk)
+    first = Thread(commit, disk)
+    assert disk.entered.acquire(timeout=300)
+    other = Thread(commit, disk)
+    waits(commit, 1)
+    disk.go_on.release()
+    assert disk.entered.acquire(timeout=300)
 
-    def wait() -> None:
-        try:
-            commit.run(lambda: "b" in done, fail)
-        except OSError as error:
-            failures.append(str(error))
+    def fail() -> None:
+        raise StorageError("no disk for the others")
+
+    disk.before = fail
+    disk.go_on.release()
+    assert first.ends().error is None
+    # The other leads now, and is served by its own round.
+    assert disk.entered.acquire(timeout=300)
+    disk.go_on.release()
+    assert other.ends().error is None
+    assert disk.rounds == [1, 2, 2]
+
+
+def test_a_leader_waits_for_as_many_threads_as_the_last_round_had():
+    """Three share a round; the first to come back does not sync until the others are there, too."""
+    disk = Disk(is_held=True)
+    commit = GroupCommit(disk, patience=1e9)
+    threads = [Thread(commit, disk)]
+    assert disk.entered.acquire(timeout=300)
+    threads += [Thread(commit, disk), Thread(commit, disk)]
+    waits(commit, 2)
+    disk.is_held = False
+    disk.go_on.release()
+    for thread in threads:
+        thread.ends()
+    assert disk.rounds == [1, 3]
+    threads = [Thread(commit, disk)]
+    wait_for(lambda: commit.is_led, 300)
+    threads.append(Thread(commit, disk))
+    waits(commit, 1)
+    threads.append(Thread(commit, disk))
+    for thread in threads:
+        assert thread.ends().error is None
+    assert disk.rounds == [1, 3, 6]
+
+
+def test_a_thread_alone_waits_for_no_other():
+    disk = Disk()
+    commit = GroupCommit(disk, patience=1e9)
+    for _ in range(5):
+        disk.written += 1
+        commit.run(disk.written)
+    assert disk.rounds == [1, 2, 3, 4, 5]
+
+
+class Struck(BaseException):
+    pass
+
+
+@pytest.fixture
+def strike():
+    """A function that has a handler raise in the main thread."""
+
+    def handle(number, frame):
+        raise Struck
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_waiter_that_is_interrupted_leaves_at_once_and_the_others_in_peace(strike):
+    disk = Disk(is_held=True)
+    commit = GroupCommit(disk)
+    first = Thread(commit, disk)
+    assert disk.entered.acquire(timeout=300)
+    others = [Thread(commit, disk)]
+    waits(commit, 1)
+
+    def come_and_strike() -> None:
+        waits(commit, 2)
+        others.append(Thread(commit, disk))
+        waits(commit, 3)
+        strike()
+
+    striking = threading.Thread(target=come_and_strike)
+    striking.start()
+    disk.written += 1
+    with pytest.raises(Struck):
+        commit.run(disk.written)
+    # The sync is still under way: the wait has ended without it.
+    assert disk.synced == 0
+    striking.join()
+    assert commit.waiting == 2
+    disk.is_held = False
+    disk.go_on.release()
+    for thread in (first, *others):
+        assert thread.ends().error is None
+    assert not commit.is_led
+
+
+@pytest.mark.parametrize("nth", range(20))
+def test_a_waiter_that_is_interrupted_as_it_becomes_the_leader_hands_over(strike, nth):
+    """The signal and the end of the round come at the same time: the others slept for ever."""
+    disk = Disk(is_held=True)
+    commit = GroupCommit(disk)
+    first = Thread(commit, disk)
+    assert disk.entered.acquire(timeout=300)
+
+    def come() -> None:
+        waits(commit, 1)
+        others.extend(Thread(commit, disk) for _ in range(2))
+        waits(commit, 3)
+        disk.is_held = False
+        # Fails, so that the leader leaves and hands over to the one that has waited longest: the main thread.
+        disk.before = fail
+        disk.go_on.release()
+        if nth % 2:
+            first.join(300)
+        strike()
 
     def fail() -> None:
         raise OSError("no disk")
 
-    other = threading.Thread(target=wait)
-
-    def sync() -> None:
-        if "a" in done:
-            raise StorageError("no disk for the others")
-        other.start()
-        while not commit._waiting:
-            pass
-        done.add("a")
-
-    commit.run(lambda: "a" in done, sync)
-    other.join()
-    assert failures == ["no disk"]
-    assert commit._leader is None
-
-
-def test_a_waiter_that_is_interrupted_leaves_the_others_in_peace():
-    commit = GroupCommit()
-    done: set[str] = set()
-
-    class Interrupted(_Waiter):
-        def __init__(self, is_done):
-            super().__init__(is_done)
-            self.lock = self
-
-        def acquire(self):
-            raise KeyboardInterrupt
-
-    def sync() -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("logstore.log.append.group_commit._Waiter", Interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                commit.run(lambda: False, lambda: pytest.fail("led"))
-        assert commit._waiting == []
-        done.add("a")
-
-    commit.run(lambda: "a" in done, sync)
-    assert commit._leader is None
+    others: list[Thread] = []
+    coming = threading.Thread(target=come)
+    coming.start()
+    disk.written += 1
+    with contextlib.suppress(Struck):
+        commit.run(disk.written)
+    with contextlib.suppress(Struck):
+        coming.join()
+    assert str(first.ends().error) == "no disk"
+    for thread in others:
+        assert thread.ends().error is None
+    assert not commit.is_led
+    assert commit.waiting == 0
 
 
-def test_an_error_of_a_waiters_question_costs_no_other_waiter():
-    commit = GroupCommit()
-    done: set[str] = set()
-    threads: list[threading.Thread] = []
+def test_a_leader_that_is_interrupted_in_its_round_hands_over(strike):
+    disk = Disk(is_held=True)
+    commit = GroupCommit(disk)
+    others: list[Thread] = []
 
-    def ask(name: str) -> bool:
-        if name == "odd" and "a" in done:
-            raise KeyboardInterrupt
-        return name in done
+    def come_and_strike() -> None:
+        assert disk.entered.acquire(timeout=300)
+        others.extend(Thread(commit, disk) for _ in range(3))
+        waits(commit, 3)
+        strike()
 
-    def wait(name: str) -> None:
-        with contextlib.suppress(KeyboardInterrupt):
-            commit.run(lambda: ask(name), lambda: done.update(("b", "c")))
+    coming = threading.Thread(target=come_and_strike)
+    coming.start()
+    disk.written += 1
+    with pytest.raises(Struck):
+        commit.run(disk.written)
+    disk.running = 0
+    disk.is_held = False
+    coming.join()
+    # One of them may have begun its round before the line above.
+    disk.go_on.release()
+    for thread in others:
+        assert thread.ends().error is None
+    assert disk.synced == 4
+    assert not commit.is_led
 
-    def sync() -> None:
-        for name in ("b", "odd", "c"):
-            threads.append(threading.Thread(target=wait, args=(name,)))
-            threads[-1].start()
-            while len(commit._waiting) < len(threads):
-                pass
-        done.add("a")
 
-    with pytest.raises(KeyboardInterrupt):
-        commit.run(lambda: "a" in done, sync)
+def test_an_error_of_a_waiters_question_leaves_no_thread_waiting():
+    """It is raised in each leader that asks for that waiter, too."""
+    disk = Disk(is_held=True)
+    odd = 3
+
+    class Asked(Rounds):
+        def is_done(self, offset: int) -> bool:
+            if offset == odd and disk.synced:
+                raise KeyboardInterrupt
+            return disk.is_done(offset)
+
+        def sync(self, commit: GroupCommit) -> None:
+            disk.sync(commit)
+
+    commit = GroupCommit(Asked())
+    threads = [Thread(commit, disk)]
+    assert disk.entered.acquire(timeout=300)
+    for count in range(1, 5):
+        threads.append(Thread(commit, disk))
+        waits(commit, count)
+    disk.is_held = False
+    disk.go_on.release()
     for thread in threads:
-        thread.join(300)
-        assert not thread.is_alive()
-    assert commit._leader is None
+        assert type(thread.ends().error) in (type(None), KeyboardInterrupt)
+    assert isinstance(threads[odd - 1].error, KeyboardInterrupt)
+    assert disk.synced == len(threads)
+    assert not commit.is_led
+
+
+def test_a_waiter_that_leaves_while_the_leader_looks_at_it_is_not_touched_again(strike):
+    """`is_done` runs Python code, so another thread may leave in the middle of `wake_served`."""
+    disk = Disk(is_held=True)
+    main_offset = [0]
+
+    class Asked(Rounds):
+        def is_done(self, offset: int) -> bool:
+            if offset == main_offset[0] and disk.synced and threading.current_thread() is not main:
+                strike()
+                wait_for(lambda: commit.waiting < 3, 300)
+            return disk.is_done(offset)
+
+        def sync(self, commit: GroupCommit) -> None:
+            disk.sync(commit)
+
+    main = threading.current_thread()
+    commit = GroupCommit(Asked())
+    first = Thread(commit, disk)
+    assert disk.entered.acquire(timeout=300)
+    others = [Thread(commit, disk)]
+    waits(commit, 1)
+
+    def come() -> None:
+        waits(commit, 2)
+        others.append(Thread(commit, disk))
+        waits(commit, 3)
+        disk.is_held = False
+        disk.go_on.release()
+
+    coming = threading.Thread(target=come)
+    coming.start()
+    disk.written += 1
+    main_offset[0] = disk.written
+    with pytest.raises(Struck):
+        commit.run(disk.written)
+    coming.join()
+    for thread in (first, *others):
+        assert thread.ends().error is None
+    assert not commit.is_led

@@ -58,6 +58,7 @@ class LogWriter:
     def __init__(self, state: State) -> None:
         self.state = state
         self.flusher = Flusher(state)
+        self.commit = self.flusher.commit
         self._clock = state.clock
         self.settle_locked = partial(settle_locked, state)
         self.is_ready_locked, self.make_ready, self.follow_up = (
@@ -88,6 +89,7 @@ class LogWriter:
             TICKER.remove(self.flusher)
         self.state.expect_records(
             plain=self._default_ack is _WRITTEN and not self._flushes and not self.append_time,
+            synced=self._default_ack is Ack.SYNCED,
             times=not self.append_time,
             keys=self._compacts,
             before_max_ms=self._before_max_ms,
@@ -314,16 +316,22 @@ class LogWriter:
             elif self.flusher.is_due():
                 self.flush()
         except OUT_OF_RESOURCES as error:
-            state = self.state
-            # The disk has no space for the memory tail, or no descriptor was free for a sync. The append itself
-            # has succeeded. With the error of a failed append, the caller would append the records twice.
             if ack is Ack.SYNCED:
-                raise NotSyncedError(
-                    f"{state.name}: offsets {result.first_offset} to {result.last_offset} are in the log, but not "
-                    f"on the disk: {error}; free space and call flush(), do not append them again",
-                    path=state.path,
-                ) from error
-            _logger.warning("a flush that was due waits for room: log=%s error=%s", state.path, error)
+                raise self.not_synced(result, error) from error
+            _logger.warning("a flush that was due waits for room: log=%s error=%s", self.state.path, error)
+
+    def not_synced(self, result: AppendResult, error: LogstoreError) -> NotSyncedError:
+        """Return the error of an append that is in the log, but not on disk.
+
+        There is no space for the memory tail, or no descriptor was free for a sync. With the error of a failed
+        append, the caller would append the records twice.
+        """
+        state = self.state
+        return NotSyncedError(
+            f"{state.name}: offsets {result.first_offset} to {result.last_offset} are in the log, but not "
+            f"on the disk: {error}; free space and call flush(), do not append them again",
+            path=state.path,
+        )
 
     def flush(self) -> None:
         """Make everything that was appended before this call durable; see `Log.flush`."""
@@ -335,7 +343,10 @@ class LogWriter:
         # A memory tail is written to the disk first. If the disk is full, the quota reclaims space, and one retry
         # follows.
         tail = self.state.tail
-        with_space(self.state.quota, 0 if tail is None else tail.size, lambda: self.flusher.sync_to(offset))
+        if tail is None:
+            self.commit.run(offset)
+        else:
+            with_space(self.state.quota, tail.size, lambda: self.flusher.sync_to(offset))
 
 
 def write_locked(

@@ -1,8 +1,9 @@
 """Flush: makes a log durable by rounds of syncs under group commit, and decides when a flush is due.
 
-One round begins under the log's lock: it writes a memory tail and unsaved leader epochs, and syncs the index of
-aborted transactions. Then it syncs, without the lock, the sealed segments that are not on disk yet, the names of
-new files, and the active segment. Only then does the recovery point rise. A failed sync is never retried.
+Nearly every round syncs the active segment alone: `_log_rounds` runs it. One of those here begins under the log's
+lock: it writes a memory tail and unsaved leader epochs, and syncs the index of aborted transactions. Then it syncs,
+without the lock, the sealed segments that are not on disk yet, the names of new files, and the active segment. Only
+then does the recovery point rise. A failed sync is never retried.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import logging
 from functools import partial
 from typing import NamedTuple
+from weakref import proxy
 
 from logstore._segment import Segment
-from logstore.errors import OUT_OF_RESOURCES, DiskFullError, StorageError, TooManyFilesError
+from logstore.errors import OUT_OF_RESOURCES, DiskFullError, LogstoreError, StorageError, TooManyFilesError
 from logstore.io._interrupts import held, locked, shielded
-from logstore.log.append.group_commit import GroupCommit
+from logstore.log.append._group_commit import GroupCommit
+from logstore.log.append._log_rounds import LogRounds
 from logstore.log.cleanup.truncation import settle_locked
-from logstore.log.directory.segments import sync_unless_dropped
+from logstore.log.directory.segments import is_dropped, sync_unless_dropped
 from logstore.log.state import State
 from logstore.records import INT64_MAX
 
@@ -25,7 +28,7 @@ _logger = logging.getLogger(__name__)
 
 #: A flush writes the index files after this many new entries. A reader, or the next open, then scans at most
 #: 256 KiB of log. Writing them at each flush of one small record would add eight system calls to it.
-INDEX_ENTRIES = 64
+INDEX_ENTRIES = 64  # `_log_rounds` has it, too
 
 
 class _Round(NamedTuple):
@@ -44,8 +47,9 @@ class Flusher:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._commit = GroupCommit(state.clock)
-        self._settle_locked = partial(settle_locked, state)
+        # A proxy: in a cycle with its rounds, a log that was dropped would wait for the garbage collector.
+        self.commit = GroupCommit(LogRounds(state, proxy(self)))
+        self.settle_locked = partial(settle_locked, state)
 
     def sync_to(self, offset: int) -> None:
         """Return once everything below an offset is on disk; shares the sync with other callers.
@@ -54,17 +58,7 @@ class Flusher:
             StorageFailedError: a sync failed, now or before.
             TooManyFilesError: no descriptor was free to sync a file. Nothing is lost, and no mark rises.
         """
-        self._commit.run(lambda: self._is_synced(offset), self._sync_round)
-
-    def _is_synced(self, offset: int) -> bool:
-        state = self._state
-        if state.synced.value >= offset:
-            return True
-        if state.end.value < offset:
-            # Truncated meanwhile: a wait for truncated bytes would never end.
-            return True
-        state.check_writable()
-        return False
+        self.commit.run(offset)
 
     def sync_locked(self) -> None:
         """Sync to the log end offset under the lock, for close; appends wait and cannot move the end meanwhile."""
@@ -77,8 +71,31 @@ class Flusher:
             raise self._state.fail_locked(error) from error
         self._end_locked(found)
 
-    def _sync_round(self) -> None:
-        """Run one round of group commit: older segments, names, the active segment; then the recovery point."""
+    # -- rounds, as `LogRounds` calls them ---------------------------------------------------------
+
+    def has_one_file_locked(self) -> bool:
+        """Return whether a round has only the active segment to sync; raise if the log cannot be synced."""
+        state = self._state
+        state.check_whole_locked()
+        return (
+            not state.unsynced
+            and state.tail is None
+            and state.epochs_saved
+            and state.names_are_synced
+            and state.transactions.is_synced
+        )
+
+    def sync_failed(self, segment: Segment, error: LogstoreError) -> None:
+        """Fail the log after a failed sync of a segment, unless the segment was dropped meanwhile."""
+        if is_dropped(segment):
+            return
+        if isinstance(error, StorageError) and not isinstance(error, TooManyFilesError):
+            with held(self._state.lock):
+                raise self._state.fail_locked(error) from error
+        raise error
+
+    def sync_round(self) -> None:
+        """Run a round that has more to sync: older segments, names, the active segment; then the recovery point."""
         if self._state.tail is None:
             # Unshielded: after an interrupt, every step may be repeated.
             self._sync_written()
@@ -102,7 +119,7 @@ class Flusher:
             # Interrupted: without their count, unsynced records would not make a flush due.
             state.unflushed_records += found.unflushed
             raise
-        locked(state.lock, self._settle_locked, self._end_locked, found)
+        locked(state.lock, self.settle_locked, self._end_locked, found)
 
     def _begin_locked(self) -> _Round:
         state = self._state
@@ -148,27 +165,36 @@ class Flusher:
         state.counters.flushes += 1
         state.unsynced = [s for s in state.unsynced if s not in done.sealed]
         state.synced.advance(done.target)
+        self.end_locked(done.active, done.target, done.position)
+
+    def end_locked(self, active: Segment, target: int, position: int) -> None:
+        """Let recovery point and marks follow a synced end: ``active`` ended with ``target`` at ``position``."""
+        state = self._state
         if state.rolls.is_active_named:
             # Its index files are named by its base offset; beside a file without that name they would be strays.
             state.segments.save_indexes(state.segments.active, at_least=INDEX_ENTRIES)
-        if state.synced.value > done.target:
+        if state.synced.value > target:
             # Another round has synced further and written a higher recovery point: this round's would lower it.
             state.move_marks_locked()
             return
         point = state.point_now(clean=False)._replace(
-            recovery_point=done.target, segment_base_offset=done.active.base_offset, position=done.position
+            recovery_point=target, segment_base_offset=active.base_offset, position=position
         )
         try:
             # An epoch that is not in its file is found only by a scan; a higher recovery point would lose it.
             if state.epochs_saved and state.transactions.is_saved:
                 state.recovery.write(point)
-        except OUT_OF_RESOURCES as error:
-            # Not fatal: the recovery point on disk stays below the synced end, and the next open scans more.
-            _logger.warning("recovery point not written: log=%s error=%s", state.path, error)
         except StorageError as error:
-            raise state.fail_locked(error) from error
+            self.point_failed_locked(error)
         # Only draining a memory tail grows the files; a sync moves marks that depend on the synced end.
         state.move_marks_locked(has_grown=state.tail is not None)
+
+    def point_failed_locked(self, error: StorageError) -> None:
+        """Deal with a recovery point that could not be written."""
+        if not isinstance(error, OUT_OF_RESOURCES):
+            raise self._state.fail_locked(error) from error
+        # Not fatal: the recovery point on disk stays below the synced end, and the next open scans more.
+        _logger.warning("recovery point not written: log=%s error=%s", self._state.path, error)
 
     @property
     def may_become_due(self) -> bool:

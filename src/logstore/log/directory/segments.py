@@ -414,8 +414,13 @@ def sync_unless_dropped(segment: Segment) -> None:
     try:
         segment.file.sync()
     except StorageError:
-        if segment.file.sync_failed or not segment.file.closed:
+        if not is_dropped(segment):
             raise
+
+
+def is_dropped(segment: Segment) -> bool:
+    """Return whether a segment was deleted, or truncated to a new file, during its sync: it need not be on disk."""
+    return segment.file.closed and not segment.file.sync_failed
 
 
 def is_gone(error: Exception) -> bool:

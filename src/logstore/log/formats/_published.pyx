@@ -17,7 +17,7 @@ from libc.string cimport memcmp, memset
 
 from logstore.batch._bytes cimport load64, store32, store64
 from logstore.batch._crc32c cimport logstore_crc32c, logstore_crc32c_init
-from logstore.io._files cimport OP_PWRITE, File, FileOps, raise_status, write_all
+from logstore.io._files cimport OP_PWRITE, File, FileOps, Pace, raise_status, write_all
 
 logstore_crc32c_init()
 
@@ -90,12 +90,19 @@ cdef class PublishedFile:
         cdef FileOps *ops = &self._file.files.ops
         cdef int status
         cdef int fd
+        cdef bint keeps_gil
+        cdef Pace pace
         assert last_stable <= high_watermark <= log_end, (last_stable, high_watermark, log_end)
         fd = self._file.acquire()
         _pack(block, generation, log_start, high_watermark, last_stable, log_end)
         self._file.files.calls[OP_PWRITE] += 1
-        with nogil:
+        keeps_gil = self._file.keeps_gil(BLOCK_BYTES, &pace)
+        if keeps_gil:
             status = write_all(ops, fd, block, BLOCK_BYTES, 0)
+        else:
+            with nogil:
+                status = write_all(ops, fd, block, BLOCK_BYTES, 0)
+        self._file.wrote(keeps_gil, &pace)
         self._file.release()
         raise_status(status, "write", self._file.path, 0)
         return 0

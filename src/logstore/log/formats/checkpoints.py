@@ -60,7 +60,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.batch._crc32c import crc32c
 from logstore.errors import CorruptRecordError
-from logstore.log.formats import _published
+from logstore.log.formats import _published, _recovery_slot
 from logstore.records import INT32_MAX, INT64_MAX, TopicPartition
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ START = "logstore.start"
 PUBLISHED = "logstore.published"
 COMPACTED = "logstore.compacted"
 
-SLOT_BYTES = 64
-SLOT_SPACING_BYTES = 4096
+SLOT_BYTES = _recovery_slot.SLOT_BYTES
+SLOT_SPACING_BYTES = _recovery_slot.SLOT_SPACING_BYTES
 RUN_POSITION = 2048
 RECOVERY_BYTES = SLOT_SPACING_BYTES + SLOT_BYTES
 PUBLISHED_BYTES = _published.SIZE
@@ -214,21 +214,10 @@ class RecoveryPoint(NamedTuple):
 
 
 _KIND_OF = {0: LogKind.UNRECORDED, _CONTIGUOUS: LogKind.CONTIGUOUS, _GAPPED: LogKind.GAPPED}
-_FLAG_OF = {kind: flag for flag, kind in _KIND_OF.items()}
 
 
-def slot_position(sequence: int) -> int:
-    """Return the position in the file of the slot with this sequence."""
-    return SLOT_SPACING_BYTES if sequence % 2 else 0
-
-
-def encode_slot(point: RecoveryPoint) -> bytes:
-    """Encode the 64 bytes to write at `slot_position` of the point's sequence."""
-    assert 0 <= point.segment_base_offset <= point.recovery_point, point
-    assert min(point.position, point.log_start_offset, point.replay_from + 1) >= 0, point
-    flags = (_CLEAN if point.clean else 0) | (_SUSPECT if point.suspect else 0) | _FLAG_OF[point.kind]
-    flags |= _LISTS_ABORTED if point.lists_aborted else 0
-    return with_crc(_SLOT.pack(_SLOT_MAGIC, _SLOT_VERSION, flags, *point[:7]))
+encode_slot = _recovery_slot.encode_slot
+slot_position = _recovery_slot.slot_position
 
 
 def decode_slots(data: bytes) -> RecoveryPoint | None:

@@ -22,6 +22,7 @@ from logstore.io._interrupts import held
 from logstore.log.directory.files import Directory, passing
 from logstore.log.formats import checkpoints
 from logstore.log.formats._published import PublishedFile
+from logstore.log.formats._recovery_slot import write_slot
 from logstore.log.formats.checkpoints import LogKind, Published, RecoveryPoint
 
 _logger = logging.getLogger(__name__)
@@ -37,7 +38,8 @@ class RecoveryPointFile:
         self._turn = threading.RLock()  # of writes; the first append writes without the log's lock
         self.point = point
 
-    def _opened(self) -> File:
+    def opened(self) -> File:
+        """Return the file, opened if this is its first use."""
         if self._file is None:
             self._file = self._directory.open(self._name, create=True, writable=True)
         return self._file
@@ -54,25 +56,25 @@ class RecoveryPointFile:
         with held(self._turn):
             for _ in range(2):
                 self._write_slot(point)
-                self._opened().sync()
+                self.opened().sync()
 
     def _write_slot(self, point: RecoveryPoint) -> None:
         with held(self._turn):
             point = point._replace(sequence=self.point.sequence + 1)
-            self._opened().write(checkpoints.encode_slot(point), checkpoints.slot_position(point.sequence))
+            write_slot(self.opened(), point)
             self.point = point
 
     def write_run(self, data: bytes) -> None:
         """Overwrite the record of the run (`last_stop`). Not synced: it has no meaning after a restart."""
-        self._opened().write(data, checkpoints.RUN_POSITION)
+        self.opened().write(data, checkpoints.RUN_POSITION)
 
     def identity(self) -> tuple[int, int]:
         """Return inode and time of creation of the file: a copy of it has others."""
-        return self._opened().identity()
+        return self.opened().identity()
 
     def sync(self) -> None:
         """Make the last slot durable."""
-        self._opened().sync()
+        self.opened().sync()
 
     def close(self) -> None:
         if self._file is not None:
