@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import statistics
 import threading
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import records
 from interleave import Bar, Runner, Target, race
 from runners import COPY_AND_SUM, Ours, appending, log_bytes, raw_writing
 
+import logstore
 from logstore import Codec
 from logstore._segment import Segment
 from logstore.batch._batch import stamp, stamp_producer
@@ -37,7 +39,15 @@ def test_append(benchmark: Any, places: Any, per_batch: int, count: int) -> None
     """Written, not synced: what is left is encoding, CRC, index and the system call."""
     batches = records.groups(SIZE, per_batch, count)
     names = ("naive file", "naive file + crc32", "aiokafka + file", "sqlite", "lmdb", "rocksdict")
-    bars = {"naive file": Bar(1.5, 2.5), "rocksdict": Bar(2.5, 4.5), "sqlite": Bar(10, 15)}
+    bars = {"naive file": Bar(0.6), "lmdb": Bar(0.75), "rocksdict": Bar(1.3)}
+    if per_batch > 1:
+        names = (*names, "naive file, 64 KiB buffer")
+        bars = {
+            "naive file": Bar(2.4),
+            "naive file, 64 KiB buffer": Bar(1.6),
+            "rocksdict": Bar(2.5, 4.5),
+            "sqlite": Bar(10, 15),
+        }
     pieces = log_bytes(places, batches)
     race(
         benchmark,
@@ -49,7 +59,7 @@ def test_append(benchmark: Any, places: Any, per_batch: int, count: int) -> None
         workload=f"append {SIZE} B x {per_batch}, no sync",
         records=per_batch * count,
         size=per_batch * count * SIZE,
-        bars=bars if per_batch > 1 else {},
+        bars=bars,
         rounds=5,
         codec="none",
         output_bytes=sum(map(len, pieces)),
@@ -88,6 +98,42 @@ def test_single_appends_through_the_appender(benchmark: Any, places: Any) -> Non
         bars={"naive file, 64 KiB buffer": Bar(4, 10)},
         codec="none",
         output_bytes=written,
+    )
+
+
+@pytest.mark.row("S6")
+def test_single_appends_to_a_topic(benchmark: Any, places: Any) -> None:
+    """What a topic adds to the append of its log: which partition it is, and whether the topic is still there."""
+    count = 10_000
+    one_by_one = records.groups(SIZE, 1, count)
+    values = [value for (value,) in one_by_one]
+    plain = appending(Ours, places, one_by_one)
+
+    def prepare() -> tuple[Path, Any, Any]:
+        place = places()
+        store = logstore.open(place / "data")
+        return place, store, store.create_topic("race", 1)
+
+    def work(state: tuple[Path, Any, Any]) -> None:
+        append = state[2].append
+        for value in values:
+            append(value)
+
+    def check(state: tuple[Path, Any, Any], _result: None) -> None:
+        place, store, topic = state
+        assert [value for chunk in topic[0].scan().values() for value in chunk] == values
+        store.close()
+        shutil.rmtree(place)
+
+    race(
+        benchmark,
+        Runner(work, check, prepare, parts=COPY_AND_SUM),
+        {"Log.append": plain},
+        workload=f"Topic.append, {SIZE} B x 1, no sync",
+        records=count,
+        size=count * SIZE,
+        bars={"Log.append": Bar(0.8)},
+        codec="none",
     )
 
 

@@ -216,6 +216,34 @@ def test_records_may_come_from_any_iterable() -> None:
     assert encode([], timestamp_ms=0) == b""
 
 
+@given(
+    records=st.lists(
+        st.one_of(
+            st.binary(max_size=40),
+            st.integers(50, 9_000).map(bytes),
+            st.tuples(st.none() | st.binary(max_size=4), st.binary(max_size=9), st.sampled_from([None, 0, 5, 10**12])),
+            st.just(bytearray(b"no bytes")),
+        ),
+        max_size=150,
+    ),
+    limit=st.integers(100, 20_000),
+    codec=st.sampled_from([Codec.NONE, Codec.NONE, Codec.LZ4]),
+)
+def test_a_list_has_the_bytes_of_its_records_one_by_one(records: list[Any], limit: int, codec: Codec) -> None:
+    """A list's plain values are written in a loop of their own: they split into the same batches."""
+
+    def encoded(records: Any) -> Any:
+        encoder = Encoder().begin(timestamp_ms=7, codec=codec, max_batch_bytes=limit)
+        try:
+            encoder.add_all(records)
+            encoder.finish()
+        except RecordTooLargeError as error:
+            return str(error), getattr(error, "__notes__", [])
+        return bytes(encoder), encoder.null_keys, encoder.min_timestamp_ms, encoder.max_timestamp_ms
+
+    assert encoded(records) == encoded(iter(records))
+
+
 def test_add_takes_one_record() -> None:
     encoder = Encoder().begin(timestamp_ms=4)
     encoder.add(b"v")

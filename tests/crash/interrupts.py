@@ -28,6 +28,7 @@ from typing import Any
 
 import logstore
 from logstore import Log
+from logstore.batch._encode import encode
 from logstore.errors import DirectoryLockedError
 from tests.kit.inside import failure_of, is_closed
 from tests.kit.waiting import wait_for
@@ -168,6 +169,9 @@ class LogCase:
 
         return self.log.append([b"new"], producer=ProducerStamp(7, 0, 0))
 
+    def do_run(self) -> Any:
+        return self.log.replica.append_run(bytearray(encode([b"new"])), max_timestamp_ms=0)
+
     def do_flush(self) -> Any:
         self.log.append([b"new"])
         return self.log.flush()
@@ -243,6 +247,9 @@ class StoreCase:
 
     def do_commit(self) -> Any:
         return self.consumer.commit()
+
+    def do_append(self) -> Any:
+        return self.store.topic("t").append(b"new")
 
     def do_send(self) -> Any:
         return self.producer.send("t", b"new").result(PATIENCE_S)

@@ -1,9 +1,9 @@
 # cython: language_level=3
 """The encoder for other compiled modules: `try_add` without the GIL, `make_way` with it."""
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
 
-from logstore.batch._bytes cimport varlong_size, write_varlong
+from logstore.batch._bytes cimport LOGSTORE_LIKELY, varlong_size, write_varlong, zigzag
 
 cdef enum:
     ADDED = 0
@@ -42,6 +42,9 @@ cdef class Encoder:
     cdef readonly int64_t null_keys
     cdef readonly int64_t appended_at    # offset of the first record, once the batches are in a log; else -1
 
+    cdef int restart(self, int64_t timestamp_ms) except -1
+    cdef int add_list(self, list records) except -1
+    cdef Py_ssize_t _add_values(self, PyObject *items, Py_ssize_t index) noexcept
     cdef int try_add(self, int64_t timestamp, const uint8_t *key, int64_t key_size, const uint8_t *value,
                      int64_t value_size, const uint8_t *headers, int64_t headers_size) noexcept nogil
     cdef int make_way(self, int64_t timestamp, int64_t record_bytes) except -1
@@ -53,6 +56,19 @@ cdef class Encoder:
     cdef bint _add_plain(self, PyObject *item) except -1
     cdef int _add_object(self, object item) except -1
     cdef int _add_fields(self, object key, object value, object timestamp, object headers) except -1
+
+
+cdef inline uint8_t *put_varlong(uint8_t *p, int64_t value) noexcept nogil:
+    """Run write_varlong without a loop for the one and two bytes that nearly all values take."""
+    cdef uint64_t rest = zigzag(value)
+    if LOGSTORE_LIKELY(rest < 0x80):
+        p[0] = <uint8_t>rest
+        return p + 1
+    if LOGSTORE_LIKELY(rest < 0x4000):
+        p[0] = <uint8_t>(rest | 0x80)
+        p[1] = <uint8_t>(rest >> 7)
+        return p + 2
+    return write_varlong(p, value)
 
 
 cdef inline int64_t record_body_size(int64_t timestamp_delta, int32_t offset_delta, int64_t key_size,

@@ -247,6 +247,10 @@ cdef class Encoder:
 
         Kept offsets continue to rise from those before.
         """
+        self.restart(timestamp_ms)
+        return self
+
+    cdef int restart(self, int64_t timestamp_ms) except -1:
         if self._exports:
             raise BufferError("the encoder's bytes are still in use")
         self.size = 0
@@ -258,7 +262,7 @@ cdef class Encoder:
         self.min_timestamp_ms = INT64_MAX
         self.null_keys = 0
         self.appended_at = -1
-        return self
+        return 0
 
     def number(self, int64_t producer_id: int, int16_t producer_epoch: int, int32_t base_sequence: int) -> Self:
         """Give the batches that are not closed yet a producer id and the sequence of their first record.
@@ -480,28 +484,91 @@ cdef class Encoder:
             InvalidTimestampError, InvalidRecordError: a timestamp or a header key is invalid.
         """
         cdef Py_ssize_t index = 0
-        cdef PyObject *items
-        cdef PyObject *item
+        if type(records) is list:
+            self.add_list(<list>records)
+            return
         if isinstance(records, (str, bytes, bytearray, memoryview)):
             raise RecordTypeError(
                 f"records must be a list of records, found one {type(records).__name__}; write [value]")
         try:
-            if type(records) is list:
-                items = <PyObject *>records
-                # The size is read again each time: an object that exports a buffer may change the list.
-                while index < PyList_GET_SIZE(items):
-                    item = PyList_GET_ITEM(items, index)
-                    if not self._add_plain(item):
-                        self._add_object(<object>item)
-                    index += 1
-            else:
-                for record in records:
-                    if not self._add_plain(<PyObject *>record):
-                        self._add_object(record)
-                    index += 1
+            for record in records:
+                if not self._add_plain(<PyObject *>record):
+                    self._add_object(record)
+                index += 1
         except RecordError as error:
             error.add_note(f"in record {index} of this append")
             raise
+
+    cdef int add_list(self, list records) except -1:
+        """Add every record of a list, as `add_all`."""
+        cdef Py_ssize_t index = 0
+        cdef PyObject *items = <PyObject *>records
+        cdef PyObject *item
+        cdef object held
+        try:
+            # The size is read again each time: an object that exports a buffer may change the list.
+            while index < PyList_GET_SIZE(items):
+                item = PyList_GET_ITEM(items, index)
+                if is_bytes(item):
+                    # Held: a batch that is closed first may let another thread change the list.
+                    held = <object>item
+                    self.add_one(self._default_timestamp, NULL, -1, bytes_data(item), bytes_size(item), NULL, 0)
+                    index = self._add_values(items, index + 1)
+                    continue
+                if not self._add_plain(item):
+                    self._add_object(<object>item)
+                index += 1
+        except RecordError as error:
+            error.add_note(f"in record {index} of this append")
+            raise
+        return 0
+
+    cdef Py_ssize_t _add_values(self, PyObject *items, Py_ssize_t index) noexcept:
+        """Add plain bytes of a list, from an index on, while the open batch has room; return the next index.
+
+        This is `try_add` for many values without keys: the state of the batch stays in registers. No Python code
+        runs meanwhile, so nothing can change the list.
+        """
+        cdef Py_ssize_t count = PyList_GET_SIZE(items)
+        cdef PyObject *item
+        cdef int64_t timestamp = self._default_timestamp, delta, size, body, fixed
+        cdef int32_t place = self._batch_records, begun = place
+        cdef uint8_t *p = self.data + self.size
+        cdef const uint8_t *end
+        if self._batch_start < 0 or self._keeps_offsets:
+            return index
+        delta = <int64_t>(<uint64_t>timestamp - <uint64_t>self._base_timestamp)
+        # Attributes, no key and no headers take one byte each.
+        fixed = 3 + varlong_size(delta)
+        end = self.data + min(self.capacity, self._batch_start + self._max_batch_bytes)
+        while index < count:
+            item = PyList_GET_ITEM(items, index)
+            if not is_bytes(item):
+                break
+            size = bytes_size(item)
+            body = fixed + varlong_size(place) + varlong_size(size) + size
+            # As in `try_add`: five bytes are the longest length field.
+            if body + 5 > end - p:
+                break
+            p = put_varlong(p, body)
+            p[0] = 0
+            p = put_varlong(p + 1, delta)
+            p = put_varlong(p, place)
+            p[0] = 1
+            p = put_varlong(p + 1, size)
+            memcpy(p, bytes_data(item), <size_t>size)
+            p += size
+            p[0] = 0
+            p += 1
+            place += 1
+            index += 1
+        if place > begun:
+            self.size = p - self.data
+            self._batch_records = place
+            self.null_keys += place - begun
+            self._batch_max_timestamp = max(self._batch_max_timestamp, timestamp)
+            self.min_timestamp_ms = min(self.min_timestamp_ms, timestamp)
+        return index
 
     # -- finishing -------------------------------------------------------------------------------
 

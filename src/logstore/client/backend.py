@@ -64,6 +64,9 @@ class Source(Protocol):
     def _log_of(self, topic: str, partition: int, topic_id: str | None = None) -> Opened:
         """Return a log as `partition` does; the log does not keep the store open, so the caller must."""
 
+    def _log_there(self, topic: str, partition: int) -> Opened:
+        """Return a log as `_log_of` does, of a partition that the caller has found among the topics known."""
+
     def _topics_known(self) -> object:
         """Return the known state of all topics: a new object after each change."""
 

@@ -20,7 +20,7 @@ from libc.string cimport memcpy, memset
 
 from logstore.columns._arrow cimport drop_array, drop_schema, drop_stream
 from logstore.batch._bytes cimport LOGSTORE_LIKELY, varlong_size, write_varlong, zigzag
-from logstore.batch._encode cimport FULL, Encoder, record_body_size
+from logstore.batch._encode cimport FULL, Encoder, put_varlong, record_body_size
 
 import os
 import re
@@ -134,19 +134,6 @@ cdef int encode_headers(const Rows *rows, int64_t row, uint8_t *scratch, int64_t
             memcpy(p, value, <size_t>value_size)
             p += value_size
     return OK
-
-
-cdef inline uint8_t *put_varlong(uint8_t *p, int64_t value) noexcept nogil:
-    """Run write_varlong without a loop for the one and two bytes that nearly all values take."""
-    cdef uint64_t rest = zigzag(value)
-    if LOGSTORE_LIKELY(rest < 0x80):
-        p[0] = <uint8_t>rest
-        return p + 1
-    if LOGSTORE_LIKELY(rest < 0x4000):
-        p[0] = <uint8_t>(rest | 0x80)
-        p[1] = <uint8_t>(rest >> 7)
-        return p + 2
-    return write_varlong(p, value)
 
 
 cdef int add_rows(Encoder encoder, const Rows *rows, int64_t *row, uint8_t *scratch, int64_t capacity,

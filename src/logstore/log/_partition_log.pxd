@@ -23,6 +23,7 @@ cdef struct Run:                  # whole batches to append, with what their hea
     int32_t base_sequence
     int32_t last_sequence
     bint transactional
+    bint in_place                 # its headers may be stamped where they are; else in a copy
     PyObject *state               # of the producer, while the lock is held
 
 
@@ -122,6 +123,11 @@ cdef class PartitionLog:
     cpdef int64_t wanted_mark(self) except -1
     cdef int64_t _now(self) except? -1
     cdef double monotonic_s(self) except? -1
+    cdef bint _takes_plain(self) except -1
+    cdef bint _takes_synced(self) except -1
+    cdef int _check(self, Encoder encoder, int64_t now, object writer) except -1
+    cdef object _append_batch(self, bytes batch, int64_t now, object writer)
+    cdef int _measure(self, uint8_t *data, int64_t size, Run *run) except -1
     cdef object _append_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
     cdef bint _admits(self, const uint8_t *p, const BatchHeader *header, int64_t now) except -1
     cdef bint _describe(self, bytes batch, int64_t now, Run *run) except -1

@@ -2,7 +2,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any, Protocol, final
 
-from typing_extensions import disjoint_base
+from typing_extensions import Buffer, disjoint_base
 
 from logstore.batch._encode import Encoder
 from logstore.clock import Clock
@@ -12,7 +12,7 @@ from logstore.log.formats._published import PublishedFile
 from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
-from logstore.records import AppendResult, ProducerStamp
+from logstore.records import AppendResult, ProducerStamp, RecordMetadata
 
 def mark_appended(batches: object, first: int) -> int:
     """Record in an encoder that its batches are in the log, from an offset on."""
@@ -183,13 +183,32 @@ class PartitionLog:
     def append(self, records: list[Any], writer: _Writer, synced: bool = False) -> AppendResult | None:
         """Encode records and append them; None, with nothing done, if that takes the steps of ``writer``."""
 
+    def append_one(
+        self, value: Buffer | None, key: Buffer | None, topic: str, partition: int, writer: _Writer
+    ) -> RecordMetadata | None:
+        """Append one record, with the time of this call; None, with nothing done, as `append`."""
+
     def append_encoded(
         self, encoder: Encoder, producer: ProducerStamp | None, now: int, writer: _Writer
     ) -> AppendResult:
         """Check keys and times of an encoder's batches, and write them; ``writer`` has the steps that are rare."""
 
+    def check_encoded(self, encoder: Encoder, now: int, writer: _Writer) -> None:
+        """Close an encoder's batches, and check keys and times, before anything of several appends is written."""
+
+    def append_plain(self, encoder: Encoder, now: int, writer: _Writer) -> AppendResult | None:
+        """Write an encoder's batches as `append_encoded`; None, with nothing done, as `append`."""
+
     def append_batch(self, batch: bytes, now: int, writer: _Writer) -> AppendResult | None:
         """Append one whole batch of a client; None, with nothing done, if that takes the steps of ``writer``."""
+
+    def append_plain_batch(self, batch: bytes, writer: _Writer) -> AppendResult | None:
+        """Append one whole batch of a client as `append_batch`; None, with nothing done, also as `append`."""
+
+    def append_run(
+        self, run: Buffer, producer: ProducerStamp, newest: int, now: int, writer: _Writer
+    ) -> tuple[int, AppendResult] | None:
+        """Append the first batches of a run that the caller owns, as many as one segment takes, in one write."""
 
     def append_turn(self, batches: list[bytes], now: int, writer: _Writer) -> list[AppendResult | LogstoreError]:
         """Append whole batches of several clients in their order; return a result or an error for each."""

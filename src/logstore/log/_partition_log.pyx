@@ -1,9 +1,10 @@
 # cython: language_level=3
 """Partition log: the marks of one open log, and the step that writes an append and moves them.
 
-`PartitionLog.append` encodes records; `append_encoded` takes them from an encoder, `append_batch` as a client's
-batch, `append_turn` as batches of several clients, which take one write. An append changes, under the log's lock
-and in this order: bytes, producer state, counters, marks, published end. This module takes what nearly every append
+`PartitionLog.append` encodes records, and `append_one` a single one; `append_encoded` takes them from an encoder,
+`append_batch` as a client's batch, `append_turn` as batches of several clients, `append_run` as a run of batches
+that the caller owns. Each takes one write. An append changes, under the log's lock and in this order: bytes,
+producer state, counters, marks, published end. This module takes what nearly every append
 is: batches that fit the active segment of a log that is whole, and of a producer its next one. Anything else (a
 roll, a memory tail, offsets that are positions, the first append after an open, a repeated batch) is left to the
 `LogWriter` of `log.append`. `Watermark` is an offset that rises and can be waited for.
@@ -15,6 +16,7 @@ cimport cython
 from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from libc.stdlib cimport free, malloc, realloc
@@ -24,7 +26,7 @@ from logstore._segment cimport Segment
 from logstore._segment_index cimport SegmentIndex
 from logstore.batch._batch cimport (
     APPEND_TIME_FLAG, CODEC_MASK, CONTROL_FLAG, DELETE_HORIZON_FLAG, HEADER_BYTES, TRANSACTIONAL_FLAG, BatchHeader,
-    Survey, check_batch, payload_of, survey_records,
+    Survey, check_batch, payload_of, raise_batch_status, survey_records, whole_header,
 )
 from logstore.batch._bytes cimport OK
 from logstore.batch._encode cimport Encoder
@@ -35,7 +37,7 @@ from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import OUT_OF_RESOURCES as _OUT_OF_RESOURCES
 from logstore.errors import DiskFullError, LogstoreError, StorageError
 from logstore.io._interrupts import Condition, held, shielded
-from logstore.records import AppendResult
+from logstore.records import AppendResult, RecordMetadata
 
 cdef object _new = tuple.__new__
 
@@ -261,15 +263,15 @@ cdef class PartitionLog:
         cdef int64_t now
         cdef list encoders = self._encoders
         synced = synced or self._is_synced
-        if (not (self._keeps_times and self.tail is None if synced else self._is_plain) or self.closed
-                or self.failed is not None or self.fork != fork_generation() or not records):
+        if not records or not (self._takes_synced() if synced else self._takes_plain()):
             return None
         now = self._now()
         encoder = encoders.pop() if encoders else writer.plain_encoder(now)
         try:
-            encoder.renew(now)
-            encoder.add_all(records)
-            encoder.finish()
+            encoder.restart(now)
+            encoder.add_list(records)
+            if encoder._batch_start >= 0:
+                encoder._close_batch()
             result = self._append_encoded(encoder, None, now, writer)
         finally:
             encoders.append(encoder)
@@ -280,6 +282,57 @@ cdef class PartitionLog:
                 raise writer.not_synced(result, error) from error
         return result
 
+    def append_one(self, value: Buffer | None, key: Buffer | None, str topic not None: str, int32_t partition: int,
+                   writer: LogWriter) -> RecordMetadata | None:
+        """Append one record, with the time of this call; None, with nothing done, as `append`.
+
+        ``topic`` and ``partition`` are those of the log, for the answer. Raises as `Log.append`.
+        """
+        cdef Encoder encoder
+        cdef int64_t now
+        cdef list encoders = self._encoders
+        if not self._takes_plain():
+            return None
+        now = self._now()
+        encoder = encoders.pop() if encoders else writer.plain_encoder(now)
+        try:
+            encoder.restart(now)
+            if key is None and type(value) is bytes:
+                encoder.add_one(now, NULL, -1, <const uint8_t *>PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value),
+                                NULL, 0)
+            else:
+                encoder._add_fields(key, value, None, None)
+            encoder._close_batch()
+            result = self._append_encoded(encoder, None, now, writer)
+            return _new(RecordMetadata, (topic, partition, (<tuple>result)[0], now))
+        finally:
+            encoders.append(encoder)
+
+    cdef bint _takes_plain(self) except -1:
+        """Return whether an append is answered once it is written, and the log takes any."""
+        return self._is_plain and not self.closed and self.failed is None and self.fork == fork_generation()
+
+    cdef bint _takes_synced(self) except -1:
+        """Return whether an append is answered once it is synced, and the log takes any."""
+        return (self._keeps_times and self.tail is None and not self.closed and self.failed is None
+                and self.fork == fork_generation())
+
+    def check_encoded(self, Encoder encoder: Encoder, int64_t now: int, writer: LogWriter) -> None:
+        """Close an encoder's batches, and check keys and times, before anything of several appends is written."""
+        if encoder._batch_start >= 0:
+            encoder._close_batch()
+        self._check(encoder, now, writer)
+
+    cdef int _check(self, Encoder encoder, int64_t now, object writer) except -1:
+        if (self._needs_keys and encoder.null_keys or now - encoder.min_timestamp_ms > self._before_max_ms
+                or encoder.max_timestamp_ms - now > self._after_max_ms):
+            writer.check(encoder, now)
+        return 0
+
+    def append_plain(self, Encoder encoder: Encoder, int64_t now: int, writer: LogWriter) -> AppendResult | None:
+        """Write an encoder's batches as `append_encoded`; None, with nothing done, as `append`."""
+        return self._append_encoded(encoder, None, now, writer) if self._takes_plain() else None
+
     def append_encoded(self, Encoder encoder: Encoder, producer: ProducerStamp | None, int64_t now: int,
                        writer: LogWriter) -> AppendResult:
         """Check keys and times of an encoder's batches, and write them; ``writer`` has the steps that are rare.
@@ -289,9 +342,7 @@ cdef class PartitionLog:
         return self._append_encoded(encoder, producer, now, writer)
 
     cdef object _append_encoded(self, Encoder encoder, object producer, int64_t now, object writer):
-        if (self._needs_keys and encoder.null_keys or now - encoder.min_timestamp_ms > self._before_max_ms
-                or encoder.max_timestamp_ms - now > self._after_max_ms):
-            writer.check(encoder, now)
+        self._check(encoder, now, writer)
         try:
             return self._write_encoded(encoder, producer, now, writer)
         except DiskFullError:
@@ -304,6 +355,13 @@ cdef class PartitionLog:
 
         None also for a batch that is wrong or breaks a rule of the log: `admit` of `log.append` says what is wrong.
         """
+        return self._append_batch(batch, now, writer)
+
+    def append_plain_batch(self, bytes batch not None: bytes, writer: LogWriter) -> AppendResult | None:
+        """Append one whole batch of a client as `append_batch`; None, with nothing done, also as `append`."""
+        return self._append_batch(batch, self._now(), writer) if self._takes_plain() else None
+
+    cdef object _append_batch(self, bytes batch, int64_t now, object writer):
         cdef Run run
         cdef list results = []
         if self.fork != fork_generation() or not self._describe(batch, now, &run):
@@ -344,6 +402,60 @@ cdef class PartitionLog:
             free(runs)
         return results
 
+    def append_run(self, run: Buffer, producer: ProducerStamp, int64_t newest: int, int64_t now: int,
+                   writer: LogWriter) -> tuple[int, AppendResult] | None:
+        """Append the first batches of a run that the caller owns, as many as one segment takes, in one write.
+
+        Their headers are stamped where they are. Returns their bytes and their offsets; None, with nothing done, if
+        that takes the steps of ``writer``, such as a roll. Raises as `LogReplica.append_run`.
+        """
+        cdef Py_buffer view
+        cdef Run piece
+        cdef int64_t first = -1
+        cdef Py_ssize_t taken
+        if self.fork != fork_generation():
+            return None
+        PyObject_GetBuffer(run, &view, PyBUF_WRITABLE)
+        try:
+            self.lock.acquire()
+            try:
+                # Under the lock: a smaller segment.bytes may be set at any time.
+                self._measure(<uint8_t *>view.buf, view.len, &piece)
+                piece.newest = newest
+                piece.producer_id, piece.producer_epoch = producer.producer_id, producer.producer_epoch
+                piece.base_sequence, piece.transactional = producer.base_sequence, producer.transactional
+                piece.last_sequence = (piece.base_sequence + piece.record_count - 1) & INT32_MAX
+                taken = self._append(&piece, 1, None, now, &first)
+            except LogstoreError:
+                raise
+            except BaseException as error:
+                self._settle(error, writer)
+                raise error
+            finally:
+                self.lock.release()
+        finally:
+            PyBuffer_Release(&view)
+        if not taken:
+            return None
+        return piece.size, _new(AppendResult, (first, first + piece.record_count - 1, -1, False))
+
+    cdef int _measure(self, uint8_t *data, int64_t size, Run *run) except -1:
+        """Fill ``run`` with the first batches, at least one, that an empty segment takes together."""
+        cdef BatchHeader header
+        cdef const uint8_t *end = data + size
+        cdef int64_t done = 0
+        run.data, run.in_place = data, True
+        run.record_count, run.batch_count = 0, 0
+        while done < size:
+            raise_batch_status(whole_header(data + done, end, &header), data + done, end, None, None)
+            if run.batch_count and done + header.size > self._segment_bytes:
+                break
+            run.record_count += <int64_t>header.last_offset_delta + 1
+            run.batch_count += 1
+            done += header.size
+        run.size = done
+        return 0
+
     cdef bint _describe(self, bytes batch, int64_t now, Run *run) except -1:
         """Fill ``run`` from a client's batch; False if the batch is not plain, or breaks a rule."""
         cdef BatchHeader header
@@ -352,7 +464,7 @@ cdef class PartitionLog:
         if (not self._keeps_times or size > self._message_bytes or check_batch(p, p + size, &header) != OK
                 or header.size != size or not self._admits(p, &header, now)):
             return False
-        run.data, run.size = <uint8_t *>p, size
+        run.data, run.size, run.in_place = <uint8_t *>p, size, False
         run.record_count, run.batch_count = header.record_count, 1
         run.newest = header.max_timestamp
         run.producer_id, run.producer_epoch = header.producer_id, header.producer_epoch
@@ -397,7 +509,7 @@ cdef class PartitionLog:
         cdef Run run
         cdef int64_t first = -1
         cdef int left = READY_ATTEMPTS
-        run.data, run.size = encoder.data, encoder.size
+        run.data, run.size, run.in_place = encoder.data, encoder.size, True
         run.record_count, run.batch_count = encoder.record_count, encoder.batch_count
         run.newest = encoder.max_timestamp_ms
         run.producer_id = -1
@@ -408,7 +520,9 @@ cdef class PartitionLog:
         while True:
             self.lock.acquire()
             try:
-                if encoder._batch_start < 0 and self._append(&run, 1, encoder, now, &first):
+                # The writer refuses an idempotent append of several batches.
+                if encoder._batch_start < 0 and (producer is None or run.batch_count == 1) and (
+                        self._append(&run, 1, encoder, now, &first)):
                     result = _new(AppendResult, (first, first + run.record_count - 1, -1, False))
                     break
                 if left == 0 or writer.is_ready_locked(run.size, run.record_count, run.newest):
@@ -540,7 +654,7 @@ cdef class PartitionLog:
         """Append the first of the runs to the active segment, in one write; return how many.
 
         0, with nothing done, if the first one takes other steps. ``first`` is set once the log has the bytes, to
-        their first offset. With an encoder the one run is its batches, else each is a client's batch.
+        their first offset. The runs are batches of clients, or one that is stamped in place, as of an encoder.
         """
         cdef Segment segment = None, found
         cdef Counters counters = self.counters
@@ -566,7 +680,9 @@ cdef class PartitionLog:
                 break  # the age at which it rolls counts from this batch
         if not taken:
             return 0
-        if encoder is None:
+        if encoder is None and runs.in_place:
+            self._put(segment, runs.data, size, offset)
+        elif encoder is None:
             # The headers are stamped in a copy.
             data = self._space_for(size)
             size = 0
@@ -607,7 +723,7 @@ cdef class PartitionLog:
         """Return whether a batch is plainly its producer's next one, behind those before it; keep the producer."""
         cdef ProducerState state
         cdef Py_ssize_t before = n - 1
-        if runs[n].batch_count != 1:
+        if runs[n].batch_count != 1 and not runs[n].in_place:
             return False
         while before >= 0 and runs[before].producer_id != runs[n].producer_id:
             before -= 1

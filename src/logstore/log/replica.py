@@ -56,6 +56,9 @@ class FetchedRegion(NamedTuple):
 _LAST_START = 2**62
 
 
+_CLIENT = Origin.CLIENT
+
+
 class LogReplica(ReaderReplica):
     """The calls of one open log for brokers, replicas and coordinators."""
 
@@ -163,6 +166,10 @@ class LogReplica(ReaderReplica):
             DiskFullError: there is no space. Nothing is written.
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
+        if ack is None and origin is _CLIENT and type(batch) is bytes:
+            result = self._state.append_plain_batch(batch, self._writer)
+            if result is not None:
+                return result
         if origin is Origin.REPLICATION:
             return self.append_replicated(batch, ack=ack)
         self._state.check_writable()
@@ -279,18 +286,20 @@ class LogReplica(ReaderReplica):
         # segment, but producer state changes only once for each write.
         while rest:
 
-            def write(piece: memoryview = rest, stamp: ProducerStamp = stamp) -> tuple[int, int, AppendResult]:
+            def write(piece: memoryview = rest, stamp: ProducerStamp = stamp) -> tuple[int, AppendResult]:
+                writer = self._writer
                 state.get_ready(min(len(piece), state.config.segment_bytes), 1, newest)
-                return locked(
-                    state.lock, self._writer.settle_locked, _write_piece_locked, state, piece, stamp, newest, now_ms
+                return state.append_run(piece, stamp, newest, now_ms, writer) or locked(
+                    state.lock, writer.settle_locked, _write_piece_locked, state, piece, stamp, newest, now_ms
                 )
 
-            size, count, written = with_space(state.quota, len(rest), write)
+            size, written = with_space(state.quota, len(rest), write)
             if state.has_work:
                 state.follow_up()
             first = written.first_offset if first < 0 else first
             last = written.last_offset
             if stamp.producer_id >= 0:
+                count = last - written.first_offset + 1
                 stamp = stamp._replace(base_sequence=(stamp.base_sequence + count) & INT32_MAX)
             rest = rest[size:]
         result = AppendResult(first, last, now_ms if append_time else -1)
@@ -475,14 +484,14 @@ def _begin_epoch(state: State, epoch: int) -> None:
 
 def _write_piece_locked(
     state: State, rest: memoryview, producer: ProducerStamp, newest: int, now_ms: int
-) -> tuple[int, int, AppendResult]:
-    """Write as many batches as one segment takes; return their bytes, their records and the result."""
+) -> tuple[int, AppendResult]:
+    """Write as many batches as one segment takes, and roll before if need be; return their bytes and the result."""
     # Under the lock: a smaller segment.bytes may be set at any time.
     size, batch_count, count = _piece(rest, 0 if state.positions is not None else state.config.segment_bytes)
     produced = produced_run(producer, count, newest) if producer.producer_id >= 0 else None
-    result = write_locked(state, rest[:size], count, count, batch_count, newest, produced, Origin.CLIENT, now_ms)
+    result = write_locked(state, rest[:size], count, count, batch_count, newest, produced, _CLIENT, now_ms)
     assert not result.duplicate, (state.name, producer)
-    return size, count, result
+    return size, result
 
 
 def _piece(view: memoryview, limit: int) -> tuple[int, int, int]:

@@ -263,6 +263,11 @@ class StoreHost:
         self.table.check_partition(topic, partition, topic_id)
         return self.partitions.get(TopicPartition(topic, partition))
 
+    def _log_there(self, topic: str, partition: int) -> Opened:
+        """Return a log as `_log_of` does, of a partition that the caller has found in `_topics_known`."""
+        found = self.partitions.found((topic, partition))
+        return self.partitions.get(TopicPartition(topic, partition)) if found is None else found
+
     def topic_to_send_to(self, name: str) -> Topic:
         """Return a topic by its name, made if there is none and ``auto.create.topics.enable`` is true.
 
@@ -276,8 +281,9 @@ class StoreHost:
 
     def _topics_known(self) -> Catalogue:
         """Return the catalogue of all topics: another object after each change."""
-        self.check_open()
-        return self.table.catalogue
+        if self.lifecycle.closed or self._fork != fork_generation():
+            self.check_open()
+        return self.table._catalogue
 
     @property
     def offsets(self) -> CommittedOffsets:

@@ -56,6 +56,9 @@ class Topic:
         self.name = name
         self.id = topic_id  #: differs from that of an earlier or later topic of the same name
         self._turn = _turns.setdefault(host, {}).setdefault(topic_id or name, itertools.count())
+        #: The topics as they were known when its partitions were last counted, and their number: see `_count`.
+        self._counted: tuple[object, int] = (None, 0)
+        self._is_usual = name not in INTERNAL and not host.read_only
 
     # -- properties
 
@@ -123,9 +126,20 @@ class Topic:
             StorageFailedError: this or an earlier write or flush failed; reopen the store.
             ReadOnlyError: the store is open read-only.
         """
+        host, name = self._host, self.name
+        known, count = self._counted
+        if known is not host._topics_known():
+            count = self._count()
         if partition is None:
-            partition = self._partition_for(key)
-        log = self._log_to_write(partition)
+            partition = 0 if count == 1 else self._choose(key, count)
+        if self._is_usual and type(partition) is int and 0 <= partition < count:
+            log: Any = host._log_there(name, partition)
+            if timestamp is None and headers is None and ack is None and expect is None:
+                written: RecordMetadata | None = log._state.append_one(value, key, name, partition, log._writer)
+                if written is not None:
+                    return written
+        else:
+            log = self._log_to_write(partition)
         stamp = self._host.clock.now_ms() if timestamp is None else timestamp_of(timestamp)
         result = log.append([(key, value, stamp, headers)], ack=ack, expect=expect)
         given = stamp if result.timestamp_ms < 0 else result.timestamp_ms
@@ -156,7 +170,8 @@ class Topic:
             PartialAppendError: the disk refused after some partitions were written; it names them.
             and as `append`.
         """
-        if partition is None and self.partition_count > 1:
+        count = self._count() if partition is None else 1
+        if partition is None and count > 1:
             from logstore.client.scan.bulk_append import append_by_key  # here: only this call needs it; compiled
 
             if expect is not None:
@@ -167,8 +182,9 @@ class Topic:
             return append_by_key(
                 self,
                 records,
+                count=count,
                 now_ms=self._host.clock.now_ms(),
-                keyless=next(self._turn) % self.partition_count,
+                keyless=next(self._turn) % count,
                 timestamp=timestamp,
                 codec=codec,
                 ack=ack,
@@ -205,19 +221,33 @@ class Topic:
 
     def _log_to_write(self, partition: int) -> Log:
         """Return a log as `log` does, for the time of a call: this one does not keep the store open."""
-        if self.name in INTERNAL:
+        if not self._is_usual:
             check_writable_by_users(self.name)
-        log = self._host._log_of(self.name, partition, self.id)
+        if type(partition) is int and 0 <= partition < self._count():
+            log = self._host._log_there(self.name, partition)
+        else:
+            log = self._host._log_of(self.name, partition, self.id)
         if not isinstance(log, Log):
             raise ReadOnlyError(
                 "the store is open read-only; open it without read_only=True to append", path=log.path
             )
         return log
 
-    def _partition_for(self, key: Any) -> int:
-        count = self.partition_count
-        if count == 1:
-            return 0
+    def _count(self) -> int:
+        """Return the number of partitions, counted anew after a change of any topic.
+
+        This one may have been deleted then, or have grown. A store that is open read-only, whose topics another
+        process changes, gives no log to write to, whatever their number.
+        """
+        known = self._host._topics_known()
+        counted, count = self._counted
+        if counted is not known:
+            count = self.partition_count
+            self._counted = known, count
+        return count
+
+    def _choose(self, key: Any, count: int) -> int:
+        """Return the partition for a record: by its key, or the next one in turn."""
         if key is None:
             return next(self._turn) % count
         from logstore.batch._key_hash import partition_of

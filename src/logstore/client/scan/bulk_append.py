@@ -14,23 +14,26 @@ from logstore.batch._encode import Encoder, timestamp_of
 from logstore.client.backend import PartitionedTopic
 from logstore.client.scan.topic_scan import TopicScan
 from logstore.columns._partition_rows import RowPartitioner
-from logstore.config.log import LogConfig, check_keys, check_timestamps
+from logstore.config.log import LogConfig
 from logstore.errors import InvalidRecordError, LogstoreError, PartialAppendError
 from logstore.log import Log
 from logstore.log.moments import Time
 from logstore.log.read.range import Scan
 from logstore.records import Ack, AppendResult, Codec, TimestampType
 
+_SCANS = (TopicScan, Scan)
 _SPARE_ENCODERS = 16
 _SPARE_BYTES = 4 << 20  #: a buffer that has grown past this is not kept
 
-_spare: list[Encoder] = []
+#: With the settings that each has begun with.
+_spare: list[tuple[LogConfig, Codec | None, Encoder]] = []
 
 
 def append_by_key(
     topic: PartitionedTopic,
     records: Any,
     *,
+    count: int,
     now_ms: int,
     keyless: int = 0,
     timestamp: Time | None = None,
@@ -39,7 +42,8 @@ def append_by_key(
 ) -> dict[int, AppendResult]:
     """Append records to the partitions that their keys choose; return the offsets by partition.
 
-    ``records`` are those of `Log.append`; those without a key go to the partition ``keyless``.
+    ``records`` are those of `Log.append`; those without a key go to the partition ``keyless``. ``count`` is the
+    number of partitions.
 
     Raises:
         RecordError: a record cannot be written. None is.
@@ -47,37 +51,30 @@ def append_by_key(
         and as `Log.append`.
     """
     settled = None if ack is None else Ack(ack)
-    # The log's own settings: those of a topic are computed for each request.
-    count, config = topic.partition_count, topic._log_to_write(keyless)._config
-    append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
-    stamp = now_ms if timestamp is None or append_time else timestamp_of(timestamp)
+    # A log's own settings: those of a topic are computed for each request. Always of the same log, so that the
+    # encoders of the last call have them already.
+    config = topic._log_to_write(0)._config
+    if timestamp is None or config.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        stamp = now_ms
+    else:
+        stamp = timestamp_of(timestamp)
 
     taken: list[Encoder] = []
 
     def begin(_partition: int) -> Encoder:
-        try:
-            encoder = _spare.pop()
-        except IndexError:
-            encoder = Encoder()
+        encoder = _begun(config, codec, stamp)
         taken.append(encoder)
-        return _begin(encoder, config, stamp, codec)
+        return encoder
 
     try:
         encoders = _encode(records, RowPartitioner(count, keyless, begin), keyless, begin)
-        for encoder in encoders.values():
-            encoder.finish()
-            check_keys(encoder.null_keys, config)
-            if not append_time:
-                check_timestamps(encoder.min_timestamp_ms, encoder.max_timestamp_ms, config, now_ms)
         # Opened before anything is written: a partition that cannot be opened fails here.
-        logs = {
-            partition: topic._log_to_write(partition)
-            for partition, encoder in encoders.items()
-            if encoder.record_count
-        }
-        return _append(logs, encoders, settled)
+        logs = {partition: topic._log_to_write(partition) for partition in encoders}
+        for partition, log in logs.items():
+            log._state.check_encoded(encoders[partition], now_ms, log._writer)
+        return _append(logs, encoders, now_ms, settled)
     finally:
-        _spare.extend(encoder for encoder in taken if encoder.pending_bytes <= _SPARE_BYTES)
+        _spare.extend((config, codec, encoder) for encoder in taken if encoder.pending_bytes <= _SPARE_BYTES)
         del _spare[_SPARE_ENCODERS:]
 
 
@@ -86,7 +83,7 @@ def _encode(
 ) -> dict[int, Encoder]:
     """Encode the records; return batches that are still open, by partition."""
     if type(records) is not list:
-        if isinstance(records, TopicScan | Scan):
+        if isinstance(records, _SCANS):
             # An Arrow source gives a stream too, but of columns, and rows with headers are none of the usual ones.
             records = iter(records)
         elif hasattr(records, "__arrow_c_array__") or hasattr(records, "__arrow_c_stream__"):
@@ -106,7 +103,15 @@ def _encode(
     return partitioner.encoders
 
 
-def _begin(encoder: Encoder, config: LogConfig, stamp_ms: int, codec: Codec | None) -> Encoder:
+def _begun(config: LogConfig, codec: Codec | None, stamp_ms: int) -> Encoder:
+    """Return an encoder with the settings of a log, without records."""
+    try:
+        known, known_codec, encoder = _spare.pop()
+    except IndexError:
+        encoder = Encoder()
+    else:
+        if known is config and known_codec is codec:
+            return encoder.renew(stamp_ms)
     chosen = config.codec if config.codec is not None else Codec(codec or 0)
     return encoder.begin(
         timestamp_ms=stamp_ms,
@@ -117,11 +122,17 @@ def _begin(encoder: Encoder, config: LogConfig, stamp_ms: int, codec: Codec | No
     )
 
 
-def _append(logs: dict[int, Log], encoders: dict[int, Encoder], ack: Ack | None) -> dict[int, AppendResult]:
+def _append(
+    logs: dict[int, Log], encoders: dict[int, Encoder], now_ms: int, ack: Ack | None
+) -> dict[int, AppendResult]:
     results: dict[int, AppendResult] = {}
     for partition, log in logs.items():
+        encoder = encoders[partition]
+        if not encoder.record_count:
+            continue
         try:
-            results[partition] = log._append_encoded(encoders[partition], ack=ack)
+            result = log._state.append_plain(encoder, now_ms, log._writer) if ack is None else None
+            results[partition] = result or log._append_encoded(encoder, ack=ack)
         except LogstoreError as error:
             if not results:
                 raise

@@ -45,6 +45,8 @@ class Partitions:
         self._drops_keyless = drops_keyless
         self._clock = clock
         self._open: dict[TopicPartition, Opened] = {}
+        #: Returns the log of a partition if it is open, else None; without a call of Python for each append.
+        self.found: Callable[[tuple[str, int]], Opened | None] = self._open.get  # type: ignore[assignment]
         self._opening: dict[TopicPartition, threading.Lock] = {}
         self._lock = threading.Lock()
         self._closed = False
