@@ -18,13 +18,15 @@ from interleave import Bar, Runner, Target, race
 from runners import COPY_AND_SUM, Ours, appending, log_bytes, raw_writing
 
 import logstore
-from logstore import Codec
+from logstore import Codec, Isolation
 from logstore._segment import Segment
 from logstore.batch._batch import stamp, stamp_producer
 from logstore.batch._crc32c import crc32c
 from logstore.batch._encode import encode
 from logstore.io._files import File, Files
 from logstore.log.append._group_commit import GroupCommit, Rounds
+from logstore.log.marks._notifier import Notifier
+from logstore.log.marks._watermark import Registration
 from logstore.testing._slow_sync import SlowSyncFiles
 
 SIZE = 100
@@ -133,6 +135,48 @@ def test_single_appends_to_a_topic(benchmark: Any, places: Any) -> None:
         records=count,
         size=count * SIZE,
         bars={"Log.append": Bar(0.8)},
+        codec="none",
+    )
+
+
+@pytest.mark.row("S6")
+def test_append_beside_waiting_readers(benchmark: Any, places: Any) -> None:
+    """10,000 readers wait for records that do not come; beside it no reader, and one woken each time."""
+    count, waiting = 10_000, 10_000
+    values = [[value] for (value,) in records.groups(SIZE, 1, count)]
+
+    def appending_beside(readers: int, first_wanted: int, every: int) -> Runner:
+        def prepare() -> tuple[Ours, Notifier, list[Registration]]:
+            log, notifier = Ours(places()), Notifier()
+            mark = log.log._end_mark(Isolation.READ_COMMITTED)
+            registrations = [Registration(mark, notifier) for _ in range(readers)]
+            for number, registration in enumerate(registrations):
+                assert registration.arm_for(first_wanted + number * every)
+            return log, notifier, registrations
+
+        def work(state: tuple[Ours, Notifier, list[Registration]]) -> None:
+            append = state[0].log.append
+            for value in values:
+                append(value)
+
+        def check(state: tuple[Ours, Notifier, list[Registration]], _result: None) -> None:
+            assert state[1].wait(0) is (first_wanted <= count and readers > 0)
+            assert state[0].scan() == count
+            state[0].close()
+
+        return Runner(work, check, prepare, parts=COPY_AND_SUM)
+
+    race(
+        benchmark,
+        appending_beside(waiting, count + 1, 1),
+        {
+            "no reader waits": appending_beside(0, 0, 0),
+            "each append wakes one of them": appending_beside(waiting, 1, 1),
+        },
+        workload=f"append {SIZE} B x 1, {waiting:,} readers wait for others",
+        records=count,
+        size=count * SIZE,
+        bars={"no reader waits": Bar(0.95)},
         codec="none",
     )
 

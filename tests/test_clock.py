@@ -15,8 +15,9 @@ from logstore import aio
 from logstore.clock import SYSTEM_CLOCK, seconds_of
 from logstore.errors import ConfigError
 from logstore.log import Log
-from logstore.log._partition_log import Notifier, Watermark
-from logstore.log.read.wait import wait_for_any
+from logstore.log.marks._notifier import Notifier
+from logstore.log.marks._watermark import Watermark
+from logstore.log.read.wait import OffsetListener
 from logstore.records import Isolation
 from logstore.remote.client import Client
 from logstore.spark.pipelines.parameters import Parameters
@@ -75,7 +76,9 @@ def test_every_call_that_waits_refuses_what_is_no_number(tmp_path: Path, value: 
                 "Watermark.wait_for": lambda: Watermark(1).wait_for(2, value),
                 "Watermark.wait_while": lambda: Watermark(1).wait_while(1, value),
                 "Bell.wait": lambda: Notifier().wait(value),
-                "wait_for_any": lambda: wait_for_any([], Isolation.READ_COMMITTED, Notifier(), SYSTEM_CLOCK, value),
+                "OffsetListener.wait": lambda: OffsetListener(
+                    Isolation.READ_COMMITTED, Notifier(), SYSTEM_CLOCK
+                ).wait([], value),
             }
             answers = {name: of(call) for name, call in calls.items()}
         wrong = {name: answer for name, answer in answers.items() if not isinstance(answer, ConfigError)}

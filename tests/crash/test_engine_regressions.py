@@ -7,7 +7,6 @@ import errno
 import random
 import sys
 import threading
-from types import SimpleNamespace
 
 import pytest
 
@@ -158,7 +157,7 @@ CHANGES = {
     "append": (lambda log: log.append([b"x"]), [("segments.active", "append"), ("", "_save_epochs")]),
     "producer": (
         lambda log: log.append([b"x"], producer=ProducerStamp(9, 0, 0, True)),
-        [("transactions", "apply"), ("", "move_marks_locked"), ("end", "notify")],
+        [("transactions", "apply"), ("", "move_marks_locked")],
     ),
     "roll": (lambda log: log.maintenance.roll(), [("segments", "begin"), ("transactions", "begin_segment")]),
     "truncate": (
@@ -209,10 +208,7 @@ def test_an_append_that_is_interrupted_half_way_is_in_the_log_whole_or_not_at_al
             # These are steps of the append in Python; an unknown epoch makes the compiled one leave it to that.
             state.noted_epoch = -1
         with monkeypatch.context() as patched:
-            if method == "notify":
-                once = [interrupt]
-                target.attach(SimpleNamespace(notify=lambda: once and once.pop()()))
-            elif owner == "segments.active":
+            if owner == "segments.active":
                 patched.setattr(type(state.segments), "active", property(lambda _: Replaced(target, method)))
             else:
                 once = [interrupt]

@@ -63,6 +63,15 @@ def locks_of(log: Log) -> dict[str, Any]:
     return {"append": log._state.lock, "compaction": log._state.compacting}
 
 
+def awaited_by(consumer: Any) -> int:
+    """Return how many logs will notify a consumer of their next record."""
+    return sum(registration.is_armed for registration in consumer._listener._registrations.values())
+
+
+def group_commit_of(log: Log) -> Any:
+    return log._flusher.commit
+
+
 def count_reads(monkeypatch: Any, read: list[int]) -> None:
     """Add the offset of each read of any log to a list."""
     honest = Log._read

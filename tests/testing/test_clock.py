@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from logstore.log._partition_log import Watermark
+from logstore.log.marks._watermark import Watermark
 from logstore.testing import ManualClock
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from logstore.aio.threads import AsyncFacade, Closing, SyncAttribute, Threads, async_method, document_as
+from logstore.aio.wakeups import LoopWakeups
 from logstore.client import consumer as _consumer
 from logstore.client import producer as _producer
 from logstore.clock import seconds_of
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from logstore.batch.record_types import Headers
+    from logstore.log.marks._notifier import Notifier
 
 R = TypeVar("R")
 
@@ -66,6 +68,8 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
         super().__init__(sync, threads)
         self._turn = asyncio.Lock()
         self._news = asyncio.Event()
+        self._wakeups: LoopWakeups | None = None  # once the consumer has waited
+        self._notifier: Notifier | None = None
 
     async def _call(self, work: Callable[..., R], *args: Any, **kwargs: Any) -> R:
         """Run a call in a thread, exclusively: the next one waits for that thread, also after a cancellation."""
@@ -153,27 +157,19 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
 
     async def _wait(self, left: float | None, loop: asyncio.AbstractEventLoop) -> None:
         """Wait for a new record, a wakeup or the deadline. Occupies no thread."""
-        news = self._news
-
-        def notify() -> None:
-            try:
-                loop.call_soon_threadsafe(news.set)
-            except RuntimeError:
-                pass  # a closed loop has no task left that waits
-
-        listening = self.sync._listen(notify)
-        listening.begin()
+        if self._wakeups is None:
+            self._wakeups, self._notifier = LoopWakeups.join(loop, self._news)
+            self.sync._listen(self._notifier)
+        listener = self.sync._begin_wait()
+        if listener is None:
+            return
+        if listener.must_look:
+            left = listener.LOOK_S if left is None else min(left, listener.LOOK_S)
         try:
-            if listening.is_there() or self.sync._has_grown():
-                return
-            if listening.must_look:
-                left = listening.LOOK_S if left is None else min(left, listening.LOOK_S)
             async with asyncio.timeout(left):
                 await self._news.wait()
         except TimeoutError:
             pass
-        finally:
-            listening.end()
 
     def wakeup(self) -> None:
         """Wake the consumer as `Consumer.wakeup` does; at once, and inside the loop's own thread."""
@@ -184,11 +180,16 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
     async def close(self) -> None:
         self._news.set()
         await self._call(self.sync.close)
+        self._end_waits()
+
+    def _end_waits(self) -> None:
         self._news.set()
+        if self._wakeups is not None and self._notifier is not None:
+            self._wakeups.leave(self._notifier)
 
     async def __aexit__(self, kind: type[BaseException] | None, *_exc_info: object) -> None:
         if kind is None:
             await self.close()
         else:
             await self._call(self.sync._abandon)
-            self._news.set()
+            self._end_waits()

@@ -40,9 +40,9 @@ from logstore.errors import (
 from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
 from logstore.groups.resume import not_behind_its_epoch
 from logstore.io._interrupts import held, shielded
-from logstore.log._partition_log import Notifier
+from logstore.log.marks._notifier import Notifier
 from logstore.log.moments import When, moment_of
-from logstore.log.read.wait import OffsetListener, wait_for_any
+from logstore.log.read.wait import OffsetListener
 from logstore.records import INT64_MAX, Ack, TimestampOffset, TopicPartition
 from logstore.renamed import keep_names, warn
 
@@ -90,8 +90,7 @@ class Consumer:
         self._in_use = threading.Lock()
         self._closed = False
         self._handed: RecordIterator | None = None  # the run that a loop is reading
-        self._notifier = Notifier(clock=self._clock)
-        self._notify: Callable[[], None] | None = None
+        self._listen(Notifier(clock=self._clock))
         self._woken = False
         self._store_ends = False
         self._look_again_s = self._clock.monotonic_s() + LOOK_AROUND_S
@@ -321,9 +320,7 @@ class Consumer:
         if self._store.read_only:
             left = LOOK_AROUND_S if left is None else min(left, LOOK_AROUND_S)
         return (
-            wait_for_any(self._waiting(), self._isolation, self._notifier, self._clock, left)
-            or deadline is None
-            or self._clock.monotonic_s() < deadline
+            self._listener.wait(self._waiting(), left) or deadline is None or self._clock.monotonic_s() < deadline
         )
 
     def _check_exists(self) -> None:
@@ -348,9 +345,6 @@ class Consumer:
         """Make a waiting call check its topics for new partitions. For another thread."""
         self._subscription.may_have_grown = True
         self._notifier.notify()
-        notify = self._notify
-        if notify is not None:
-            notify()
 
     def __iter__(self) -> Iterator[Record]:
         """Iterate over all records; wait at the end for more, until `close`. See `records`."""
@@ -436,13 +430,15 @@ class Consumer:
                 self._check_exists()
             return runs
 
-    def _listen(self, notify: Callable[[], None]) -> OffsetListener:
-        """Return a listener that calls ``notify()`` once there may be records beyond the current positions.
+    def _listen(self, notifier: Notifier) -> None:
+        """Have this notifier notified from now on: of records, of new partitions (`_has_grown`) and by `wakeup`."""
+        self._notifier = notifier
+        self._listener = OffsetListener(self._isolation, notifier, self._clock)
 
-        From now on ``notify()`` is also called when partitions are added; see `_has_grown`.
-        """
-        self._notify = notify
-        return OffsetListener(self._waiting(), self._isolation, notify)
+    def _begin_wait(self) -> OffsetListener | None:
+        """Begin a wait for records beyond the current positions; None if there may be some now. Does no I/O."""
+        is_waiting = self._listener.begin(self._waiting()) and not self._has_grown() and not self._woken
+        return self._listener if is_waiting else None
 
     def _waiting(self) -> list[tuple[Opened, int]]:
         partitions = self._subscription.partitions.values()
@@ -595,8 +591,7 @@ def _positions(consumer: Consumer) -> dict[TopicPartition, int]:
 #: Names of the last release.
 FORMER: dict[str, tuple[str, str | Callable[..., Any]]] = {
     **{
-        name: ("private", f"_{name}")
-        for name in ("abandon", "end_with_store", "has_grown", "listen", "look_around", "ready")
+        name: ("private", f"_{name}") for name in ("abandon", "end_with_store", "has_grown", "look_around", "ready")
     },
     "assign_share": ("Consumer.assign", "_assign_share"),
     "config": ("the settings given to store.consumer()", "_config"),

@@ -16,7 +16,7 @@ from logstore.config.client import ConsumerConfig
 from logstore.errors import LogstoreError, NoOffsetError, OffsetOutOfRangeError
 from logstore.groups.resume import not_behind_its_epoch
 from logstore.log import Log
-from logstore.log._partition_log import Watermark
+from logstore.log.marks._watermark import Watermark
 from logstore.records import TopicPartition
 
 _logger = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ from logstore._segment cimport Segment
 from logstore.batch._batch cimport BatchHeader
 from logstore.batch._encode cimport Encoder
 from logstore.log._producers cimport Producers
+from logstore.log.marks._watermark cimport LogLock, Watermark
 from logstore.log.formats._published cimport PublishedFile
 
 
@@ -30,23 +31,6 @@ cdef struct Run:                  # whole batches to append, with what their hea
 cpdef int mark_appended(batches, int64_t first) except -1
 
 
-cdef class Notifier:
-    cdef object _clock
-    cdef object _changed
-    cdef bint _rung
-
-
-cdef class Watermark:
-    cdef readonly int64_t value         # only advance and reset set it, and it falls only by reset
-    cdef object _clock
-    cdef object _changed                # a Condition
-    cdef readonly Py_ssize_t waiters     # threads and notifiers
-    cdef bint _closed
-    cdef tuple _notifiers
-    cpdef bint advance(self, int64_t value) except -1
-    cpdef wake(self)
-
-
 cdef class Counters:
     cdef public int64_t appends
     cdef public int64_t appended_records
@@ -62,7 +46,7 @@ cdef class Counters:
 
 
 cdef class PartitionLog:
-    cdef public object lock
+    cdef public LogLock lock
     cdef public object clock
     cdef public uint64_t fork           # of the process that has opened the log
     # Marks: log_start <= last_stable <= high_watermark <= end, and synced <= end.

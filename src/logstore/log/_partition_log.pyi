@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from threading import Lock
 from typing import Any, Protocol, final
 
 from typing_extensions import Buffer, disjoint_base
@@ -9,6 +8,7 @@ from logstore.clock import Clock
 from logstore.errors import LogstoreError, StorageFailedError
 from logstore.log.directory.segments import Positions, Segments
 from logstore.log.formats._published import PublishedFile
+from logstore.log.marks._watermark import LogLock, Watermark
 from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
@@ -35,51 +35,6 @@ class _Writer(Protocol):
     def attempt(self, batch: bytes, now: int) -> AppendResult | LogstoreError: ...
     def write_other_locked(self, encoder: Encoder, producer: ProducerStamp | None, now: int) -> AppendResult: ...
 
-@disjoint_base
-class Notifier:
-    """Wakes one waiting thread, for several watermarks and for other threads that call `notify`."""
-
-    def __init__(self, clock: Clock = ...) -> None: ...
-    def notify(self) -> None:
-        """Wake the waiter, or let the next `wait` return at once."""
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Block until notified; return False on timeout."""
-
-@disjoint_base
-class Watermark:
-    """An offset that only its owner moves. Any thread may read it and wait for it."""
-
-    def __init__(self, value: int, *, clock: Clock = ...) -> None: ...
-    @property
-    def value(self) -> int: ...
-    @property
-    def waiters(self) -> int: ...
-    def advance(self, value: int) -> bool:
-        """Raise the offset to ``value`` and return whether it rose; a lower ``value`` changes nothing."""
-
-    def reset(self, value: int) -> None:
-        """Set the offset, even to a lower value, after a truncation."""
-
-    def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
-        """Block until the offset is at least ``value``; return False on timeout or if the watermark is closed."""
-
-    def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
-        """Block until the offset differs from ``value``, higher or lower; return False as `wait_for`."""
-
-    def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool: ...
-    def attach(self, notifier: Notifier) -> None:
-        """Notify ``notifier`` whenever the offset changes, until `detach`; for a thread that waits on several."""
-
-    def detach(self, notifier: Notifier) -> None:
-        """Stop notifying ``notifier``."""
-
-    def close(self) -> None:
-        """Wake every waiter; no later wait blocks."""
-
-    def wake(self) -> None:
-        """Make every waiter check the offset again: needed after an interrupt in `advance`."""
-
 @final
 class Counters:
     """Counters of one log since it was opened. Changed under its lock."""
@@ -103,7 +58,7 @@ class Counters:
 class PartitionLog:
     """The numbers of a log that is open for writing, and its append."""
 
-    lock: Lock
+    lock: LogLock
     clock: Clock
     fork: int
     log_start: int

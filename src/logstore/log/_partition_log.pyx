@@ -7,9 +7,10 @@ that the caller owns. Each takes one write. An append changes, under the log's l
 producer state, counters, marks, published end. This module takes what nearly every append
 is: batches that fit the active segment of a log that is whole, and of a producer its next one. Anything else (a
 roll, a memory tail, offsets that are positions, the first append after an open, a repeated batch) is left to the
-`LogWriter` of `log.append`. `Watermark` is an offset that rises and can be waited for.
+`LogWriter` of `log.append`.
 
-Threads: any. The numbers change under the log's lock; `Watermark.value` is read without it.
+Threads: any. The numbers change under the log's lock; `Watermark.value` is read without it. The lock notifies those
+that wait for a mark once it is released.
 """
 
 cimport cython
@@ -32,11 +33,12 @@ from logstore.batch._bytes cimport OK
 from logstore.batch._encode cimport Encoder
 from logstore.io._files cimport fork_generation
 from logstore.log._producers cimport ProducerState, Producers
+from logstore.log.marks._watermark cimport Watermark
 
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import OUT_OF_RESOURCES as _OUT_OF_RESOURCES
 from logstore.errors import DiskFullError, LogstoreError, StorageError
-from logstore.io._interrupts import Condition, held, shielded
+from logstore.io._interrupts import shielded
 from logstore.records import AppendResult, RecordMetadata
 
 cdef object _new = tuple.__new__
@@ -52,121 +54,6 @@ cdef enum:                        # `Moves` of `log.policies`
     WITH_END = 1
     WITH_SYNCED_END = 2
     FROM_OUTSIDE = 3
-
-
-cdef class Notifier:
-    """Wakes one waiting thread, for several watermarks and for other threads that call `notify`.
-
-    A notification is kept until the next `wait`, so none is missed between a check and the wait that follows it.
-    """
-
-    def __init__(self, clock: Clock = SYSTEM_CLOCK):
-        self._clock = clock
-        self._changed = Condition()
-
-    def notify(self) -> None:
-        """Wake the waiter, or let the next `wait` return at once."""
-        with held(self._changed):
-            self._rung = True
-            self._changed.notify_all()
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Block until notified; return False on timeout."""
-        deadline = self._clock.deadline_s(timeout_s)
-        with held(self._changed):
-            while not self._rung:
-                left = None if deadline is None else deadline - self._clock.monotonic_s()
-                if left is not None and left <= 0:
-                    return False
-                self._clock.wait(self._changed, left)
-            self._rung = False
-            return True
-
-
-cdef class Watermark:
-    """An offset that only its owner moves. Any thread may read it and wait for it.
-
-    >>> mark = Watermark(5)
-    >>> mark.advance(8)
-    True
-    >>> mark.wait_for(8, timeout_s=0)
-    True
-    """
-
-    def __init__(self, int64_t value: int, *, clock: Clock = SYSTEM_CLOCK):
-        self.value = value
-        self._clock = clock
-        self._changed = Condition()
-        self._notifiers = ()
-
-    cpdef bint advance(self, int64_t value) except -1:
-        """Raise the offset to ``value`` and return whether it rose; a lower ``value`` changes nothing."""
-        if value <= self.value:
-            return False
-        self.value = value
-        # No wakeup is missed: a waiter counts itself before it reads the value, so one of the two sees the other.
-        if self.waiters:
-            self.wake()
-        return True
-
-    def reset(self, int64_t value: int) -> None:
-        """Set the offset, even to a lower value, after a truncation."""
-        self.value = value
-        self.wake()
-
-    def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
-        """Block until the offset is at least ``value``; return False on timeout or if the watermark is closed."""
-        return self.value >= value or self._wait(lambda now: now >= value, timeout_s)
-
-    def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
-        """Block until the offset differs from ``value``, higher or lower; return False as `wait_for`.
-
-        For a reader at the log's end: a truncation must wake this reader, too.
-        """
-        return self.value != value or self._wait(lambda now: now != value, timeout_s)
-
-    def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
-        deadline = self._clock.deadline_s(timeout_s)
-        with held(self._changed):
-            self.waiters += 1
-            try:
-                while not is_reached(self.value):
-                    left = None if deadline is None else deadline - self._clock.monotonic_s()
-                    if self._closed or (left is not None and left <= 0):
-                        return False
-                    self._clock.wait(self._changed, left)
-                return True
-            finally:
-                self.waiters -= 1
-
-    def attach(self, notifier: Notifier) -> None:
-        """Notify ``notifier`` whenever the offset changes, until `detach`; for a thread that waits on several."""
-        with held(self._changed):
-            self._notifiers += (notifier,)
-            self.waiters += 1
-
-    def detach(self, notifier: Notifier) -> None:
-        """Stop notifying ``notifier``."""
-        with held(self._changed):
-            if notifier in self._notifiers:
-                self._notifiers = tuple([other for other in self._notifiers if other is not notifier])
-                self.waiters -= 1
-
-    def close(self) -> None:
-        """Wake every waiter; no later wait blocks."""
-        self._closed = True
-        self.wake()
-
-    cpdef wake(self):
-        """Make every waiter check the offset again: needed after an interrupt in `advance`."""
-        with held(self._changed):
-            self._changed.notify_all()
-        # Outside this lock: `notify` acquires the notifier's own lock, and the two need not be held together.
-        for notifier in self._notifiers:
-            notifier.notify()
-
-    def __repr__(self):
-        return f"<Watermark {self.value}>"
 
 
 @cython.final
@@ -201,10 +88,10 @@ cdef class PartitionLog:
         """Begin with the offsets that recovery has found, and with those that were visible before."""
         self.counters = Counters()
         self.log_start = log_start
-        self.end = Watermark(end, clock=clock)
-        self.synced = Watermark(synced, clock=clock)
-        self.high_watermark = Watermark(visible, clock=clock)
-        self.last_stable = Watermark(log_start, clock=clock)
+        self.end = Watermark(end, clock=clock, lock=self.lock)
+        self.synced = Watermark(synced, clock=clock, lock=self.lock)
+        self.high_watermark = Watermark(visible, clock=clock, lock=self.lock)
+        self.last_stable = Watermark(log_start, clock=clock, lock=self.lock)
         self.noted_epoch = -1
 
     def set_limits(self, int64_t segment_bytes: int, int64_t index_bytes: int) -> None:

@@ -29,7 +29,6 @@ from logstore.dropped import hand_over, wait_until
 from logstore.errors import LogstoreError
 from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import held, made, shielded
-from logstore.log._partition_log import Watermark
 from logstore.log.append.append import LogWriter
 from logstore.log.cleanup import truncation
 from logstore.log.directory.files import Directory, parse_partition
@@ -37,6 +36,7 @@ from logstore.log.directory.lock import check_place
 from logstore.log.formats.checkpoints import LogKind
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.maintenance import LogMaintenance, Settings
+from logstore.log.marks._watermark import Watermark
 from logstore.log.moments import Time
 from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.live_reader import LogElsewhere, LogReader

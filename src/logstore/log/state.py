@@ -46,6 +46,7 @@ from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.last_stop import LastStop, Run, Stop, StopEvidence, judge
 from logstore.log.formats.leader_epochs import LEADER_EPOCHS
 from logstore.log.formats.recovery_point import RecoveryPointFile, note_start, published_file
+from logstore.log.marks._watermark import LogLock
 from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
@@ -118,7 +119,7 @@ class State(PartitionLog):
         self.clock = clock
         self.rng = rng
         self._rng = rng  # of the roll jitter; if None, made when it is needed
-        self.lock = threading.Lock()
+        self.lock = LogLock()
         self.fork = fork_generation()
         self.why_closed = "the log is closed; call Log.open() again"
         # Acquired before `lock`, in this order.
@@ -379,11 +380,9 @@ class State(PartitionLog):
             self.publish_locked()
 
     def tell_marks_locked(self) -> None:
-        """Repeat the steps that an interrupt may have left out: move the marks, publish, wake the waiters."""
+        """Repeat the steps that an interrupt may have left out: move the marks, publish."""
         self._is_published = False
         self.move_marks_locked(has_grown=False)
-        for mark in (self.end, self.synced, self.high_watermark, self.last_stable):
-            mark.wake()
 
     def publish_locked(self) -> None:
         # The published end is that of the files: other processes would report a missing memory tail as damage.

@@ -9,10 +9,13 @@ import pytest
 from logstore import Isolation, Log
 from logstore.clock import SYSTEM_CLOCK
 from logstore.log import ProducerStamp
-from logstore.log._partition_log import Notifier, Watermark
-from logstore.log.read.wait import wait_for_any
+from logstore.log.marks._notifier import Notifier
+from logstore.log.marks._watermark import Registration
+from logstore.log.read import wait
+from logstore.log.read.wait import OffsetListener
 from logstore.records import Marker
 from logstore.testing import ManualClock
+from tests.kit.waiting import wait_for
 
 ALL = Isolation.READ_UNCOMMITTED
 
@@ -27,6 +30,10 @@ def logs(tmp_path):
 
 def ends(logs, isolation=ALL):
     return [(log, log.end_offset(isolation)) for log in logs]
+
+
+def wait_for_any(places, isolation, notifier, clock, timeout_s):
+    return OffsetListener(isolation, notifier, clock).wait(places, timeout_s)
 
 
 def waiting(places, notifier, isolation=ALL, timeout_s=60):
@@ -112,14 +119,83 @@ def test_readers_beside_the_writer_are_woken_by_any_of_them(tmp_path, logs, coun
         reader.close()
 
 
-def test_a_mark_rings_only_the_bells_that_are_attached():
-    mark, first, second = Watermark(0), Notifier(), Notifier()
-    mark.attach(first)
-    mark.attach(second)
-    mark.detach(first)
-    mark.detach(first)
-    mark.advance(1)
-    assert (first.wait(0), second.wait(0)) == (False, True)
-    mark.detach(second)
-    mark.advance(2)
-    assert not second.wait(0)
+def test_a_listener_registers_once_with_each_log(logs, monkeypatch):
+    """A consumer of thousands of partitions must not register with each of them at each poll."""
+    made, armed = [], []
+
+    class Counted:
+        def __init__(self, mark, notifier):
+            made.append(mark)
+            self.inner = Registration(mark, notifier)
+
+        def arm_while(self, offset):
+            armed.append(offset)
+            return self.inner.arm_while(offset)
+
+    monkeypatch.setattr(wait, "Registration", Counted)
+    notifier, clock = Notifier(), SYSTEM_CLOCK
+    listener = OffsetListener(ALL, notifier, clock)
+    for n in range(5):
+        assert not listener.wait(ends(logs), 0)
+        logs[n % 3].append([b"v"])
+        assert notifier.wait(0)
+    assert len(made) == 3
+    assert [log._end_mark(ALL).waiters for log in logs] == [1, 0, 1]
+
+
+def test_a_log_that_is_left_out_notifies_no_more(logs):
+    notifier = Notifier()
+    listener = OffsetListener(ALL, notifier, SYSTEM_CLOCK)
+    assert listener.begin(ends(logs))
+    assert listener.begin(ends(logs[:1]))
+    assert [log._end_mark(ALL).waiters for log in logs] == [1, 0, 0]
+    logs[1].append([b"v"])
+    assert not notifier.wait(0)
+    del listener
+    assert logs[0]._end_mark(ALL).waiters == 0
+
+
+def test_a_closed_log_ends_the_wait(logs):
+    thread, answers = waiting(ends(logs), Notifier())
+    wait_for(lambda: logs[2]._end_mark(ALL).waiters)
+    logs[1].close()
+    thread.join(300)
+    assert answers == [True]
+    assert wait_for_any([(logs[1], 0)], ALL, Notifier(), SYSTEM_CLOCK, None)
+
+
+def appended_before_the_wait(listener, log):
+    """Tell whether a record that came between the read at the end and the wait ends the wait."""
+    places = ends([log])
+    log.append([b"v"])
+    return listener.wait(places, 0)
+
+
+def test_a_record_between_the_read_and_the_wait_ends_the_wait(logs):
+    assert appended_before_the_wait(OffsetListener(ALL, Notifier(), SYSTEM_CLOCK), logs[0])
+
+
+def test_planted_a_listener_that_waits_from_the_end_of_its_own_look_is_found(logs):
+    class Late(OffsetListener):
+        def begin(self, places):
+            return super().begin([(log, log.end_offset(ALL)) for log, _ in places])
+
+    assert not appended_before_the_wait(Late(ALL, Notifier(), SYSTEM_CLOCK), logs[0])
+
+
+def test_an_append_notifies_none_of_ten_thousand_that_wait_for_more(logs):
+    class Loud(Notifier):
+        def notify(self):
+            told.append(self)
+
+    log, told = logs[0], []
+    notifier = Loud()
+    waiters = [Registration(log._end_mark(ALL), notifier) for _ in range(10_000)]
+    assert all(waiter.arm_for(3 + n) for n, waiter in enumerate(waiters))
+    log.append([b"v"])
+    log.append([b"v"])
+    assert not told
+    log.append([b"v"])
+    log.append([b"v", b"w"])
+    assert len(told) == 3
+    assert log._end_mark(ALL).waiters == 9_997

@@ -31,7 +31,6 @@ from logstore.errors import (
 from logstore.io._files import LIBC, fork_generation
 from logstore.io._interrupts import held
 from logstore.io._watch import Watch
-from logstore.log._partition_log import Watermark
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments, is_gone
@@ -40,6 +39,7 @@ from logstore.log.formats.checkpoints import LogKind, Published
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.formats.recovery_point import PublishedReader
 from logstore.log.formats.transaction_index import Note
+from logstore.log.marks._watermark import Watermark
 from logstore.log.read.reader import REST_S, Readable, ReaderMaintenance, ReaderReplica
 from logstore.log.recovery import recovery
 from logstore.log.root import Root
@@ -486,12 +486,12 @@ class _PolledMark(Watermark):
         self._isolation = isolation
 
     def wait_for(self, value: int, timeout_s: float | None = None) -> bool:
-        return self._wait(lambda now: now >= value, timeout_s)
+        return self._poll(lambda now: now >= value, timeout_s)
 
     def wait_while(self, value: int, timeout_s: float | None = None) -> bool:
-        return self._wait(lambda now: now != value, timeout_s)
+        return self._poll(lambda now: now != value, timeout_s)
 
-    def _wait(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
+    def _poll(self, is_reached: Callable[[int], bool], timeout_s: float | None) -> bool:
         clock = self._log._clock
         deadline = clock.deadline_s(timeout_s)
         while not is_reached(self._log.end_offset(self._isolation)):

@@ -21,9 +21,9 @@ from logstore.clock import Clock, seconds_of
 from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, DamagedLogError, OffsetOutOfRangeError, RecordError, StorageError
 from logstore.io._file_region import FileRegion
-from logstore.log._partition_log import Watermark
 from logstore.log.directory.segments import check_joint, floor_of, is_gone
 from logstore.log.formats.leader_epochs import Epochs
+from logstore.log.marks._watermark import Watermark
 from logstore.log.moments import When, moment_of
 from logstore.log.read import damage
 from logstore.log.read._record_count import count_whole

@@ -1,0 +1,1 @@
+"""Marks of a log: offsets that rise, and what waits for them."""

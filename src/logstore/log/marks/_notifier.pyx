@@ -1,0 +1,119 @@
+# cython: language_level=3
+"""Notifiers: what waits for watermarks, and is woken by the threads that move them.
+
+A `Notifier` wakes a thread. In a `NotifierGroup` it also makes an eventfd readable, for which an event loop waits.
+A notification runs no Python code: no signal handler can interrupt it, and no caller's code is called.
+
+Threads: any. What a notifier knows changes under the GIL, in steps that do not release it.
+"""
+
+from _thread import allocate_lock
+
+from logstore.io._eventfd cimport EventFd
+
+from logstore.clock import SYSTEM_CLOCK, SystemClock
+from logstore.io._interrupts import Condition, held
+
+
+cdef class NotifierGroup:
+    """The notifiers of one event loop: one eventfd tells it that some of them were notified.
+
+    Owns: the eventfd, until `close`.
+    """
+
+    def __init__(self):
+        self._event = EventFd()
+        self._notified = []
+
+    def fileno(self) -> int:
+        """Return the eventfd. It is readable while notifiers are left for `take`."""
+        return self._event.fileno()
+
+    def take(self) -> list[Notifier]:
+        """Return the notifiers that were notified since the last call, each once."""
+        cdef list taken = self._notified
+        cdef Notifier notifier
+        self._event.clear()
+        self._notified = []
+        for notifier in taken:
+            notifier._notified = False
+        return taken
+
+    def close(self) -> None:
+        """Close the eventfd. Later notifications reach no loop."""
+        self._event.close()
+
+
+cdef class Notifier:
+    """Wakes one waiting thread, or the event loop of its group, for any number of watermarks.
+
+    A notification is kept until the next `wait` or `NotifierGroup.take`, so none is missed between a check and the
+    wait that follows it.
+    """
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK, group: NotifierGroup | None = None):
+        self._clock = clock
+        self._group = group
+        if isinstance(clock, SystemClock):
+            self._bell = allocate_lock()
+            self._bell.acquire()
+        else:
+            # Only the clock knows when its waits end, and it waits by a condition.
+            self._changed = Condition()
+
+    cpdef notify(self):
+        """Wake the waiter, or let the next `wait` return at once."""
+        if self._changed is None:
+            self._take_note()
+            return
+        with held(self._changed):
+            self._take_note()
+            self._changed.notify_all()
+
+    cdef int _take_note(self) except -1:
+        if self._notified:
+            return 0
+        self._notified = True
+        if self._group is not None:
+            if not self._group._notified:
+                self._group._event.set()
+            self._group._notified.append(self)
+        if self._waits:
+            self._waits = False
+            self._bell.release()
+        return 0
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Block until notified; return False on timeout. For one thread at a time."""
+        deadline = self._clock.deadline_s(timeout_s)
+        if self._changed is not None:
+            return self._wait_by_clock(deadline)
+        while not self._notified:
+            left = -1 if deadline is None else deadline - self._clock.monotonic_s()
+            if deadline is not None and left <= 0:
+                return False
+            self._sleep(left)
+        self._notified = False
+        return True
+
+    def _sleep(self, left_s: float) -> None:
+        cdef bint was_woken = False
+        self._waits = True
+        try:
+            was_woken = self._bell.acquire(True, left_s)
+        finally:
+            if self._waits:
+                self._waits = False
+            elif not was_woken:
+                # Notified at the end of the time, or right before an interrupt: the bell must be held again.
+                self._bell.acquire(False)
+
+    def _wait_by_clock(self, deadline: float | None) -> bool:
+        with held(self._changed):
+            while not self._notified:
+                left = None if deadline is None else deadline - self._clock.monotonic_s()
+                if left is not None and left <= 0:
+                    return False
+                self._clock.wait(self._changed, left)
+            self._notified = False
+            return True
