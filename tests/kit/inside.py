@@ -68,10 +68,6 @@ def awaited_by(consumer: Any) -> int:
     return sum(registration.is_armed for registration in consumer._listener._registrations.values())
 
 
-def group_commit_of(log: Log) -> Any:
-    return log._flusher.commit
-
-
 def count_reads(monkeypatch: Any, read: list[int]) -> None:
     """Add the offset of each read of any log to a list."""
     honest = Log._read
