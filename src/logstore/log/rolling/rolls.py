@@ -7,7 +7,7 @@ are unsynced; then the next roll waits, and `Counters.roll_waits` counts it.
 
 Locks, in the order in which they are acquired: ``State.segments_mutex``, ``State.lock``, `_mutex`. A thread that
 holds `_mutex` never waits for another lock. So calls that have to finish a roll at once acquire it under the log's
-lock: truncation, deletion, close, and an append that fills more than one segment. The background syncs hold no lock.
+lock: truncation, deletion, close, and an append of more than one segment. Syncs in the background hold no lock.
 
 Invariants: only the active segment has a file that is not named by its base offset; a recovery point rises above a
 sealed segment only after its bytes, the segments before it and the names of both are on disk.
