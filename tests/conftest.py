@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from logstore.log.rolling import worker
 from hypothesis import HealthCheck, settings
 
+from logstore.log.rolling import worker
 from tests.sanitize.unsuited import UNSUITED
 
 # The machine may be busy: how long an example takes says nothing about it.
@@ -82,9 +81,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def rolls_in_turn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have appends finish their rolls themselves, after them and without the lock: a test sees files by their names.
+    """Have appends finish their rolls themselves, right after them: a test sees files under their names.
 
     Tests marked ``threads``, and all other processes, have the background threads of `logstore.log.rolling.worker`.
     """
-    if request.node.get_closest_marker("threads") is None:
-        monkeypatch.setattr(worker, "THREADS", worker.Inline())
+    chosen = worker.Inline() if request.node.get_closest_marker("threads") is None else worker.Threads()
+    monkeypatch.setattr(worker, "worker_of", lambda files: chosen)

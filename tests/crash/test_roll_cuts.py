@@ -15,7 +15,7 @@ from logstore.log import state
 from logstore.log.directory import files, next_segment
 from logstore.log.directory.segments import Segments
 from logstore.log.recovery import recovery
-from logstore.log.rolling import rolls
+from logstore.log.rolling import rolls, worker
 from tests.crash.planted import must_break
 from tests.crash.power_cuts import Examined, cut_all
 from tests.crash.workload import Workload
@@ -41,7 +41,7 @@ class Late:
 
 def cut(seed: int, monkeypatch: pytest.MonkeyPatch, most: int, steps: int = 30) -> Examined:
     late, examined = Late(seed), Examined()
-    monkeypatch.setattr(state, "worker_of", lambda files: late)
+    monkeypatch.setattr(worker, "worker_of", lambda files: late)
     workload = Workload(seed, steps=steps, settings=SETTINGS)
     try:
         workload.run()

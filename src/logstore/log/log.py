@@ -240,7 +240,7 @@ class Log(Readable):
                 with held(state.lock):
                     state.segments.release(state.segments.active)
                 state.check_writable()
-                state.rolls.finish()
+                state.rolls.finish_held()
                 self._flusher.sync_to(state.end.value)
                 state.sync_names()
                 with held(state.lock):

@@ -50,8 +50,8 @@ from logstore.log.marks._watermark import LogLock
 from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
+from logstore.log.rolling import worker
 from logstore.log.rolling.rolls import Rolls
-from logstore.log.rolling.worker import Worker, worker_of
 from logstore.log.root import PartitionFacts, Root
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
@@ -109,7 +109,6 @@ class State(PartitionLog):
         rng: random.Random | None,
         quota: SpaceQuota,
         kind: LogKind,
-        worker: Worker | None = None,
     ) -> None:
         self.name = name
         self.path = directory.path
@@ -172,7 +171,7 @@ class State(PartitionLog):
         self.last_flush_s = clock.monotonic_s()
         self.last_expiry_ms = clock.now_ms()
         self.roll_after_ms = self._new_roll_age()
-        self.rolls = Rolls(self, worker or worker_of(directory.files))
+        self.rolls = Rolls(self, worker.worker_of(directory.files))
         self.rolls.watch_locked()
         #: When this process began the active segment; -1 if an earlier one did.
         self.segment_began_ms = -1

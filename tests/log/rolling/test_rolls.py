@@ -10,9 +10,8 @@ import pytest
 
 from logstore import Log
 from logstore.errors import DiskFullError, StorageFailedError
-from logstore.log import state as state_module
 from logstore.log.directory.next_segment import name_after
-from logstore.log.rolling import rolls
+from logstore.log.rolling import rolls, worker
 from logstore.testing import FaultyFiles
 from tests.kit.inside import state_of
 from tests.kit.logs import crashed_copy, log_files, values_of
@@ -38,7 +37,7 @@ class Held:
 @pytest.fixture
 def background(monkeypatch):
     held = Held()
-    monkeypatch.setattr(state_module, "worker_of", lambda files: held)
+    monkeypatch.setattr(worker, "worker_of", lambda files: held)
     return held
 
 

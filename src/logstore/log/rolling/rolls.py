@@ -7,7 +7,7 @@ are unsynced; then the next roll waits, and `Counters.roll_waits` counts it.
 
 Locks, in the order in which they are acquired: ``State.segments_mutex``, ``State.lock``, `_mutex`. A thread that
 holds `_mutex` never waits for another lock. So calls that have to finish a roll at once acquire it under the log's
-lock: truncation, deletion, close, and an append that fills more than one segment.
+lock: truncation, deletion, close, and an append of more than one segment. Syncs in the background hold no lock.
 
 Invariants: only the active segment has a file that is not named by its base offset; a recovery point rises above a
 sealed segment only after its bytes, the segments before it and the names of both are on disk.
@@ -15,8 +15,10 @@ sealed segment only after its bytes, the segments before it and the names of bot
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
+from collections.abc import Iterator
 from threading import Lock
 from typing import Protocol
 
@@ -76,15 +78,14 @@ class RollingLog(Protocol):
 class _Roll:
     """One roll: the segment that it has sealed, and the new one with the snapshot for its base offset."""
 
-    __slots__ = ("generation", "is_named", "is_sealed", "new", "old", "snapshots")
+    __slots__ = ("generation", "is_complete", "new", "old", "snapshots")
 
     def __init__(self, old: Segment, new: Segment, snapshots: dict[str, bytes], generation: int) -> None:
         self.old = old
         self.new = new
         self.snapshots = snapshots
         self.generation = generation
-        self.is_named = False
-        self.is_sealed = False
+        self.is_complete = False  # all but the syncs is done
 
 
 class Rolls:
@@ -117,7 +118,7 @@ class Rolls:
     @property
     def is_active_named(self) -> bool:
         """Whether the file of the active segment has its final name."""
-        return all(roll.is_named for roll in self._unfinished)
+        return all(roll.is_complete for roll in self._unfinished)
 
     def may_switch_locked(self) -> bool:
         """Return whether a roll can switch to the prepared file, without any file operation."""
@@ -153,8 +154,8 @@ class Rolls:
             StorageError: a file operation failed.
         """
         for roll in self._unfinished:
-            with held(self._mutex):
-                self._carry_out(roll)
+            self._complete(roll)
+            self._sync(roll)
             self._record_locked(roll)
 
     def settle_locked(self) -> None:
@@ -195,9 +196,11 @@ class Rolls:
         try:
             with held(state.segments_mutex):
                 if self._is_open():
-                    self.finish()
+                    self._complete_all()
+                    # Before the syncs below, which may take long: an append may need it soon.
                     if state.segments.active.size >= state.config.segment_bytes // 2:
                         self._prepare()
+            self.finish()
         except OUT_OF_RESOURCES as error:
             # The append that needs the next segment tries again, and raises what it finds.
             _logger.warning("the next segment is not prepared yet: log=%s error=%s", state.path, error)
@@ -208,83 +211,92 @@ class Rolls:
     def make_ready(self) -> None:
         """Do what a roll waits for: finish earlier ones if too many are not, and prepare the next segment.
 
-
         Raises:
             DiskFullError, TooManyFilesError: there is no space or no descriptor. Nothing has changed.
             StorageFailedError: a sync failed; the log takes no more writes.
         """
         state = self._state
-        with held(state.segments_mutex):
-            try:
-                if len(state.unsynced) >= MOST_UNSYNCED:
-                    state.counters.roll_waits += 1
-                    self.finish()
+        try:
+            if len(state.unsynced) >= MOST_UNSYNCED:
+                state.counters.roll_waits += 1
+                self.finish()
+                self._sync_found()
+            with held(state.segments_mutex):
+                self._complete_all()
                 self._prepare()
-            except DiskFullError:
-                state.counters.disk_full += 1
-                raise
+        except DiskFullError:
+            state.counters.disk_full += 1
+            raise
 
     def finish(self) -> None:
-        """Finish every roll. The caller holds `State.segments_mutex`; raises as `make_ready`."""
+        """Finish every roll; raises as `make_ready`. Called without any lock."""
+        if self._unfinished:
+            with held(self._state.segments_mutex):
+                self._complete_all()
+            self.sync()
+
+    def finish_held(self) -> None:
+        """Finish every roll as `finish`, for a caller that holds `State.segments_mutex`."""
+        self._complete_all()
+        self.sync()
+
+    def sync(self) -> None:
+        """Sync what complete rolls have sealed, and raise the recovery point over it."""
         state = self._state
         for roll in self._unfinished:
-            try:
-                with held(self._mutex):
-                    self._carry_out(roll)
-            except OUT_OF_RESOURCES:
-                raise
-            except StorageError as error:
-                with held(state.lock):
-                    raise state.fail_locked(error) from error
+            if not roll.is_complete:
+                break
+            with self._failing():
+                self._sync(roll)
             with held(state.lock):
                 if self._is_open():
                     self._record_locked(roll)
-        if len(state.unsynced) >= MOST_UNSYNCED:
-            self._sync_found()
 
-    def _sync_found(self) -> None:
-        """Sync sealed segments that were found unsynced at opening."""
-        state = self._state
-        found, after = state.unsynced, state.segments.active
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Fail the log on a storage error inside the block, unless space or descriptors ran out."""
         try:
-            for segment in found:
-                sync_unless_dropped(segment)
-            state.sync_names()
+            yield
         except OUT_OF_RESOURCES:
             raise
         except StorageError as error:
-            with held(state.lock):
-                raise state.fail_locked(error) from error
+            with held(self._state.lock):
+                raise self._state.fail_locked(error) from error
+
+    def _sync_found(self) -> None:
+        """Sync sealed segments that were found unsynced at opening, if they are too many."""
+        state = self._state
+        found, after = state.unsynced, state.segments.active
+        if len(found) < MOST_UNSYNCED:
+            return
+        with self._failing():
+            for segment in found:
+                sync_unless_dropped(segment)
+            state.sync_names()
         with held(state.lock):
-            if self._is_open() and state.unsynced is found:
+            if self._is_open() and state.unsynced is found and state.segments.active is after:
                 state.unsynced = []
                 state.raise_point_locked(after)
 
     def _prepare(self) -> None:
-        """Create the file for the next segment, unless there is one; its name is durable on return."""
+        """Create the file for the next segment, unless there is one; its name is durable on return.
+
+        The caller holds `State.segments_mutex`.
+        """
         state = self._state
         with held(state.lock):
             if not self._is_open() or self._is_ready():
                 return
             active, is_first = state.segments.active, not state.has_durable_point
         name = next_segment.name_after(active.base_offset)
-        try:
+        with self._failing():
             if is_first:
                 # Without a recovery point, recovery of several segments would report a torn tail as damage.
                 state.make_point_durable()
-            with held(self._mutex):
-                # Only the newest segment may have a file without its final name.
-                for roll in self._unfinished:
-                    self._name(roll)
-                file = state.directory.open(name, create=True, writable=True, truncate=True)
+            file = state.directory.open(name, create=True, writable=True, truncate=True)
             with held(state.lock):
                 state.names_changed()
             state.sync_names()
-        except OUT_OF_RESOURCES:
-            raise
-        except StorageError as error:
-            with held(state.lock):
-                raise state.fail_locked(error) from error
         with held(state.lock):
             is_wanted = state.segments.active is active and self._is_open()
             if is_wanted:
@@ -295,27 +307,34 @@ class Rolls:
             file.close()
             state.directory.remove(name)
 
-    def _carry_out(self, roll: _Roll) -> None:
-        """Do the file operations of one roll; may be called again after an error, and does no step twice."""
+    def _complete_all(self) -> None:
+        """Complete the files of every roll; holding `State.segments_mutex`."""
+        with self._failing():
+            for roll in self._unfinished:
+                self._complete(roll)
+
+    def _complete(self, roll: _Roll) -> None:
+        """Name the new segment, and write the index files and snapshots of the sealed one, if that is not done."""
         state, segments = self._state, self._state.segments
-        self._name(roll)
-        if not roll.is_sealed:
+        with held(self._mutex):
+            if roll.is_complete:
+                return
+            name = state.directory.join(files.segment_file(roll.new.base_offset, files.LOG))
+            if roll.new.path != name:
+                roll.new.file.rename_to(name)
             segments.release(roll.old)
             segments.save_indexes(roll.old, complete=True)
             self._save_snapshots(roll)
-            roll.is_sealed = True
+            roll.is_complete = True
+
+    def _sync(self, roll: _Roll) -> None:
+        """Sync the sealed segment of a roll, those before it, its aborted index and the names."""
+        state = self._state
         for segment in state.unsynced:
             if segment.base_offset <= roll.old.base_offset:
                 sync_unless_dropped(segment)
         state.transactions.sync_sealed()
         state.directory.sync()
-
-    def _name(self, roll: _Roll) -> None:
-        """Name the file of the new segment by its base offset, if it is not yet; holding `_mutex`."""
-        if not roll.is_named:
-            name = files.segment_file(roll.new.base_offset, files.LOG)
-            roll.new.file.rename_to(self._state.directory.join(name))
-            roll.is_named = True
 
     def _save_snapshots(self, roll: _Roll) -> None:
         # A compaction since then has written a newer state of its own generation.
