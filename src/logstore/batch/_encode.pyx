@@ -76,6 +76,7 @@ cdef extern from "Python.h":
 cdef enum:
     NUMBERS_BYTES = 36      # of a record at most: length, attributes, deltas, two sizes, header count
     NUMBERS_SLACK = 29      # of these, the bytes that a record with short numbers does not need
+    HELD_BYTES = 65_536     # of a batch whose CRC is computed with the GIL, in 3 us
 
 
 cdef object _wrong_type(str what, object found):
@@ -623,8 +624,12 @@ cdef class Encoder:
         store16(p + AT_PRODUCER_EPOCH, self._producer_epoch)
         store32(p + AT_BASE_SEQUENCE, self._next_sequence)
         store32(p + AT_RECORD_COUNT, self._batch_records)
-        with nogil:
+        if size <= HELD_BYTES:
+            # Releasing the GIL takes longer if other threads want it: they are woken, and this one has to wait.
             seal_batch(p, size)
+        else:
+            with nogil:
+                seal_batch(p, size)
         if self._next_sequence >= 0:
             self._next_sequence = sequence_after(self._next_sequence, self._batch_records)
         if self._batch_max_timestamp > self.max_timestamp_ms:
