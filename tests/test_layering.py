@@ -52,7 +52,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.batch": (
         "_compaction_filter _encode",
-        "_offset_map record_types",
+        "_checked_batches _offset_map record_types",
         "_batch",
         "_bytes _codec _crc32c _key_hash",
     ),

@@ -5,6 +5,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from logstore._segment_index cimport SegmentIndex
 from logstore._segment_scan cimport Damage
+from logstore.batch._batch cimport Record
+from logstore.batch._checked_batches cimport Checked
 from logstore.io._files cimport File
 from logstore.io._preallocation cimport Growth
 
@@ -18,3 +20,6 @@ cdef class Segment:
     cdef int64_t put(self, uint8_t *data, int64_t size, int64_t next_offset, int32_t leader_epoch) except -1
     cdef int64_t _take(self, uint8_t *out, int64_t size, int64_t position) except -1
     cdef int _cut_back(self, int status) except -1
+    cdef Record find_record(self, int64_t offset, bint committed, object name, int64_t limit)
+    cdef Record _known_record(self, Checked *known, int64_t position, int64_t offset, bint committed, object name,
+                              uint8_t *space)

@@ -60,7 +60,9 @@ class Segment:
     def read(self, offset: int, max_bytes: int, end_offset: int, hint: int = -1) -> tuple[bytes, int, int] | None:
         """Read (bytes of whole batches, position, next offset) from the batch that holds ``offset`` on, or None."""
 
-    def record_at(self, offset: int, name: tuple[str, int], limit: int) -> Record | None:
+    def record_at(
+        self, offset: int, name: tuple[str, int], limit: int, *, committed: bool = False
+    ) -> Record | None:
         """Return the record at ``offset``, without the rest of its batch, or None."""
 
     def scan(

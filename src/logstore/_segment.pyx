@@ -9,32 +9,20 @@ is published after the bytes below it.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free
 
 from logstore.batch._batch cimport (
-    APPEND_TIME_FLAG,
-    AT_LEADER_EPOCH,
-    BAD_CRC,
-    CODEC_MASK,
-    CONTROL_FLAG,
-    HEADER_BYTES,
-    SHORT,
-    BatchHeader,
-    RecordView,
-    batch_crc,
-    last_offset_of,
-    next_record,
-    parse_header,
-    payload_of,
-    raise_batch_status,
-    record_of,
-    whole_header,
+    AT_LEADER_EPOCH, BAD_CRC, CHECKED_FROM, CODEC_MASK, CONTROL_FLAG, HEADER_BYTES, SHORT, TRANSACTIONAL_FLAG,
+    BatchHeader, Record, batch_crc, last_offset_of, parse_header, payload_of, raise_batch_status, whole_header,
 )
-from logstore.batch._bytes cimport OK, read_varint, store32, store64
+from logstore.batch._bytes cimport OK, store32, store64
+from logstore.batch._checked_batches cimport Checked, Piece, find, forget, keep, pieces_of, record_in
+from logstore.batch._crc32c cimport logstore_crc32c, logstore_crc32c_init
 from logstore.io._files cimport OP_PREADV, OP_PWRITE, File, FileOps, Pace, raise_status, read_upto
 from logstore.io._preallocation cimport Growth
 from logstore._segment_index cimport (
-    WINDOW_BYTES, SegmentIndex, Window, bytes_at, check_order, header_at, window_over,
+    WINDOW_BYTES, SegmentIndex, Window, bytes_at, check_order, header_at, holds, window_over,
 )
 from logstore._segment_scan cimport Damage
 from logstore.io._file_region cimport FileRegion
@@ -43,28 +31,9 @@ from logstore._index cimport OffsetIndex
 from logstore._segment_scan import behind, extend, scan
 from logstore.errors import CorruptRecordError, DiskFullError, StorageError, StorageFailedError
 
+logstore_crc32c_init()
+
 cdef Growth _EXTEND = Growth()
-
-
-cdef inline bint holds(const BatchHeader *header, int64_t offset, int64_t named, int64_t span,
-                       int64_t limit) noexcept nogil:
-    """Return whether a batch holds offset, ends at named (-1: anywhere), and fits in span bytes and below limit."""
-    cdef int64_t last = last_offset_of(header)
-    return (header.base_offset <= offset <= last and (last == named or named < 0) and header.size <= span
-            and (last < limit or limit < 0))
-
-
-cdef int32_t skip_records(const uint8_t **cursor, const uint8_t *end, int32_t count) noexcept nogil:
-    """Skip count records by their lengths; return 1 if the next one may be read, 0 if they are malformed."""
-    cdef const uint8_t *p = cursor[0]
-    cdef int32_t size
-    while count > 0:
-        if read_varint(&p, end, &size) != OK or size < 0 or size > end - p:
-            return 0
-        p += size
-        count -= 1
-    cursor[0] = p
-    return 1
 
 
 cdef class Segment:
@@ -398,39 +367,63 @@ cdef class Segment:
             data = data[:want]
         return data, position, next_offset
 
-    def record_at(self, int64_t offset: int, name: tuple[str, int], int64_t limit: int) -> Record | None:
+    def record_at(
+            self, int64_t offset: int, name: tuple[str, int], int64_t limit: int, *,
+            bint committed: bool = False) -> Record | None:
         """Return the record at ``offset``, without the rest of its batch, or None.
 
         None if the batch that the index names does not hold the record, if it is a control record, or if a
-        compaction has deleted it. The caller uses `read` to find out which. ``name`` is (topic, partition);
-        ``limit`` is the largest size of a decompressed batch.
+        compaction has deleted it. With ``committed`` also if it is of a transaction. The caller uses `read` to find
+        out which. ``name`` is (topic, partition); ``limit`` is the largest size of a decompressed batch.
 
         Raises:
             CorruptRecordError: the batch is damaged; names file and position.
         """
+        return self.find_record(offset, committed, name, limit)
+
+    cdef Record find_record(self, int64_t offset, bint committed, object name, int64_t limit):
+        """Return the record at an offset as `record_at` does."""
         cdef SegmentIndex index = self.index
         cdef uint8_t space[WINDOW_BYTES]
         cdef Window window = window_over(space, WINDOW_BYTES)
         cdef BatchHeader *header = &window.header
-        cdef RecordView view
-        cdef bytes data, kept
+        cdef uint64_t owner = index.owner         # taken before the bytes: a truncation gives the file another one
+        cdef Checked *known
+        cdef Record found
+        cdef bytes data, records = None
         cdef const uint8_t *p
         cdef const uint8_t *begin
         cdef const uint8_t *end
         cdef int64_t bound = index.size, named = -1, position, span = 0
-        cdef int32_t left
-        cdef int status
+        cdef int status = OK
         position = index._candidate(offset, bound, &named, &span)
         if position >= 0:
+            known = find(owner, position)
+            if known != NULL:
+                found = self._known_record(known, position, offset, committed, name, space)
+                if found is not None:
+                    return found
             span = min(max(span, <int64_t>HEADER_BYTES), min(<int64_t>WINDOW_BYTES, bound - position))
             window.start, window.size = position, self._take(space, span, position)
-        else:
+            if parse_header(space, space + window.size, header) != OK or not holds(
+                    header, offset, named, bound - position, index.next_offset):
+                # A batch before it, which has no entry; or damage, and the search tells.
+                position, named = -1, -1
+        if position < 0:
+            # Up to the end of the batch that the next entry names: the record is in one before it.
+            window.span = min(max(index._span(offset, bound), <int64_t>HEADER_BYTES), <int64_t>WINDOW_BYTES)
             position = index._find(offset, bound, &window)
             if position < 0:
                 return None
+            known = find(owner, position)
+            if known != NULL:
+                found = self._known_record(known, position, offset, committed, name, space)
+                if found is not None:
+                    return found
         p = bytes_at(&window, position)
         end = space + window.size
         if (parse_header(p, end, header) != OK or header.attributes & CONTROL_FLAG
+                or (committed and header.attributes & TRANSACTIONAL_FLAG)
                 or not holds(header, offset, named, bound - position, index.next_offset)):
             return None
         if header.size > end - p:
@@ -438,34 +431,62 @@ cdef class Segment:
             p = <const uint8_t *>PyBytes_AS_STRING(data)
             if PyBytes_GET_SIZE(data) < header.size:
                 return None
-        if batch_crc(p, header.size) != header.crc:
-            raise_batch_status(BAD_CRC, p, p + header.size, self.file.path, position)
-        end = p + header.size
+        begin, end = p + HEADER_BYTES, p + header.size
+        known = NULL
+        with nogil:
+            if not header.attributes & CODEC_MASK and (named >= 0 or header.size > WINDOW_BYTES):
+                known = pieces_of(header, begin, end, HEADER_BYTES,
+                                  logstore_crc32c(0, p + CHECKED_FROM, HEADER_BYTES - CHECKED_FROM))
+            if known == NULL:
+                status = OK if batch_crc(p, header.size) == header.crc else BAD_CRC
+            elif known.pieces[(known.record_count - 1) // known.step + 1].sum != header.crc:
+                free(known)
+                status = BAD_CRC
+        raise_batch_status(status, p, end, self.file.path, position)
         if header.attributes & CODEC_MASK:
-            data = payload_of(p, header, limit)
-            p = <const uint8_t *>PyBytes_AS_STRING(data)
-            end = p + PyBytes_GET_SIZE(data)
-        else:
-            p += HEADER_BYTES
-        left = header.record_count
-        if left == <int64_t>header.last_offset_delta + 1:
-            # No record of the batch is missing, so those before ``offset`` are skipped by their lengths.
-            left = skip_records(&p, end, <int32_t>(offset - header.base_offset))
-        while True:
-            begin = p
-            status = next_record(&p, end, header.base_offset, header.base_timestamp, &view)
-            left -= 1
-            if status != OK or view.offset >= offset or left <= 0:
-                break
-        if status != OK or view.offset != offset or left < 0:
+            records = payload_of(p, header, limit)
+            begin = <const uint8_t *>PyBytes_AS_STRING(records)
+            end = begin + PyBytes_GET_SIZE(records)
+            known = pieces_of(header, begin, end, 0, 0)
+        if known != NULL:
+            keep(known, owner, position, records)
+        if header.record_count != <int64_t>header.last_offset_delta + 1:
+            return record_in(begin, end, 0, header.record_count, header, offset, name)
+        # No record of the batch is missing, so those before ``offset`` are skipped by their lengths.
+        return record_in(begin, end, <int32_t>(offset - header.base_offset), 1, header, offset, name)
+
+    cdef Record _known_record(self, Checked *known, int64_t position, int64_t offset, bint committed, object name,
+                              uint8_t *space):
+        """Return a record of a batch in the table; None if it has none at the offset, or the file has other bytes.
+
+        ``space`` has room for `WINDOW_BYTES`.
+        """
+        cdef BatchHeader header
+        cdef int64_t number = offset - known.base_offset
+        cdef Piece piece, after
+        cdef int32_t skipped
+        cdef bytes records = None
+        cdef const uint8_t *p = space
+        cdef int64_t size
+        if not 0 <= number < known.record_count or (committed and known.attributes & TRANSACTIONAL_FLAG):
             return None
-        # A view would keep the bytes of the whole batch alive: the bytes of the record are copied.
-        kept = PyBytes_FromStringAndSize(<const char *>begin, <Py_ssize_t>(view.end - begin))
-        begin = <const uint8_t *>PyBytes_AS_STRING(kept)
-        next_record(&begin, begin + PyBytes_GET_SIZE(kept), header.base_offset, header.base_timestamp, &view)
-        if header.attributes & APPEND_TIME_FLAG:
-            view.timestamp = header.max_timestamp
-        return record_of(&view, kept, name[0], name[1], (header.attributes & APPEND_TIME_FLAG) != 0)
+        # Copied: another thread may remove the entry while the file is read.
+        piece, after = known.pieces[number // known.step], known.pieces[number // known.step + 1]
+        skipped = <int32_t>(number % known.step)
+        header.base_offset, header.base_timestamp = known.base_offset, known.base_timestamp
+        header.max_timestamp, header.attributes = known.max_timestamp, known.attributes
+        size = after.start - piece.start
+        if known.records != NULL:
+            records = <bytes>known.records
+            p = <const uint8_t *>PyBytes_AS_STRING(records) + piece.start
+            return record_in(p, p + size, skipped, 1, &header, offset, name)
+        if size > WINDOW_BYTES:
+            records = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
+            p = <const uint8_t *>PyBytes_AS_STRING(records)
+        if (self._take(<uint8_t *>p, size, position + piece.start) != size
+                or logstore_crc32c(piece.sum, p, <size_t>size) != after.sum):
+            return None
+        return record_in(p, p + size, skipped, 1, &header, offset, name)
 
     # -- checking --------------------------------------------------------------------------------
 
@@ -499,6 +520,7 @@ cdef class Segment:
 
     def close(self) -> None:
         """Close the file."""
+        forget(self.index.owner)
         self.file.close()
 
     def __repr__(self):

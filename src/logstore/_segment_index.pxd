@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Index of a segment file, as other compiled modules see it; `_segment_index.pyx` describes it."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
 from logstore.batch._batch cimport BAD_OFFSET, HEADER_BYTES, SHORT, BatchHeader, last_offset_of, parse_header
@@ -52,6 +52,14 @@ cdef inline int check_order(const BatchHeader *header, int64_t seen, int64_t lim
     return BAD_OFFSET if header.base_offset <= seen or 0 <= limit <= last_offset_of(header) else OK
 
 
+cdef inline bint holds(const BatchHeader *header, int64_t offset, int64_t named, int64_t span,
+                       int64_t limit) noexcept nogil:
+    """Return whether a batch holds offset, ends at named (-1: anywhere), and fits in span bytes and below limit."""
+    cdef int64_t last = last_offset_of(header)
+    return (header.base_offset <= offset <= last and (last == named or named < 0) and header.size <= span
+            and (last < limit or limit < 0))
+
+
 cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t expected, int64_t position,
                    int64_t bound) noexcept nogil
 cdef int check_sum(FileOps *ops, int fd, int64_t position, int64_t bound) noexcept nogil
@@ -71,6 +79,7 @@ cdef class SegmentIndex:
     cdef readonly bint sealed
     cdef public bint stale
     cdef readonly bint joined
+    cdef uint64_t owner                 # of its batches in the table of checked ones; another after a cut
     cdef int32_t _interval
     cdef int64_t _unindexed
     cdef bint _ready
@@ -83,6 +92,7 @@ cdef class SegmentIndex:
     cdef int _rebuild_hint(self) except -1
     cdef int _hop(self, int64_t position, int64_t bound) except -1
     cdef int64_t _find(self, int64_t offset, int64_t bound, Window *window) except -2
+    cdef int64_t _span(self, int64_t offset, int64_t bound) except -1
     cdef int64_t _candidate(self, int64_t offset, int64_t bound, int64_t *named, int64_t *span) except -2
     cdef int64_t _walk(self, int64_t offset, int64_t position, int64_t bound, Window *window) except -2
     cdef int64_t _walk_from(self, int64_t entry, OffsetIndex offsets, int64_t offset, int64_t bound,

@@ -20,6 +20,7 @@ from logstore.batch._batch cimport (
     raise_batch_status,
 )
 from logstore.batch._bytes cimport OK, load64
+from logstore.batch._checked_batches cimport forget, new_owner
 from logstore.batch._crc32c cimport logstore_crc32c, logstore_crc32c_init
 from logstore.io._files cimport OP_PREADV, File, FileOps, raise_status, read_upto
 from logstore._index cimport OffsetIndex, TimeIndex
@@ -98,6 +99,7 @@ cdef class SegmentIndex:
         self.times = TimeIndex()
         # A new segment has no indexes to load; one found on disk loads them at the first search.
         self._ready = size == 0
+        self.owner = new_owner()
 
     cdef int _note(self, const BatchHeader *header, int64_t position) except -1:
         """Index one batch at position; only this method decides which batches get an entry."""
@@ -122,6 +124,7 @@ cdef class SegmentIndex:
 
     cdef int _begin(self, int64_t position, int64_t next_offset) except -1:
         """Forget the batches from a position on; a scan follows, which notes them again."""
+        self.owner = new_owner()
         if position == 0:
             self.offsets = OffsetIndex()
             self.times = TimeIndex()
@@ -141,6 +144,8 @@ cdef class SegmentIndex:
         """Lower the end and drop the entries beyond it, before the bytes go; `_measure_times` must follow."""
         self._load_indexes()
         self._publish(position, next_offset)
+        forget(self.owner)
+        self.owner = new_owner()
         self.offsets.cut_to(position)
         self.times.cut_to(next_offset - self.base_offset)
         self.max_timestamp_ms = -1
@@ -449,6 +454,16 @@ cdef class SegmentIndex:
         named[0] = self.base_offset + offsets.offset_at(entry)
         span[0] = (offsets.position_at(entry + 1) if entry + 1 < offsets.count else bound) - position
         return position
+
+    cdef int64_t _span(self, int64_t offset, int64_t bound) except -1:
+        """Return the bytes from where a search for an offset begins to the end of the batch that ends it."""
+        cdef OffsetIndex offsets
+        cdef int64_t entry
+        self._load_indexes()
+        offsets = self.offsets
+        entry = offsets.floor_entry(offset - self.base_offset)
+        return max((offsets.position_at(entry + 2) if entry + 2 < offsets.count else bound)
+                   - (offsets.position_at(entry) if entry >= 0 else 0), <int64_t>0)
 
     cdef int64_t _walk_from(self, int64_t entry, OffsetIndex offsets, int64_t offset, int64_t bound,
                             Window *window) except -2:

@@ -14,6 +14,7 @@ MOST_LINES = 500
 
 #: Long file -> the noun that keeps it whole: it stands in the first paragraph of the file's docstring.
 NOUNS = {
+    "_segment.pyx": "segment",
     "_segment_index.pyx": "segment file",
     "accumulator/_batcher.pyx": "batcher",
     "batch/_batch.pyx": "record batch",

@@ -95,6 +95,7 @@ class Topic(LateFacade[_topic.Topic]):
     append_many = async_method(_topic.Topic.append_many)
     append_arrow = async_method(_topic.Topic.append_arrow)
     read = async_method(_topic.Topic.read)
+    record_at = async_method(_topic.Topic.record_at)
     offset_for_time = async_method(_topic.Topic.offset_for_time)
     delete_records = async_method(_topic.Topic.delete_records)
 

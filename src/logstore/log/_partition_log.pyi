@@ -3,6 +3,7 @@ from typing import Any, Protocol, final
 
 from typing_extensions import Buffer, disjoint_base
 
+from logstore.batch._batch import Record
 from logstore.batch._encode import Encoder
 from logstore.clock import Clock
 from logstore.errors import LogstoreError, StorageFailedError
@@ -116,6 +117,9 @@ class PartitionLog:
 
         While a truncation lowers them (`files_changing`), the moment may be between two of them.
         """
+
+    def record_at(self, offset: int, committed: bool, name: tuple[str, int]) -> Record | None:
+        """Return the record at an offset as readers may see it; None if the steps of `Readable` have to decide."""
 
     def wanted_mark(self) -> int:
         """Return where the high watermark should be now; it never falls, nor rises above the log end offset."""

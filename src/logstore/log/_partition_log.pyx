@@ -19,6 +19,7 @@ from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.object cimport PyObject
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
@@ -37,7 +38,7 @@ from logstore.log.marks._watermark cimport Watermark
 
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import OUT_OF_RESOURCES as _OUT_OF_RESOURCES
-from logstore.errors import DiskFullError, LogstoreError, StorageError
+from logstore.errors import DiskFullError, LogstoreError, RecordError, StorageError
 from logstore.io._interrupts import shielded
 from logstore.records import AppendResult, RecordMetadata
 
@@ -111,6 +112,38 @@ cdef class PartitionLog:
         While a truncation lowers them (`files_changing`), the moment may be between two of them.
         """
         return self.log_start, self.last_stable.value, self.high_watermark.value, self.end.value
+
+    def record_at(self, object offset: int, bint committed: bool, object name: tuple[str, int]) -> Record | None:
+        """Return the record at an offset as readers may see it; None if the steps of `Readable` have to decide.
+
+        They find out what is wrong, and the records of transactions.
+        """
+        cdef int64_t wanted
+        cdef int overflow = 0
+        cdef Watermark mark
+        cdef tuple segments
+        cdef Py_ssize_t first = 0, behind, middle
+        if self.closed or self.fork != fork_generation() or type(offset) is not int:
+            return None
+        wanted = PyLong_AsLongLongAndOverflow(offset, &overflow)
+        mark = self.last_stable if committed else self.high_watermark
+        if overflow or not self.log_start <= wanted < mark.value:
+            return None
+        segments = self.segments.all
+        behind = len(segments)
+        while first < behind:
+            middle = (first + behind) // 2
+            if (<Segment>segments[middle]).base_offset <= wanted:
+                first = middle + 1
+            else:
+                behind = middle
+        if not first:
+            return None
+        try:
+            return (<Segment>segments[first - 1]).find_record(wanted, committed, name, self._decompressed_bytes)
+        except (RecordError, StorageError):
+            # Dropped or truncated meanwhile, or damaged.
+            return None
 
     cpdef int64_t wanted_mark(self) except -1:
         """Return where the high watermark should be now; it never falls, nor rises above the log end offset."""

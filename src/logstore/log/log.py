@@ -53,6 +53,7 @@ from logstore.renamed import warn
 if TYPE_CHECKING:
     import random
 
+    from logstore.batch._batch import Record
     from logstore.batch.record_types import Records
     from logstore.config.generated.keywords import LogSettings
     from logstore.log.append.appender import Appender
@@ -71,6 +72,8 @@ if TYPE_CHECKING:
 
 
 Path = str | os.PathLike[str]
+
+_UNCOMMITTED, _COMMITTED = Isolation
 
 
 class Log(Readable):
@@ -411,6 +414,12 @@ class Log(Readable):
             DiskFullError, StorageFailedError: the new start could not be recorded.
         """
         return shielded(truncation.delete_before, self._state, offset, self._flusher.sync_to)
+
+    def record_at(self, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> Record | None:
+        """Return the record at one offset; see `Readable.record_at`. Nearly always this is one compiled call."""
+        committed = isolation is not _UNCOMMITTED and Isolation(isolation) is _COMMITTED
+        found = self._state.record_at(offset, committed, self.name)
+        return super().record_at(offset, isolation=isolation) if found is None else found
 
     # -- offsets, metrics ------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from logstore.topic_names import INTERNAL, check_writable_by_users
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from logstore.batch._batch import Batches
+    from logstore.batch._batch import Batches, Record
     from logstore.batch.record_types import ArrowArray, ArrowStream, Headers, Records
     from logstore.client.backend import Source
     from logstore.client.scan.topic_scan import Bound, TopicScan
@@ -277,6 +277,18 @@ class Topic:
         log = self._host._log_of(self.name, partition, self.id)
         start = log.log_start_offset if offset is None else offset
         return log.read(start, max_bytes=max_bytes, isolation=isolation, timeout_s=timeout_s)
+
+    def record_at(
+        self, partition: int, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
+    ) -> Record | None:
+        """Return the record of one partition at one offset, or None if there is none; see `Log.record_at`.
+
+        Raises:
+            OffsetOutOfRangeError: ``offset`` is below the log start offset, or at the end or above it.
+            CorruptRecordError: the stored batch is damaged; names file and position.
+            UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
+        """
+        return self._host._log_of(self.name, partition, self.id).record_at(offset, isolation=isolation)
 
     def offset_for_time(
         self, timestamp: When, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED

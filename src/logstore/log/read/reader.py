@@ -195,7 +195,12 @@ class Readable(ABC):
         return self._read(offset, max_bytes, isolation)[0]
 
     def record_at(self, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> Record | None:
-        """Return the record at one offset, checked by its batch's CRC; its neighbours are not kept in memory.
+        """Return the record at one offset, checked by CRC-32C.
+
+        The first read of a batch checks all of it. The process keeps the sums of its pieces, of about 1 KiB each,
+        and a later read reads and checks one piece. A compressed batch is kept decompressed instead: it was checked
+        when it was put there. All logs of a process share 16 MiB for this, and drop what a truncation, a segment
+        swap or `close` has made useless. The record itself refers to its own bytes only.
 
         None if there is no such record: compaction has deleted it, the offset is a transaction marker's
         or, for committed readers, its transaction was aborted.
