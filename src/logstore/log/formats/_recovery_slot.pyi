@@ -1,14 +1,15 @@
+from typing import Any
+
 from logstore.io._files import File
-from logstore.log.formats.checkpoints import RecoveryPoint
 
 SLOT_BYTES: int
 SLOT_SPACING_BYTES: int
 
-def encode_slot(point: RecoveryPoint) -> bytes:
+def encode_slot(point: tuple[Any, ...]) -> bytes:
     """Encode the 64 bytes to write at `slot_position` of the point's sequence."""
 
 def slot_position(sequence: int) -> int:
     """Return the position in the file of the slot with this sequence."""
 
-def write_slot(file: File, point: RecoveryPoint) -> int:
+def write_slot(file: File, point: tuple[Any, ...]) -> int:
     """Overwrite the slot of the point's sequence by one `pwrite`."""

@@ -55,7 +55,7 @@ cdef int pack(uint8_t *p, object point) except -1:
     return 0
 
 
-def encode_slot(point: RecoveryPoint) -> bytes:
+def encode_slot(point: tuple[Any, ...]) -> bytes:
     """Encode the 64 bytes to write at `slot_position` of the point's sequence."""
     cdef uint8_t block[BLOCK_BYTES]
     pack(block, point)
@@ -67,7 +67,7 @@ cpdef int64_t slot_position(uint64_t sequence) noexcept:
     return SPACING_BYTES if sequence & 1 else 0
 
 
-def write_slot(File file not None: File, point: RecoveryPoint) -> int:
+def write_slot(File file not None: File, point: tuple[Any, ...]) -> int:
     """Overwrite the slot of the point's sequence by one `pwrite`.
 
     Raises:
