@@ -96,6 +96,7 @@ def published_seeds() -> list[bytes]:
         _published.pack(0, 0, 0, 0, 0),
         _published.pack(3, 10, 30, 20, 40),
         _published.pack(2**64 - 1, 0, 2**63 - 1, 2**63 - 1, 2**63 - 1),
+        _published.pack(3, 10, 30, 20, 40) + _published.pack(3, 10, 29, 20, 39),
     ]
 
 
@@ -113,7 +114,7 @@ def changed_published(m: Mutator, seeds: Sequence[bytes]) -> bytes:
 def read_published(data: bytes) -> None:
     published = checkpoints.decode_published(data)
     if published is not None:
-        assert _published.pack(*published) == data, published
+        assert _published.pack(*published) in (data[:64], data[64:]), published
 
 
 def producer_states() -> list[ProducerState]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-_PACKAGES = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mount": "mount"}
+_PACKAGES = {"mkfs.btrfs": "btrfs-progs", "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mount": "mount"}
 
 
 def need(*programs: str) -> None:

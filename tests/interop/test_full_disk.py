@@ -1,11 +1,13 @@
 """A file system of a few MB runs full under a log, and has room again: the kernel's own answers.
 
-ext4 by its allocation groups and delayed allocation, with large and small blocks, and tmpfs. Needs root.
+ext4 by its allocation groups and delayed allocation, with large and small blocks, tmpfs, and btrfs, which copies on
+write. Needs root.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import shutil
 from pathlib import Path
@@ -17,6 +19,7 @@ from logstore import Log
 from logstore.errors import DiskFullError, StorageError
 from tests.crash.histories import places
 from tests.interop.disks import make, mounted
+from tests.kit.inside import published_file_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.row("S20", part="failing disk")]
 
@@ -169,6 +172,45 @@ def test_a_memory_tail_waits_for_space(disk):
     disk.remount()
     with Log.open(disk.path, **SETTINGS) as log:
         check(log, sent)
+
+
+def stored_again_and_again(published, end) -> None:
+    """Publish after the kernel has written the page back, so that each store needs a new block."""
+    for _ in range(200):
+        os.sync()
+        published.put(0, 0, end, end, end)
+
+
+def test_a_full_disk_that_copies_on_write_ends_no_process(tmp_path):
+    """Once the kernel has written the shared page back, the next store needs a new block, and gets SIGBUS."""
+    rng, sent = random.Random(5), []
+    image = make(tmp_path / "image", "btrfs", 128)
+    with mounted(image, tmp_path / "disk", "-o", "loop") as disk:
+        ballast = disk / "ballast"
+        ballast.write_bytes(rng.randbytes(BALLAST_BYTES))
+        with Log.open(disk / "logs" / "t-0", segment_bytes=4_000_000) as log:
+            published = published_file_of(log)
+            for n in range(10):
+                sent.append(b"%d" % n)
+                log.append(sent[-1:])
+            assert published.is_shared
+            fill(log, rng, sent)
+            with contextlib.suppress(OSError), (disk / "rest").open("wb", buffering=0) as rest:
+                while rest.write(rng.randbytes(4_096)):
+                    pass
+            end = log.log_end_offset
+            # The write that follows reports what the store could not.
+            with pytest.raises(DiskFullError):
+                stored_again_and_again(published, end)
+            assert not published.is_shared
+            check(log, sent)
+            (disk / "rest").unlink()
+            ballast.unlink()
+            os.sync()  # btrfs has the space once the removal is on disk
+            sent.append(b"space")
+            log.append([b"space"])
+            with Log.open(log.path, read_only=True) as reader:
+                check(reader, sent)
 
 
 # -- a whole store on it

@@ -162,7 +162,8 @@ def test_a_thousand_records_of_one_append_are_one_write(tmp_path: Path) -> None:
     calls = traced(
         """
 with Log.open("root/t-0") as log:
-    log.append([b"first"])
+    for n in range(10):
+        log.append([b"first"])
     mark()
     log.append([b"%0100d" % n for n in range(1000)])
     os._exit(0)
@@ -170,7 +171,8 @@ with Log.open("root/t-0") as log:
         tmp_path,
     )
     writes = Counter(call.file for call in calls if call.name in WRITES)
-    assert writes == {"00000000000000000000.log": 1, "logstore.published": 1}
+    # The published end is shared with readers in other processes, without a call.
+    assert writes == {"00000000000000000000.log": 1}
 
 
 @pytest.mark.row("S2", "S3")

@@ -59,6 +59,11 @@ def published_generation(reader: Any) -> int:
     return reader._published.generation
 
 
+def published_file_of(log: Log) -> Any:
+    """Return the published end of a log as its writer sees it."""
+    return log._state.published
+
+
 def dropped_appenders_of(log: Log) -> Iterable[Any]:
     return log._dropped_appenders
 

@@ -31,7 +31,7 @@ cdef extern from "<unistd.h>" nogil:
 
 
 cdef class Watch:
-    """Inotify watch on one file. Outside the table of file operations: it is only a hint to look again.
+    """Inotify watch on the files of a directory. Outside the table of file operations: only a hint to look again.
 
     Owns: an inotify descriptor.
     """
@@ -49,7 +49,7 @@ cdef class Watch:
             c_close(self._fd)
 
     def wait(self, int timeout_ms):
-        """Block until a write or the timeout, whichever comes first; never an error."""
+        """Block until a write or the timeout, whichever comes first; return whether there was a write."""
         cdef pollfd waiting
         cdef char drained[4096]
         waiting.fd = self._fd
@@ -60,3 +60,4 @@ cdef class Watch:
             if waiting.revents:
                 while c_read(self._fd, drained, sizeof(drained)) > 0:
                     pass
+        return waiting.revents != 0

@@ -368,22 +368,25 @@ class State(PartitionLog):
                 _logger.error("could not mark the log as suspect: log=%s", self.path)
         return self.failed
 
-    def move_marks_locked(self, *, has_grown: bool = True) -> None:
-        """Move the high watermark and the last stable offset, then publish if anything changed."""
+    def move_marks_locked(self, *, has_grown: bool = True, by_append: bool = False) -> None:
+        """Move the high watermark and the last stable offset, then publish if anything changed.
+
+        ``by_append``: a write to a segment has woken readers in other processes, which look for its end now.
+        """
         high_watermark = self.high_watermark
         if has_grown:
             self._is_published = False
         moved = high_watermark.advance(self.wanted_mark())
         moved = self.last_stable.advance(self.transactions.last_stable_offset(high_watermark.value)) or moved
         if moved or not self._is_published:
-            self.publish_locked()
+            self.publish_locked(by_append=by_append)
 
     def tell_marks_locked(self) -> None:
         """Repeat the steps that an interrupt may have left out: move the marks, publish."""
         self._is_published = False
         self.move_marks_locked(has_grown=False)
 
-    def publish_locked(self) -> None:
+    def publish_locked(self, *, by_append: bool = False) -> None:
         # The published end is that of the files: other processes would report a missing memory tail as damage.
         end = self.end.value if self.tail is None else min(self.end.value, self.segments.active.next_offset)
         # The published generation is odd while files are removed: a reader must open them again afterwards.
@@ -391,7 +394,8 @@ class State(PartitionLog):
         self._is_published = False
         try:
             high_watermark, last_stable = min(self.high_watermark.value, end), min(self.last_stable.value, end)
-            self.published.write(generation, self.log_start, high_watermark, last_stable, end)
+            publish = self.published.put if by_append else self.published.write
+            publish(generation, self.log_start, high_watermark, last_stable, end)
         except OUT_OF_RESOURCES as error:
             # Not fatal: readers in other processes lag until the next append; the log itself is whole.
             _logger.warning("published end not written: log=%s error=%s", self.path, error)

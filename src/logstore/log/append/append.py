@@ -402,7 +402,7 @@ def write_locked(
         state.unflushed_records += record_count
         state.note_growth_locked()
         state.raise_end(data, first, end)
-        state.move_marks_locked()
+        state.move_marks_locked(by_append=True)
     except LogstoreError:
         state.appending = False
         raise

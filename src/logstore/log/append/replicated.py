@@ -119,4 +119,4 @@ def _write_piece_locked(state: State, run: ReplicatedRun, piece: Piece, now_ms: 
     state.end.advance(piece.next_offset)
     # What is appended here later is of no older epoch.
     state.leader_epoch = max(state.leader_epoch, epochs[-1][0])
-    state.move_marks_locked()
+    state.move_marks_locked(by_append=True)

@@ -15,7 +15,12 @@ class PublishedFile:
         """Write to an open file, which `close` closes."""
 
     def write(self, generation: int, log_start: int, high_watermark: int, last_stable: int, log_end: int) -> None:
-        """Publish offsets; readers see these or the previous ones. Never synced."""
+        """Publish offsets with a write, which wakes readers. They see these or the previous ones. Never synced."""
 
+    def put(self, generation: int, log_start: int, high_watermark: int, last_stable: int, log_end: int) -> int:
+        """Publish offsets after an append, whose write to the segment has woken readers; as `write` otherwise."""
+
+    @property
+    def is_shared(self) -> bool: ...
     def close(self) -> None:
         """Close the file."""

@@ -2,8 +2,8 @@
 
 ``logstore.recovery`` tells the next recovery what is on disk. ``logstore.start`` is a second copy of
 the log start offset, for a recovery that finds the first file lost. ``logstore.published`` tells readers
-in other processes what is in the files. Each is overwritten in place by one `pwrite` of a block
-with its own CRC; `checkpoints` shows the bytes. Called under the log's lock.
+in other processes what is in the files. Each is overwritten in place, as a block with its own CRC: the first two
+by one `pwrite`, the third as `_published` says. `checkpoints` shows the bytes. Called under the log's lock.
 
 Invariant: a recovery point that can be read after a crash is never above what was synced. It is
 raised only after a sync, and lowered durably, in both slots, before a truncation.

@@ -21,7 +21,7 @@ cdef class NotifierGroup:
     Owns: the eventfd, until `close`.
     """
 
-    def __init__(self):
+    def __cinit__(self):
         self._event = EventFd()
         self._notified = []
 

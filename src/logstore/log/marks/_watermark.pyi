@@ -1,4 +1,4 @@
-from typing import final
+from typing import Self, final
 
 from typing_extensions import disjoint_base
 
@@ -9,7 +9,7 @@ from logstore.log.marks._notifier import Notifier
 class Registration:
     """Interest of a notifier in a watermark, for as long as the registration lives."""
 
-    def __init__(self, mark: Watermark, notifier: Notifier) -> None: ...
+    def __new__(cls, mark: Watermark, notifier: Notifier) -> Self: ...
     @property
     def mark(self) -> Watermark: ...
     @property
@@ -56,7 +56,7 @@ class LogLock:
     """The lock of one log, with the interface of `threading.Lock`. Marks that were moved under it notify after it."""
 
     def __init__(self) -> None: ...
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+    def acquire(self, blocking: bool = True, timeout: float = -1.0) -> bool:
         """Acquire the lock, as `threading.Lock` does."""
 
     def release(self) -> None:

@@ -221,7 +221,7 @@ cdef class LogLock:
     Invariant: `_due` changes only under the lock, and is None when that is free.
     """
 
-    def __init__(self):
+    def __cinit__(self):
         lock = allocate_lock()
         self._acquire, self._release, self._is_locked = lock.acquire, lock.release, lock.locked
 

@@ -1,8 +1,8 @@
 """Reader of a log that another process may write: nothing is locked, recovered or written.
 
-The reader takes its marks from ``logstore.published``, which the writer overwrites after every append. If
-that file is missing, as in a directory that Kafka wrote, the log ends with its last whole valid batch.
-Any thread may use a reader.
+The reader takes its marks from ``logstore.published``, which the writer keeps up to date. If that file is missing,
+as in a directory that Kafka wrote, the log ends with its last whole valid batch. Inotify tells of the writer's
+writes to any file of the directory, so no append has to make one for its readers. Any thread may use a reader.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from logstore.log.root import Root
 from logstore.records import AbortedTransaction, Isolation, TopicPartition
 
 POLL_S = 0.010
+SOON_MS = (1, 2, 4)  #: pauses between looks for marks that follow a write; together less than `POLL_S`
 ATTEMPTS = 500  #: to open files that a writer is changing
 
 
@@ -345,8 +346,14 @@ class LogReader(Readable):
         """Wait until marks may have been published: woken by inotify, or after 10 ms."""
         with held(self._lock):
             if self._watch is None:
-                self._watch = Watch(self._directory.join(checkpoints.PUBLISHED))
-        self._watch.wait(max(int(min(timeout_s, POLL_S) * 1000), 1))
+                self._watch = Watch(self._directory.path)
+        if not self._watch.wait(max(int(min(timeout_s, POLL_S) * 1000), 1)):
+            return
+        # The writer has written to a segment, and moves its marks a moment later, without another write.
+        for pause_ms in SOON_MS:
+            if self._published_file.read(attempts=1) != self._published:
+                return
+            self._watch.wait(pause_ms)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -47,9 +47,6 @@ class OffsetListener:
         """
         known = self._registrations
         self._readers = [(log, offset) for log, offset in places if isinstance(log, LogReader)]
-        if len(known) > len(places) - len(self._readers):
-            named = {log for log, _ in places}
-            known = self._registrations = {log: each for log, each in known.items() if log in named}
         for log, offset in places:
             registration = known.get(log)
             if registration is None:
@@ -59,6 +56,9 @@ class OffsetListener:
                 known[log] = registration
             if not registration.arm_while(offset):
                 return False
+        if len(known) > len(places) - len(self._readers):
+            named = {log for log, _ in places}
+            self._registrations = {log: each for log, each in known.items() if log in named}
         return True
 
     def wait(self, places: Sequence[tuple[Readable, int]], timeout_s: float | None = None) -> bool:
