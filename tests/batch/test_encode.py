@@ -221,7 +221,9 @@ def test_records_may_come_from_any_iterable() -> None:
         st.one_of(
             st.binary(max_size=40),
             st.integers(50, 9_000).map(bytes),
-            st.tuples(st.none() | st.binary(max_size=4), st.binary(max_size=9), st.sampled_from([None, 0, 5, 10**12])),
+            st.tuples(
+                st.none() | st.binary(max_size=4), st.binary(max_size=9), st.sampled_from([None, 0, 5, 10**12])
+            ),
             st.just(bytearray(b"no bytes")),
         ),
         max_size=150,

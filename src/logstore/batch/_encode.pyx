@@ -505,14 +505,14 @@ cdef class Encoder:
         cdef Py_ssize_t index = 0
         cdef PyObject *items = <PyObject *>records
         cdef PyObject *item
-        cdef object held
+        cdef object _held
         try:
             # The size is read again each time: an object that exports a buffer may change the list.
             while index < PyList_GET_SIZE(items):
                 item = PyList_GET_ITEM(items, index)
                 if is_bytes(item):
                     # Held: a batch that is closed first may let another thread change the list.
-                    held = <object>item
+                    _held = <object>item
                     self.add_one(self._default_timestamp, NULL, -1, bytes_data(item), bytes_size(item), NULL, 0)
                     index = self._add_values(items, index + 1)
                     continue

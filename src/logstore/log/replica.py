@@ -56,9 +56,6 @@ class FetchedRegion(NamedTuple):
 _LAST_START = 2**62
 
 
-_CLIENT = Origin.CLIENT
-
-
 class LogReplica(ReaderReplica):
     """The calls of one open log for brokers, replicas and coordinators."""
 
@@ -166,7 +163,7 @@ class LogReplica(ReaderReplica):
             DiskFullError: there is no space. Nothing is written.
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
-        if ack is None and origin is _CLIENT and type(batch) is bytes:
+        if ack is None and origin is Origin.CLIENT and type(batch) is bytes:
             result = self._state.append_plain_batch(batch, self._writer)
             if result is not None:
                 return result
@@ -287,10 +284,9 @@ class LogReplica(ReaderReplica):
         while rest:
 
             def write(piece: memoryview = rest, stamp: ProducerStamp = stamp) -> tuple[int, AppendResult]:
-                writer = self._writer
                 state.get_ready(min(len(piece), state.config.segment_bytes), 1, newest)
-                return state.append_run(piece, stamp, newest, now_ms, writer) or locked(
-                    state.lock, writer.settle_locked, _write_piece_locked, state, piece, stamp, newest, now_ms
+                return state.append_run(piece, stamp, newest, now_ms, self._writer) or locked(
+                    state.lock, self._writer.settle_locked, _write_piece_locked, state, piece, stamp, newest, now_ms
                 )
 
             size, written = with_space(state.quota, len(rest), write)
@@ -489,7 +485,7 @@ def _write_piece_locked(
     # Under the lock: a smaller segment.bytes may be set at any time.
     size, batch_count, count = _piece(rest, 0 if state.positions is not None else state.config.segment_bytes)
     produced = produced_run(producer, count, newest) if producer.producer_id >= 0 else None
-    result = write_locked(state, rest[:size], count, count, batch_count, newest, produced, _CLIENT, now_ms)
+    result = write_locked(state, rest[:size], count, count, batch_count, newest, produced, Origin.CLIENT, now_ms)
     assert not result.duplicate, (state.name, producer)
     return size, result
 

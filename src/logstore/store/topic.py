@@ -234,7 +234,7 @@ class Topic:
         return log
 
     def _count(self) -> int:
-        """Return the number of partitions, counted anew after a change of any topic.
+        """Return the number of partitions, counted again after a change of any topic.
 
         This one may have been deleted then, or have grown. A store that is open read-only, whose topics another
         process changes, gives no log to write to, whatever their number.

@@ -1,4 +1,4 @@
-"""A run of whole batches takes one compiled call for each segment, or the steps of `log.append`: both do the same."""
+"""A run of whole batches takes one compiled call, or the steps of `log.append`: both do the same."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ runs = st.tuples(
     st.lists(st.integers(1, 4), min_size=1, max_size=6),
     st.sampled_from([None, None, (1, 0, False), (1, 0, False), (1, 1, False), (2, 0, True)]),
     st.sampled_from([0] * 6 + [1]),
+    st.booleans(),
 )
 
 
@@ -50,8 +51,12 @@ def test_the_compiled_append_of_a_run_and_its_steps_in_python_do_the_same(tmp_pa
         for log in logs:
             log.append([(b"k", b"v")])
         sequences: dict[tuple[int, int], int] = {}
-        for sizes, producer, skipped in given:
+        for sizes, producer, skipped, rolls in given:
             stamp = None
+            if rolls:
+                # A long run begins in an empty segment then, and goes on in others.
+                for log in logs:
+                    log.maintenance.roll()
             if producer is not None:
                 producer_id, epoch, transactional = producer
                 base = sequences.get((producer_id, epoch), 0) + skipped
@@ -90,9 +95,12 @@ def test_a_run_that_fits_takes_one_write(tmp_path: Path) -> None:
         assert log.metrics().counters["appended_batches"] == 32
         with pytest.raises(OutOfOrderSequenceError):
             log.replica.append_run(run_of(1), producer=ProducerStamp(7, 0, 63), max_timestamp_ms=NOW_MS)
-        assert log.replica.append_run(
-            run_of(1), producer=ProducerStamp(7, 0, 61), max_timestamp_ms=NOW_MS
-        ).first_offset == 62
+        assert (
+            log.replica.append_run(
+                run_of(1), producer=ProducerStamp(7, 0, 61), max_timestamp_ms=NOW_MS
+            ).first_offset
+            == 62
+        )
 
 
 def test_a_run_with_a_bad_batch_in_the_middle_changes_nothing(tmp_path: Path) -> None:
@@ -118,17 +126,20 @@ def test_a_run_without_batches_writes_nothing(tmp_path: Path) -> None:
 def test_a_run_longer_than_a_segment_is_rolled_between_its_batches(tmp_path: Path) -> None:
     with open_log(tmp_path, segment_bytes=400) as log:
         log.append([b"first"])
-        result = log.replica.append_run(run_of(*[3] * 12), producer=ProducerStamp(7, 0, 0), max_timestamp_ms=NOW_MS)
-        assert result[:2] == (1, 36)
+        log.replica.append_run(run_of(1), producer=ProducerStamp(7, 0, 0), max_timestamp_ms=NOW_MS)
+        # The first piece fits the empty segment; the others need a roll.
+        log.maintenance.roll()
+        result = log.replica.append_run(run_of(*[3] * 12), producer=ProducerStamp(7, 0, 1), max_timestamp_ms=NOW_MS)
+        assert result[:2] == (2, 37)
         assert log.metrics().counters["rolls"] >= 4
-        assert len(values_of(log)) == 37
-        end = ProducerStamp(7, 0, 36)
-        assert log.replica.append_run(run_of(1), producer=end, max_timestamp_ms=NOW_MS).first_offset == 37
+        assert len(values_of(log)) == 38
+        end = ProducerStamp(7, 0, 37)
+        assert log.replica.append_run(run_of(1), producer=end, max_timestamp_ms=NOW_MS).first_offset == 38
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
 def test_each_call_of_a_run_fails_once(error: int) -> None:
-    """What is found when the log is opened again is the run from its beginning, up to some batch, and nothing torn."""
+    """When the log is opened again, it has the run from its beginning up to some batch, and nothing torn."""
     calls, number = 1, 0
     config = {"segment_bytes": 420}
     written = [b"first", *[b"v%d" % n * 9 for _ in range(8) for n in range(2)]]
