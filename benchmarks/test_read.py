@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import statistics
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,65 @@ def test_random_reads_by_the_size_of_batches(benchmark: Any, places: Any, per_ba
     batches = records.groups(SIZE, per_batch, 180_000 // per_batch)
     workload = f"random read by offset, batches of {per_batch:,}, {codec}"
     random_reads(benchmark, places, batches, 10_000 // per_batch + 100, codec=codec, workload=workload, rounds=5)
+
+
+# --- to a socket -----------------------------------------------------------------------------------
+
+
+@pytest.mark.row("S5")
+def test_fetch_of_small_batches_beside_sendfile(benchmark: Any, places: Any) -> None:
+    """Regions of 1 MiB of 1 KiB batches, to a socket that a process empties; the bare loop knows their places."""
+    log = Ours(places()).log
+    for _ in range(32 * 1024):
+        log.append([bytes(950)])
+    regions, offset = [], 0
+    while offset < log.high_watermark:
+        region = log.replica.fetch_region(offset).region
+        regions.append((region.position, region.size))
+        offset = region.next_offset
+    total = sum(size for _, size in regions)
+    out, end = socket.socketpair()
+    child = os.fork()
+    if not child:
+        out.close()
+        buffer = bytearray(1 << 20)
+        while end.recv_into(buffer):
+            pass
+        os._exit(0)
+    end.close()
+    (segment,) = log.maintenance.segments
+    fd = os.open(segment.path, os.O_RDONLY)
+
+    def bare(_state: None) -> int:
+        for position, size in regions:
+            done = 0
+            while done < size:
+                done += os.sendfile(out.fileno(), fd, position + done, size - done)
+        return total
+
+    def fetch(_state: None) -> int:
+        offset, sent = 0, 0
+        while offset < log.high_watermark:
+            region = log.replica.fetch_region(offset).region
+            sent += region.send_to(out)
+            offset = region.next_offset
+        return sent
+
+    race(
+        benchmark,
+        Runner(fetch, same(total)),
+        {"sendfile": Runner(bare, same(total))},
+        workload="fetch of 1 KiB batches, to a socket",
+        records=log.log_end_offset,
+        size=total,
+        bars={"sendfile": Bar(1 / 1.25, 1)},
+        codec="none",
+        output_bytes=total,
+    )
+    os.close(fd)
+    out.close()
+    os.waitpid(child, 0)
+    log.close()
 
 
 # --- past the page cache -----------------------------------------------------------------------

@@ -9,6 +9,8 @@ is published after the bytes below it.
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free
 
@@ -34,6 +36,18 @@ from logstore.errors import CorruptRecordError, DiskFullError, StorageError, Sto
 logstore_crc32c_init()
 
 cdef Growth _EXTEND = Growth()
+
+
+cdef extern from "Python.h":
+    int _PyBytes_Resize(PyObject **data, Py_ssize_t size) except -1
+
+
+cdef bytes shortened(PyObject *data, Py_ssize_t size):
+    """Return the first bytes of an object without a copy; the caller gives its only reference away."""
+    _PyBytes_Resize(&data, size)
+    result = <bytes>data
+    Py_DECREF(result)
+    return result
 
 
 cdef class Segment:
@@ -186,20 +200,34 @@ cdef class Segment:
 
         At most ``max_bytes``, but always one batch; batches from ``end_offset`` on are left out. The index gives
         the end of a large region: the batches inside are not looked at, and their receiver checks each CRC.
+        A region that begins where an earlier one ended, or ends with the log, is found without a read there.
         """
         cdef SegmentIndex index = self.index
         cdef uint8_t span[WINDOW_BYTES]
         cdef Window window = window_over(span, WINDOW_BYTES)
-        cdef const BatchHeader *header = &window.header
-        cdef int64_t position, end, first, next_offset, entry, jump
+        cdef BatchHeader *header = &window.header
+        cdef int64_t position, end, first, next_offset, entry, jump, following = 0
         cdef int64_t bound = index.size, limit = index.next_offset
         cdef FileOps *ops = &self.file.files.ops
+        cdef uint64_t owner = index.owner
+        cdef BatchEnd *known = &self._ends[offset & (BATCH_ENDS - 1)]
         cdef OffsetIndex offsets
         cdef int status, fd
-        position = index._find(offset, bound, &window)
-        if position < 0 or header.base_offset >= end_offset:
-            return None
+        if known.owner == owner and known.offset == offset and known.position + known.size <= bound:
+            # An earlier region ended there, before this batch.
+            position, header.base_offset, header.size = known.position, offset, known.size
+            if offset >= end_offset:
+                return None
+        else:
+            window.span = min(max(index._span(offset, bound), <int64_t>HEADER_BYTES), <int64_t>WINDOW_BYTES)
+            position = index._find(offset, bound, &window)
+            window.span = WINDOW_BYTES
+            if position < 0 or header.base_offset >= end_offset:
+                return None
         first = header.base_offset
+        if not index.sealed and end_offset >= limit >= 0 and bound - position <= max_bytes:
+            # All of it, up to the end of an append: the marks of the log are not above that.
+            return FileRegion(self.file, position, bound - position, first, limit)
         offsets = index.offsets
         # The last entry that names a batch within the limits; it is read with the batches behind it, in one call.
         entry = min(offsets.last_by(position + max_bytes), offsets.floor_entry(end_offset - 1 - self.base_offset))
@@ -211,7 +239,11 @@ cdef class Segment:
                 status = OK
                 if entry >= 0 and position + header.size < offsets.position_at(entry) < bound:
                     jump = offsets.position_at(entry)
+                    # Up to the header of the batch behind the region; what is missing is read at once after it.
+                    window.span = min(max(position + max_bytes - jump, <int64_t>0) + HEADER_BYTES,
+                                      <int64_t>WINDOW_BYTES)
                     status = header_at(ops, fd, jump, bound, &window)
+                    window.span = WINDOW_BYTES
                     if status == OK and header.base_offset > first and (
                             last_offset_of(header) == self.base_offset + offsets.offset_at(entry)):
                         end = jump
@@ -230,6 +262,7 @@ cdef class Segment:
                         # After a gap: the next search checks the batch more closely.
                         break
                     if end > position and end + header.size - position > max_bytes:
+                        following = header.size
                         break
                     end += header.size
                     next_offset = last_offset_of(header) + 1
@@ -237,6 +270,9 @@ cdef class Segment:
                 index._raise_at(status, &window, end)
         finally:
             self.file.release()
+        if following and owner == index.owner:
+            known = &self._ends[next_offset & (BATCH_ENDS - 1)]
+            known.owner, known.offset, known.position, known.size = owner, next_offset, end, following
         return FileRegion(self.file, position, end - position, first, next_offset)
 
     cdef int64_t _take(self, uint8_t *out, int64_t size, int64_t position) except -1:
@@ -271,6 +307,7 @@ cdef class Segment:
         cdef int64_t limit = index.next_offset, named = -1, span = WINDOW_BYTES
         cdef int status
         cdef bytes data = None
+        cdef PyObject *whole
         cdef uint8_t *out = space
         cdef const uint8_t *first
         cdef const uint8_t *p
@@ -310,7 +347,9 @@ cdef class Segment:
         if data is not None:
             want = min(want, got)
             if want < PyBytes_GET_SIZE(data):
-                data = data[:want]
+                Py_INCREF(data)
+                whole, data = <PyObject *>data, None
+                data = shortened(whole, <Py_ssize_t>want)
         elif position + want <= window.start + window.size:
             data = PyBytes_FromStringAndSize(<const char *>bytes_at(&window, position), want)
         else:
@@ -363,8 +402,10 @@ cdef class Segment:
                     path=self.file.path, position=position)
             want = newest - first
             next_offset = before_newest
-        if want != len(data):
-            data = data[:want]
+        if want != PyBytes_GET_SIZE(data):
+            Py_INCREF(data)
+            whole, data = <PyObject *>data, None
+            data = shortened(whole, <Py_ssize_t>want)
         return data, position, next_offset
 
     def record_at(

@@ -111,6 +111,46 @@ def test_a_fetch_of_one_mebibyte_takes_two_calls_at_most(tmp_path, kib):
             assert after["preadv"] - before["preadv"] <= 2
 
 
+def test_a_fetch_that_goes_on_reads_once_and_one_of_the_rest_not_at_its_end(tmp_path):
+    files = FaultyFiles()
+    with open_log(tmp_path, files=files) as log:
+        batch = one_batch([bytes(900)])
+        for _ in range(3_000):
+            log.replica.append_batch(batch)
+        offset, calls, sizes = 0, [], 0
+        while offset < log.high_watermark:
+            before = files.counts()["preadv"]
+            region = log.replica.fetch_region(offset, max_bytes=1 << 20).region
+            calls.append(files.counts()["preadv"] - before)
+            assert region.base_offset == offset
+            offset, sizes = region.next_offset, sizes + region.size
+        assert sizes == log.maintenance.size
+        assert (calls[0], max(calls[1:]), calls[-1]) == (2, 1, 0)
+
+
+def test_where_a_region_ended_is_forgotten_by_a_truncation(tmp_path):
+    with open_log(tmp_path) as log:
+        rng = random.Random(8)
+
+        def check(offset: int) -> int:
+            read = log.read(offset, max_bytes=2_000)
+            found = log.replica.fetch_region(offset, max_bytes=2_000).region
+            assert (found.read(), found.next_offset) == (read.data, read.next_offset)
+            return found.next_offset
+
+        ends: list[int] = []
+        for _ in range(60):
+            while log.maintenance.size < 30_000:
+                log.append([rng.randbytes(rng.randrange(300)) for _ in range(rng.randrange(1, 9))])
+            # The newest first: in their order, each end would be found again before it is used.
+            for offset in reversed([end for end in ends if end < log.log_end_offset]):
+                check(offset)
+            ends = [0]
+            while ends[-1] < log.log_end_offset:
+                ends.append(check(ends[-1]))
+            log.replica.truncate_to(rng.randrange(log.log_end_offset // 2))
+
+
 def test_the_marks_are_in_order_while_others_append_and_truncate(tmp_path):
     """Moments between two marks would show a last stable offset above the high watermark."""
     with open_log(tmp_path, segment_bytes=5_000) as log:
