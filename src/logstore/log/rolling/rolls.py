@@ -31,6 +31,7 @@ from logstore.log._partition_log import Counters
 from logstore.log.directory import files, next_segment
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments, sync_unless_dropped
+from logstore.log.marks._watermark import LogLock
 from logstore.log.rolling.worker import Worker
 from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
@@ -51,7 +52,7 @@ class RollingLog(Protocol):
     segments: Segments
     transactions: Transactions
     tail: MemoryTail | None
-    lock: Lock
+    lock: LogLock
     segments_mutex: Lock
     closed: bool
     failed: StorageFailedError | None
