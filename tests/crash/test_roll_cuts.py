@@ -51,9 +51,9 @@ def cut(seed: int, monkeypatch: pytest.MonkeyPatch, most: int, steps: int = 30) 
     return examined
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_every_power_cut_around_a_late_roll_leaves_what_was_promised(seed, monkeypatch):
-    assert len(cut(seed, monkeypatch, most=500).states) > 100
+    assert len(cut(seed, monkeypatch, most=300).states) > 100
 
 
 def find(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:

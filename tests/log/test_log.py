@@ -1449,8 +1449,8 @@ def test_the_aborted_index_of_a_sealed_segment_is_synced(tmp_path):
             log.flush()
             return table.call_counts()["fdatasync"]
 
-    # One for the index, and one for the note of what is in it.
-    assert syncs(tmp_path, Marker.ABORT) == syncs(tmp_path / "plain", Marker.COMMIT) + 2
+    # One for the index, two for the note of what is in it: when it is made, and after the roll.
+    assert syncs(tmp_path, Marker.ABORT) == syncs(tmp_path / "plain", Marker.COMMIT) + 3
 
 
 # --- epochs, replication, restarts --------------------------------------------------------------------

@@ -762,7 +762,9 @@ class State(PartitionLog):
             with held(self.epochs_mutex):
                 if self.epochs.entries is not entries:
                     return
-                self.directory.replace(LEADER_EPOCHS, data, durable=False)
+                # As `Epochs.save`: after the first epoch, the file is the old or the new one after a power cut.
+                is_first = not entries or entries[-1].epoch == 0
+                self.directory.replace(LEADER_EPOCHS, data, durable=False, whole=not is_first)
         except StorageError as error:
             _logger.warning("leader epochs not saved: log=%s error=%s", self.path, error)
             return

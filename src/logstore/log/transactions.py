@@ -275,12 +275,21 @@ class Transactions:
             self._sealed_indexes.append(self._index_file)
             self._index_file = None
         self._aborted.setdefault(base_offset, [])
+        if self.sums is not None and self.sums.get(self._note_base, NOTHING).entries:
+            # Its head may be lost in a power cut. Of a sealed segment, the note has to agree with the index: else the
+            # markers decide, of which a compaction leaves out some.
+            self._note_behind = True
         if not self.has_producers:
             return {}
         try:
             return producer_snapshot.encode_both(self.producers, base_offset, generation)
         except RecordError:
             return {}
+
+    @property
+    def is_noted(self) -> bool:
+        """Return whether the note is up to date; until `sync` has written it, no recovery point may rise."""
+        return not self._note_behind
 
     def sync_sealed(self) -> None:
         """Sync the aborted indexes of sealed segments. Called with or without the log's lock."""

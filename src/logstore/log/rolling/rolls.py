@@ -21,6 +21,7 @@ import threading
 from collections.abc import Iterator
 from threading import Lock
 from typing import Protocol
+from weakref import proxy
 
 from logstore._segment import Segment
 from logstore.config.log import LogConfig
@@ -32,7 +33,7 @@ from logstore.log.directory import files, next_segment
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments, sync_unless_dropped
 from logstore.log.marks._watermark import LogLock
-from logstore.log.rolling.worker import Worker
+from logstore.log.rolling.worker import RollWorker
 from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
 from logstore.records import INT64_MAX, TopicPartition
@@ -92,8 +93,9 @@ class _Roll:
 class Rolls:
     """Part of a `State`. Owns: the prepared file, and the list of rolls that are not finished."""
 
-    def __init__(self, state: RollingLog, worker: Worker) -> None:
-        self._state = state
+    def __init__(self, state: RollingLog, worker: RollWorker) -> None:
+        # A proxy: in a cycle, a log that was dropped would wait for the garbage collector.
+        self._state = proxy(state)
         self._worker = worker
         self._mutex = threading.Lock()
         self._next: File | None = None
@@ -157,6 +159,7 @@ class Rolls:
         for roll in self._unfinished:
             self._complete(roll)
             self._sync(roll)
+            self._save_note_locked()
             self._record_locked(roll)
 
     def settle_locked(self) -> None:
@@ -251,6 +254,7 @@ class Rolls:
                 self._sync(roll)
             with held(state.lock):
                 if self._is_open():
+                    self._save_note_locked()
                     self._record_locked(roll)
 
     @contextlib.contextmanager
@@ -336,6 +340,16 @@ class Rolls:
                 sync_unless_dropped(segment)
         state.transactions.sync_sealed()
         state.directory.sync()
+
+    def _save_note_locked(self) -> None:
+        """Write the note of the aborted indexes, if a roll has left it behind: only logs with aborted transactions."""
+        if not self._state.transactions.is_noted:
+            try:
+                self._state.transactions.sync()
+            except OUT_OF_RESOURCES:
+                raise
+            except StorageError as error:
+                raise self._state.fail_locked(error) from error
 
     def _save_snapshots(self, roll: _Roll) -> None:
         # A compaction since then has written a newer state of its own generation.

@@ -25,7 +25,7 @@ Task = Callable[[], None]
 _THREADS = 4
 
 
-class Worker(Protocol):
+class RollWorker(Protocol):
     """Runs tasks without their caller's locks. A task handles its own errors."""
 
     def submit(self, task: Task) -> None:
@@ -84,6 +84,6 @@ THREADS = Threads()
 os.register_at_fork(after_in_child=THREADS.forget)
 
 
-def worker_of(files: Files) -> Worker:
+def worker_of(files: Files) -> RollWorker:
     """Return the worker of a log on a table of file operations."""
     return THREADS if files is LIBC else Inline()
