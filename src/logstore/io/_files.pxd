@@ -85,6 +85,7 @@ cdef class File:
     cdef void release(self) noexcept
     cdef bint keeps_gil(self, int64_t size, Pace *pace) noexcept
     cdef void wrote(self, bint has_kept_gil, const Pace *pace) noexcept
+    cdef int put(self, const uint8_t *data, int64_t size, int64_t position) except -1
     cdef int _close_descriptor(self) except -1
     cdef void _drop_descriptor(self) noexcept
     cdef int _sync(self) except -1

@@ -434,6 +434,27 @@ cdef class File:
             files._released_until_ns = now + RELEASED_TIMES * took
             files._watched_until_ns += RELEASED_TIMES * took
 
+    cdef int put(self, const uint8_t *data, int64_t size, int64_t position) except -1:
+        """Write as `write` does, for compiled callers; a small write may keep the GIL."""
+        cdef FileOps *ops = &self.files.ops
+        cdef int status, fd = self.acquire()
+        cdef bint keeps_gil
+        cdef Pace pace
+        self.dirty = not self._hint
+        self.files.calls[OP_PWRITE] += 1
+        keeps_gil = self.keeps_gil(size, &pace)
+        if keeps_gil:
+            status = write_all(ops, fd, data, size, position)
+        else:
+            with nogil:
+                status = write_all(ops, fd, data, size, position)
+        self.wrote(keeps_gil, &pace)
+        # Again: a concurrent sync may have started before the write, and cleared the mark.
+        self.dirty = not self._hint
+        self.release()
+        raise_status(status, "write", self.path, position)
+        return 0
+
     cdef int _close_descriptor(self) except -1:
         """Close the descriptor; unsynced writes are synced first."""
         if self._fd < 0:

@@ -22,7 +22,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from logstore.batch._bytes cimport load64, store32, store64
 from logstore.batch._crc32c cimport logstore_crc32c, logstore_crc32c_init
-from logstore.io._files cimport OP_PWRITE, File, FileOps, Pace, raise_status, write_all
+from logstore.io._files cimport File
 from logstore.io._shared_block cimport share
 
 logstore_crc32c_init()
@@ -124,24 +124,14 @@ cdef class PublishedFile:
 
         The file may be mapped then: the write has allocated its disk space.
         """
-        cdef FileOps *ops = &self._file.files.ops
-        cdef int status
         cdef int fd = self._file.acquire()
-        cdef bint keeps_gil
-        cdef Pace pace
         memcpy(block + BLOCK_BYTES, block, BLOCK_BYTES)
-        self._file.files.calls[OP_PWRITE] += 1
-        keeps_gil = self._file.keeps_gil(2 * BLOCK_BYTES, &pace)
-        if keeps_gil:
-            status = write_all(ops, fd, block, 2 * BLOCK_BYTES, 0)
-        else:
-            with nogil:
-                status = write_all(ops, fd, block, 2 * BLOCK_BYTES, 0)
-        self._file.wrote(keeps_gil, &pace)
-        if then_share and status == 0:
-            self._shared = share(fd, BLOCK_BYTES)
-        self._file.release()
-        raise_status(status, "write", self._file.path, 0)
+        try:
+            self._file.put(block, 2 * BLOCK_BYTES, 0)
+            if then_share:
+                self._shared = share(fd, BLOCK_BYTES)
+        finally:
+            self._file.release()
         return 0
 
     @property

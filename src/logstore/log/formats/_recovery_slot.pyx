@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from logstore.batch._bytes cimport store32, store64
 from logstore.batch._crc32c cimport logstore_crc32c, logstore_crc32c_init
-from logstore.io._files cimport OP_PWRITE, File, FileOps, Pace, raise_status, write_all
+from logstore.io._files cimport File
 
 logstore_crc32c_init()
 
@@ -79,24 +79,5 @@ def write_slot(File file not None: File, point: tuple[Any, ...]) -> int:
 cdef int put_slot(File file, object point) except -1:
     """Write as `write_slot` does."""
     cdef uint8_t block[BLOCK_BYTES]
-    cdef int64_t position = slot_position(point[0])
-    cdef FileOps *ops = &file.files.ops
-    cdef int status, fd
-    cdef bint keeps_gil
-    cdef Pace pace
     pack(block, point)
-    fd = file.acquire()
-    file.dirty = True
-    file.files.calls[OP_PWRITE] += 1
-    keeps_gil = file.keeps_gil(BLOCK_BYTES, &pace)
-    if keeps_gil:
-        status = write_all(ops, fd, block, BLOCK_BYTES, position)
-    else:
-        with nogil:
-            status = write_all(ops, fd, block, BLOCK_BYTES, position)
-    file.wrote(keeps_gil, &pace)
-    # Again: a concurrent sync may have started before the write, and cleared the mark.
-    file.dirty = True
-    file.release()
-    raise_status(status, "write", file.path, position)
-    return 0
+    return file.put(block, BLOCK_BYTES, slot_position(point[0]))
