@@ -415,7 +415,10 @@ class Log(Readable):
         """Return the record at one offset; see `Readable.record_at`. Nearly always this is one compiled call."""
         committed = isolation is not _UNCOMMITTED and Isolation(isolation) is _COMMITTED
         found = self._state.record_at(offset, committed, self.name)
-        return super().record_at(offset, isolation=isolation) if found is None else found
+        if found is None:
+            self._check_open()
+            found = self._record_slowly(offset, Isolation(isolation))
+        return found
 
     # -- offsets, metrics ------------------------------------------------------------------------
 
@@ -493,13 +496,6 @@ class Log(Readable):
 
     def _is_contiguous(self) -> bool:
         return self._state.recovery.point.kind is LogKind.CONTIGUOUS
-
-    def _is_visible(self, offset: int) -> bool:
-        # As the inherited method, with fewer calls: calls are most of the cost of reading one record.
-        state = self._state
-        if state.closed or state.fork != fork_generation():
-            return False
-        return state.log_start <= offset < state.high_watermark.value
 
     def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         return self._state.transactions.aborted_between(start_offset, end_offset)
