@@ -7,12 +7,14 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.kit.striking import Struck
 from tests.sanitize.unsuited import UNSUITED
 
 # The machine may be busy: how long an example takes says nothing about it.
@@ -50,6 +52,18 @@ def ram_path(tmp_path: Path) -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="logstore-test-", dir=memory))
     yield path
     shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def strike() -> Iterator[Callable[[], None]]:
+    """Return a function that has a handler raise `Struck` in the main thread, which is the one that waits."""
+
+    def handle(number: int, frame: object) -> NoReturn:
+        raise Struck
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -23,6 +23,7 @@ from logstore.errors import DirectoryLockedError
 from logstore.io._interrupts import Condition, guarded, held, locked, made, shielded
 from logstore.log.directory.files import Directory
 from logstore.log.root import StoreLock
+from tests.kit.striking import Struck
 
 ROOT = Path(__file__).parents[2]
 LINES = int(os.environ.get("LOGSTORE_INTERRUPT_LINES", "250"))
@@ -59,22 +60,6 @@ def test_a_storm_of_signals_fails_no_log_stops_no_thread_and_loses_nothing(ram_p
 
 
 # --- the pieces -----------------------------------------------------------------------------------
-
-
-class Struck(BaseException):
-    pass
-
-
-@pytest.fixture
-def strike(request):
-    """A function that has a handler raise in the main thread, which is the one that waits."""
-
-    def handle(number, frame):
-        raise Struck
-
-    before = signal.signal(signal.SIGUSR1, handle)
-    yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
-    signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_shielded_step_comes_to_its_end_and_the_interrupt_after_it(strike):

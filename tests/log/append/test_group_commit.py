@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import threading
 from collections.abc import Callable
 
@@ -12,6 +10,7 @@ import pytest
 
 from logstore.errors import StorageError
 from logstore.log.append._group_commit import GroupCommit, Rounds
+from tests.kit.striking import Struck
 from tests.kit.waiting import wait_for
 
 
@@ -275,22 +274,6 @@ def test_a_thread_alone_waits_for_no_other():
         disk.written += 1
         commit.run(disk.written)
     assert disk.rounds == [1, 2, 3, 4, 5]
-
-
-class Struck(BaseException):
-    pass
-
-
-@pytest.fixture
-def strike():
-    """A function that has a handler raise in the main thread."""
-
-    def handle(number, frame):
-        raise Struck
-
-    before = signal.signal(signal.SIGUSR1, handle)
-    yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
-    signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_waiter_that_is_interrupted_leaves_at_once_and_the_others_in_peace(strike):

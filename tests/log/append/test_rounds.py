@@ -18,6 +18,7 @@ from logstore.log.append._group_commit import GroupCommit, Rounds
 from logstore.log.append.flush import Flusher
 from logstore.testing import FaultyFiles, ManualClock
 from tests.crash.planted import must_break
+from tests.kit.striking import Struck
 from tests.kit.waiting import wait_for
 from tests.log.logs import values_of
 
@@ -206,22 +207,6 @@ def test_threads_share_syncs_on_a_clock_that_stands_still(ram_path):
             thread.join(300)
             assert not thread.is_alive()
         assert log.synced_end == log.log_end_offset == 200
-
-
-class Struck(BaseException):
-    pass
-
-
-@pytest.fixture
-def strike():
-    """A function that has a handler raise in the main thread."""
-
-    def handle(number, frame):
-        raise Struck
-
-    before = signal.signal(signal.SIGUSR1, handle)
-    yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
-    signal.signal(signal.SIGUSR1, before)
 
 
 def test_an_interrupt_ends_the_wait_and_the_record_is_in_the_log(log, files, strike):
