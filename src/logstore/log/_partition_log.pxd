@@ -105,6 +105,7 @@ cdef class PartitionLog:
     cdef double monotonic_s(self) except? -1
     cdef bint _takes_plain(self) except -1
     cdef bint _takes_synced(self) except -1
+    cdef bint _takes_any(self) except -1
     cdef int _check(self, Encoder encoder, int64_t now, object writer) except -1
     cdef object _append_batch(self, bytes batch, int64_t now, object writer)
     cdef int _measure(self, uint8_t *data, int64_t size, Run *run) except -1

@@ -229,12 +229,14 @@ cdef class PartitionLog:
 
     cdef bint _takes_plain(self) except -1:
         """Return whether an append is answered once it is written, and the log takes any."""
-        return self._is_plain and not self.closed and self.failed is None and self.fork == fork_generation()
+        return self._is_plain and self._takes_any()
 
     cdef bint _takes_synced(self) except -1:
         """Return whether an append is answered once it is synced, and the log takes any."""
-        return (self._keeps_times and self.tail is None and not self.closed and self.failed is None
-                and self.fork == fork_generation())
+        return self._keeps_times and self.tail is None and self._takes_any()
+
+    cdef bint _takes_any(self) except -1:
+        return not self.closed and self.failed is None and self.fork == fork_generation()
 
     def check_encoded(self, Encoder encoder: Encoder, int64_t now: int, writer: LogWriter) -> None:
         """Close an encoder's batches, and check keys and times, before anything of several appends is written."""

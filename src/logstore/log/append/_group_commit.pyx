@@ -76,7 +76,7 @@ cdef int64_t MOST_NS = 3_600_000_000_000
 
 
 cdef class Rounds:
-    """What a group commit asks of a log."""
+    """What a group commit asks of a log: an interface, whose two methods an implementation overrides."""
 
     cpdef bint is_done(self, int64_t offset) except -1:
         """Return whether everything below an offset is on disk; raise if it never will be."""

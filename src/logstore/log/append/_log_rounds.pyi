@@ -6,6 +6,8 @@ from logstore.errors import LogstoreError, StorageError
 from logstore.log._partition_log import PartitionLog
 from logstore.log.append._group_commit import GroupCommit, Rounds
 
+INDEX_ENTRIES: int
+
 class _Flusher(Protocol):
     """The rounds that have more to sync, and the steps of each that are rare."""
 

@@ -26,7 +26,11 @@ from logstore.log.formats.checkpoints import RecoveryPoint
 cdef object _new = tuple.__new__
 
 cdef enum:
-    INDEX_ENTRIES = 64              # of `log.append.flush`
+    ENTRIES = 64
+
+#: A flush writes the index files after this many new entries. A reader, or the next open, then scans at most
+#: 256 KiB of log. Writing them at each flush of one small record would add eight system calls to it.
+INDEX_ENTRIES = ENTRIES
 
 
 @cython.final
@@ -134,8 +138,8 @@ cdef class LogRounds(Rounds):
         cdef PartitionLog log = self._log
         cdef SegmentIndex index = self._active.index
         return (self._active is log._active() and log.synced.value == self._target and log.epochs_saved
-                and not index.stale and index.offsets.count - index.offsets.saved < INDEX_ENTRIES
-                and index.times.count - index.times.saved < INDEX_ENTRIES)
+                and not index.stale and index.offsets.count - index.offsets.saved < ENTRIES
+                and index.times.count - index.times.saved < ENTRIES)
 
     cdef int _raise_recovery_point(self) except -1:
         """Write the recovery point, as `State.point_now` makes it, at the end of this round."""

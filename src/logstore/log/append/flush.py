@@ -17,17 +17,12 @@ from logstore._segment import Segment
 from logstore.errors import OUT_OF_RESOURCES, DiskFullError, LogstoreError, StorageError, TooManyFilesError
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append._group_commit import GroupCommit
-from logstore.log.append._log_rounds import LogRounds
+from logstore.log.append._log_rounds import INDEX_ENTRIES, LogRounds
 from logstore.log.cleanup.truncation import settle_locked
 from logstore.log.state import State
 from logstore.records import INT64_MAX
 
 _logger = logging.getLogger(__name__)
-
-
-#: A flush writes the index files after this many new entries. A reader, or the next open, then scans at most
-#: 256 KiB of log. Writing them at each flush of one small record would add eight system calls to it.
-INDEX_ENTRIES = 64  # `_log_rounds` has it, too
 
 
 class _Round(NamedTuple):

@@ -46,6 +46,7 @@ class Partitions:
         self._clock = clock
         self._open: dict[TopicPartition, Opened] = {}
         #: Returns the log of a partition if it is open, else None; without a call of Python for each append.
+        # The types do not say that a plain tuple finds the entry of a `TopicPartition`, which is one.
         self.found: Callable[[tuple[str, int]], Opened | None] = self._open.get  # type: ignore[assignment]
         self._opening: dict[TopicPartition, threading.Lock] = {}
         self._lock = threading.Lock()
