@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import logstore
 from logstore.cli import output
 from logstore.cli.main import COMMANDS, cli
 from logstore.records import TopicPartition
+from tests.kit.waiting import is_readable
 
 
 def commands(group, trail=()):
@@ -223,7 +223,7 @@ def test_what_follows_a_topic_prints_records_as_they_come(flights, process):
             seen = b""
             while not seen:  # until it has begun at the end
                 topic.append(b"new", partition=0)
-                if select.select([reading.stdout], [], [], 0.05)[0]:
+                if is_readable(reading.stdout, timeout_s=0.05):
                     seen = reading.stdout.readline()
             topic.append(b"new", partition=1)
             told, said = reading.communicate(timeout=300)

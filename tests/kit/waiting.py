@@ -7,8 +7,10 @@ The only module of the tests that sleeps. A test that knows what it waits for wa
 from __future__ import annotations
 
 import asyncio
+import select
 import time
 from collections.abc import Callable
+from typing import Any
 
 
 def wait_for(
@@ -29,3 +31,13 @@ async def until(holds: Callable[[], object], timeout_s: float = 60) -> None:
     async with asyncio.timeout(timeout_s):
         while not holds():
             await asyncio.sleep(0.001)
+
+
+def is_readable(file: Any, timeout_s: float = 0) -> bool:
+    """Whether ``file`` (a number, or what has a ``fileno``) can be read within ``timeout_s``.
+
+    By ``poll``: ``select`` takes no descriptor above 1,023, and a process that runs many tests has those.
+    """
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1_000))

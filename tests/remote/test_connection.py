@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import socket
 import time
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from logstore.protocol.generated.messages import (
 )
 from logstore.remote.client import Client
 from logstore.remote.connection import BrokerConnection
+from tests.kit.waiting import is_readable
 from tests.remote import fake_cluster
 from tests.remote.fake_cluster import ALL, FakeCluster
 
@@ -166,7 +166,7 @@ def test_a_slow_trickle_does_not_hold_a_call_beyond_its_time(cluster: FakeCluste
         for position in range(len(frame)):
             connection.sendall(frame[position : position + 1])
             with contextlib.suppress(ValueError):  # the test has ended, and closed the broker's side
-                if not select.select([connection], [], [], 0.05)[0]:
+                if not is_readable(connection, timeout_s=0.05):
                     continue  # the client has not closed it yet
             break
         return True

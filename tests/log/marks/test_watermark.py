@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import select
 import threading
 import weakref
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from logstore.log.marks._notifier import Notifier, NotifierGroup
 from logstore.log.marks._watermark import LogLock, Registration, Watermark
 from logstore.testing import ManualClock
+from tests.kit.waiting import is_readable
 
 
 def test_it_rises_and_tells_whether_it_did():
@@ -331,10 +331,6 @@ def test_a_notifier_can_be_waited_for_again_and_again():
 # --- event loops
 
 
-def is_readable(group: NotifierGroup) -> bool:
-    return bool(select.select([group.fileno()], [], [], 0)[0])
-
-
 def test_one_eventfd_tells_of_every_notifier_of_a_loop_and_each_once():
     group = NotifierGroup()
     notifiers = [Notifier(group=group) for _ in range(3)]
@@ -372,7 +368,7 @@ def test_no_notification_is_lost_between_two_looks_of_a_loop():
     def answer() -> None:
         while answered.value < 2_000:
             if waiter.arm_while(answered.value):
-                select.select([group.fileno()], [], [])
+                assert is_readable(group, timeout_s=60)
                 group.take()
             answered.advance(asked.value)
 
