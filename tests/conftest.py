@@ -14,6 +14,7 @@ from typing import NoReturn
 import pytest
 from hypothesis import HealthCheck, settings
 
+from logstore.log.rolling import worker
 from tests.kit.striking import Struck
 from tests.sanitize.unsuited import UNSUITED
 
@@ -90,3 +91,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name, reason in UNSUITED.items():
             if item.nodeid.removeprefix("tests/").startswith(name):
                 item.add_marker(pytest.mark.skip(reason=f"under sanitizers: {reason}"))
+
+
+@pytest.fixture(autouse=True)
+def rolls_in_turn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have appends finish their rolls themselves, right after them: a test sees files under their names.
+
+    Tests marked ``threads``, and all other processes, have the background threads of `logstore.log.rolling.worker`.
+    """
+    chosen = worker.Inline() if request.node.get_closest_marker("threads") is None else worker.Threads()
+    monkeypatch.setattr(worker, "worker_of", lambda files: chosen)

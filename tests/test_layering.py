@@ -107,6 +107,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "append",
         "cleanup compaction tools",
         "state",
+        "rolling",
         "read transactions",
         "recovery",
         "root",
@@ -131,6 +132,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.log.directory": (
         "lock segments",
+        "next_segment",
         "files",
     ),
     "logstore.log.formats": (
@@ -152,6 +154,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.log.recovery": (
         "recovery",
         "interrupted_swap",
+    ),
+    "logstore.log.rolling": (
+        "rolls",
+        "worker",
     ),
     "logstore.log.tools": (
         "repair",

@@ -62,7 +62,7 @@ def retry_syncs(monkeypatch) -> None:
             file.mark_dirty()
             file.sync()
 
-    monkeypatch.setattr(flush, "_sync_unless_dropped", stubborn)
+    monkeypatch.setattr(flush, "sync_unless_dropped", stubborn)
     monkeypatch.setattr(flush.Flusher, "sync_failed", again)
 
 

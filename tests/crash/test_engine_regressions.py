@@ -26,7 +26,7 @@ from logstore.log.directory import files as names
 from logstore.testing._faults import FaultyFiles
 from tests.crash.histories import PARTITION, History, expect, image_of, quick_files, restore
 from tests.kit.files import cut
-from tests.kit.inside import published_generation, state_of
+from tests.kit.inside import finish_rolls, published_generation, state_of
 from tests.kit.logs import one_batch, open_log
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="recovery, step by step")]
@@ -88,6 +88,7 @@ def test_a_thread_that_finds_a_file_clean_waits_for_the_sync_that_made_it_so(ram
     assert files.counts()["fdatasync"] == 1
 
 
+@pytest.mark.threads
 def test_a_roll_beside_a_flush_whose_sync_fails_promises_nothing(ram_path):
     """The roll found the file clean, and raised the recovery point over what did not reach the disk."""
     files = FaultyFiles()
@@ -110,6 +111,9 @@ def test_a_roll_beside_a_flush_whose_sync_fails_promises_nothing(ram_path):
             flusher.join(0.001)
         log.maintenance.roll()
         log.append([b"more"])
+        # Two segments are not on disk after this one.
+        log.maintenance.roll()
+        log.append([b"and more"])
         # This one needs the first segment on disk.
         roller = threading.Thread(target=attempt, args=(log.maintenance.roll,))
         roller.start()
@@ -121,6 +125,7 @@ def test_a_roll_beside_a_flush_whose_sync_fails_promises_nothing(ram_path):
     log.close()
 
 
+@pytest.mark.threads
 def test_a_flush_that_was_overtaken_by_a_roll_does_not_lower_the_recovery_point(ram_path):
     files = FaultyFiles()
     with Log.open(ram_path / PARTITION, files=files) as log:
@@ -133,13 +138,11 @@ def test_a_flush_that_was_overtaken_by_a_roll_does_not_lower_the_recovery_point(
             log.append([b"b"])
             log.maintenance.roll()
             log.append([b"c"])
-            roller = threading.Thread(target=log.maintenance.roll)
-            roller.start()
-            roller.join(A_MOMENT_S)
+            log.maintenance.roll()
         flusher.join()
-        roller.join()
-        # The flush was to sync up to 1; the second roll has synced up to 2.
-        assert log.synced_end == log.metrics().recovery_point == 2
+        finish_rolls(log)
+        # The flush was to sync up to 1; the rolls have synced up to 3.
+        assert log.synced_end == log.metrics().recovery_point == 3
 
 
 # --- an interrupted change --------------------------------------------------------------------
@@ -154,12 +157,12 @@ def interrupt(*args, **kwargs):
 
 
 CHANGES = {
-    "append": (lambda log: log.append([b"x"]), [("segments.active", "append"), ("", "save_epochs_locked")]),
+    "append": (lambda log: log.append([b"x"]), [("segments.active", "append"), ("", "_save_epochs")]),
     "producer": (
         lambda log: log.append([b"x"], producer=ProducerStamp(9, 0, 0, True)),
         [("transactions", "apply"), ("", "move_marks_locked")],
     ),
-    "roll": (lambda log: log.maintenance.roll(), [("segments", "seal"), ("transactions", "rolled")]),
+    "roll": (lambda log: log.maintenance.roll(), [("segments", "begin"), ("transactions", "begin_segment")]),
     "truncate": (
         lambda log: log.replica.truncate_to(3),
         [("recovery", "write_durably"), ("segments", "trim_index_files"), ("", "names_changed")],
@@ -199,8 +202,8 @@ def test_an_append_that_is_interrupted_half_way_is_in_the_log_whole_or_not_at_al
             log.append([b"%d" % n * 40])
         state = state_of(log)
         owner, method = place
-        if method == "save_epochs_locked":
-            state.epochs_saved = False
+        if method == "_save_epochs":
+            state.epochs_saved, state.has_work = False, True
         target = state
         for part in filter(None, owner.split(".")):
             target = getattr(target, part)
@@ -353,14 +356,12 @@ def test_a_sync_that_fails_for_want_of_space_is_final_too(ram_path, number, act)
     log = Log.open(ram_path / PARTITION, files=files)
     for n in range(6):
         log.append([b"%d" % n])
-    if act == "roll":
-        log.maintenance.roll()  # the next one syncs this one
-        log.append([b"6"])
     files.fail("fdatasync", 1, number, path_contains="" if act in ("truncate", "delete") else ".log")
     with pytest.raises(StorageFailedError) as caught:
         {
             "flush": log.flush,
-            "roll": log.maintenance.roll,
+            # The sync is the background's, and the next call says that it has failed.
+            "roll": lambda: (log.maintenance.roll(), log.append([b"6"])),
             "truncate": lambda: log.replica.truncate_to(3),
             "delete": lambda: log.delete_before(3),
         }[act]()

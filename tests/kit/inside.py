@@ -22,6 +22,11 @@ def state_of(log: Log) -> State:
     return log._state
 
 
+def finish_rolls(log: Log) -> None:
+    """Do now what rolls leave to the background."""
+    log._state.rolls.finish()
+
+
 def failure_of(log: Log) -> StorageError | None:
     """Return what has failed the log, or None while it takes writes."""
     return log._state.failed

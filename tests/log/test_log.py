@@ -1449,7 +1449,7 @@ def test_the_aborted_index_of_a_sealed_segment_is_synced(tmp_path):
             log.flush()
             return table.call_counts()["fdatasync"]
 
-    # One for the index, two for the note of what is in it: when it is made, and at the roll.
+    # One for the index, two for the note of what is in it: when it is made, and after the roll.
     assert syncs(tmp_path, Marker.ABORT) == syncs(tmp_path / "plain", Marker.COMMIT) + 3
 
 
@@ -1513,6 +1513,7 @@ def test_a_close_ends_though_another_thread_appends_all_the_while(tmp_path, monk
     log.append([b"v"])
     log.close()
     assert flushed == [1]
+    monkeypatch.undo()
     with open_log(tmp_path) as log:
         assert log.maintenance.was_clean
         assert values_of(log) == [b"v", b"meanwhile"]

@@ -68,6 +68,7 @@ cdef class File:
     cdef readonly Files files
     cdef readonly str path
     cdef bytes _path
+    cdef str _renamed_to                # by another process, perhaps; None: no such name
     cdef int _flags
     cdef int _fd                        # -1 while the cache has closed it
     cdef int _pins

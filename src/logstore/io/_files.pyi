@@ -27,7 +27,7 @@ class Files:
     ) -> File:
         """Open a `File` at once, so that a missing file is an error here."""
 
-    def lazy(self, path: str, *, writable: bool = False) -> File:
+    def lazy(self, path: str, *, writable: bool = False, renamed_to: str | None = None) -> File:
         """Return a `File` that is opened at its first use."""
 
     def rename(self, old: str, new: str) -> None: ...

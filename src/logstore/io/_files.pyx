@@ -205,9 +205,13 @@ cdef class Files:
         file._flags &= ~(O_CREAT | O_EXCL | O_TRUNC)
         return file
 
-    def lazy(self, str path not None, *, bint writable=False):
-        """Return a `File` that is opened at its first use."""
+    def lazy(self, str path not None, *, bint writable=False, str renamed_to=None):
+        """Return a `File` that is opened at its first use.
+
+        ``renamed_to`` is the name that another process may give the file: used once there is none under ``path``.
+        """
         cdef File file = File(self, path)
+        file._renamed_to = renamed_to
         if writable:
             file._flags = O_RDWR
         return file
@@ -355,6 +359,7 @@ cdef class File:
         cdef int64_t fd
         cdef int tries = TRIES
         cdef Files files = self.files
+        cdef bytes name
         cdef const char *path
         if self._fd >= 0:
             self._pins += 1
@@ -365,11 +370,19 @@ cdef class File:
         if self._closed:
             raise StorageError("the file is closed", path=self.path)
         files._close_excess()
-        path = PyBytes_AS_STRING(self._path)
+        name = self._path
         while True:
+            path = PyBytes_AS_STRING(name)
             files.calls[OP_OPEN] += 1
             with nogil:
                 fd = on_path(&files.ops, OP_OPEN, path, NULL, NULL, self._flags)
+            if fd == -ENOENT and self._renamed_to is not None:
+                self.path, self._renamed_to = self._renamed_to, None
+                self._path = os.fsencode(self.path)
+            if fd == -ENOENT and name is not self._path:
+                # Renamed by its writer, as this thread or another has found.
+                name = self._path
+                continue
             if not files._gave_one_back(fd, &tries):
                 break
         if self._fd >= 0:
@@ -627,9 +640,14 @@ cdef class File:
 
     def rename_to(self, str path not None):
         """Rename the file. It stays open; a reopened descriptor uses the new name."""
-        self.files.rename(self.path, path)
-        self.path = path
-        self._path = os.fsencode(path)
+        # Pinned: another thread that opened it between the rename and the new name would find none.
+        self.acquire()
+        try:
+            self.files.rename(self.path, path)
+            self.path = path
+            self._path = os.fsencode(path)
+        finally:
+            self.release()
 
     def mark_dirty(self):
         """Mark the file as unsynced: an earlier process may have written to it."""

@@ -41,6 +41,7 @@ cdef class Counters:
     cdef public int64_t rolls
     cdef public int64_t truncations
     cdef public int64_t deleted_segments
+    cdef public int64_t roll_waits      # appends that waited for the sync of earlier segments
     cdef public int64_t disk_full       # writes that failed for lack of space
 
 
@@ -80,7 +81,10 @@ cdef class PartitionLog:
     cdef public int64_t unflushed_records
     cdef public double last_flush_s     # monotonic time of the last round
     cdef public double sync_s           # time spent in syncs of appended batches
-    # When a segment is full.
+    # When a segment is full, and what has to be done before and after.
+    cdef public object rolls
+    cdef public int64_t prepare_bytes   # size of the active segment from which on the next one is prepared
+    cdef public bint has_work           # for the thread that has appended, once the lock is free
     cdef public int64_t roll_after_ms
     cdef int64_t _segment_bytes
     cdef int64_t _index_bytes

@@ -49,6 +49,7 @@ class Counters:
     rolls: int
     truncations: int
     deleted_segments: int
+    roll_waits: int
     disk_full: int
 
     def snapshot(self) -> dict[str, int]:
@@ -74,6 +75,9 @@ class PartitionLog:
     failed: StorageFailedError | None
     mutation_depth: int
     appending: bool
+    rolls: Any
+    prepare_bytes: int
+    has_work: bool
     must_unmark: bool
     must_check_keys: bool
     leader_epoch: int

@@ -48,6 +48,7 @@ cdef enum:
     EXPIRY_MS = 600_000           # Kafka's producer.id.expiration.check.interval.ms
     KEPT_BYTES = 1 << 20          # of the copy of clients' batches, from one append to the next
     TURN_BATCHES = 128            # of clients, in one write at most
+    READY_ATTEMPTS = 3            # as in `log.state`
     SURVEYED_BYTES = 32_768       # of a client's records, in 2 to 5 us
 
 cdef enum:                        # `Moves` of `log.policies`
@@ -72,6 +73,7 @@ cdef class Counters:
             "disk_full": self.disk_full,
             "duplicates": self.duplicates,
             "flushes": self.flushes,
+            "roll_waits": self.roll_waits,
             "rolls": self.rolls,
             "truncations": self.truncations,
         }
@@ -433,6 +435,7 @@ cdef class PartitionLog:
         """Write an encoder's batches at the log end offset, under the lock."""
         cdef Run run
         cdef int64_t first = -1
+        cdef int left = READY_ATTEMPTS
         run.data, run.size, run.in_place = encoder.data, encoder.size, True
         run.record_count, run.batch_count = encoder.record_count, encoder.batch_count
         run.newest = encoder.max_timestamp_ms
@@ -441,20 +444,30 @@ cdef class PartitionLog:
             run.producer_id, run.producer_epoch = producer.producer_id, producer.producer_epoch
             run.base_sequence, run.transactional = producer.base_sequence, producer.transactional
             run.last_sequence = (run.base_sequence + run.record_count - 1) & INT32_MAX
-        self.lock.acquire()
-        try:
-            # The writer refuses an idempotent append of several batches.
-            if encoder._batch_start < 0 and (producer is None or run.batch_count == 1) and (
-                    self._append(&run, 1, encoder, now, &first)):
-                return _new(AppendResult, (first, first + run.record_count - 1, -1, False))
-            return writer.write_other_locked(encoder, producer, now)
-        except LogstoreError:
-            raise
-        except BaseException as error:
-            self._settle(error, writer)
-            raise error
-        finally:
-            self.lock.release()
+        while True:
+            self.lock.acquire()
+            try:
+                # The writer refuses an idempotent append of several batches.
+                if encoder._batch_start < 0 and (producer is None or run.batch_count == 1) and (
+                        self._append(&run, 1, encoder, now, &first)):
+                    result = _new(AppendResult, (first, first + run.record_count - 1, -1, False))
+                    break
+                if left == 0 or writer.is_ready_locked(run.size, run.record_count, run.newest):
+                    result = writer.write_other_locked(encoder, producer, now)
+                    break
+            except LogstoreError:
+                raise
+            except BaseException as error:
+                self._settle(error, writer)
+                raise error
+            finally:
+                self.lock.release()
+            # A roll waits for a file, say: not under the lock.
+            left -= 1
+            writer.make_ready()
+        if self.has_work:
+            writer.follow_up()
+        return result
 
     cdef Py_ssize_t _write_turn(self, Run *runs, Py_ssize_t count, list results, int64_t now,
                                 object writer) except -1:
@@ -479,6 +492,8 @@ cdef class PartitionLog:
             raise error
         finally:
             self.lock.release()
+        if self.has_work:
+            writer.follow_up()
         for n in range(taken):
             end = first + runs[n].record_count
             results.append(_new(AppendResult, (first, end - 1, -1, False)))
@@ -533,7 +548,7 @@ cdef class PartitionLog:
         cdef Segment segment
         if (self.closed or self.failed is not None or self.mutation_depth or self.appending
                 or self.must_unmark or self.must_check_keys or self.tail is not None or self.positions is not None
-                or self.noted_epoch != self.leader_epoch or not self.epochs_saved or newest < self.old_below_ms
+                or self.noted_epoch != self.leader_epoch or newest < self.old_below_ms
                 or size > self.reserved_bytes or size > self._segment_bytes
                 or self._moves == BY_POLICY):
             return None
@@ -622,6 +637,9 @@ cdef class PartitionLog:
         counters.appended_records += records
         counters.appended_bytes += size
         self.unflushed_records += records
+        if segment.index.size >= self.prepare_bytes:
+            self.prepare_bytes = INT64_MAX
+            self.rolls.has_work = self.has_work = True
         self.end.advance(offset)
         self._move_marks()
         if producers is not None and not -EXPIRY_MS < now - self.last_expiry_ms < EXPIRY_MS:

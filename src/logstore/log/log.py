@@ -243,11 +243,15 @@ class Log(Readable):
                 with held(state.lock):
                     state.segments.release(state.segments.active)
                 state.check_writable()
+                state.rolls.finish_held()
                 self._flusher.sync_to(state.end.value)
                 state.sync_names()
                 with held(state.lock):
+                    # Again under the lock: before, another thread could append, and roll.
+                    with state.storing_locked(is_append=False):
+                        state.rolls.finish_locked()
+                        state.rolls.discard_locked()
                     if state.synced.value < state.end.value:
-                        # The last flush is under the lock: after any other one, another thread could append.
                         self._flusher.sync_locked()
                     state.mark_clean_locked()
                     facts = state.facts_locked(state.end.value)

@@ -72,12 +72,15 @@ class LogMaintenance(ReaderMaintenance):
 
     def _roll(self) -> None:
         state = self._state
+        if state.segments.active.size:
+            state.rolls.make_ready()
         with held(state.lock):
             state.check_whole_locked()
             with state.change():
                 state.drain_tail_locked()
                 if state.segments.active.size:
                     state.roll_locked()
+        state.rolls.ask()
 
     def tick(self) -> None:
         """Flush if ``flush.ms`` has passed; for a caller that moves the log's clock itself."""

@@ -284,11 +284,14 @@ class LogReplica(ReaderReplica):
         while rest:
 
             def write(piece: memoryview = rest, stamp: ProducerStamp = stamp) -> tuple[int, AppendResult]:
+                state.get_ready(min(len(piece), state.config.segment_bytes), 1, newest)
                 return state.append_run(piece, stamp, newest, now_ms, self._writer) or locked(
                     state.lock, self._writer.settle_locked, _write_piece_locked, state, piece, stamp, newest, now_ms
                 )
 
             size, written = with_space(state.quota, len(rest), write)
+            if state.has_work:
+                state.follow_up()
             first = written.first_offset if first < 0 else first
             last = written.last_offset
             if stamp.producer_id >= 0:

@@ -36,7 +36,7 @@ from logstore.errors import (
     TooManyFilesError,
 )
 from logstore.io._files import fork_generation
-from logstore.io._interrupts import held
+from logstore.io._interrupts import held, shielded
 from logstore.log._partition_log import PartitionLog
 from logstore.log._producers import Producers
 from logstore.log.directory.files import Directory
@@ -50,6 +50,8 @@ from logstore.log.marks._watermark import LogLock
 from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
+from logstore.log.rolling import worker
+from logstore.log.rolling.rolls import Rolls
 from logstore.log.root import PartitionFacts, Root
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
@@ -65,6 +67,9 @@ _logger = logging.getLogger(__name__)
 
 #: Settings that cannot change while a log is open: field and key.
 _FIXED = {"tail": "logstore.tail", "visible_after": "logstore.visible.after"}
+
+#: Other appends may use up what one has prepared: after so many, it waits under the lock.
+READY_ATTEMPTS = 3
 
 #: Interval of the search for expired producers: Kafka's producer.id.expiration.check.interval.ms.
 EXPIRY_PERIOD_MS = 600_000
@@ -119,6 +124,7 @@ class State(PartitionLog):
         # Acquired before `lock`, in this order.
         self.compacting = threading.Lock()  # held by a compaction, from its beginning to its end
         self.segments_mutex = threading.Lock()  # held to remove segments: by a truncation, deletion or swap
+        self.epochs_mutex = threading.Lock()  # one writer of the epoch file; its holder waits for no other lock
         self.closing = False
         self.quota = quota
         self.sync_s = 0.0  #: time spent in syncs of appended batches
@@ -135,6 +141,7 @@ class State(PartitionLog):
         self.was_clean = found.was_clean
         self._names_changed = 0 if found.was_clean else 1
         self._names_synced = 0
+        self._is_root_synced = found.was_clean  # whether the name of the log's directory is durable
         self.recovered_bytes, self.cut_bytes = found.scanned_bytes, found.cut_bytes
         self.generation = found.point.generation
         is_new = found.point.sequence == 0
@@ -151,7 +158,7 @@ class State(PartitionLog):
             # An earlier process wrote these bytes, perhaps not to disk. Without the mark a flush would skip them.
             for segment in (*self.unsynced, found.segments.active):
                 segment.file.mark_dirty()
-        self._promises_durable = False
+        self.has_durable_point = False  # whether a power cut leaves a recovery point
         self.tail = MemoryTail() if config.tail == "memory" else None
         self.keyed_below = (0, 0)  # generation and offset: in that generation, records below it have keys
         self.is_keyed = False  # an earlier compaction, or check of each record, has recorded that all have keys
@@ -164,6 +171,8 @@ class State(PartitionLog):
         self.last_flush_s = clock.monotonic_s()
         self.last_expiry_ms = clock.now_ms()
         self.roll_after_ms = self._new_roll_age()
+        self.rolls = Rolls(self, worker.worker_of(directory.files))
+        self.rolls.watch_locked()
         #: When this process began the active segment; -1 if an earlier one did.
         self.segment_began_ms = -1
         self.leader_epoch = max(found.highest_epoch, 0)
@@ -439,6 +448,7 @@ class State(PartitionLog):
         """
         with self.storing_locked():
             self.drain_tail_locked()
+            self.rolls.finish_locked()
             old = self.segments.active
             if not self.epochs_saved:
                 self.save_epochs_locked()
@@ -468,36 +478,121 @@ class State(PartitionLog):
             self.synced.advance(offset)
             self.recovery.write(self.point_now(clean=False)._replace(segment_base_offset=offset, position=0))
             self.recovery.sync()
-            self._promises_durable = True
+            self.has_durable_point = True
             self.transactions.rolled(offset, self.generation)
+            self.rolls.discard_locked()
         self.counters.rolls += 1
 
     def roll_locked(self, *, begin: Callable[[int], object] | None = None) -> None:
         """Seal the active segment and begin the next one.
 
-        The sealed segment is not synced at once: the kernel writes it back, and the next roll or flush syncs
-        what is left. Before that, no byte of the next segment counts as synced. So at most two segments are
-        unsynced, and few appends wait for the disk. ``begin`` makes the next segment, by default an empty file.
+        A roll switches to the prepared file, see `Rolls`. If there is none, or too many sealed segments are not
+        synced, everything is done at once; callers avoid that by `get_ready`. ``begin`` makes the next segment
+        from another file.
         """
         with self.storing_locked():
-            old = self.segments.active
-            self._raise_recovery_point_locked(old)
-            base = old.next_offset
-            self.transactions.sync()
-            # The indexes are loaded first: if one cannot be opened, nothing has changed.
-            old.index.load()
-            # The new file is made first: if there is no space for it, nothing has changed.
-            (begin or self.segments.add)(base)
-            self.segments.seal(old)
-            self.unsynced = [old]
-            if self.tail is None or self.tail.head() is None:
-                self.transactions.rolled(base, self.generation)
+            if begin is None and self.rolls.may_switch_locked():
+                self.rolls.switch_locked()
             else:
-                self.transactions.rolled(base, self.generation, lambda: self._written_producers_locked(base))
-        self.names_changed()
+                self._roll_at_once_locked(begin or self.segments.add)
         self.roll_after_ms = self._new_roll_age()
         self.segment_began_ms = self.clock.now_ms()
         self.counters.rolls += 1
+        self.rolls.watch_locked()
+
+    def _roll_at_once_locked(self, begin: Callable[[int], object]) -> None:
+        self.rolls.finish_locked()
+        old = self.segments.active
+        self._raise_recovery_point_locked(old)
+        base = old.next_offset
+        self.transactions.sync()
+        # The indexes are loaded first: if one cannot be opened, nothing has changed.
+        old.index.load()
+        # The new file is made first: if there is no space for it, nothing has changed.
+        begin(base)
+        self.segments.seal(old)
+        self.unsynced = [old]
+        if self.tail is None or self.tail.head() is None:
+            self.transactions.rolled(base, self.generation)
+        else:
+            self.transactions.rolled(base, self.generation, lambda: self._written_producers_locked(base))
+        self.names_changed()
+        self.rolls.discard_locked()
+
+    def is_ready_locked(self, size: int, span: int, newest: int) -> bool:
+        """Return whether an append of these bytes, offsets and newest timestamp waits for no other file operation.
+
+        False only if `make_ready` helps: not for a memory tail, nor for an append of more than one segment.
+        """
+        if self.closed or self.failed is not None or self.tail is not None or not self.transactions.is_saved:
+            return True
+        if self.must_unmark:
+            return False
+        return (
+            size > self.config.segment_bytes
+            or not self.roll_is_due_locked(size, self.end.value + span - 1, newest)
+            or self.rolls.may_switch_locked()
+        )
+
+    def make_ready(self) -> None:
+        """Do what `is_ready_locked` misses, without the lock; raises as `Rolls.make_ready`."""
+        shielded(self._make_ready)
+
+    def _make_ready(self) -> None:
+        if self.must_unmark:
+            self._unmark()
+        else:
+            self.rolls.make_ready()
+
+    def get_ready(self, size: int, span: int, newest: int) -> None:
+        """Do first, without the lock, what an append of these bytes, offsets and newest timestamp would wait for.
+
+        Another append may come between: then this one waits under the lock.
+        """
+        for _ in range(READY_ATTEMPTS):
+            if self.is_ready_locked(size, span, newest):
+                break
+            self.make_ready()
+
+    def note_growth_locked(self) -> None:
+        """Record that an append has grown the active segment: half full, it needs a next one soon."""
+        if self.segments.active.size >= self.prepare_bytes:
+            self.prepare_bytes = INT64_MAX
+            self.rolls.has_work = self.has_work = True
+
+    def follow_up(self) -> None:
+        """Do what an append has left to do, and ask for what the next ones need; without the lock."""
+        self.has_work = False
+        if not self.epochs_saved:
+            shielded(self._save_epochs)
+        if self.rolls.has_work:
+            shielded(self.rolls.ask)
+
+    def raise_point_locked(self, active: Segment) -> None:
+        """Raise synced end and recovery point to the base offset of a segment: all before it is on disk."""
+        # At most the log end offset: in the middle of an append over several segments, readers would see a part.
+        self.synced.advance(min(active.base_offset, self.end.value))
+        try:
+            if self.epochs_saved and self.transactions.is_saved:
+                self.recovery.write(
+                    self.point_now(clean=False)._replace(
+                        segment_base_offset=active.base_offset, position=0, recovery_point=active.base_offset
+                    )
+                    if self.synced.value == active.base_offset
+                    else self.point_now(clean=False)
+                )
+        except OUT_OF_RESOURCES as error:
+            _logger.warning("recovery point not written: log=%s error=%s", self.path, error)
+        except StorageError as error:
+            raise self.fail_locked(error) from error
+        self.move_marks_locked(has_grown=False)
+
+    def make_point_durable(self) -> None:
+        """Sync the first recovery point, before the log has a second segment. Called without the lock."""
+        self.recovery.sync()
+        with held(self.lock):
+            self.note_start_locked(durable=False)
+            self.has_durable_point = True
 
     def _written_producers_locked(self, offset: int) -> Producers:
         """Return the producer state at an offset, replayed from the segments, without the memory tail."""
@@ -533,11 +628,11 @@ class State(PartitionLog):
                 if self.synced.value == active.base_offset
                 else self.point_now(clean=False)
             )
-        if not self._promises_durable:
+        if not self.has_durable_point:
             # The first recovery point is made durable: without one, recovery of several segments would report a
             # torn tail as damage.
             self.recovery.sync()
-            self._promises_durable = True
+            self.has_durable_point = True
             self.note_start_locked(durable=False)
 
     def note_start_locked(self, *, durable: bool = True) -> None:
@@ -584,6 +679,7 @@ class State(PartitionLog):
         self.segments.reconfigure(config)
         self.transactions.reconfigure(config)
         self.set_limits(config.segment_bytes, config.segment_index_bytes)
+        self.rolls.watch_locked()
         self.roll_after_ms = self._new_roll_age()
         self.look_back(self.clock.now_ms())
 
@@ -640,18 +736,42 @@ class State(PartitionLog):
         changed = self._names_changed
         if changed > self._names_synced:
             self.directory.sync()
-            self.root.directory.sync()
+            if not self._is_root_synced:
+                self.root.directory.sync()
+                self._is_root_synced = True
             self._names_synced = max(self._names_synced, changed)
 
     def save_epochs_locked(self) -> None:
         """Write the epoch file; if that fails, a later append or flush retries."""
         try:
-            self.epochs.save(self.directory, durable=False)
+            with held(self.epochs_mutex):
+                self.epochs.save(self.directory, durable=False)
         except StorageError as error:
             _logger.warning("leader epochs not saved: log=%s error=%s", self.path, error)
         else:
             self.epochs_saved = True
             self.names_changed()
+
+    def _save_epochs(self) -> None:
+        """Write the epoch file without the lock."""
+        with held(self.lock):
+            entries, data = self.epochs.entries, self.epochs.encode()
+            if self.epochs_saved or self.closed or self.failed is not None:
+                return
+        try:
+            with held(self.epochs_mutex):
+                if self.epochs.entries is not entries:
+                    return
+                # As `Epochs.save`: after the first epoch, the file is the old or the new one after a power cut.
+                is_first = not entries or entries[-1].epoch == 0
+                self.directory.replace(LEADER_EPOCHS, data, durable=False, whole=not is_first)
+        except StorageError as error:
+            _logger.warning("leader epochs not saved: log=%s error=%s", self.path, error)
+            return
+        with held(self.lock):
+            if self.epochs.entries is entries:
+                self.epochs_saved = True
+                self.names_changed()
 
     def begin_epoch_locked(self, epoch: int) -> None:
         """Record that a leader epoch begins at the log end offset, see `LogReplica.begin_epoch`."""
@@ -662,7 +782,7 @@ class State(PartitionLog):
             raise FencedLeaderEpochError(f"{self.name}: leader epoch {epoch} begins, the log has seen {newest}")
         self.epochs.assign(epoch, self.end.value)
         try:
-            with self.storing_locked(is_append=False):
+            with self.storing_locked(is_append=False), held(self.epochs_mutex):
                 self.directory.replace(LEADER_EPOCHS, self.epochs.encode(), durable=False, whole=True)
         except LogstoreError:
             self.epochs.entries = before
@@ -736,9 +856,27 @@ class State(PartitionLog):
             self.recovery.write_durably(self.point_now(clean=False))
         self.must_unmark = False
 
+    def _unmark(self) -> None:
+        """Remove the clean mark as `unmark_locked` does, without the lock."""
+        with held(self.segments_mutex):
+            with held(self.lock):
+                if not self.must_unmark or self.closed or self.failed is not None:
+                    return
+                point = self.point_now(clean=False)
+            try:
+                self.recovery.write_durably(point)
+            except OUT_OF_RESOURCES:
+                raise
+            except StorageError as error:
+                with held(self.lock):
+                    raise self.fail_locked(error) from error
+            with held(self.lock):
+                self.must_unmark = False
+
     def close_locked(self) -> None:
         """Wake every waiter and close every file."""
         self.closed = True
+        self.rolls.forget_locked()
         for mark in (self.end, self.synced, self.high_watermark, self.last_stable):
             mark.close()
         self.segments.close()

@@ -42,6 +42,7 @@ class Transactions:
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         self._index_file: File | None = None
         self._index_name_dirty = False
+        self._sealed_indexes: list[File] = []  # of segments that rolls have sealed, to be synced
         # Segments whose index file lacks entries of their list: the file has to be written again.
         self._unsaved: set[int] = set()
         # Segments replaced by the last compaction; their lists are kept for readers that hold the old ones.
@@ -69,7 +70,7 @@ class Transactions:
     @property
     def is_synced(self) -> bool:
         """Return whether `sync` would have nothing to do."""
-        if self._unsaved or self._note_behind or self._index_name_dirty:
+        if self._unsaved or self._note_behind or self._index_name_dirty or self._sealed_indexes:
             return False
         return self._index_file is None or not (self._index_file.dirty or self._index_file.sync_failed)
 
@@ -263,6 +264,41 @@ class Transactions:
         # Without a snapshot at this offset, deletion of the segments below would lose the producer state.
         self.save_snapshot(base_offset, generation, producers_then)
 
+    def begin_segment(self, base_offset: int, generation: int) -> dict[str, bytes]:
+        """Record that the last segment was sealed and one at this base offset follows, without a file operation.
+
+        Returns the snapshots of the state at that offset, by name, for the caller to write; see `rolled`. The
+        index of the sealed segment is synced by `sync_sealed`, or by the next `sync`. The next entry writes the
+        note as a whole.
+        """
+        if self._index_file is not None:
+            self._sealed_indexes.append(self._index_file)
+            self._index_file = None
+        self._aborted.setdefault(base_offset, [])
+        if self.sums is not None and self.sums.get(self._note_base, NOTHING).entries:
+            # Its head may be lost in a power cut. Of a sealed segment, the note has to agree with the index: else the
+            # markers decide, of which a compaction leaves out some.
+            self._note_behind = True
+        if not self.has_producers:
+            return {}
+        try:
+            return producer_snapshot.encode_both(self.producers, base_offset, generation)
+        except RecordError:
+            return {}
+
+    @property
+    def is_noted(self) -> bool:
+        """Return whether the note is up to date; until `sync` has written it, no recovery point may rise."""
+        return not self._note_behind
+
+    def sync_sealed(self) -> None:
+        """Sync the aborted indexes of sealed segments. Called with or without the log's lock."""
+        for file in tuple(self._sealed_indexes):
+            file.sync()
+            file.close()
+            with contextlib.suppress(ValueError):  # another thread has synced it, too
+                self._sealed_indexes.remove(file)
+
     def save_snapshot(
         self, offset: int, generation: int, producers_then: Callable[[], Producers] | None = None
     ) -> None:
@@ -288,6 +324,7 @@ class Transactions:
             DiskFullError, TooManyFilesError: there is no space for the index, or no free descriptor; retry later.
             StorageFailedError: the sync failed.
         """
+        self.sync_sealed()
         for base in sorted(self._unsaved):
             self._put(base, self._aborted[base])
         if self._note_behind:
@@ -364,5 +401,7 @@ class Transactions:
             self._note_file = None
 
     def close(self) -> None:
+        for file in self._sealed_indexes:
+            file.close()
         self._close_index()
         self._close_note()

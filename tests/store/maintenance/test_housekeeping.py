@@ -559,13 +559,13 @@ def test_a_store_compacts_on_beside_a_trickle_to_another_topic(tmp_path, clock, 
 
 
 def test_a_log_says_what_appends_have_taken(tmp_path, clock, monkeypatch):
-    honest = flush._sync_unless_dropped
+    honest = flush.sync_unless_dropped
 
     def slow(segment):
         clock.advance(20)
         honest(segment)
 
-    monkeypatch.setattr(flush, "_sync_unless_dropped", slow)
+    monkeypatch.setattr(flush, "sync_unless_dropped", slow)
     with open_store(tmp_path, clock) as store:
         log = store.create_topic("flights")[0]
         assert log.maintenance.taken == Taken(0, 0, 0.0)

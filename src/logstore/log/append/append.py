@@ -61,6 +61,11 @@ class LogWriter:
         self.commit = self.flusher.commit
         self._clock = state.clock
         self.settle_locked = partial(settle_locked, state)
+        self.is_ready_locked, self.make_ready, self.follow_up = (
+            state.is_ready_locked,
+            state.make_ready,
+            state.follow_up,
+        )
         self._special_encoders: list[Encoder] = []
         self.configure(state.config)
 
@@ -166,11 +171,14 @@ class LogWriter:
             self.check(encoder, now)
 
             def write() -> AppendResult:
+                state.get_ready(len(encoder), encoder.record_count, encoder.max_timestamp_ms)
                 return locked(
                     state.lock, self.settle_locked, self._write_expected_locked, expect, encoder, producer, now
                 )
 
             result = with_space(state.quota, len(encoder), write)
+            if state.has_work:
+                state.follow_up()
         if settled is not _WRITTEN or self._flushes:
             self.acknowledge(result, settled)
         if self.append_time and not result.duplicate:
@@ -272,6 +280,7 @@ class LogWriter:
         state = self.state
 
         def write() -> AppendResult:
+            state.get_ready(len(admitted.data), admitted.span, admitted.max_timestamp_ms)
             return locked(
                 state.lock,
                 self.settle_locked,
@@ -288,6 +297,8 @@ class LogWriter:
             )
 
         result = with_space(state.quota, len(admitted.data), write)
+        if state.has_work:
+            state.follow_up()
         self.acknowledge(result, settled)
         if self.append_time and not result.duplicate:
             return result._replace(timestamp_ms=now)
@@ -389,6 +400,7 @@ def write_locked(
         counters.appended_batches += batch_count
         counters.appended_bytes += len(data)
         state.unflushed_records += record_count
+        state.note_growth_locked()
         state.raise_end(data, first, end)
         state.move_marks_locked(by_append=True)
     except LogstoreError:
@@ -440,8 +452,6 @@ def _change_locked(
             shielded(state.drain_tail_locked)
         stamp_run(data, first, leader_epoch)
     note_epoch_locked(state, leader_epoch, first)
-    if not state.epochs_saved:
-        shielded(state.save_epochs_locked)
     aborted = None if produced is None else state.transactions.apply(produced, now)
     if state.tail is not None:
         state.tail.add(Held(bytes(data), first + span, max_timestamp, aborted), partial(mark_appended, data, first))
@@ -458,6 +468,7 @@ def note_epoch_locked(state: State, leader_epoch: int, first: int) -> None:
     if not entries or entries[-1].epoch < leader_epoch:
         state.epochs.assign(leader_epoch, first)
         state.epochs_saved = False
+        state.has_work = True
     state.noted_epoch = leader_epoch
 
 

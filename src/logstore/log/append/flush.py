@@ -19,6 +19,7 @@ from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append._group_commit import GroupCommit
 from logstore.log.append._log_rounds import INDEX_ENTRIES, LogRounds
 from logstore.log.cleanup.truncation import settle_locked
+from logstore.log.directory.segments import is_dropped, sync_unless_dropped
 from logstore.log.state import State
 from logstore.records import INT64_MAX
 
@@ -81,7 +82,7 @@ class Flusher:
 
     def sync_failed(self, segment: Segment, error: LogstoreError) -> None:
         """Fail the log after a failed sync of a segment, unless the segment was dropped meanwhile."""
-        if _is_dropped(segment):
+        if is_dropped(segment):
             return
         if isinstance(error, StorageError) and not isinstance(error, TooManyFilesError):
             with held(self._state.lock):
@@ -144,9 +145,9 @@ class Flusher:
         state = self._state
         began_s = state.clock.monotonic_s()
         for segment in found.sealed:
-            _sync_unless_dropped(segment)
+            sync_unless_dropped(segment)
         state.sync_names()
-        _sync_unless_dropped(found.active)
+        sync_unless_dropped(found.active)
         state.sync_s += state.clock.monotonic_s() - began_s
 
     def _end_locked(self, done: _Round) -> None:
@@ -164,7 +165,9 @@ class Flusher:
     def end_locked(self, active: Segment, target: int, position: int) -> None:
         """Let recovery point and marks follow a synced end: ``active`` ended with ``target`` at ``position``."""
         state = self._state
-        state.segments.save_indexes(state.segments.active, at_least=INDEX_ENTRIES)
+        if state.rolls.is_active_named:
+            # Its index files are named by its base offset; beside a file without that name they would be strays.
+            state.segments.save_indexes(state.segments.active, at_least=INDEX_ENTRIES)
         if state.synced.value > target:
             # Another round has synced further and written a higher recovery point: this round's would lower it.
             state.move_marks_locked()
@@ -215,16 +218,3 @@ class Flusher:
         state = self._state
         if not state.closed and state.failed is None and self._time_is_due():
             self.sync_to(state.end.value)
-
-
-def _sync_unless_dropped(segment: Segment) -> None:
-    try:
-        segment.file.sync()
-    except StorageError:
-        if not _is_dropped(segment):
-            raise
-
-
-def _is_dropped(segment: Segment) -> bool:
-    """Return whether a segment was deleted, or truncated to a new file, during its sync: it need not be on disk."""
-    return segment.file.closed and not segment.file.sync_failed

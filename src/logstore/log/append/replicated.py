@@ -33,6 +33,8 @@ def append_replicated(writer: LogWriter, data: Buffer, ack: Ack | str | None) ->
             return AppendResult(end, end - 1, -1)
         first = run.first_offset
         written = with_space(state.quota, run.left, lambda: _write(writer, run))
+        if state.has_work:
+            state.follow_up()
         # The batches before a bad one are in the log: as durable as asked before the bad one is named.
         writer.acknowledge(AppendResult(first, written - 1, -1), settled)
         if run.error is not None:
@@ -46,13 +48,19 @@ def _write(writer: LogWriter, run: ReplicatedRun) -> int:
     state = writer.state
     now_ms = state.clock.now_ms()
     if state.tail is None:
-        return locked(state.lock, writer.settle_locked, _write_locked, state, run, now_ms)
+        while True:
+            state.get_ready(min(run.left, state.config.segment_bytes), 1, -1)
+            written = locked(state.lock, writer.settle_locked, _write_locked, state, run, now_ms)
+            if run.taken == run.count:
+                return written
+            # The next segment is full, too: what a roll needs is prepared without the lock.
+            state.follow_up()
     # Drained first. An interrupted append could not be undone beside it, so none comes in between.
     return shielded(locked, state.lock, writer.settle_locked, _write_locked, state, run, now_ms)
 
 
 def _write_locked(state: State, run: ReplicatedRun, now_ms: int) -> int:
-    """Write the batches that are not written yet; return the offset after the last one."""
+    """Write the batches that are left, up to a roll that has to wait; return the offset after the last one."""
     state.check_whole_locked()
     if state.tail is not None:
         with state.change():
@@ -61,9 +69,12 @@ def _write_locked(state: State, run: ReplicatedRun, now_ms: int) -> int:
     run.check_follows(state.name, state.end.value, -1 if latest is None else latest.epoch)
     if state.must_unmark:
         shielded(state.unmark_locked)
+    taken = run.taken
     while run.taken < run.count:
         piece = run.piece(state)
         if piece is None:
+            if run.taken > taken and state.tail is None and not state.rolls.may_switch_locked():
+                break
             if run.first_offset - state.end.value > INT32_MAX:
                 shielded(state.skip_to_locked, run.first_offset)
             else:
@@ -93,8 +104,6 @@ def _write_piece_locked(state: State, run: ReplicatedRun, piece: Piece, now_ms: 
     epochs = run.epochs(piece.batch_count)
     for epoch, offset in epochs:
         note_epoch_locked(state, epoch, offset)
-    if not state.epochs_saved:
-        shielded(state.save_epochs_locked)
     if has_producers:
         for entry in run.apply(transactions.changing(), piece.batch_count, now_ms):
             transactions.note_aborted(entry)
@@ -106,6 +115,7 @@ def _write_piece_locked(state: State, run: ReplicatedRun, piece: Piece, now_ms: 
     counters.appended_bytes += piece.size
     state.unflushed_records += piece.record_count
     run.take(piece.batch_count)
+    state.note_growth_locked()
     state.end.advance(piece.next_offset)
     # What is appended here later is of no older epoch.
     state.leader_epoch = max(state.leader_epoch, epochs[-1][0])

@@ -54,11 +54,15 @@ def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = No
     """See `LogMaintenance.retain`; ``sync_to`` syncs the records to be deleted."""
     state.check_writable()
     now = state.clock.now_ms() if now_ms is None else now_ms
+    if _is_idle(state, now):
+        state.rolls.make_ready()
     with held(state.lock):
         state.check_whole_locked()
         expired = state.expire_producers_locked(now)
         state.look_back(now)
         rolled = _roll_if_idle_locked(state, now)
+    if rolled:
+        state.rolls.ask()
     truncation.drop_below_start(state)
     with held(state.lock):
         segments, high_watermark = state.segments.all, state.high_watermark.value
@@ -121,8 +125,8 @@ def _timestamp_of(segment: Segment) -> int:
     return segment.file.modified_ms() if newest is None else newest[0]
 
 
-def _roll_if_idle_locked(state: State, now_ms: int) -> bool:
-    """Seal an active segment that began longer than segment.ms ago, without an append.
+def _is_idle(state: State, now_ms: int) -> bool:
+    """Return whether the active segment began longer than segment.ms ago, and no append has sealed it.
 
     Kafka rolls at the next append only, so that the last segment of an idle topic is never compacted. Its age
     counts from its first record, or from its creation here if that is later. Otherwise a roll would follow every
@@ -133,7 +137,11 @@ def _roll_if_idle_locked(state: State, now_ms: int) -> bool:
         return False
     first = active.index.first_timestamp()
     since = max(state.segment_began_ms, -1 if first is None else first)
-    if since < 0 or now_ms - since <= state.roll_after_ms:
+    return since >= 0 and now_ms - since > state.roll_after_ms
+
+
+def _roll_if_idle_locked(state: State, now_ms: int) -> bool:
+    if not _is_idle(state, now_ms):
         return False
     with state.change():
         state.roll_locked()

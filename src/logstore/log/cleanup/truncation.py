@@ -48,7 +48,9 @@ def cut_locked(state: State, offset: int) -> int:
     generation = state.generation
     try:
         with state.change():
+            state.rolls.finish_locked()
             end = _cut_segments_locked(state, offset)
+            state.rolls.settle_locked()
             # A power cut would bring the names of removed files back.
             state.sync_names()
     except StorageError as error:
@@ -77,6 +79,8 @@ def restart_at(state: State, offset: int) -> None:
         if state.end.value > state.log_start:
             cut_locked(state, state.log_start)
         with state.storing_locked(is_append=False), state.change():
+            state.rolls.finish_locked()
+            state.rolls.discard_locked()
             if state.segments.active.base_offset < state.log_start:
                 # Its bytes are of deleted records. Beside them, a new segment would overlap them.
                 state.roll_locked()
@@ -251,6 +255,9 @@ def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> 
     state.check_writable()
     if state.synced.value < offset <= state.high_watermark.value:
         sync_to(offset)
+    if offset == state.end.value and state.segments.active.size:
+        # The active segment is rolled, to be deleted.
+        state.rolls.make_ready()
     with held(state.segments_mutex), held(state.lock):
         state.check_whole_locked()
         if offset > state.high_watermark.value:
@@ -277,6 +284,7 @@ def drop_below_start(state: State) -> None:
 
 def _delete_locked(state: State, offset: int) -> int:
     segments = state.segments
+    state.rolls.finish_locked()
     # Listed now: without a free descriptor this fails, and must do so before anything has changed.
     state.directory.names()
     if offset == segments.active.next_offset and segments.active.size:

@@ -60,6 +60,8 @@ def swap(
     """
     _finish_aside(state, new, listed)
     with held(state.segments_mutex):
+        # Else a roll would later write a snapshot that is older than the swap's.
+        state.rolls.finish_held()
         try:
             # Synced before any name changes: without a free descriptor the sync fails.
             state.directory.sync()

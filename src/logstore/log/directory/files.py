@@ -34,6 +34,8 @@ CLEANED: Final = ".cleaned"
 #: Complete, about to replace old segments (Kafka's suffix).
 SWAP: Final = ".swap"
 TEMPORARY: Final = ".tmp"
+#: Prepared for the segment after the one whose base offset follows; see `next_segment`.
+NEXT: Final = "logstore.after-"
 
 LOCK: Final = ".lock"
 OURS: Final = "logstore."
@@ -463,7 +465,7 @@ def remove_leftovers(directory: Directory, names: list[str]) -> list[str]:
     """Remove files that a crash left half written or half deleted, which are not used; return the other names."""
     left = []
     for name in names:
-        if name.endswith((DELETED, CLEANED, TEMPORARY)):
+        if name.endswith((DELETED, CLEANED, TEMPORARY)) or name.startswith(NEXT):
             directory.remove(name)
         else:
             left.append(name)

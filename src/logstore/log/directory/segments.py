@@ -21,7 +21,7 @@ from logstore.config.log import LogConfig
 from logstore.errors import DamagedLogError, LogstoreError, StorageError
 from logstore.io._files import File, errno_of
 from logstore.io._preallocation import Chunked, Growth, Preallocate
-from logstore.log.directory import files
+from logstore.log.directory import files, next_segment
 from logstore.log.directory.files import Directory
 from logstore.records import INT64_MAX
 
@@ -33,6 +33,9 @@ _base_offset = attrgetter("base_offset")
 _NOT_RENAMED = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV)
 
 _INDEX_FILES = (files.OFFSET_INDEX, files.TIME_INDEX)
+
+#: A listing may show a file under neither name while it is renamed.
+_LISTINGS = 3
 
 
 def floor_of(segments: Sequence[Segment], offset: int) -> int:
@@ -72,7 +75,10 @@ class Segments:
             names = directory.names()
         if not writable:
             files.refuse_unfinished_swap(directory, names)
-        return cls(directory, config, _opened(directory, config, files.base_offsets(names), writable=writable))
+        # An open for writing has given the next segment its final name.
+        following = None if writable else next_segment.find(directory, names)
+        bases = files.base_offsets(names)
+        return cls(directory, config, _opened(directory, config, bases, following, writable=writable))
 
     def follow(self, log_start_offset: int) -> bool:
         """Add the segments that the writer rolled since, and drop those it deleted; for a reader beside it.
@@ -80,13 +86,19 @@ class Segments:
         Only new files are opened. False if there is none.
         """
         known = self.active
-        bases = [base for base in files.base_offsets(self.directory.names()) if base > known.base_offset]
-        if not bases:
+        for _ in range(_LISTINGS):
+            names = self.directory.names()
+            bases = [base for base in files.base_offsets(names) if base > known.base_offset]
+            following = next_segment.find(self.directory, names, bases[-1] if bases else known.base_offset)
+            if bases or following is not None:
+                break
+        else:
             return False
-        known.extend(bases[0])
+        end = bases[0] if following is None or bases else following[1]
+        known.extend(end)
         known.seal()
-        known.set_end(bases[0])
-        whole = (*self.all, *_opened(self.directory, self._config, bases, writable=False))
+        known.set_end(end)
+        whole = (*self.all, *_opened(self.directory, self._config, bases, following, writable=False))
         dropped = {s for s, after in pairwise(whole) if after.base_offset <= log_start_offset}
         self.all = tuple(segment for segment in whole if segment not in dropped)
         for segment in dropped:
@@ -120,7 +132,10 @@ class Segments:
         for suffix in (*_INDEX_FILES, files.ABORTED_INDEX):
             # Index files of a deleted segment with this base offset would name batches that this one does not have.
             self.directory.remove(files.segment_file(base_offset, suffix))
-        file = self.directory.open(name, create=True, writable=True, truncate=True)
+        return self.begin(self.directory.open(name, create=True, writable=True, truncate=True), base_offset)
+
+    def begin(self, file: File, base_offset: int) -> Segment:
+        """Make an empty open file the active segment."""
         segment = _segment(file, base_offset, self._config, size=0, next_offset=base_offset, sealed=False)
         self.all = (*self.all, segment)
         return segment
@@ -326,12 +341,29 @@ class Positions:
         return start
 
 
-def _opened(directory: Directory, config: LogConfig, bases: list[int], *, writable: bool) -> list[Segment]:
-    """Open neighbouring segments, the newest as the active one."""
+def _opened(
+    directory: Directory,
+    config: LogConfig,
+    bases: list[int],
+    following: tuple[str, int] | None = None,
+    *,
+    writable: bool,
+) -> list[Segment]:
+    """Open neighbouring segments, the newest as the active one.
+
+    ``following`` is a segment after these whose writer has not given it its final name yet: (name, base offset).
+    """
+    named = [
+        (base, directory.files.lazy(directory.join(files.segment_file(base, files.LOG)), writable=writable))
+        for base in bases
+    ]
+    if following is not None:
+        name, base = following
+        final = directory.join(files.segment_file(base, files.LOG))
+        named.append((base, directory.files.lazy(directory.join(name), renamed_to=final)))
     segments = []
-    for base, following in zip_longest(bases, bases[1:]):
-        file = directory.files.lazy(directory.join(files.segment_file(base, files.LOG)), writable=writable)
-        end = -1 if following is None else following
+    for (base, file), after in zip_longest(named, named[1:]):
+        end = -1 if after is None else after[0]
         segments.append(_segment(file, base, config, size=file.size(), next_offset=end, sealed=end >= 0))
     return segments
 
@@ -375,6 +407,20 @@ def check_joint(segment: Segment, log_start: int, name: object) -> None:
         offset=first,
         next_offset=following,
     )
+
+
+def sync_unless_dropped(segment: Segment) -> None:
+    """Sync a segment's file. One that is deleted, or truncated to a new file, meanwhile need not be on disk."""
+    try:
+        segment.file.sync()
+    except StorageError:
+        if not is_dropped(segment):
+            raise
+
+
+def is_dropped(segment: Segment) -> bool:
+    """Return whether a segment was deleted, or truncated to a new file, during its sync: it need not be on disk."""
+    return segment.file.closed and not segment.file.sync_failed
 
 
 def is_gone(error: Exception) -> bool:

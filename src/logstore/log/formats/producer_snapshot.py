@@ -229,6 +229,12 @@ def save(directory: Directory, producers: Producers, offset: int, generation: in
     directory.replace(snapshot_name(offset), encode_snapshot(saved.states), durable=durable)
 
 
+def encode_both(producers: Producers, offset: int, generation: int) -> dict[str, bytes]:
+    """Return both snapshots of the state before ``offset`` as `save` writes them: by name, in that order."""
+    saved = SavedProducers.of(producers, offset)
+    return {PRODUCERS: encode_producers(saved, generation), snapshot_name(offset): encode_snapshot(saved.states)}
+
+
 def save_own(directory: Directory, producers: Producers, offset: int, generation: int) -> None:
     """Write logstore's own snapshot of the state before ``offset``, a hint."""
     data = encode_producers(SavedProducers.of(producers, offset), generation)

@@ -14,9 +14,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import threading
 
 from logstore.errors import OUT_OF_RESOURCES
 from logstore.io._files import File
+from logstore.io._interrupts import held
 from logstore.log.directory.files import Directory, passing
 from logstore.log.formats import checkpoints
 from logstore.log.formats._published import PublishedFile
@@ -33,6 +35,7 @@ class RecoveryPointFile:
         self._directory = directory
         self._name = name
         self._file: File | None = None
+        self._turn = threading.RLock()  # of writes; the first append writes without the log's lock
         self.point = point
 
     def opened(self) -> File:
@@ -50,14 +53,16 @@ class RecoveryPointFile:
 
         No earlier slot is left: a later torn write of one could bring an older recovery point back.
         """
-        for _ in range(2):
-            self._write_slot(point)
-            self.opened().sync()
+        with held(self._turn):
+            for _ in range(2):
+                self._write_slot(point)
+                self.opened().sync()
 
     def _write_slot(self, point: RecoveryPoint) -> None:
-        point = point._replace(sequence=self.point.sequence + 1)
-        write_slot(self.opened(), point)
-        self.point = point
+        with held(self._turn):
+            point = point._replace(sequence=self.point.sequence + 1)
+            write_slot(self.opened(), point)
+            self.point = point
 
     def write_run(self, data: bytes) -> None:
         """Overwrite the record of the run (`last_stop`). Not synced: it has no meaning after a restart."""

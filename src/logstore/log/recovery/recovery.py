@@ -21,7 +21,7 @@ from logstore._segment_scan import Extent
 from logstore.config.log import LogConfig
 from logstore.errors import DamagedLogError, LogstoreError, RecordError
 from logstore.log._producers import ProducedBatch, Producers
-from logstore.log.directory import files
+from logstore.log.directory import files, next_segment
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments, check_joint, floor_of
 from logstore.log.formats import checkpoints, producer_snapshot, transaction_index
@@ -87,6 +87,8 @@ def recover(
     # Before the segments are opened: a swap decides which files are the log.
     swapped = interrupted_swap.finish(directory, names, config)
     if swapped:
+        names = directory.names()
+    if next_segment.finish(directory, names):
         names = directory.names()
     segments = Segments.open(directory, config, writable=True, names=names)
     try:

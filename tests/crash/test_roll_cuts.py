@@ -1,0 +1,92 @@
+"""Rolls that are finished late, at every power cut; and bugs planted into them.
+
+`test_power_cuts` has rolls that are finished right after their append. Here the background work comes after later
+appends, flushes, truncations and crashes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from logstore.log import state
+from logstore.log.directory import files, next_segment
+from logstore.log.directory.segments import Segments
+from logstore.log.recovery import recovery
+from logstore.log.rolling import rolls, worker
+from tests.crash.planted import must_break
+from tests.crash.power_cuts import Examined, cut_all
+from tests.crash.workload import Workload
+
+pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="rolls that are finished late")]
+
+SETTINGS = {"segment_bytes": 700, "index_interval_bytes": 0, "segment_index_bytes": 400}
+
+
+class Late:
+    """Runs a task when later ones have been submitted."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self._tasks: list[Callable[[], None]] = []
+
+    def submit(self, task: Callable[[], None]) -> None:
+        self._tasks.append(task)
+        for _ in range(self._rng.randrange(3)):
+            if len(self._tasks) > 1:
+                self._tasks.pop(0)()
+
+
+def cut(seed: int, monkeypatch: pytest.MonkeyPatch, most: int, steps: int = 30) -> Examined:
+    late, examined = Late(seed), Examined()
+    monkeypatch.setattr(worker, "worker_of", lambda files: late)
+    workload = Workload(seed, steps=steps, settings=SETTINGS)
+    try:
+        workload.run()
+        cut_all(workload, examined, most=most)
+    finally:
+        workload.forget()
+    return examined
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_power_cut_around_a_late_roll_leaves_what_was_promised(seed, monkeypatch):
+    assert len(cut(seed, monkeypatch, most=300).states) > 100
+
+
+def find(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def search() -> None:
+        for seed in range(8):
+            cut(seed, monkeypatch, most=600)
+
+    must_break(broken, search)
+
+
+def test_planted_a_recovery_point_above_a_segment_that_is_not_synced_is_found(monkeypatch):
+    monkeypatch.setattr(rolls, "sync_unless_dropped", lambda segment: None)
+    find("synced up to .*, but the log ends at|is damaged|offsets .* are missing|segment ends at", monkeypatch)
+
+
+def test_planted_a_prepared_name_that_is_not_synced_is_found(monkeypatch):
+    monkeypatch.setattr(state.State, "sync_names", lambda self: None)
+    find("synced up to .*, but the log ends at|segment ends at|are missing|there is no segment", monkeypatch)
+
+
+def test_planted_a_prepared_file_that_is_taken_for_the_proof_of_the_one_before_it_is_found(monkeypatch):
+    """Where a next segment was prepared, the newest one is taken to be sealed, and whole."""
+
+    def trusting(segments: Segments, point, config, kind):
+        if any(name.startswith(files.NEXT) for name in segments.directory.names()):
+            return 0, 0, [(segments.active, segments.active.scan(adopt=True, check=False))]
+        return honest(segments, point, config, kind)
+
+    honest = recovery._check_tail
+    monkeypatch.setattr(recovery, "_check_tail", trusting)
+    find("CRC-32C of the batch|cannot be read|was_clean", monkeypatch)
+
+
+def test_planted_a_file_with_batches_that_is_thrown_away_is_found(monkeypatch):
+    monkeypatch.setattr(next_segment, "find", lambda directory, names, last=None: None)
+    find("synced up to .*, but the log ends at|segment ends at|are missing", monkeypatch)

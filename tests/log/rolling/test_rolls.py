@@ -1,0 +1,237 @@
+"""Rolls: what an append does at them, what is left to the background, and what a failure there means."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from logstore import Log
+from logstore.errors import DiskFullError, StorageFailedError
+from logstore.log.directory.next_segment import name_after
+from logstore.log.rolling import rolls, worker
+from logstore.testing import FaultyFiles
+from tests.kit.inside import state_of
+from tests.kit.logs import crashed_copy, log_files, values_of
+
+SEGMENT = 4_000
+VALUE = b"v" * 400  # about eight of them fill a segment
+
+
+class Held:
+    """Keeps tasks until they are run."""
+
+    def __init__(self) -> None:
+        self.tasks = []
+
+    def submit(self, task) -> None:
+        self.tasks.append(task)
+
+    def run(self) -> None:
+        while self.tasks:
+            self.tasks.pop(0)()
+
+
+@pytest.fixture
+def background(monkeypatch):
+    held = Held()
+    monkeypatch.setattr(worker, "worker_of", lambda files: held)
+    return held
+
+
+@pytest.fixture
+def files():
+    return FaultyFiles()
+
+
+def open_log(tmp_path: Path, files=None, **settings) -> Log:
+    options = {} if files is None else {"files": files}
+    return Log.open(tmp_path / "t-0", segment_bytes=SEGMENT, **options, **settings)
+
+
+def until_rolled(log: Log) -> int:
+    rolls_before, count = log.metrics().counters["rolls"], 0
+    while log.metrics().counters["rolls"] == rolls_before:
+        log.append([VALUE])
+        count += 1
+    return count
+
+
+def half_full(log: Log) -> None:
+    while log.maintenance.segments[-1].size < SEGMENT // 2:
+        log.append([VALUE])
+
+
+def test_an_append_that_rolls_writes_and_does_nothing_else(tmp_path, files, background):
+    with open_log(tmp_path, files) as log:
+        log.append([VALUE])
+        half_full(log)
+        background.run()
+        before = files.counts()
+        until_rolled(log)
+        log.append([VALUE])
+        calls = {name for name, count in files.counts().items() if count > before.get(name, 0)}
+        assert calls == {"pwrite"}
+        background.run()
+        after = {name for name, count in files.counts().items() if count > before.get(name, 0)}
+        assert {"fdatasync", "fsync_dir", "rename"} <= after
+        assert sorted(log_files(log)) == [segment.base_offset for segment in log.maintenance.segments]
+
+
+def test_the_background_raises_the_recovery_point_over_the_sealed_segment(tmp_path, background):
+    with open_log(tmp_path) as log:
+        half_full(log)
+        background.run()
+        until_rolled(log)
+        base = log.maintenance.segments[-1].base_offset
+        assert log.synced_end == 0
+        background.run()
+        assert log.synced_end == log.metrics().recovery_point == base
+
+
+@pytest.mark.parametrize("most", [rolls.MOST_UNSYNCED, pytest.param(99, id="planted")])
+def test_at_most_two_sealed_segments_are_unsynced_and_appends_that_wait_are_counted(
+    tmp_path, background, monkeypatch, most
+):
+    monkeypatch.setattr(rolls, "MOST_UNSYNCED", most)
+    seen = 0
+    with open_log(tmp_path) as log:
+        for _ in range(60):
+            log.append([VALUE])
+            seen = max(seen, len(state_of(log).unsynced))
+        waits = log.metrics().counters["roll_waits"]
+        assert values_of(log) == [VALUE] * 60
+    is_kept = seen <= 2 and waits > 0
+    assert is_kept == (most == 2)
+
+
+def test_records_in_a_file_that_has_no_final_name_yet_are_there_after_a_kill(tmp_path, background):
+    log = open_log(tmp_path)
+    half_full(log)
+    background.run()
+    until_rolled(log)
+    log.append([b"newest"], ack="synced")
+    sealed = log.maintenance.segments[-2].base_offset
+    assert name_after(sealed) in os.listdir(log.path)
+    copy = crashed_copy(log, tmp_path / "copy")
+    # A reader of the killed log finds them, too, and changes nothing.
+    with Log.open(copy / "t-0", read_only=True) as reader:
+        assert values_of(reader) == values_of(log)
+    with Log.open(copy / "t-0", segment_bytes=SEGMENT) as again:
+        assert values_of(again) == values_of(log)
+        assert again.append([b"next"]).first_offset == log.log_end_offset
+        assert name_after(sealed) not in os.listdir(again.path)
+    log.close()
+
+
+@pytest.mark.parametrize("left", [b"", b"\0" * 10, b"\0" * 200])
+def test_a_prepared_file_without_a_batch_is_removed(tmp_path, left):
+    with open_log(tmp_path) as log:
+        log.append([VALUE])
+    (tmp_path / "t-0" / name_after(0)).write_bytes(left)
+    (tmp_path / "t-0" / name_after(77)).write_bytes(b"of a segment that is gone")
+    with Log.open(tmp_path / "t-0", read_only=True) as reader:
+        assert values_of(reader) == [VALUE]
+    with open_log(tmp_path) as log:
+        assert values_of(log) == [VALUE]
+        assert not [name for name in os.listdir(log.path) if "after" in name]
+
+
+def test_a_closed_log_has_no_prepared_file(tmp_path, background):
+    log = open_log(tmp_path)
+    half_full(log)
+    background.run()
+    assert name_after(0) in os.listdir(log.path)
+    log.close()
+    assert not [name for name in os.listdir(log.path) if "after" in name]
+    with open_log(tmp_path) as log:
+        assert log.maintenance.was_clean
+
+
+def test_a_reader_in_another_process_follows_over_a_roll_under_both_names(tmp_path, background):
+    with open_log(tmp_path) as log:
+        half_full(log)
+        with Log.open(log.path, read_only=True) as reader, Log.open(log.path, read_only=True) as late:
+            background.run()
+            until_rolled(log)
+            assert values_of(reader) == values_of(log)
+            background.run()
+            log.append([b"newest"])
+            assert values_of(reader) == values_of(log) == values_of(late)
+            with Log.open(log.path, read_only=True) as third:
+                assert values_of(third) == values_of(log)
+
+
+def test_a_failed_background_sync_fails_the_log_and_later_appends_say_why(tmp_path, files, background):
+    log = open_log(tmp_path, files)
+    log.append([b"safe"], ack="synced")
+    half_full(log)
+    background.run()
+    until_rolled(log)
+    synced = log.synced_end
+    files.fail("fdatasync", path_contains=".log")
+    background.run()
+    with pytest.raises(StorageFailedError, match="sync"):
+        log.append([b"refused"])
+    assert log.synced_end == synced
+    with pytest.raises(StorageFailedError):
+        log.flush()
+    log.close()
+    with open_log(tmp_path) as again:
+        assert values_of(again)[0] == b"safe"
+
+
+def test_a_full_disk_refuses_the_next_segment_and_the_log_goes_on(tmp_path, files, background):
+    with open_log(tmp_path, files) as log:
+        half_full(log)
+        files.fail("open", errno=28, path_contains="logstore.after-", times=-1)
+        background.run()
+        with pytest.raises(DiskFullError):
+            until_rolled(log)
+        count = log.log_end_offset
+        files.heal()
+        assert log.append([b"room again"]).first_offset == count
+        background.run()
+
+
+def test_a_truncation_removes_a_file_that_was_prepared_for_another_segment(tmp_path, background):
+    with open_log(tmp_path) as log:
+        half_full(log)
+        background.run()
+        until_rolled(log)
+        background.run()
+        half_full(log)
+        background.run()
+        base = log.maintenance.segments[-1].base_offset
+        assert name_after(base) in os.listdir(log.path)
+        log.replica.truncate_to(base - 1)
+        assert name_after(base) not in os.listdir(log.path)
+        log.append([b"on"])
+        assert values_of(log)[-1] == b"on"
+
+
+@pytest.mark.threads
+def test_threads_finish_rolls_while_others_append_and_read(tmp_path):
+    with open_log(tmp_path) as log:
+        ends = []
+
+        def append() -> None:
+            for _ in range(150):
+                ends.append(log.append([VALUE]).first_offset)
+
+        threads = [threading.Thread(target=append) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        with Log.open(log.path, read_only=True) as reader:
+            while any(thread.is_alive() for thread in threads):
+                count = sum(1 for _ in reader.scan())
+                assert count <= log.log_end_offset
+        for thread in threads:
+            thread.join()
+        assert sorted(ends) == list(range(450))
+        assert len(values_of(log)) == 450
+    with open_log(tmp_path) as again:
+        assert again.maintenance.was_clean
+        assert len(values_of(again)) == 450
