@@ -284,10 +284,12 @@ class LogReplica(ReaderReplica):
         while rest:
 
             def write(piece: memoryview = rest, stamp: ProducerStamp = stamp) -> tuple[int, AppendResult]:
-                state.get_ready(min(len(piece), state.config.segment_bytes), 1, newest)
-                return state.append_run(piece, stamp, newest, now_ms, self._writer) or locked(
-                    state.lock, self._writer.settle_locked, _write_piece_locked, state, piece, stamp, newest, now_ms
-                )
+                written = state.append_run(piece, stamp, newest, now_ms, self._writer)
+                if written is None:
+                    state.get_ready(min(len(piece), state.config.segment_bytes), 1, newest)
+                    settle = self._writer.settle_locked
+                    written = locked(state.lock, settle, _write_piece_locked, state, piece, stamp, newest, now_ms)
+                return written
 
             size, written = with_space(state.quota, len(rest), write)
             if state.has_work:

@@ -276,8 +276,8 @@ class Transactions:
             self._index_file = None
         self._aborted.setdefault(base_offset, [])
         if self.sums is not None and self.sums.get(self._note_base, NOTHING).entries:
-            # Its head may be lost in a power cut. Of a sealed segment, the note has to agree with the index: else the
-            # markers decide, of which a compaction leaves out some.
+            # Its head may be lost in a power cut. Of a sealed segment, the note has to agree with the index: else
+            # the markers decide, of which a compaction leaves out some.
             self._note_behind = True
         if not self.has_producers:
             return {}

@@ -145,9 +145,9 @@ def test_a_run_is_one_write_for_each_segment(tmp_path):
     ) as log:
         log.replica.append_replicated(at(batch, 0))
         before = files.counts()["pwrite"]
-        assert log.replica.append_replicated(run[len(batch) : 9 * len(batch)])[:2] == (1, 8)
+        assert log.replica.append_replicated(run[len(batch) : 4 * len(batch)])[:2] == (1, 3)
         assert files.counts()["pwrite"] - before == 2  # of the batches, and of the published end
-        assert log.replica.append_replicated(run[9 * len(batch) :])[:2] == (9, 29)
+        assert log.replica.append_replicated(run[4 * len(batch) :])[:2] == (4, 29)
         assert [segment.next_offset - segment.base_offset for segment in log.maintenance.segments] == [10, 10, 10]
         assert log.metrics().counters["appends"] == 5
 

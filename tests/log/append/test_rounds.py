@@ -18,6 +18,7 @@ from logstore.log.append._group_commit import GroupCommit, Rounds
 from logstore.log.append.flush import Flusher
 from logstore.testing import FaultyFiles, ManualClock
 from tests.crash.planted import must_break
+from tests.kit.rolling import HeldTasks
 from tests.kit.striking import Struck
 from tests.kit.waiting import wait_for
 from tests.log.logs import values_of
@@ -296,9 +297,10 @@ def test_a_round_of_one_file_raises_the_recovery_point(log, files):
 
 
 @pytest.mark.parametrize("what", ["sealed segment", "new name", "epochs"])
-def test_a_round_with_more_to_sync_is_not_taken_for_one_of_one_file(log, what):
+def test_a_round_with_more_to_sync_is_not_taken_for_one_of_one_file(log, what, monkeypatch):
     state = log._state
     if what == "sealed segment":
+        monkeypatch.setattr(state.rolls, "_worker", HeldTasks())
         log.maintenance.roll()
         log.append([b"second"])
     elif what == "new name":

@@ -15,28 +15,15 @@ from logstore.log.rolling import rolls, worker
 from logstore.testing import FaultyFiles
 from tests.kit.inside import state_of
 from tests.kit.logs import crashed_copy, log_files, values_of
+from tests.kit.rolling import HeldTasks
 
 SEGMENT = 4_000
 VALUE = b"v" * 400  # about eight of them fill a segment
 
 
-class Held:
-    """Keeps tasks until they are run."""
-
-    def __init__(self) -> None:
-        self.tasks = []
-
-    def submit(self, task) -> None:
-        self.tasks.append(task)
-
-    def run(self) -> None:
-        while self.tasks:
-            self.tasks.pop(0)()
-
-
 @pytest.fixture
 def background(monkeypatch):
-    held = Held()
+    held = HeldTasks()
     monkeypatch.setattr(worker, "worker_of", lambda files: held)
     return held
 

@@ -342,7 +342,7 @@ class Rolls:
         state.directory.sync()
 
     def _save_note_locked(self) -> None:
-        """Write the note of the aborted indexes, if a roll has left it behind: only logs with aborted transactions."""
+        """Write the note of the aborted indexes, if a roll has left it behind: only with aborted transactions."""
         if not self._state.transactions.is_noted:
             try:
                 self._state.transactions.sync()
