@@ -6,9 +6,6 @@ appends, flushes, truncations and crashes.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-
 import pytest
 
 from logstore.log import state
@@ -19,28 +16,15 @@ from logstore.log.rolling import rolls, worker
 from tests.crash.planted import must_break
 from tests.crash.power_cuts import Examined, cut_all
 from tests.crash.workload import Workload
+from tests.kit.rolling import LateTasks
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="rolls that are finished late")]
 
 SETTINGS = {"segment_bytes": 700, "index_interval_bytes": 0, "segment_index_bytes": 400}
 
 
-class Late:
-    """Runs a task when later ones have been submitted."""
-
-    def __init__(self, seed: int) -> None:
-        self._rng = random.Random(seed)
-        self._tasks: list[Callable[[], None]] = []
-
-    def submit(self, task: Callable[[], None]) -> None:
-        self._tasks.append(task)
-        for _ in range(self._rng.randrange(3)):
-            if len(self._tasks) > 1:
-                self._tasks.pop(0)()
-
-
 def cut(seed: int, monkeypatch: pytest.MonkeyPatch, most: int, steps: int = 30) -> Examined:
-    late, examined = Late(seed), Examined()
+    late, examined = LateTasks(seed), Examined()
     monkeypatch.setattr(worker, "worker_of", lambda files: late)
     workload = Workload(seed, steps=steps, settings=SETTINGS)
     try:

@@ -129,7 +129,7 @@ class _Run:
         if plan.clean_bytes + plan.dirty_bytes:
             first = plan.first_dirty_offset
             try:
-                shielded(self._promise, sync_to, plan.end_offset)
+                shielded(self._promise, sync_to)
                 while True:
                     known = self._round(first, plan.end_offset)
                     first = known + 1
@@ -153,14 +153,17 @@ class _Run:
         _logger.info("compacted: log=%s %s", state.path, " ".join(f"{k}={v}" for k, v in done._asdict().items()))
         return done
 
-    def _promise(self, sync_to: Callable[[int], None], end_offset: int) -> None:
-        """Sync all records to be compacted, and store a recovery point above them in both slots, durably.
+    def _promise(self, sync_to: Callable[[int], None]) -> None:
+        """Sync the log, and store a recovery point above what is compacted in both slots, durably.
+
+        Up to the log end: the markers of the newest transactions to be compacted may be in later segments. If one
+        was lost, its transaction would be undecided again, and hide records whose older ones are gone.
 
         Recovery neither scans nor truncates below the recovery point. A slot with an older recovery point could
         name an offset and a position inside a replaced segment.
         """
         state = self._state
-        sync_to(end_offset)
+        sync_to(state.end.value)
         with held(state.lock):
             state.check_whole_locked()
             if self._generation != state.generation:

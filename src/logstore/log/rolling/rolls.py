@@ -21,7 +21,7 @@ import threading
 from collections.abc import Iterator
 from threading import Lock
 from typing import Protocol
-from weakref import proxy
+from weakref import ref
 
 from logstore._segment import Segment
 from logstore.config.log import LogConfig
@@ -94,8 +94,8 @@ class Rolls:
     """Part of a `State`. Owns: the prepared file, and the list of rolls that are not finished."""
 
     def __init__(self, state: RollingLog, worker: RollWorker) -> None:
-        # A proxy: in a cycle, a log that was dropped would wait for the garbage collector.
-        self._state = proxy(state)
+        # Weak: in a cycle, a log that was dropped would wait for the garbage collector.
+        self._log = ref(state)
         self._worker = worker
         self._mutex = threading.Lock()
         self._next: File | None = None
@@ -103,6 +103,12 @@ class Rolls:
         self._unfinished: tuple[_Roll, ...] = ()
         self._is_asked = False  # a task is submitted and has not begun
         self.has_work = False  # an append has left work to `ask` for
+
+    @property
+    def _state(self) -> RollingLog:
+        state = self._log()
+        assert state is not None
+        return state
 
     # -- under the log's lock
 
@@ -196,7 +202,9 @@ class Rolls:
 
     def _work(self) -> None:
         self._is_asked = False
-        state = self._state
+        state = self._log()
+        if state is None:
+            return  # the log was dropped
         try:
             with held(state.segments_mutex):
                 if self._is_open():
