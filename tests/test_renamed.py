@@ -60,6 +60,7 @@ def test_an_old_error_is_the_one_that_it_was_merged_with(old: str, new: str, cod
         logstore.errors.SurpriseError  # noqa: B018
 
 
+@pytest.mark.filterwarnings("ignore:logstore.wire is:DeprecationWarning")  # if no test before has imported it
 def test_what_was_never_there_is_not_found() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"logstore\.surprise"):
         importlib.import_module("logstore.surprise")

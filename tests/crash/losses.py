@@ -26,6 +26,8 @@ from logstore.store.admin.diagnosis import Finding, Level, diagnose
 from logstore.store.commit.staged_writer import EXACTLY_ONCE, Manifest, StagedFileWriter
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.clock import START_MS
+from tests.kit.inside import state_of
+from tests.kit.rolling import HeldTasks
 
 ROOT = "/data"
 SETTINGS = {
@@ -182,9 +184,14 @@ def build() -> Built:
     workload.store.alter_topic("flights", {"max.message.bytes": 900_000})
     workload.plain("flights", 0, 1)
     workload.commit()
+    # The kill comes between a roll and what follows it: the newest segment has the name of a prepared file.
+    late = HeldTasks()
+    state_of(workload.log("flights", 1)).rolls._worker = late
+    workload.log("flights", 1).maintenance.roll()
     workload.store["flights"].append(WRITTEN, b"key", partition=1, ack="written")
     epochs = {place: workload.log(*files.parse_partition(place)).replica.leader_epoch for place in EVERYWHERE}
     killed = workload.disk.kill()
+    late.run()
     workload.store.close()
     return Built(workload.disk, killed, yesterday, tuple(workload.ids), epochs, dict(workload.stamps))
 

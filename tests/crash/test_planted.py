@@ -23,6 +23,10 @@ from tests.crash.workload import Workload
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="planted bugs")]
 
 
+#: What a user would read or miss: synced records that are gone.
+LOST = "but the log ends at|offsets .* are missing|damaged below the recovery point"
+
+
 def find(broken: str, plant=lambda disk: None, seeds=range(5)) -> None:
     """Cut the power in workloads, one after the other, until a promise is broken: the one that reads ``broken``."""
 
@@ -53,7 +57,7 @@ def skipping(op: str):
 
 
 def test_planted_no_sync_is_found():
-    words = "synced up to .*, but the log ends at|a segment before the last is damaged|which ends no batch"
+    words = "synced up to .*, but the log ends at|a segment before the last is damaged|that were synced are missing"
     find(words, skipping("fdatasync"))
 
 
@@ -108,17 +112,17 @@ def test_planted_a_retried_sync_is_found(monkeypatch):
 
     reopened_after_failed_syncs(".log", rereads=False)
     retry_syncs(monkeypatch)
-    must_break("offsets .* are missing", lambda: reopened_after_failed_syncs(".log", rereads=False))
+    must_break(LOST, lambda: reopened_after_failed_syncs(".log", rereads=False))
 
 
 def test_planted_a_reopening_that_trusts_clean_pages_is_found(monkeypatch):
     monkeypatch.setattr(recovery, "_rewrite_suspects", lambda segments, point: 0)
-    must_break("sent up to .*, but the log ends at", lambda: reopened_after_failed_syncs(".log", rereads=False))
+    must_break(LOST, lambda: reopened_after_failed_syncs(".log", rereads=False))
 
 
 def test_planted_a_recovery_point_before_its_sync_is_found(monkeypatch):
     promise_before_the_sync(monkeypatch)
-    find("DamagedLogError.*offsets .* are missing")
+    find(LOST)
 
 
 def test_planted_a_truncation_that_does_not_lower_the_promise_first_is_found(monkeypatch):

@@ -68,7 +68,7 @@ def test_planted_a_prepared_file_that_is_taken_for_the_proof_of_the_one_before_i
 
     honest = recovery._check_tail
     monkeypatch.setattr(recovery, "_check_tail", trusting)
-    find("CRC-32C of the batch|cannot be read|was_clean", monkeypatch)
+    find("CRC-32C of the batch|cannot be read|does not open as clean", monkeypatch)
 
 
 def test_planted_a_file_with_batches_that_is_thrown_away_is_found(monkeypatch):

@@ -350,7 +350,7 @@ def check_promise(log: Log, promise: Promise) -> list[Sent]:
     assert log.synced_end <= end
     latest = max(promise.epochs[: len(kept)], default=-1)
     if promise.clean:
-        assert log.maintenance.was_clean
+        assert log.maintenance.was_clean, "it was closed, but does not open as clean"
     if not log.maintenance.was_clean:
         assert log.replica.leader_epoch > latest, f"epoch {log.replica.leader_epoch}, but a batch has {latest}"
     else:

@@ -124,6 +124,9 @@ class Mapping:
 
 OP_NAMES: tuple[str, ...]
 
+def spare_descriptors() -> None:
+    """Have the calling thread never close a cached file to get its descriptor, until the thread ends."""
+
 def errno_of(error: BaseException) -> int:
     """Return the errno behind a StorageError, or 0."""
 

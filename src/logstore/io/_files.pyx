@@ -35,6 +35,9 @@ cdef extern from *:
     #include <time.h>
 
     static volatile uint64_t logstore_forks = 0;
+    static _Thread_local int logstore_is_sparing = 0;
+    static int logstore_spares(void) { return logstore_is_sparing; }
+    static void logstore_spare(void) { logstore_is_sparing = 1; }
     static void logstore_in_child(void) { logstore_forks++; }
     static int logstore_watch_forks(void) { return pthread_atfork(NULL, NULL, logstore_in_child); }
 
@@ -53,6 +56,8 @@ cdef extern from *:
     int64_t logstore_coarse_ns() nogil
     int64_t logstore_switches() nogil
     uint64_t logstore_forks
+    bint logstore_spares() nogil
+    void logstore_spare() nogil
     int logstore_watch_forks()
     enum: O_RDONLY
     enum: O_RDWR
@@ -132,6 +137,15 @@ cdef int raise_failed_sync(int64_t status, str action, str path) except -1:
     raise StorageFailedError(
         f"the attempt to {action} failed: {cause.strerror}; call close(), then Log.open() again",
         path=path) from cause
+
+
+def spare_descriptors():
+    """Have the calling thread never close a cached file to get its descriptor, until the thread ends.
+
+    For background work that can wait: another user of the process may take the descriptor that it gives back, and
+    the appends that come next would have none.
+    """
+    logstore_spare()
 
 
 def errno_of(error):
@@ -309,7 +323,7 @@ cdef class Files:
 
         So the cache is a reserve: a log can open its files while sockets take all other descriptors.
         """
-        if (status != -EMFILE and status != -ENFILE) or tries[0] == 0:
+        if (status != -EMFILE and status != -ENFILE) or tries[0] == 0 or logstore_spares():
             return False
         tries[0] -= 1
         return self._close_one()

@@ -20,7 +20,7 @@ from posix.time cimport nanosleep, timespec
 
 from logstore.io._file_ops cimport (
     OP_CLOSE, OP_FDATASYNC, OP_FSTAT, OP_FSYNC_DIR, OP_LISTDIR, OP_LOCK, OP_MMAP_RO, OP_MUNMAP, OP_OPEN, OP_PREADV,
-    OP_PWRITE, OP_SENDFILE, OP_STATVFS, OP_WRITEBACK, Call, FileOps,
+    OP_PWRITE, OP_RENAME, OP_SENDFILE, OP_STATVFS, OP_WRITEBACK, Call, FileOps,
 )
 from logstore.io._files cimport Files
 
@@ -132,6 +132,9 @@ cdef class FaultyFiles(Files):
             status = -verdict.error
         if op == OP_OPEN and status >= 0 and verdict.is_made:
             self._paths[status] = path
+        elif op == OP_RENAME and status == 0 and verdict.is_made:
+            # A plan for a name counts the calls on a file that was opened under its former one, too.
+            self._paths.update([(fd, new_path) for fd, known in self._paths.items() if known == path])
         if self._events is not None and op not in (
                 OP_FSTAT, OP_LISTDIR, OP_STATVFS, OP_WRITEBACK, OP_MMAP_RO, OP_MUNMAP, OP_LOCK):
             self._events.append((op, new_path or path or b"", made.flags if op == OP_OPEN else made.position,

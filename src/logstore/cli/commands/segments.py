@@ -14,7 +14,7 @@ from logstore.cli.store_option import LocalPath, StoreOptions, json_option, stor
 from logstore.config.log import LogConfig
 from logstore.config.store import StoreConfig
 from logstore.errors import CorruptRecordError, LogstoreError
-from logstore.log.directory import files
+from logstore.log.directory import files, next_segment
 from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import holder_of
 from logstore.log.formats.checkpoints import LogKind
@@ -108,8 +108,9 @@ def _files(paths: tuple[str, ...], options: StoreOptions) -> Iterator[str]:
     for path in paths or [found.directory.path for found in _places((), options)]:
         if os.path.isdir(path):
             found = verification.find(path)
+            names = found.directory.names()
             for base in found.bases:
-                yield found.directory.join(files.segment_file(base, files.LOG))
+                yield found.directory.join(next_segment.segment_name(found.directory, base, names))
         else:
             verification.find(path)  # an invalid name is refused before anything is printed
             yield path
@@ -118,7 +119,7 @@ def _files(paths: tuple[str, ...], options: StoreOptions) -> Iterator[str]:
 def _lines(path: str, deep: bool, from_offset: int) -> Iterator[tuple[str, dict[str, Any]]]:
     directory, (base, *_) = verification.find(path)
     kind = os.path.splitext(path)[1]
-    if kind == files.LOG:
+    if kind == files.LOG or os.path.basename(path).startswith(files.NEXT):
         yield from _batch_lines(path, deep, from_offset)
     elif kind == files.OFFSET_INDEX:
         for offset, position in verification.index_entries(directory, base):

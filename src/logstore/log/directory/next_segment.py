@@ -11,11 +11,12 @@ newest segment, and removes it otherwise. A reader in another process uses it un
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from typing import Final
 
 from logstore.log.directory import files
-from logstore.log.directory.files import NEXT, Directory
+from logstore.log.directory.files import NEXT, Directory, passing
 
 #: Bytes of a batch header (Kafka protocol guide, record batch v2): base offset first, magic at byte 16.
 _HEAD_BYTES: Final = 61
@@ -51,6 +52,34 @@ def find(directory: Directory, names: Sequence[str], last: int | None = None) ->
         head = bytes(file.read(0, _HEAD_BYTES))
     base = int.from_bytes(head[:8], "big", signed=True)
     return (name, base) if len(head) == _HEAD_BYTES and head[16] == 2 and base > last else None
+
+
+def base_offsets(directory: Directory, names: Sequence[str] | None = None) -> list[int]:
+    """Return the base offsets of the segments in a directory, in rising order, under either name.
+
+    ``names`` are those in the directory, if they are known. Of a log that is written meanwhile, the newest may be
+    left out.
+    """
+    names = directory.names() if names is None else names
+    bases = files.base_offsets(names)
+    if any(name.startswith(NEXT) for name in names):
+        with passing(errno.ENOENT):  # its writer has just renamed it
+            found = find(directory, names)
+            if found is not None:
+                bases.append(found[1])
+    return bases
+
+
+def segment_name(directory: Directory, base_offset: int, names: Sequence[str] | None = None) -> str:
+    """Return the name of the file of a segment: until its roll is finished, the first one of the newest segment."""
+    name = files.segment_file(base_offset, files.LOG)
+    names = directory.names() if names is None else names
+    if name not in names:
+        with passing(errno.ENOENT):
+            found = find(directory, names)
+            if found is not None and found[1] == base_offset:
+                return found[0]
+    return name
 
 
 def finish(directory: Directory, names: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from logstore.io._files import LIBC, Files
+from logstore.io._files import LIBC, Files, spare_descriptors
 from logstore.io._interrupts import held
 
 _logger = logging.getLogger(__name__)
@@ -55,10 +55,15 @@ class Threads:
         if is_enough:
             return
         try:
-            threading.Thread(target=self._run, name="logstore-rolls", daemon=True).start()
+            threading.Thread(target=self._serve, name="logstore-rolls", daemon=True).start()
         except RuntimeError:
             # No thread can be started, as while the interpreter ends.
             self._run()
+
+    def _serve(self) -> None:
+        # Without a free descriptor a task fails, and the append that needs what it makes does it.
+        spare_descriptors()
+        self._run()
 
     def _run(self) -> None:
         while True:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, NotALogError
-from logstore.log.directory import files
+from logstore.log.directory import files, next_segment
 from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import RootLock
 from logstore.log.directory.segments import Segments
@@ -53,6 +53,7 @@ def _locked(directory: Directory, clock: Clock) -> Iterator[Directory]:
     name = os.path.basename(directory.path)
     lock = RootLock.acquire(root, name, clock)
     try:
+        next_segment.finish(directory, directory.names())
         yield root
     finally:
         lock.release(name)

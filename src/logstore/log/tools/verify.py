@@ -25,7 +25,7 @@ from logstore._segment import Segment
 from logstore.batch._batch import BatchView, Record
 from logstore.errors import CorruptRecordError, NotALogError, RecordError, StorageError
 from logstore.io._files import LIBC, File, Files
-from logstore.log.directory import files
+from logstore.log.directory import files, next_segment
 from logstore.log.directory.files import Directory, passing
 from logstore.log.formats import checkpoints, leader_epochs, producer_snapshot, transaction_index
 from logstore.log.formats.checkpoints import LogKind
@@ -101,7 +101,8 @@ def find(path: str | os.PathLike[str], table: Files = LIBC) -> LogSegments:
     """
     here = Directory(path, table)
     try:
-        return LogSegments(here, tuple(files.segments_in(here)))
+        files.segments_in(here)
+        return LogSegments(here, tuple(next_segment.base_offsets(here)))
     except NotALogError:
         raise
     except StorageError:
@@ -109,6 +110,8 @@ def find(path: str | os.PathLike[str], table: Files = LIBC) -> LogSegments:
         name = os.path.basename(here.path)
         stem = name.split(".", 1)[0] + files.LOG
         bases = files.base_offsets([stem])
+        if name.startswith(files.NEXT) and above.exists() and (found := next_segment.find(above, above.names())):
+            bases = [found[1]] if found[0] == name else []
         if not bases or not above.exists() or name not in above.names():
             raise NotALogError(
                 "the path is neither a directory nor a segment file (twenty digits and .log); check the path",
@@ -128,14 +131,23 @@ def _facts(directory: Directory, base: int, names: set[str]) -> SegmentFacts:
         name = files.segment_file(base, suffix)
         return _file(directory, name).size() if name in names else -1
 
-    log = _file(directory, files.segment_file(base, files.LOG))
+    log = _log_file(directory, base)
     return SegmentFacts(
-        base, log.path, size(files.LOG), size(files.OFFSET_INDEX), size(files.TIME_INDEX), log.modified_ms()
+        base, log.path, log.size(), size(files.OFFSET_INDEX), size(files.TIME_INDEX), log.modified_ms()
     )
 
 
 def _file(directory: Directory, name: str) -> File:
     return directory.files.lazy(directory.join(name))
+
+
+def _log_file(directory: Directory, base: int) -> File:
+    """Return the file with the batches of a segment."""
+    file = _file(directory, files.segment_file(base, files.LOG))
+    with passing(errno.ENOENT):
+        file.size()
+        return file
+    return _file(directory, next_segment.segment_name(directory, base))
 
 
 # --- batches -----------------------------------------------------------------------------------
@@ -283,7 +295,8 @@ def gaps(directory: Directory) -> list[Gap]:
 
 def _all_bases(directory: Directory) -> list[int]:
     """Return the base offsets of the segments, those that exist only as ``.swap`` included."""
-    return sorted(set(files.base_offsets([name.removesuffix(files.SWAP) for name in directory.names()])))
+    names = [name.removesuffix(files.SWAP) for name in directory.names()]
+    return sorted(set(next_segment.base_offsets(directory, names)))
 
 
 def verify(
@@ -353,7 +366,7 @@ def _of_segment(
 
 
 def _open(directory: Directory, base: int, next_offset: int = -1) -> Segment:
-    file = _file(directory, files.segment_file(base, files.LOG))
+    file = _log_file(directory, base)
     return Segment(file, base, size=file.size(), next_offset=next_offset, sealed=True)
 
 

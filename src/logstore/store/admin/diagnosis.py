@@ -19,7 +19,7 @@ from logstore.config.checks import Severity, check
 from logstore.config.store import StoreConfig
 from logstore.errors import DamagedCatalogueError, LogstoreError, NotALogError
 from logstore.io._files import LIBC, Files, errno_of
-from logstore.log.directory import files
+from logstore.log.directory import files, next_segment
 from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import Holder, holder_of
 from logstore.log.formats.checkpoints import LogKind
@@ -180,7 +180,7 @@ def _disk_space(seen: _Seen) -> Iterator[Finding]:
 
 
 def _segments(directory: Directory) -> list[verify.SegmentFacts]:
-    bases = files.base_offsets(directory.names())
+    bases = next_segment.base_offsets(directory)
     return verify.segments(verify.LogSegments(directory, tuple(bases)))
 
 
@@ -251,7 +251,7 @@ def _log(seen: _Seen, name: TopicPartition, directory: Directory) -> Iterator[Fi
             yield _warning("suspect", directory.path, what, advice)
         elif point is not None and not point.clean:
             yield _info("unclean", directory.path, "it was not closed", "the next open for writing recovers it")
-    bases = files.base_offsets(names)
+    bases = next_segment.base_offsets(directory, names)
     if not bases:
         lost = verify.lost_segments(directory)
         if lost is not None:

@@ -35,6 +35,7 @@ from logstore.errors import OUT_OF_RESOURCES, ConfigError, NotALogError, Storage
 from logstore.groups.offsets import OffsetAndMetadata, OffsetKey, decode_key, decode_value, encode_key, encode_value
 from logstore.io._files import LIBC, Files
 from logstore.log.directory import files as log_files
+from logstore.log.directory import next_segment
 from logstore.log.directory.files import Directory
 from logstore.log.formats import checkpoints
 from logstore.log.formats.leader_epochs import Epochs
@@ -424,8 +425,8 @@ def _check_partition(partition: Directory) -> None:
             "or start and stop Kafka once",
             path=partition.path,
         )
-    for base in log_files.base_offsets(names):
-        name = log_files.segment_file(base, log_files.LOG)
+    for base in next_segment.base_offsets(partition, names):
+        name = next_segment.segment_name(partition, base, names)
         with partition.open(name) as file:
             head = file.read(0, _MAGIC_AT + 1)
         # A preallocated segment without a batch is zeros, and has no size in its header.

@@ -20,6 +20,7 @@ from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.errors import DamagedCatalogueError, LaterCatalogueError, NotALogError, StorageError
 from logstore.io._files import LIBC, Files, errno_of
 from logstore.log.directory import files as log_files
+from logstore.log.directory import next_segment
 from logstore.log.directory.files import Directory
 from logstore.log.root import is_kafkas, under_lock
 from logstore.records import BATCH_HEADER_BYTES, TopicPartition
@@ -215,8 +216,9 @@ def _walk(partition: Directory) -> _Walked:
     highest, problem = -1, ""
     origin, before, expected = -1, 0, -1
     are_positions, has_gap = True, False
-    for base in log_files.base_offsets(partition.names()):
-        name = log_files.segment_file(base, log_files.LOG)
+    names = partition.names()
+    for base in next_segment.base_offsets(partition, names):
+        name = next_segment.segment_name(partition, base, names)
         try:
             for head in _heads(partition, name):
                 # Ids of sinks are made from names, far above all that are given out.
