@@ -116,7 +116,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "directory marks moments policies _producers space_quota tail",
     ),
     "logstore.log.append": (
-        "ingest_file replicated",
+        "encoded_run ingest_file replicated",
         "append",
         "flush",
         "_log_rounds",

@@ -10,20 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from logstore.batch._batch import stamp_producer
 from logstore.batch._encode import Encoder, encode_marker
 from logstore.errors import LogstoreError, OffsetOutOfRangeError
 from logstore.io._file_region import FileRegion
 from logstore.io._interrupts import held, locked, shielded
 from logstore.log.append import ingest_file
-from logstore.log.append.append import NO_PRODUCER, LogWriter, produced_run, write_locked
+from logstore.log.append.append import NO_PRODUCER, LogWriter
+from logstore.log.append.encoded_run import append_run
 from logstore.log.append.ingest_file import Whole
 from logstore.log.append.replicated import append_replicated
 from logstore.log.cleanup import truncation
 from logstore.log.formats.last_stop import LastStop
 from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.read.reader import DEFAULT_READ_BYTES, Readable, ReaderReplica, located
-from logstore.log.space_quota import with_space
 from logstore.log.state import State
 from logstore.records import (
     INT32_MAX,
@@ -269,40 +268,7 @@ class LogReplica(ReaderReplica):
             DiskFullError: there is no space for the whole run. Its first batches may be written.
             StorageFailedError: this or an earlier write failed; the log takes no more writes.
         """
-        state = self._state
-        state.check_writable()
-        stamp = NO_PRODUCER if producer is None else producer
-        now_ms, append_time = state.clock.now_ms(), self._writer.append_time
-        stamp_producer(
-            run, *stamp[:3], transactional=stamp.transactional, append_time_ms=now_ms if append_time else -1
-        )
-        newest = now_ms if append_time else max_timestamp_ms
-        rest = memoryview(run)
-        first, last = -1, -2
-        # One write never spans a roll. The snapshot that a roll writes must cover every batch below the new
-        # segment, but producer state changes only once for each write.
-        while rest:
-
-            def write(piece: memoryview = rest, stamp: ProducerStamp = stamp) -> tuple[int, AppendResult]:
-                written = state.append_run(piece, stamp, newest, now_ms, self._writer)
-                if written is None:
-                    state.get_ready(min(len(piece), state.config.segment_bytes), 1, newest)
-                    settle = self._writer.settle_locked
-                    written = locked(state.lock, settle, _write_piece_locked, state, piece, stamp, newest, now_ms)
-                return written
-
-            size, written = with_space(state.quota, len(rest), write)
-            if state.has_work:
-                state.follow_up()
-            first = written.first_offset if first < 0 else first
-            last = written.last_offset
-            if stamp.producer_id >= 0:
-                count = last - written.first_offset + 1
-                stamp = stamp._replace(base_sequence=(stamp.base_sequence + count) & INT32_MAX)
-            rest = rest[size:]
-        result = AppendResult(first, last, now_ms if append_time else -1)
-        self._writer.acknowledge(result)
-        return result
+        return append_run(self._writer, run, producer, max_timestamp_ms)
 
     def ingest_file(
         self, whole: Whole, runs: Iterable[tuple[bytearray, int]], *, producer: ProducerStamp | None = None
@@ -478,27 +444,3 @@ def _accept_stop(state: State) -> None:
 def _begin_epoch(state: State, epoch: int) -> None:
     with held(state.lock):
         state.begin_epoch_locked(epoch)
-
-
-def _write_piece_locked(
-    state: State, rest: memoryview, producer: ProducerStamp, newest: int, now_ms: int
-) -> tuple[int, AppendResult]:
-    """Write as many batches as one segment takes, and roll before if need be; return their bytes and the result."""
-    # Under the lock: a smaller segment.bytes may be set at any time.
-    size, batch_count, count = _piece(rest, 0 if state.positions is not None else state.config.segment_bytes)
-    produced = produced_run(producer, count, newest) if producer.producer_id >= 0 else None
-    result = write_locked(state, rest[:size], count, count, batch_count, newest, produced, Origin.CLIENT, now_ms)
-    assert not result.duplicate, (state.name, producer)
-    return size, result
-
-
-def _piece(view: memoryview, limit: int) -> tuple[int, int, int]:
-    """Return size, batch count and record count of the first batches, at least one, within ``limit`` bytes."""
-    size = batch_count = count = 0
-    while size < len(view):
-        length = int.from_bytes(view[size + 8 : size + 12], "big") + 12
-        if batch_count and size + length > limit:
-            break
-        count += int.from_bytes(view[size + 23 : size + 27], "big") + 1
-        size, batch_count = size + length, batch_count + 1
-    return size, batch_count, count

@@ -6,12 +6,18 @@ import os
 import threading
 from pathlib import Path
 
+import click.testing
 import pytest
 
 from logstore import Log
+from logstore.cli.main import cli
 from logstore.errors import DiskFullError, StorageFailedError
+from logstore.log.directory import files as log_names
+from logstore.log.directory import next_segment
+from logstore.log.directory.files import Directory
 from logstore.log.directory.next_segment import name_after
 from logstore.log.rolling import rolls, worker
+from logstore.log.tools import repair, verify
 from logstore.testing import FaultyFiles
 from tests.kit.inside import state_of
 from tests.kit.logs import crashed_copy, log_files, values_of
@@ -222,3 +228,30 @@ def test_threads_finish_rolls_while_others_append_and_read(tmp_path):
     with open_log(tmp_path) as again:
         assert again.maintenance.was_clean
         assert len(values_of(again)) == 450
+
+
+def test_tools_find_the_records_of_a_roll_that_a_kill_has_interrupted(tmp_path, background):
+    """The newest segment has the name of a prepared file, until the next open for writing."""
+    with open_log(tmp_path) as log:
+        half_full(log)
+        background.run()
+        until_rolled(log)
+        end = log.log_end_offset
+        killed = crashed_copy(log, tmp_path.with_name("killed")) / "t-0"
+    directory = Directory(killed)
+    base = next_segment.base_offsets(directory)[-1]
+    name = next_segment.segment_name(directory, base)
+    assert name == name_after(0)
+    assert name in directory.names()
+    examined = verify.find(killed)
+    assert list(examined.bases) == [0, base]
+    assert not list(verify.verify(examined, deep=True))
+    assert [facts.path for facts in verify.segments(examined)][-1] == directory.join(name)
+    assert verify.find(directory.join(name)).bases == (base,)
+    assert not verify.gaps(directory)
+    dumped = click.testing.CliRunner().invoke(cli, ["dump", str(killed)])
+    assert dumped.exit_code == 0, dumped.output
+    assert len(dumped.output.splitlines()) == end
+    repair.rebuild_indexes(examined)
+    assert sorted(log_names.base_offsets(directory.names())) == [0, base]
+    assert not list(verify.verify(verify.find(killed), deep=True))

@@ -1,0 +1,35 @@
+"""Background work of rolls that runs when a test says so."""
+
+from __future__ import annotations
+
+import random
+
+from logstore.log.rolling.worker import Task
+
+
+class HeldTasks:
+    """A `RollWorker` that keeps tasks until `run`."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+
+    def submit(self, task: Task) -> None:
+        self.tasks.append(task)
+
+    def run(self) -> None:
+        while self.tasks:
+            self.tasks.pop(0)()
+
+
+class LateTasks:
+    """A `RollWorker` that runs a task when later ones are submitted."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self._tasks: list[Task] = []
+
+    def submit(self, task: Task) -> None:
+        self._tasks.append(task)
+        for _ in range(self._rng.randrange(3)):
+            if len(self._tasks) > 1:
+                self._tasks.pop(0)()
