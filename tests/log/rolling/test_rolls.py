@@ -249,7 +249,7 @@ def test_tools_find_the_records_of_a_roll_that_a_kill_has_interrupted(tmp_path, 
     assert [facts.path for facts in verify.segments(examined)][-1] == directory.join(name)
     assert verify.find(directory.join(name)).bases == (base,)
     assert not verify.gaps(directory)
-    dumped = click.testing.CliRunner().invoke(cli, ["dump", str(killed)])
+    dumped = click.testing.CliRunner().invoke(cli, ["segment", "dump", str(killed)])
     assert dumped.exit_code == 0, dumped.output
     assert len(dumped.output.splitlines()) == end
     repair.rebuild_indexes(examined)
