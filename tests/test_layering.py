@@ -131,12 +131,12 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "plan segment_swap transaction_filter",
     ),
     "logstore.log.directory": (
-        "lock segments",
+        "lock segments unsynced",
         "next_segment",
         "files",
     ),
     "logstore.log.formats": (
-        "last_stop leader_epochs producer_snapshot recovery_point transaction_index",
+        "cleaned last_stop leader_epochs producer_snapshot recovery_point transaction_index",
         "checkpoints",
         "_published _recovery_slot",
     ),

@@ -15,8 +15,8 @@ import pytest
 from logstore import Log
 from logstore.errors import StorageError, StorageFailedError
 from logstore.log.compaction import compaction, segment_swap
+from logstore.log.formats.cleaned import Cleaned
 from logstore.log.rolling import worker
-from logstore.log.state import State
 from logstore.testing import ManualClock, SimDisk
 from tests.crash.keyed_workload import KeyedWorkload, Vow, check_vow, cut_all, open_log
 from tests.crash.planted import must_break
@@ -275,7 +275,7 @@ def test_planted_a_truncation_that_leaves_the_compacted_offset_is_found(monkeypa
             check(log, history.parts, history.runs)
 
     cut_and_compact()
-    monkeypatch.setattr(State, "note_clean_locked", keep_the_highest)
+    monkeypatch.setattr(Cleaned, "note", keep_the_highest)
     must_break("an older record of a key is left", cut_and_compact)
     log.close()
 

@@ -165,7 +165,7 @@ CHANGES = {
     "roll": (lambda log: log.maintenance.roll(), [("segments", "begin"), ("transactions", "begin_segment")]),
     "truncate": (
         lambda log: log.replica.truncate_to(3),
-        [("recovery", "write_durably"), ("segments", "trim_index_files"), ("", "names_changed")],
+        [("recovery", "write_durably"), ("segments", "trim_index_files"), ("unsynced", "names_changed")],
     ),
     "delete": (lambda log: log.delete_before(4), [("", "publish_locked"), ("segments", "drop")]),
     "flush": (lambda log: log.flush(), [("", "append_locked"), ("tail", "drop_head")]),

@@ -15,8 +15,8 @@ import pytest
 from logstore.errors import LogstoreError, StorageFailedError
 from logstore.log import Log
 from logstore.log.append import ingest_file
+from logstore.log.directory.unsynced import Unsynced
 from logstore.log.replica import LogReplica
-from logstore.log.state import State
 from logstore.store.commit import staged_reader, staged_writer
 from logstore.store.commit.commit_log import COMMITTING, INTENT, Sinks
 from logstore.store.commit.ingest import Ingest
@@ -296,7 +296,7 @@ def test_planted_an_adopted_file_whose_name_is_not_synced_is_found(monkeypatch):
 
     def adopt(self, *args, **options):
         with monkeypatch.context() as patch:
-            patch.setattr(State, "names_changed", lambda self: None)
+            patch.setattr(Unsynced, "names_changed", lambda self: None)
             return honest(self, *args, **options)
 
     monkeypatch.setattr(LogReplica, "ingest_file", adopt)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from logstore.log import state
 from logstore.log.directory import files, next_segment
 from logstore.log.directory.segments import Segments
+from logstore.log.directory.unsynced import Unsynced
 from logstore.log.recovery import recovery
 from logstore.log.rolling import rolls, worker
 from tests.crash.planted import must_break
@@ -54,7 +54,7 @@ def test_planted_a_recovery_point_above_a_segment_that_is_not_synced_is_found(mo
 
 
 def test_planted_a_prepared_name_that_is_not_synced_is_found(monkeypatch):
-    monkeypatch.setattr(state.State, "sync_names", lambda self: None)
+    monkeypatch.setattr(Unsynced, "sync_names", lambda self: None)
     find("synced up to .*, but the log ends at|segment ends at|are missing|there is no segment", monkeypatch)
 
 

@@ -1,7 +1,6 @@
 """What the operating system is asked for, counted by strace from outside.
 
-The ordinary tests count the calls of the file table; these count what reaches the kernel, from any
-made it.
+The ordinary tests count the calls of the file table; these count what reaches the kernel, whatever has made it.
 """
 
 from __future__ import annotations
@@ -22,12 +21,24 @@ from tests.interop.broker import strace
 pytestmark = [pytest.mark.interop]
 
 #: A call of the traced program: its name, and the file that its descriptor or path stands for.
-CALL = re.compile(r"^\d+ +(\w+)\((?:AT_FDCWD(?:<[^>]*>)?, )?(?:\d+<([^>]*)>|\"([^\"]*)\")?")
+CALL = re.compile(r"^(\d+) +(\w+)\((?:AT_FDCWD(?:<[^>]*>)?, )?(?:\d+<([^>]*)>|\"([^\"]*)\")?")
 
 SYNCS = ("fsync", "fdatasync", "sync_file_range", "sync", "syncfs", "msync")
 WRITES = ("write", "pwrite64", "writev", "pwritev", "pwritev2", "sendfile", "copy_file_range")
 READS = ("read", "pread64", "readv", "preadv", "preadv2", "mmap")
 OPENS = ("open", "openat", "openat2")
+NAMES = (
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "unlink",
+    "unlinkat",
+    "mkdir",
+    "mkdirat",
+    "getdents64",
+)
 
 #: The traced program says where the part begins that counts.
 MARK = "/here-the-part-that-counts-begins"
@@ -35,7 +46,13 @@ MARK = "/here-the-part-that-counts-begins"
 
 class Call(NamedTuple):
     name: str
-    file: str  #: the last part of its path
+    path: str
+    thread: str
+
+    @property
+    def file(self) -> str:
+        """The last part of the path."""
+        return os.path.basename(self.path)
 
     @property
     def kind(self) -> str:
@@ -46,7 +63,9 @@ def traced(program: str, directory: Path) -> list[Call]:
     """Run Python code under strace, in ``directory``; its file calls behind the mark, in order."""
     output = directory / "strace.txt"
     # A question mark: not every machine has every call.
-    wanted = ",".join(f"?{name}" for name in (*SYNCS, *WRITES, *READS, *OPENS, "stat", "newfstatat", "statx"))
+    wanted = ",".join(
+        f"?{name}" for name in (*SYNCS, *WRITES, *READS, *OPENS, *NAMES, "stat", "newfstatat", "statx")
+    )
     options = ["-f", "-y", "-qq", "-s", "0", "-e", f"trace={wanted}", "-e", "signal=none"]
     head = f"import os\nfrom logstore import Log\ndef mark():\n    os.path.exists({MARK!r})\n"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -65,7 +84,7 @@ def traced(program: str, directory: Path) -> list[Call]:
         counts = counts or MARK in line
         match = CALL.match(line)
         if counts and match and " = -1 " not in line:
-            calls.append(Call(match[1], os.path.basename(match[2] or match[3] or "")))
+            calls.append(Call(match[2], match[3] or match[4] or "", match[1]))
     assert counts, "the program did not reach its mark"
     return calls
 
@@ -93,6 +112,41 @@ with Log.open("root/t-0", flush_messages=1) as log:
     # Every write is followed by its own sync before the next.
     order = [call.name in SYNCS for call in calls if call.kind == ".log" and call.name in (*SYNCS, *WRITES)]
     assert order == [False, True] * 50
+
+
+@pytest.mark.row("S12", part="nothing waits under the lock")
+def test_a_thread_that_appends_makes_no_call_but_writes_while_segments_roll(tmp_path: Path) -> None:
+    """Syncs, names and new files of rolls are for the background; the program waits for it here and there."""
+    calls = traced(
+        """
+import threading, time
+def rest():
+    while any(thread.name == "logstore-rolls" for thread in threading.enumerate()):
+        time.sleep(0.001)
+with Log.open("root/t-0", segment_bytes=200_000, retention_ms=-1) as log:
+    for n in range(150):
+        log.append([b"v" * 1000])
+    rest()
+    before = log.metrics().counters
+    mark()
+    for n in range(2_000):
+        log.append([b"v" * 1000])
+        if n % 40 == 39:
+            rest()
+    counters = log.metrics().counters
+    assert counters["rolls"] - before["rolls"] >= 10, counters
+    assert counters["roll_waits"] == 0, counters
+    os._exit(0)
+""",
+        tmp_path,
+    )
+    appending = calls[0].thread
+    of_log = [call for call in calls if "/t-0" in call.path or call.path.endswith("root")]
+    assert {call.name for call in of_log if call.thread == appending} == {"pwrite64"}
+    others = {call.name for call in of_log if call.thread != appending}
+    assert others & set(SYNCS)
+    assert others & set(OPENS)
+    assert others & {"rename", "renameat", "renameat2"}
 
 
 @pytest.mark.row("S4")

@@ -190,7 +190,7 @@ def check(
     visible = {record.offset for record in wanted}
     assert all(record.offset in visible for record in found), "an aborted record is seen"
     assert table(found) == table(wanted), "the table of keys differs"
-    dirty = log._state.first_dirty_offset if first_dirty is None else first_dirty
+    dirty = log._state.cleaned.first_dirty_offset if first_dirty is None else first_dirty
     # What is not compacted is all there.
     uncompacted = [r for r in wanted if r.offset >= dirty]
     assert [r for r in found if r.offset >= dirty] == uncompacted, "a record above the first dirty offset is gone"

@@ -196,10 +196,10 @@ class Log(Readable):
             if state.synced.value < end and (config.tail == "memory" or config.visible_after == "flush"):
                 # Without this flush, records above the recovery point would stay invisible, even synced ones.
                 self.flush()
-            if config.compacts and not state.is_keyed and not drop_keyless and end > state.log_start:
+            if config.compacts and not state.cleaned.is_keyed and not drop_keyless and end > state.log_start:
                 self.maintenance.check_keys()
                 with held(state.lock):
-                    state.note_clean_locked(state.first_dirty_offset)
+                    state.cleaned.note(state.cleaned.first_dirty_offset)
         except BaseException:
             self.close()
             raise
@@ -245,7 +245,7 @@ class Log(Readable):
                 state.check_writable()
                 state.rolls.finish_held()
                 self._flusher.sync_to(state.end.value)
-                state.sync_names()
+                state.unsynced.sync_names()
                 with held(state.lock):
                     # Again under the lock: before, another thread could append, and roll.
                     with state.storing_locked(is_append=False):

@@ -16,7 +16,7 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from logstore._segment import Segment
@@ -41,8 +41,9 @@ from logstore.log._partition_log import PartitionLog
 from logstore.log._producers import Producers
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Positions, check_joint
-from logstore.log.formats import checkpoints
+from logstore.log.directory.unsynced import Unsynced
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
+from logstore.log.formats.cleaned import Cleaned
 from logstore.log.formats.last_stop import LastStop, Run, Stop, StopEvidence, judge
 from logstore.log.formats.leader_epochs import LEADER_EPOCHS
 from logstore.log.formats.recovery_point import RecoveryPointFile, note_start, published_file
@@ -139,9 +140,6 @@ class State(PartitionLog):
         self.published = published_file(directory)
         self._is_published = False  # whether the published file has the current offsets
         self.was_clean = found.was_clean
-        self._names_changed = 0 if found.was_clean else 1
-        self._names_synced = 0
-        self._is_root_synced = found.was_clean  # whether the name of the log's directory is durable
         self.recovered_bytes, self.cut_bytes = found.scanned_bytes, found.cut_bytes
         self.generation = found.point.generation
         is_new = found.point.sequence == 0
@@ -153,18 +151,15 @@ class State(PartitionLog):
         self.set_marks(start, end, found.synced_end, visible, clock)
         self.follow(policy)
         self.set_limits(config.segment_bytes, config.segment_index_bytes)
-        self.unsynced: list[Segment] = [s for s in found.segments.all[:-1] if s.next_offset > found.synced_end]
+        unsynced = tuple(s for s in found.segments.all[:-1] if s.next_offset > found.synced_end)
+        self.unsynced = Unsynced(directory, root.directory, unsynced, names_are_synced=found.was_clean)
         if end > found.synced_end:
             # An earlier process wrote these bytes, perhaps not to disk. Without the mark a flush would skip them.
-            for segment in (*self.unsynced, found.segments.active):
+            for segment in (*self.unsynced.segments, found.segments.active):
                 segment.file.mark_dirty()
         self.has_durable_point = False  # whether a power cut leaves a recovery point
         self.tail = MemoryTail() if config.tail == "memory" else None
-        self.keyed_below = (0, 0)  # generation and offset: in that generation, records below it have keys
-        self.is_keyed = False  # an earlier compaction, or check of each record, has recorded that all have keys
-        self.first_dirty_offset = self._clean_offset_found(end, found.names)
-        self.next_horizon_ms = INT64_MAX  # the earliest delete horizon that the last compaction has seen
-        self.cleaner_error: str | None = None  # the damage that a compaction has found
+        self.cleaned = Cleaned(directory, found.names, start, end, compacts=config.compacts)
         self.positions = self._positions_of(config)
         self._warned_of_old = False
         self.look_back(clock.now_ms())
@@ -427,7 +422,7 @@ class State(PartitionLog):
 
     def facts_locked(self, recovery_point: int) -> PartitionFacts:
         """Return the offsets that the root's checkpoints may record, with this recovery point."""
-        clean = self.first_dirty_offset if self.config.compacts else None
+        clean = self.cleaned.first_dirty_offset if self.config.compacts else None
         return PartitionFacts(recovery_point, self.log_start, self.high_watermark.value, clean)
 
     def check_joined(self, segment: Segment) -> None:
@@ -452,7 +447,7 @@ class State(PartitionLog):
             old = self.segments.active
             if not self.epochs_saved:
                 self.save_epochs_locked()
-            for segment in (*self.unsynced, old):
+            for segment in (*self.unsynced.segments, old):
                 segment.file.sync()
             self.directory.sync()
             self.root.directory.sync()
@@ -473,7 +468,7 @@ class State(PartitionLog):
                 raise self.fail_locked(error) from error
             self.segments.seal(old)
             old.set_end(offset)
-            self.unsynced = []
+            self.unsynced.clear()
             self.end.advance(offset)
             self.synced.advance(offset)
             self.recovery.write(self.point_now(clean=False)._replace(segment_base_offset=offset, position=0))
@@ -511,12 +506,12 @@ class State(PartitionLog):
         # The new file is made first: if there is no space for it, nothing has changed.
         begin(base)
         self.segments.seal(old)
-        self.unsynced = [old]
+        self.unsynced.add(old)
         if self.tail is None or self.tail.head() is None:
             self.transactions.rolled(base, self.generation)
         else:
             self.transactions.rolled(base, self.generation, lambda: self._written_producers_locked(base))
-        self.names_changed()
+        self.unsynced.names_changed()
         self.rolls.discard_locked()
 
     def is_ready_locked(self, size: int, span: int, newest: int) -> bool:
@@ -607,12 +602,12 @@ class State(PartitionLog):
         So after a crash, a log that was never flushed is scanned from its last two segments on, not from its
         start.
         """
-        for segment in self.unsynced:
+        for segment in self.unsynced.segments:
             segment.file.sync()
         if not self.epochs_saved:
             self.save_epochs_locked()
-        self.sync_names()
-        self.unsynced = []
+        self.unsynced.sync_names()
+        self.unsynced.clear()
         # At most the log end offset: in the middle of an append over several segments, readers would see a part.
         self.synced.advance(min(active.base_offset, self.end.value))
         if self.tail is not None:
@@ -669,8 +664,8 @@ class State(PartitionLog):
             self._reconfigure_locked(config)
 
     def _reconfigure_locked(self, config: LogConfig) -> None:
+        self.cleaned.reconfigure(compacts=config.compacts)
         if not config.compacts:
-            self._forget_compacted()
             self.must_check_keys = False
         elif not self.config.compacts:
             self.must_check_keys = True
@@ -721,26 +716,6 @@ class State(PartitionLog):
                 self.transactions.note_aborted(head.aborted)
             self.tail.drop_head()
 
-    def names_changed(self) -> None:
-        """Record that a file was created, renamed or removed, which is not durable yet."""
-        self._names_changed += 1
-
-    @property
-    def names_are_synced(self) -> bool:
-        """Return whether the names of the log's files are durable."""
-        return self._names_changed == self._names_synced
-
-    def sync_names(self) -> None:
-        """Make the names of the log's files and of its directory durable, if they are not yet."""
-        # Changes are counted: with a flag, a change during the sync would be taken for synced.
-        changed = self._names_changed
-        if changed > self._names_synced:
-            self.directory.sync()
-            if not self._is_root_synced:
-                self.root.directory.sync()
-                self._is_root_synced = True
-            self._names_synced = max(self._names_synced, changed)
-
     def save_epochs_locked(self) -> None:
         """Write the epoch file; if that fails, a later append or flush retries."""
         try:
@@ -750,7 +725,7 @@ class State(PartitionLog):
             _logger.warning("leader epochs not saved: log=%s error=%s", self.path, error)
         else:
             self.epochs_saved = True
-            self.names_changed()
+            self.unsynced.names_changed()
 
     def _save_epochs(self) -> None:
         """Write the epoch file without the lock."""
@@ -771,7 +746,7 @@ class State(PartitionLog):
         with held(self.lock):
             if self.epochs.entries is entries:
                 self.epochs_saved = True
-                self.names_changed()
+                self.unsynced.names_changed()
 
     def begin_epoch_locked(self, epoch: int) -> None:
         """Record that a leader epoch begins at the log end offset, see `LogReplica.begin_epoch`."""
@@ -787,50 +762,14 @@ class State(PartitionLog):
         except LogstoreError:
             self.epochs.entries = before
             raise
-        self.names_changed()
+        self.unsynced.names_changed()
         try:
-            self.sync_names()
+            self.unsynced.sync_names()
         except StorageError as error:
             # The file may name the new epoch after a power cut: batches of the old one must not follow.
             raise self.fail_locked(error) from error
         self.leader_epoch = self.noted_epoch = epoch
         self.epochs_saved = True
-
-    def _clean_offset_found(self, end: int, names: Sequence[str]) -> int:
-        """Return the end of the last compaction, or the log start if it is higher or the log was truncated."""
-        data = self.directory.read(checkpoints.COMPACTED, names)
-        if data is not None and not self.config.compacts:
-            self._forget_compacted()
-            data = None
-        found = None if data is None else checkpoints.decode_compacted(data)
-        self.is_keyed = found is not None
-        if found is not None and found > end:
-            # The log was truncated. When it grows, new records below the old offset would count as compacted.
-            self.directory.replace(checkpoints.COMPACTED, checkpoints.encode_compacted(0), durable=True)
-            found = None
-        return max(self.log_start, found or 0)
-
-    def _forget_compacted(self) -> None:
-        """Remove durably the record that all records have keys: appends without a key are allowed from now on."""
-        if self.directory.remove(checkpoints.COMPACTED):
-            self.directory.sync()
-        self.is_keyed = False
-
-    def note_clean_locked(self, offset: int, *, durable: bool = False) -> None:
-        """Store the offset below which each key has one record; the next compaction continues there."""
-        if not self.config.compacts:
-            self.first_dirty_offset = offset
-            return
-        try:
-            self.directory.replace(
-                checkpoints.COMPACTED, checkpoints.encode_compacted(offset), durable=durable, whole=True
-            )
-        except StorageError as error:
-            if durable:
-                raise
-            # Not fatal: the next compaction after a restart only repeats work.
-            _logger.warning("compacted offset not written: log=%s error=%s", self.path, error)
-        self.first_dirty_offset = offset
 
     def mark_clean_locked(self) -> None:
         """Save indexes, snapshot and epochs, and mark the log as cleanly closed."""

@@ -304,7 +304,7 @@ def test_a_round_with_more_to_sync_is_not_taken_for_one_of_one_file(log, what, m
         log.maintenance.roll()
         log.append([b"second"])
     elif what == "new name":
-        state.names_changed()
+        state.unsynced.names_changed()
     else:
         state.epochs_saved = False
     with state.lock:

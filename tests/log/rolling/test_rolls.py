@@ -93,7 +93,7 @@ def test_at_most_two_sealed_segments_are_unsynced_and_appends_that_wait_are_coun
     with open_log(tmp_path) as log:
         for _ in range(60):
             log.append([VALUE])
-            seen = max(seen, len(state_of(log).unsynced))
+            seen = max(seen, len(state_of(log).unsynced.segments))
         waits = log.metrics().counters["roll_waits"]
         assert values_of(log) == [VALUE] * 60
     is_kept = seen <= 2 and waits > 0

@@ -30,7 +30,7 @@ class _Round(NamedTuple):
     """The files and offsets of one round, as they were when it began."""
 
     target: int  #: the log end offset
-    sealed: list[Segment]
+    sealed: tuple[Segment, ...]
     active: Segment
     position: int  #: the size of the active segment
     generation: int
@@ -73,10 +73,10 @@ class Flusher:
         state = self._state
         state.check_whole_locked()
         return (
-            not state.unsynced
+            not state.unsynced.segments
             and state.tail is None
             and state.epochs_saved
-            and state.names_are_synced
+            and state.unsynced.names_are_synced
             and state.transactions.is_synced
         )
 
@@ -139,14 +139,14 @@ class Flusher:
         active = state.segments.active
         unflushed, state.unflushed_records = state.unflushed_records, 0
         state.last_flush_s = state.clock.monotonic_s()
-        return _Round(state.end.value, list(state.unsynced), active, active.size, state.generation, unflushed)
+        return _Round(state.end.value, state.unsynced.segments, active, active.size, state.generation, unflushed)
 
     def _sync(self, found: _Round) -> None:
         state = self._state
         began_s = state.clock.monotonic_s()
         for segment in found.sealed:
             sync_unless_dropped(segment)
-        state.sync_names()
+        state.unsynced.sync_names()
         sync_unless_dropped(found.active)
         state.sync_s += state.clock.monotonic_s() - began_s
 
@@ -158,7 +158,7 @@ class Flusher:
             # A truncation came between: the synced bytes may no longer be those in the log.
             return
         state.counters.flushes += 1
-        state.unsynced = [s for s in state.unsynced if s not in done.sealed]
+        state.unsynced.remove(done.sealed)
         state.synced.advance(done.target)
         self.end_locked(done.active, done.target, done.position)
 

@@ -216,4 +216,4 @@ def _replace_empty_locked(state: State, begin: Callable[[int], Segment]) -> None
         state.files_changing -= 1
         if state.failed is None:
             state.publish_locked()
-    state.names_changed()
+    state.unsynced.names_changed()

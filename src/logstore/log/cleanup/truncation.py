@@ -52,7 +52,7 @@ def cut_locked(state: State, offset: int) -> int:
             end = _cut_segments_locked(state, offset)
             state.rolls.settle_locked()
             # A power cut would bring the names of removed files back.
-            state.sync_names()
+            state.unsynced.sync_names()
     except StorageError as error:
         if isinstance(error, TooManyFilesError) and state.generation == generation:
             # Raised while the truncation was prepared: nothing has changed.
@@ -128,19 +128,16 @@ def _begin_again_locked(state: State, offset: int, old: tuple[Segment, ...]) -> 
     state.must_unmark = False
     state.publish_locked()
     state.segments.drop(old)
-    state.unsynced = []
+    state.unsynced.clear()
     producers = Producers(expiration_ms=state.config.producer_id_expiration_ms)
     state.transactions.restarted([segment.base_offset for segment in old], producers, offset, state.generation)
     state.epochs.entries = ()
     state.noted_epoch = -1
     state.epochs_saved = False
     state.save_epochs_locked()
-    if state.config.compacts and offset < state.first_dirty_offset:
-        # Otherwise later appends would count as compacted.
-        state.note_clean_locked(offset, durable=True)
-    state.first_dirty_offset = offset
-    state.names_changed()
-    state.sync_names()
+    state.cleaned.restarted(offset)
+    state.unsynced.names_changed()
+    state.unsynced.sync_names()
 
 
 def settle_locked(state: State) -> None:
@@ -186,9 +183,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     # the log start is removed, the rest of its segment is deleted, and a new segment begins at the start.
     starts_at_log_start = end < state.log_start
     end = max(end, state.log_start)
-    if end < state.first_dirty_offset:
-        # Otherwise later appends would count as compacted.
-        state.note_clean_locked(end, durable=True)
+    state.cleaned.truncated(end)
     # Listed and synced now: without a free descriptor this fails, and must do so before anything has changed.
     names = state.directory.names()
     state.directory.sync()
@@ -223,7 +218,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     state.publish_locked()
     for segment in reversed(segments.all[place + 1 :]):
         segments.drop([segment])
-    state.unsynced = [s for s in state.unsynced if s in segments.all[:-1]]
+    state.unsynced.remove(set(state.unsynced.segments).difference(segments.all[:-1]))
     if starts_at_log_start:
         # Dropped first: without any segment, recovery begins one at the log start.
         segments.drop([target])
@@ -244,7 +239,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     else:
         # An empty snapshot of an earlier truncation would hide the producers of batches to come.
         producer_snapshot.remove_beyond(state.directory, end, state.generation, names)
-    state.names_changed()
+    state.unsynced.names_changed()
     return end
 
 
@@ -313,10 +308,10 @@ def _delete_locked(state: State, offset: int) -> int:
         state.holds.keep(doomed, state.transactions.aborted_between)
         segments.drop(doomed)
         state.holds.lose(doomed)
-        state.unsynced = [s for s in state.unsynced if s not in doomed]
+        state.unsynced.remove(doomed)
         state.transactions.dropped(bases)
         state.counters.deleted_segments += len(doomed)
-        state.names_changed()
+        state.unsynced.names_changed()
         _logger.info("deleted segments: log=%s count=%d log_start_offset=%d", state.path, len(doomed), offset)
     state.noted_epoch = -1
     if state.epochs.truncate_from_start(offset):

@@ -88,11 +88,11 @@ def compact(
         try:
             done = run.work(sync_to)
         except RecordError as error:
-            # All old segments remain. Without this mark, maintenance would retry on the same damage.
-            state.cleaner_error = str(error)
+            # All old segments remain.
+            state.cleaned.ended(str(error))
             _logger.error("log cannot be compacted: log=%s error=%s", state.path, error)
             raise
-        state.cleaner_error = None
+        state.cleaned.ended(None)
         return done
 
 
@@ -101,8 +101,9 @@ def look(state: State, now_ms: int | None = None) -> Cleanable:
     state.check_open()
     now = state.clock.now_ms() if now_ms is None else now_ms
     with held(state.lock):
-        segments, stable, first = state.segments.all, state.last_stable.value, state.first_dirty_offset
-    return plan.cleanable(segments, state.config, first, stable, now, state.next_horizon_ms, state.cleaner_error)
+        segments, stable, cleaned = state.segments.all, state.last_stable.value, state.cleaned
+        first, next_horizon_ms = cleaned.first_dirty_offset, cleaned.next_horizon_ms
+    return plan.cleanable(segments, state.config, first, stable, now, next_horizon_ms, cleaned.error)
 
 
 class _Run:
@@ -143,7 +144,7 @@ class _Run:
                     raise
                 is_complete = False
         done = Compacted(
-            first_dirty_offset=state.first_dirty_offset,
+            first_dirty_offset=state.cleaned.first_dirty_offset,
             rounds=self._rounds,
             segments_before=before,
             segments_after=len(state.segments),
@@ -199,8 +200,7 @@ class _Run:
         with held(state.lock):
             if self._generation != state.generation:
                 raise Superseded
-            state.next_horizon_ms = filtered.next_horizon_ms
-            shielded(state.note_clean_locked, min(known + 1, end_offset))
+            shielded(state.cleaned.round_done, min(known + 1, end_offset), filtered.next_horizon_ms)
         return known
 
     def _check_joined(self, end_offset: int) -> None:

@@ -169,7 +169,7 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
             state.transactions.segments_replaced([segment.base_offset for segment in old], listed)
             segments.replace(old, passing)
             state.holds.lose(old)
-            state.unsynced = [segment for segment in state.unsynced if segment not in old]
+            state.unsynced.remove(old)
         for segment in old:
             segment.close()
         removed = _take_away(state, old)

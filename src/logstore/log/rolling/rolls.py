@@ -32,6 +32,7 @@ from logstore.log._partition_log import Counters
 from logstore.log.directory import files, next_segment
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments, sync_unless_dropped
+from logstore.log.directory.unsynced import Unsynced
 from logstore.log.marks._watermark import LogLock
 from logstore.log.rolling.worker import RollWorker
 from logstore.log.tail import MemoryTail
@@ -58,7 +59,7 @@ class RollingLog(Protocol):
     closed: bool
     failed: StorageFailedError | None
     generation: int
-    unsynced: list[Segment]
+    unsynced: Unsynced
     prepare_bytes: int
     has_work: bool
     has_durable_point: bool
@@ -71,10 +72,6 @@ class RollingLog(Protocol):
     def raise_point_locked(self, active: Segment) -> None: ...
 
     def make_point_durable(self) -> None: ...
-
-    def names_changed(self) -> None: ...
-
-    def sync_names(self) -> None: ...
 
 
 class _Roll:
@@ -135,7 +132,7 @@ class Rolls:
         return (
             self._is_ready()
             and self.is_active_named
-            and len(state.unsynced) < MOST_UNSYNCED
+            and len(state.unsynced.segments) < MOST_UNSYNCED
             and state.tail is None
             and state.transactions.is_saved
         )
@@ -152,7 +149,7 @@ class Rolls:
         snapshots = state.transactions.begin_segment(base, state.generation)
         self._next = self._follows = None
         new = state.segments.begin(file, base)
-        state.unsynced = [*state.unsynced, old]
+        state.unsynced.add(old)
         self._unfinished = (*self._unfinished, _Roll(old, new, snapshots, state.generation))
         state.has_work = self.has_work = True
 
@@ -229,7 +226,7 @@ class Rolls:
         """
         state = self._state
         try:
-            if len(state.unsynced) >= MOST_UNSYNCED:
+            if len(state.unsynced.segments) >= MOST_UNSYNCED:
                 state.counters.roll_waits += 1
                 self.finish()
                 self._sync_found()
@@ -279,16 +276,16 @@ class Rolls:
     def _sync_found(self) -> None:
         """Sync sealed segments that were found unsynced at opening, if they are too many."""
         state = self._state
-        found, after = state.unsynced, state.segments.active
+        found, after = state.unsynced.segments, state.segments.active
         if len(found) < MOST_UNSYNCED:
             return
         with self._failing():
             for segment in found:
                 sync_unless_dropped(segment)
-            state.sync_names()
+            state.unsynced.sync_names()
         with held(state.lock):
-            if self._is_open() and state.unsynced is found and state.segments.active is after:
-                state.unsynced = []
+            if self._is_open() and state.unsynced.segments is found and state.segments.active is after:
+                state.unsynced.clear()
                 state.raise_point_locked(after)
 
     def _prepare(self) -> None:
@@ -308,8 +305,8 @@ class Rolls:
                 state.make_point_durable()
             file = state.directory.open(name, create=True, writable=True, truncate=True)
             with held(state.lock):
-                state.names_changed()
-            state.sync_names()
+                state.unsynced.names_changed()
+            state.unsynced.sync_names()
         with held(state.lock):
             is_wanted = state.segments.active is active and self._is_open()
             if is_wanted:
@@ -343,7 +340,7 @@ class Rolls:
     def _sync(self, roll: _Roll) -> None:
         """Sync the sealed segment of a roll, those before it, its aborted index and the names."""
         state = self._state
-        for segment in state.unsynced:
+        for segment in state.unsynced.segments:
             if segment.base_offset <= roll.old.base_offset:
                 sync_unless_dropped(segment)
         state.transactions.sync_sealed()
@@ -375,7 +372,7 @@ class Rolls:
         if roll not in self._unfinished:
             return
         self._unfinished = tuple(other for other in self._unfinished if other is not roll)
-        before = [segment for segment in state.unsynced if segment.base_offset > roll.old.base_offset]
-        if len(before) < len(state.unsynced):
-            state.unsynced = before
+        synced = [each for each in state.unsynced.segments if each.base_offset <= roll.old.base_offset]
+        if synced:
+            state.unsynced.remove(synced)
             state.raise_point_locked(roll.new)
