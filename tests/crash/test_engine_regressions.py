@@ -203,7 +203,7 @@ def test_an_append_that_is_interrupted_half_way_is_in_the_log_whole_or_not_at_al
         state = state_of(log)
         owner, method = place
         if method == "_save_epochs":
-            state.epochs_saved, state.has_work = False, True
+            state.epochs.is_saved, state.has_work = False, True
         target = state
         for part in filter(None, owner.split(".")):
             target = getattr(target, part)

@@ -74,7 +74,7 @@ cdef class PartitionLog:
     cdef public bint must_check_keys    # the log became a compacted one while it was open
     cdef public int32_t leader_epoch
     cdef public int32_t noted_epoch     # the newest in the epoch table; -1: unknown
-    cdef public bint epochs_saved
+    cdef public object epochs           # the epoch table, and whether its file has it
     cdef public int64_t old_below_ms    # retention deletes older records; their caller is warned once
     # What an append counts down, or up.
     cdef public int64_t reserved_bytes  # not written yet

@@ -9,6 +9,7 @@ from logstore.clock import Clock
 from logstore.errors import LogstoreError, StorageFailedError
 from logstore.log.directory.segments import Positions, Segments
 from logstore.log.formats._published import PublishedFile
+from logstore.log.formats.epoch_file import EpochFile
 from logstore.log.marks._watermark import LogLock, Watermark
 from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.space_quota import SpaceQuota
@@ -82,7 +83,7 @@ class PartitionLog:
     must_check_keys: bool
     leader_epoch: int
     noted_epoch: int
-    epochs_saved: bool
+    epochs: EpochFile
     old_below_ms: int
     last_expiry_ms: int
     reserved_bytes: int

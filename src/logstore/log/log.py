@@ -448,7 +448,7 @@ class Log(Readable):
         return self._state.synced.value
 
     def _epochs(self) -> Epochs:
-        return self._state.epochs
+        return self._state.epochs.table
 
     def metrics(self) -> LogMetrics:
         """Return the log's numbers at this moment."""

@@ -44,8 +44,8 @@ from logstore.log.directory.segments import Positions, check_joint
 from logstore.log.directory.unsynced import Unsynced
 from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
 from logstore.log.formats.cleaned import Cleaned
+from logstore.log.formats.epoch_file import EpochFile
 from logstore.log.formats.last_stop import LastStop, Run, Stop, StopEvidence, judge
-from logstore.log.formats.leader_epochs import LEADER_EPOCHS
 from logstore.log.formats.recovery_point import RecoveryPointFile, note_start, published_file
 from logstore.log.marks._watermark import LogLock
 from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
@@ -125,7 +125,6 @@ class State(PartitionLog):
         # Acquired before `lock`, in this order.
         self.compacting = threading.Lock()  # held by a compaction, from its beginning to its end
         self.segments_mutex = threading.Lock()  # held to remove segments: by a truncation, deletion or swap
-        self.epochs_mutex = threading.Lock()  # one writer of the epoch file; its holder waits for no other lock
         self.closing = False
         self.quota = quota
         self.sync_s = 0.0  #: time spent in syncs of appended batches
@@ -135,7 +134,6 @@ class State(PartitionLog):
         self.holds = Holds()  #: of scans, which read on in removed segments
         self.cuts = 0  #: truncations since the log was opened; counted when one begins
         self.transactions = Transactions(directory, found.segments, config, found.producers)
-        self.epochs = found.epochs
         self.recovery = RecoveryPointFile(directory, found.point)
         self.published = published_file(directory)
         self._is_published = False  # whether the published file has the current offsets
@@ -153,6 +151,7 @@ class State(PartitionLog):
         self.set_limits(config.segment_bytes, config.segment_index_bytes)
         unsynced = tuple(s for s in found.segments.all[:-1] if s.next_offset > found.synced_end)
         self.unsynced = Unsynced(directory, root.directory, unsynced, names_are_synced=found.was_clean)
+        self.epochs = EpochFile(directory, found.epochs, self.unsynced)
         if end > found.synced_end:
             # An earlier process wrote these bytes, perhaps not to disk. Without the mark a flush would skip them.
             for segment in (*self.unsynced.segments, found.segments.active):
@@ -445,8 +444,8 @@ class State(PartitionLog):
             self.drain_tail_locked()
             self.rolls.finish_locked()
             old = self.segments.active
-            if not self.epochs_saved:
-                self.save_epochs_locked()
+            if not self.epochs.is_saved:
+                self.epochs.save_locked()
             for segment in (*self.unsynced.segments, old):
                 segment.file.sync()
             self.directory.sync()
@@ -558,7 +557,7 @@ class State(PartitionLog):
     def follow_up(self) -> None:
         """Do what an append has left to do, and ask for what the next ones need; without the lock."""
         self.has_work = False
-        if not self.epochs_saved:
+        if not self.epochs.is_saved:
             shielded(self._save_epochs)
         if self.rolls.has_work:
             shielded(self.rolls.ask)
@@ -568,7 +567,7 @@ class State(PartitionLog):
         # At most the log end offset: in the middle of an append over several segments, readers would see a part.
         self.synced.advance(min(active.base_offset, self.end.value))
         try:
-            if self.epochs_saved and self.transactions.is_saved:
+            if self.epochs.is_saved and self.transactions.is_saved:
                 self.recovery.write(
                     self.point_now(clean=False)._replace(
                         segment_base_offset=active.base_offset, position=0, recovery_point=active.base_offset
@@ -604,8 +603,8 @@ class State(PartitionLog):
         """
         for segment in self.unsynced.segments:
             segment.file.sync()
-        if not self.epochs_saved:
-            self.save_epochs_locked()
+        if not self.epochs.is_saved:
+            self.epochs.save_locked()
         self.unsynced.sync_names()
         self.unsynced.clear()
         # At most the log end offset: in the middle of an append over several segments, readers would see a part.
@@ -613,7 +612,7 @@ class State(PartitionLog):
         if self.tail is not None:
             # Published before the recovery point rises: readers take a lower published end for that of a copy.
             self.publish_locked()
-        if self.epochs_saved and self.transactions.is_saved:
+        if self.epochs.is_saved and self.transactions.is_saved:
             self.recovery.write(
                 self.point_now(clean=False)._replace(
                     segment_base_offset=active.base_offset,
@@ -716,60 +715,25 @@ class State(PartitionLog):
                 self.transactions.note_aborted(head.aborted)
             self.tail.drop_head()
 
-    def save_epochs_locked(self) -> None:
-        """Write the epoch file; if that fails, a later append or flush retries."""
-        try:
-            with held(self.epochs_mutex):
-                self.epochs.save(self.directory, durable=False)
-        except StorageError as error:
-            _logger.warning("leader epochs not saved: log=%s error=%s", self.path, error)
-        else:
-            self.epochs_saved = True
-            self.unsynced.names_changed()
-
     def _save_epochs(self) -> None:
         """Write the epoch file without the lock."""
-        with held(self.lock):
-            entries, data = self.epochs.entries, self.epochs.encode()
-            if self.epochs_saved or self.closed or self.failed is not None:
-                return
-        try:
-            with held(self.epochs_mutex):
-                if self.epochs.entries is not entries:
-                    return
-                # As `Epochs.save`: after the first epoch, the file is the old or the new one after a power cut.
-                is_first = not entries or entries[-1].epoch == 0
-                self.directory.replace(LEADER_EPOCHS, data, durable=False, whole=not is_first)
-        except StorageError as error:
-            _logger.warning("leader epochs not saved: log=%s error=%s", self.path, error)
-            return
-        with held(self.lock):
-            if self.epochs.entries is entries:
-                self.epochs_saved = True
-                self.unsynced.names_changed()
+        self.epochs.save(self.lock, lambda: not self.closed and self.failed is None)
 
     def begin_epoch_locked(self, epoch: int) -> None:
         """Record that a leader epoch begins at the log end offset, see `LogReplica.begin_epoch`."""
         self.check_whole_locked()
-        before, latest = self.epochs.entries, self.epochs.latest
+        latest = self.epochs.table.latest
         newest = self.leader_epoch if latest is None else max(self.leader_epoch, latest.epoch)
         if epoch < newest:
             raise FencedLeaderEpochError(f"{self.name}: leader epoch {epoch} begins, the log has seen {newest}")
-        self.epochs.assign(epoch, self.end.value)
-        try:
-            with self.storing_locked(is_append=False), held(self.epochs_mutex):
-                self.directory.replace(LEADER_EPOCHS, self.epochs.encode(), durable=False, whole=True)
-        except LogstoreError:
-            self.epochs.entries = before
-            raise
-        self.unsynced.names_changed()
+        with self.storing_locked(is_append=False):
+            self.epochs.begin(epoch, self.end.value)
         try:
             self.unsynced.sync_names()
         except StorageError as error:
             # The file may name the new epoch after a power cut: batches of the old one must not follow.
             raise self.fail_locked(error) from error
         self.leader_epoch = self.noted_epoch = epoch
-        self.epochs_saved = True
 
     def mark_clean_locked(self) -> None:
         """Save indexes, snapshot and epochs, and mark the log as cleanly closed."""
@@ -777,12 +741,12 @@ class State(PartitionLog):
         self.segments.save_indexes(self.segments.active, complete=True)
         self.transactions.save_snapshot(end, self.generation)
         self.transactions.sync()
-        latest = self.epochs.latest
+        latest = self.epochs.table.latest
         if self.leader_epoch > (0 if latest is None else latest.epoch):
             # Nothing was written in this epoch. If it is not recorded, the next open uses the epoch before it.
-            self.epochs_saved = not self.epochs.assign(self.leader_epoch, end)
-        if not self.epochs_saved and self.epochs.entries:
-            self.save_epochs_locked()
+            self.epochs.note(self.leader_epoch, end)
+        if not self.epochs.is_saved and self.epochs.table.entries:
+            self.epochs.save_locked()
         point = self.point_now(clean=True)
         if point != self.recovery.point._replace(sequence=point.sequence):
             self.recovery.write(point)

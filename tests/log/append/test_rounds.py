@@ -306,7 +306,7 @@ def test_a_round_with_more_to_sync_is_not_taken_for_one_of_one_file(log, what, m
     elif what == "new name":
         state.unsynced.names_changed()
     else:
-        state.epochs_saved = False
+        state.epochs.is_saved = False
     with state.lock:
         assert not log._flusher.has_one_file_locked()
     log.append([b"x"], ack="synced")

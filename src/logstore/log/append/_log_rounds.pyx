@@ -137,7 +137,7 @@ cdef class LogRounds(Rounds):
         """Return whether nothing but the recovery point and the marks has to follow the synced end."""
         cdef PartitionLog log = self._log
         cdef SegmentIndex index = self._active.index
-        return (self._active is log._active() and log.synced.value == self._target and log.epochs_saved
+        return (self._active is log._active() and log.synced.value == self._target and log.epochs.is_saved
                 and not index.stale and index.offsets.count - index.offsets.saved < ENTRIES
                 and index.times.count - index.times.saved < ENTRIES)
 

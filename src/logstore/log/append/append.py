@@ -464,10 +464,7 @@ def _change_locked(
 
 def note_epoch_locked(state: State, leader_epoch: int, first: int) -> None:
     """Record the epoch of batches from an offset on; the log writes in no lower one from then on."""
-    entries = state.epochs.entries
-    if not entries or entries[-1].epoch < leader_epoch:
-        state.epochs.assign(leader_epoch, first)
-        state.epochs_saved = False
+    if state.epochs.note(leader_epoch, first):
         state.has_work = True
     state.noted_epoch = leader_epoch
 

@@ -75,7 +75,7 @@ class Flusher:
         return (
             not state.unsynced.segments
             and state.tail is None
-            and state.epochs_saved
+            and state.epochs.is_saved
             and state.unsynced.names_are_synced
             and state.transactions.is_synced
         )
@@ -122,8 +122,8 @@ class Flusher:
         if state.tail is not None:
             with state.change():
                 state.drain_tail_locked()
-        if not state.epochs_saved:
-            shielded(state.save_epochs_locked)
+        if not state.epochs.is_saved:
+            shielded(state.epochs.save_locked)
         try:
             if state.transactions.is_saved:
                 state.transactions.sync()
@@ -177,7 +177,7 @@ class Flusher:
         )
         try:
             # An epoch that is not in its file is found only by a scan; a higher recovery point would lose it.
-            if state.epochs_saved and state.transactions.is_saved:
+            if state.epochs.is_saved and state.transactions.is_saved:
                 state.recovery.write(point)
         except StorageError as error:
             self.point_failed_locked(error)

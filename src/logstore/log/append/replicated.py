@@ -65,7 +65,7 @@ def _write_locked(state: State, run: ReplicatedRun, now_ms: int) -> int:
     if state.tail is not None:
         with state.change():
             state.drain_tail_locked()
-    latest = state.epochs.latest
+    latest = state.epochs.table.latest
     run.check_follows(state.name, state.end.value, -1 if latest is None else latest.epoch)
     if state.must_unmark:
         shielded(state.unmark_locked)

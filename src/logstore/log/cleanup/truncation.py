@@ -131,10 +131,8 @@ def _begin_again_locked(state: State, offset: int, old: tuple[Segment, ...]) -> 
     state.unsynced.clear()
     producers = Producers(expiration_ms=state.config.producer_id_expiration_ms)
     state.transactions.restarted([segment.base_offset for segment in old], producers, offset, state.generation)
-    state.epochs.entries = ()
     state.noted_epoch = -1
-    state.epochs_saved = False
-    state.save_epochs_locked()
+    state.epochs.restarted()
     state.cleaned.restarted(offset)
     state.unsynced.names_changed()
     state.unsynced.sync_names()
@@ -230,9 +228,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         target.file.sync()
     segments.trim_index_files(target)
     state.noted_epoch = -1
-    if state.epochs.truncate_from_end(end):
-        state.epochs_saved = False
-        state.save_epochs_locked()
+    state.epochs.truncated(end)
     if producers is not None:
         state.transactions.truncated(end, producers, state.generation)
         state.transactions.save_snapshot(end, state.generation)
@@ -314,9 +310,7 @@ def _delete_locked(state: State, offset: int) -> int:
         state.unsynced.names_changed()
         _logger.info("deleted segments: log=%s count=%d log_start_offset=%d", state.path, len(doomed), offset)
     state.noted_epoch = -1
-    if state.epochs.truncate_from_start(offset):
-        state.epochs_saved = False
-        state.save_epochs_locked()
+    state.epochs.deleted_below(offset)
     return offset
 
 
