@@ -6,6 +6,7 @@ catalogue, the directories, the checkpoints of the root. Bugs that are planted i
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import random
 import re
@@ -17,7 +18,10 @@ from logstore.log.directory.files import Directory
 from logstore.log.maintenance import LogMaintenance
 from logstore.log.root import Root
 from logstore.records import TopicPartition
-from logstore.store.catalog.topic_list import Catalogue, TopicState
+from logstore.store.catalog import topic_list
+from logstore.store.catalog.catalogue_file import CatalogueWriter
+from logstore.store.catalog.change_blocks import BLOCK, of_blocks, to_blocks
+from logstore.store.catalog.topic_list import CATALOGUE, TopicState, Written, change_text
 from logstore.store.catalog.topics import Topics
 from logstore.testing import SimDisk
 from logstore.testing.simdisk import POLICIES
@@ -83,11 +87,69 @@ def unannounced(monkeypatch, state: TopicState) -> None:
     monkeypatch.setattr(Topics, "_save_locked", save)
 
 
-def test_planted_a_catalogue_that_is_not_synced_is_found(monkeypatch):
-    monkeypatch.setattr(
-        Catalogue, "save", lambda self, root: root.replace("logstore.topics", self.to_bytes(), durable=False)
-    )
+def test_planted_a_checkpoint_of_the_catalogue_that_is_not_synced_is_found(monkeypatch):
+    honest = Directory.replace
+
+    def replace(self, name, data, *, durable, whole=False):
+        honest(self, name, data, durable=durable and name != CATALOGUE, whole=whole)
+
+    monkeypatch.setattr(Directory, "replace", replace)
     find("the catalogue of the store is damaged")
+
+
+def test_planted_a_change_that_is_not_synced_is_found(monkeypatch):
+    def change(self, catalogue, entries, next_producer_id=None):
+        written = self._written
+        changed = dataclasses.replace(catalogue.with_topics(entries), number=written.catalogue.number + 1)
+        data = to_blocks(changed.number, change_text(entries, next_producer_id))
+        with self._root.open(CATALOGUE, writable=True) as file:
+            file.write(data, written.end)
+        self._written = Written(changed, data[-BLOCK:], written.end + len(data), written.size)
+        return changed
+
+    monkeypatch.setattr(CatalogueWriter, "change", change)
+    find("expected one of|that are no partition's")
+
+
+def test_planted_half_a_change_that_is_taken_for_damage_is_found(monkeypatch):
+    def strict(data, first):
+        found = of_blocks(data, first)
+        if found.is_torn:
+            raise ValueError("torn")
+        return found
+
+    monkeypatch.setattr(topic_list, "of_blocks", strict)
+    find("the catalogue of the store is damaged: ValueError: torn")
+
+
+def killed_in_a_change() -> list[str]:
+    """What is lost where a process is killed in a change, the next one goes on, and the power fails."""
+    disk = SimDisk()
+    lost = []
+    with open_store(disk) as store:
+        store.create_topic("before", 1)
+        disk.keep_moments()
+        store.create_topic("during", 1)
+        moments = list(disk.moments())
+    for moment in moments:
+        with open_store(moment) as store:
+            names = store.topics()
+            for name in names:
+                store[name].append(b"one", ack="synced")
+            cut = moment.crash("none")
+        with open_store(cut) as store:
+            if [name for name in names if name not in store or store[name].scan().count() != 1]:
+                lost.append(f"of {names} there is {store.topics()}")
+    return lost
+
+
+def test_what_a_killed_process_has_not_synced_is_synced_before_it_is_gone_by():
+    assert killed_in_a_change() == []
+
+
+def test_planted_a_change_that_is_gone_by_unsynced_is_found(monkeypatch):
+    monkeypatch.setattr(CatalogueWriter, "settle", lambda self, catalogue, with_space: catalogue)
+    assert "of ['before', 'during'] there is ['before']" in killed_in_a_change()
 
 
 @pytest.mark.parametrize(

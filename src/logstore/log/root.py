@@ -180,11 +180,11 @@ class Root:
                 return
             shared = self._shared[self._lock]
             shared.changes += 1
-            known = False
             for name in names:
-                known = shared.facts.pop(name, None) is not None or known
+                # Until the files are written without it, as when this call fails on a full disk and is repeated.
+                shared.has_checkpoint = shared.facts.pop(name, None) is not None or shared.has_checkpoint
                 shared.closed.discard(name)
-            if known or shared.has_checkpoint:
+            if shared.has_checkpoint:
                 _forget(self.directory, shared.facts)
                 shared.has_checkpoint = False
 

@@ -39,9 +39,9 @@ from logstore.log.formats.checkpoints import LogKind
 from logstore.log.root import ADOPTED, is_kafkas
 from logstore.records import NewTopic, TopicPartition
 from logstore.store.catalog import layout
+from logstore.store.catalog.catalogue_file import CatalogueFollower, CatalogueWriter
 from logstore.store.catalog.reserve import Reserve
 from logstore.store.catalog.topic_list import (
-    CATALOGUE,
     FIRST_PRODUCER_ID,
     Catalogue,
     TopicEntry,
@@ -56,6 +56,7 @@ from logstore.topic_names import (
     check_is_name,
     check_names,
     check_partition_count,
+    look_of,
 )
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ _NEWEST_OF = {CONSUMER_OFFSETS: "offset of each group", SINKS: "batch of each si
 #: Errors for a caller that still uses the logs of a topic that was deleted, or made again.
 DELETED = "its topic was deleted; store.topics() names those that there are"
 REPLACED = "its topic was deleted and another one has its name; ask the store for the topic again"
+
+#: A store with more topics than this names none of them in an error.
+_MOST_NAMED = 1_000
 
 _THERE = (TopicState.READY, TopicState.GROWING)
 
@@ -166,7 +170,9 @@ class TopicTable:
             self.refresh()
             entry = self.find(name)
         if entry is None:
-            known = ", ".join(self.names()[:10]) or "none"
+            # Sorting thousands of names would cost a caller that only asks more than all its other work.
+            many = len(self.catalogue.topics)
+            known = f"{many} topics" if many > _MOST_NAMED else ", ".join(self.names()[:10]) or "none"
             gone = "any more: it was deleted" if topic_id else "in this store"
             raise UnknownTopicError(
                 f"topic {name!r} does not exist {gone} (it has: {known}); create it with create_topic()",
@@ -238,8 +244,11 @@ class Topics(TopicTable):
         self._hold = hold
         self._lock = threading.RLock()
         self._ids_left = range(0)
+        #: The topics that there may be, by what `check_names` compares: a new one is compared with no other.
+        self._by_look: dict[str, str] = {}
         self.reserve = Reserve(root)
-        found = Catalogue.load(root)
+        self._file = CatalogueWriter(root)
+        found = self._file.found
         fresh = found or Catalogue(
             cluster_id=layout.read_meta_properties(root).get("cluster.id") or new_id(rng),
             next_producer_id=FIRST_PRODUCER_ID,
@@ -247,6 +256,7 @@ class Topics(TopicTable):
         )
         super().__init__(root, config, fresh)
         self._settle(found)
+        self._by_look.update((look_of(name), name) for name in self._catalogue.topics)
 
     # -- recovery after a crash
 
@@ -269,7 +279,9 @@ class Topics(TopicTable):
             self._root.sync()
         catalogue = self._take_in(before.with_topics(settled))
         if catalogue != found:
-            catalogue.save(self._root)
+            catalogue = self._file.replace(catalogue)
+        else:
+            catalogue = self._file.settle(catalogue, self.reserve.with_space)
         if catalogue.adopted and ADOPTED not in self._root.names():
             # Made by an earlier version, or the mark is lost: a log that is opened alone needs it.
             layout.mark_adopted(self._root)
@@ -336,7 +348,8 @@ class Topics(TopicTable):
             missing = [each for each in wanted if not self._is_there(each, if_not_exists)]
             known = self._catalogue.topics
             half_made = {each.name: known[each.name] for each in missing if each.name in known}
-            check_names([each.name for each in missing], known)
+            alike = (self._by_look.get(look_of(each.name), "") for each in missing)
+            check_names([each.name for each in missing], [name for name in alike if name in known])
             announced = {each.name: self._announced(each) for each in missing}
             if half_made:
                 # An earlier call failed half way, as on a full disk: its directories would be in the way.
@@ -369,6 +382,7 @@ class Topics(TopicTable):
 
     def _make_locked(self, announced: Mapping[str, TopicEntry]) -> None:
         self._save_locked(announced)
+        self._by_look.update((look_of(name), name) for name in announced)
         try:
             layout.make_partitions(
                 self._root,
@@ -521,26 +535,27 @@ class Topics(TopicTable):
             except LogstoreError as error:
                 # Unflushed records of a deleted topic are not wanted, and a full disk is freed by deleting.
                 _logger.warning("a log was not closed cleanly, it is deleted: topic=%s error=%s", name, error)
-        self._hold.root.forget(_partitions_of(doomed))
+        # What is written before the records are removed needs room on a full disk.
+        self.reserve.with_space(lambda: self._hold.root.forget(_partitions_of(doomed)))
         for name, entry in doomed.items():
             layout.remove_partitions(self._root, name, range(_most(entry)))
         self._root.sync()
-        self._save_locked(dict.fromkeys(doomed))
+        self.reserve.with_space(lambda: self._save_locked(dict.fromkeys(doomed)))
+        for name in doomed:
+            self._by_look.pop(look_of(name), None)
 
     def _save_locked(self, entries: Mapping[str, TopicEntry | None]) -> None:
-        changed = self._catalogue.with_topics(entries)
-        changed.save(self._root)
-        self._catalogue = changed
+        self._catalogue = self._file.change(self._catalogue, entries)
 
     def next_producer_id(self) -> int:
         """Return a producer id that was never given before, nor will be after any crash."""
         with held(self._lock):
             if not self._ids_left:
-                first = self._catalogue.next_producer_id
-                changed = self._catalogue.with_next_producer_id(first + PRODUCER_ID_BLOCK)
-                self.reserve.with_space(lambda: changed.save(self._root))
-                self._catalogue = changed
-                self._ids_left = range(first, first + PRODUCER_ID_BLOCK)
+                catalogue = self._catalogue
+                first = catalogue.next_producer_id
+                last = first + PRODUCER_ID_BLOCK
+                self._catalogue = self.reserve.with_space(lambda: self._file.change(catalogue, {}, last))
+                self._ids_left = range(first, last)
             number, self._ids_left = self._ids_left[0], self._ids_left[1:]
             return number
 
@@ -571,8 +586,10 @@ class FollowedTopics(TopicTable):
         if not root.exists():
             raise NotALogError("the directory does not exist; check the path", path=root.path)
         files.refuse_incomplete(root, root.names())
-        super().__init__(root, config, Catalogue.load(root) or Catalogue(cluster_id=""))
-        self._data: bytes | None = None
+        self._file = CatalogueFollower(root)
+        found = self._file.read()
+        super().__init__(root, config, found or Catalogue(cluster_id=""))
+        self._is_listed = found is None
         self.refresh()
         if not self._catalogue.topics and not files.is_ours(root.names()):
             named = ", ".join(map(str, files.partitions_below(root)[:5]))
@@ -587,18 +604,15 @@ class FollowedTopics(TopicTable):
         return self.entry(name, topic_id)
 
     def refresh(self) -> None:
-        data = self._root.read(CATALOGUE)
-        if data is None:
-            changed = self._listed()
-        elif data == self._data:
+        found = self._file.read()
+        if found is not None and found is self._catalogue:
             return
-        else:
-            changed = Catalogue.of_bytes(data, self._root.join(CATALOGUE))
+        changed = self._listed() if found is None else found
         # Released to Kafka, or adopted: a reader's knowledge of a log's end is that of the former writer.
-        changed_hands = (data is None) != (self._data is None)
-        self._data = data
-        before, self._catalogue = self._catalogue, changed
-        for name, entry in before.topics.items():
+        changed_hands = (found is None) != self._is_listed
+        self._is_listed = found is None
+        known, self._catalogue = self._catalogue, changed
+        for name, entry in known.topics.items():
             now = changed.topics.get(name)
             if self._partitions is not None and (changed_hands or now is None or now.id != entry.id):
                 self._partitions.close_topic(name, DELETED if now is None else REPLACED)
