@@ -126,6 +126,7 @@ class StoreHost:
             config_of=table.config_of,
             kind_of=lambda topic: table.entry(topic).kind,
             drops_keyless=table.is_compaction_confirmed,
+            is_new=lambda topic: not table.entry_now(topic).is_synced,
             clock=clock,
         )
         table.manage(partitions)
@@ -157,6 +158,7 @@ class StoreHost:
             return quota if name.topic not in INTERNAL else ReserveGate(quota or UnlimitedSpace(), reserve)
 
         partitions.quota_of, partitions.with_space = quota_of, reserve.with_space
+        partitions.make = topics.make
         if budget is not None:
             budget.open()
             scheduler.add("disk space", MEASURE_PERIOD_MS, self.disk_quota.measure_and_reclaim)

@@ -225,7 +225,7 @@ def test_the_file_of_an_earlier_version_is_replaced_once():
         replaced = data_of(disk)
         assert replaced.startswith(b"logstore topics 3\n")
     with logstore.open("/data", files=disk, clock=ManualClock()) as store:
-        assert len(store["t"].partitions) == 2
+        assert store["t"].partition_count == 2
     assert data_of(disk) == replaced
     assert follower.read().topics.keys() == found.topics.keys()
 

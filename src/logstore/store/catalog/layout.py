@@ -6,6 +6,7 @@ the store's lock, or before another process can have the root.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 
 from logstore.errors import DamagedCatalogueError, NotALogError
@@ -127,24 +128,52 @@ def holds_a_log(names: list[str]) -> bool:
     )
 
 
+class NewDirectory(Directory):
+    """The directory of a partition in which no log was ever opened for writing: what a power cut took is there."""
+
+    def names(self) -> list[str]:
+        found: list[str] = []
+        with files.passing(errno.ENOENT):
+            found = super().names()
+        return found if holds_a_log(found) else sorted({*found, checkpoints.RECOVERY})
+
+
+def begin_partitions(root: Directory, topic_ids: Mapping[TopicPartition, str]) -> None:
+    """Make the directories of partitions, with the mark that they are ours. A power cut may take any of it."""
+    for name, topic_id in topic_ids.items():
+        directory = partition_directory(root, name)
+        directory.create()
+        _mark_ours(directory)
+        with directory.open(PARTITION_METADATA, create=True, writable=True, hint=True) as file:
+            file.write(_partition_metadata(topic_id), 0)
+
+
 def make_partitions(root: Directory, topic_ids: Mapping[TopicPartition, str]) -> None:
-    """Make the directories of partitions, with the mark that they are ours. Durable on return."""
+    """Make the directories of partitions, where they are not there in part or whole. Durable on return."""
     made = []
     for name, topic_id in topic_ids.items():
         directory = partition_directory(root, name)
         directory.create()
-        # Before any segment: a segment alone would look like Kafka's. Empty, it says that nothing is known yet.
-        directory.open(checkpoints.RECOVERY, create=True, writable=True).close()
+        _mark_ours(directory)
         write_partition_metadata(directory, topic_id)
         made.append(directory)
     side_by_side(Directory.sync, made)
     root.sync()
 
 
+def _mark_ours(directory: Directory) -> None:
+    # Before any segment: a segment alone would look like Kafka's. Empty, it says that nothing is known yet.
+    directory.open(checkpoints.RECOVERY, create=True, writable=True).close()
+
+
 def write_partition_metadata(directory: Directory, topic_id: str) -> None:
     """Write Kafka's file with the topic's id, by which Kafka recognizes a partition as its own."""
     # Not synced, a hint for Kafka only: after a power cut it is whole or absent.
-    directory.replace(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}\n".encode(), durable=False, whole=True)
+    directory.replace(PARTITION_METADATA, _partition_metadata(topic_id), durable=False, whole=True)
+
+
+def _partition_metadata(topic_id: str) -> bytes:
+    return f"version: 0\ntopic_id: {topic_id}\n".encode()
 
 
 def read_partition_metadata(directory: Directory) -> str | None:

@@ -22,8 +22,10 @@ An entry has the topic's ``id`` (128 bits, in Kafka's text form), ``partitions``
 ``state``, ``settings`` (the topic's own, by dotted key) and ``created_ms``. It has ``target``
 while partitions are being added, and ``made_with`` once some were: the number of partitions before the first of
 these. It has ``kind`` (`LogKind`) unless it was never recorded: that of its logs, for a log that has lost its own
-record. ``adopted`` says that Kafka's metadata name the leader epochs; where it is missing, the producer ids tell,
-which begin elsewhere in such a directory. Files of versions 1 and 2 have no log.
+record. It has ``synced``, false, until the first log of the topic is opened for writing: a power cut may take its
+directories before, and one that is missing is empty, not lost. ``adopted`` says that Kafka's metadata name the
+leader epochs; where it is missing, the producer ids tell, which begin elsewhere in such a directory. Files of
+versions 1 and 2 have no log.
 
 **`logstore.newest`** holds the number of the newest change, with a CRC-32C of the line before it::
 
@@ -103,6 +105,8 @@ class TopicEntry:
     defaults: Mapping[str, str] | None = None
     kind: LogKind = LogKind.UNRECORDED  #: what a gap between segments means, for a log that has lost its own record
     made_with: int = 0  #: how many partitions there were before any was added; 0 if none ever was
+    #: Its directories are on disk. Until its first log is opened for writing, a power cut may take some of them.
+    is_synced: bool = True
 
     #: The entry as JSON, by its topic's name, once it was encoded: a change of one topic encodes no other.
     _json: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -125,6 +129,7 @@ class TopicEntry:
                 **({"target": self.target} if self.target else {}),
                 **({"kind": self.kind.value} if self.kind else {}),
                 **({"made_with": self.made_with} if self.made_with else {}),
+                **({} if self.is_synced else {"synced": False}),
             }
             found = self._json[name] = f"{json.dumps(name)}: {json.dumps(facts)}"
         return found
@@ -383,6 +388,7 @@ def _entry_of(facts: Mapping[str, Any]) -> TopicEntry:
         defaults=_texts(facts["defaults"]) if "defaults" in facts else None,
         kind=LogKind(facts.get("kind", "")),
         made_with=int(facts.get("made_with", 0)),
+        is_synced=bool(facts.get("synced", True)),
     )
 
 

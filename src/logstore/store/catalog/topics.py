@@ -26,6 +26,7 @@ from logstore.errors import (
     LogstoreError,
     NotALogError,
     PolicyViolationError,
+    StorageError,
     TopicExistsError,
     UnknownPartitionError,
     UnknownTopicError,
@@ -76,6 +77,9 @@ _NEWEST_OF = {CONSUMER_OFFSETS: "offset of each group", SINKS: "batch of each si
 #: Errors for a caller that still uses the logs of a topic that was deleted, or made again.
 DELETED = "its topic was deleted; store.topics() names those that there are"
 REPLACED = "its topic was deleted and another one has its name; ask the store for the topic again"
+
+#: The number of partitions of new topics whose directories are made durable together.
+_MADE_TOGETHER = 64
 
 #: A store with more topics than this names none of them in an error.
 _MOST_NAMED = 1_000
@@ -246,6 +250,8 @@ class Topics(TopicTable):
         self._ids_left = range(0)
         #: The topics that there may be, by what `check_names` compares: a new one is compared with no other.
         self._by_look: dict[str, str] = {}
+        #: Topics whose directories a power cut may take, see `make`.
+        self._new: dict[str, None] = {}
         self.reserve = Reserve(root)
         self._file = CatalogueWriter(root)
         found = self._file.found
@@ -256,7 +262,10 @@ class Topics(TopicTable):
         )
         super().__init__(root, config, fresh)
         self._settle(found)
-        self._by_look.update((look_of(name), name) for name in self._catalogue.topics)
+        for name, entry in self._catalogue.topics.items():
+            self._by_look[look_of(name)] = name
+            if not entry.is_synced:
+                self._new[name] = None
 
     # -- recovery after a crash
 
@@ -384,20 +393,55 @@ class Topics(TopicTable):
         self._save_locked(announced)
         self._by_look.update((look_of(name), name) for name in announced)
         try:
-            layout.make_partitions(
-                self._root,
-                {
-                    TopicPartition(name, number): entry.id
-                    for name, entry in announced.items()
-                    for number in range(entry.partitions)
-                },
-            )
-            self._save_locked({name: entry.replace(state=TopicState.READY) for name, entry in announced.items()})
+            layout.begin_partitions(self._root, _ids_of(announced))
+            ready = {
+                name: entry.replace(state=TopicState.READY, is_synced=False) for name, entry in announced.items()
+            }
+            self._save_locked(ready)
+            self._new.update(dict.fromkeys(ready))
         except BaseException:
             self._undo_locked(announced)
             raise
         for name, entry in announced.items():
             _logger.info("created a topic: topic=%s partitions=%d id=%s", name, entry.partitions, entry.id)
+
+    def make(self, name: str) -> None:
+        """Make the directories of a new topic durable, and note it: from now on one that is missing is lost.
+
+        Done before the first log of the topic is opened for writing: nothing was acknowledged in them before.
+        """
+        if name in self._new:
+            make = partial(self._make_synced, name)
+            self.reserve.with_space(make) if name in INTERNAL else make()
+
+    def _make_synced(self, name: str) -> None:
+        with held(self._lock):
+            if name not in self._new:
+                return
+            try:
+                # Others with it: their syncs cost little beside its own, and they will be used soon.
+                self._make_synced_locked(self._together(name))
+            except StorageError:
+                self._make_synced_locked([name])
+
+    def _together(self, name: str) -> list[str]:
+        """Return some new topics, beginning with a certain one, of not many partitions in all."""
+        names, count = [name], 0
+        for other in self._new:
+            found = self.find(other)
+            count += 0 if found is None else found.partitions
+            if count > _MADE_TOGETHER:
+                break
+            names.append(other)
+        return names
+
+    def _make_synced_locked(self, names: Sequence[str]) -> None:
+        entries = {name: entry for name in names if (entry := self.find(name)) is not None}
+        if entries:
+            layout.make_partitions(self._root, _ids_of(entries))
+            self._save_locked({name: entry.replace(is_synced=True) for name, entry in entries.items()})
+        for name in names:
+            self._new.pop(name, None)
 
     def _new_defaults(self) -> Mapping[str, str]:
         """Return the retention recorded with a new topic: for ever, but Kafka's with a ``server.properties``."""
@@ -438,12 +482,14 @@ class Topics(TopicTable):
             own = _changed(entry.settings, changes)
             before, after = self.effective(entry), self.effective(entry, own)
             _check_internal(name, after)
-            changed = entry.replace(settings=own)
             if after.compacts and not drop_keyless and not self.is_compaction_confirmed(name):
                 # Opening looks for records without a key: one that is opened after the change would be too late.
                 for number in range(entry.partitions):
                     if self._partitions is not None:
                         self._partitions.get(TopicPartition(name, number))
+            # Opened for the first time, the topic has another entry now.
+            entry = self.entry(name)
+            changed = entry.replace(settings=own)
             try:
                 # Tried first: an open log cannot change some settings.
                 self._reconfigure(name, after, drop_keyless)
@@ -474,6 +520,7 @@ class Topics(TopicTable):
     def grow(self, name: str, total: int) -> TopicEntry:
         """Give a topic more partitions. Durable on return; on an error it has the old ones."""
         with held(self._lock):
+            self.make(name)
             entry = self.entry(name)
             check_partition_count(total)
             if name in INTERNAL:
@@ -543,6 +590,7 @@ class Topics(TopicTable):
         self.reserve.with_space(lambda: self._save_locked(dict.fromkeys(doomed)))
         for name in doomed:
             self._by_look.pop(look_of(name), None)
+            self._new.pop(name, None)
 
     def _save_locked(self, entries: Mapping[str, TopicEntry | None]) -> None:
         self._catalogue = self._file.change(self._catalogue, entries)
@@ -569,6 +617,14 @@ def _partitions_of(entries: Mapping[str, TopicEntry]) -> Iterator[TopicPartition
     for name, entry in entries.items():
         for number in range(_most(entry)):
             yield TopicPartition(name, number)
+
+
+def _ids_of(entries: Mapping[str, TopicEntry]) -> dict[TopicPartition, str]:
+    return {
+        TopicPartition(name, number): entry.id
+        for name, entry in entries.items()
+        for number in range(entry.partitions)
+    }
 
 
 def _changed(settings: Mapping[str, str], changes: Mapping[str, Setting]) -> dict[str, str]:
