@@ -150,14 +150,16 @@ def begin_partitions(root: Directory, topic_ids: Mapping[TopicPartition, str]) -
 
 def make_partitions(root: Directory, topic_ids: Mapping[TopicPartition, str]) -> None:
     """Make the directories of partitions, where they are not there in part or whole. Durable on return."""
-    made = []
-    for name, topic_id in topic_ids.items():
+
+    def make(place: tuple[TopicPartition, str]) -> None:
+        name, topic_id = place
         directory = partition_directory(root, name)
         directory.create()
         _mark_ours(directory)
         write_partition_metadata(directory, topic_id)
-        made.append(directory)
-    side_by_side(Directory.sync, made)
+        directory.sync()
+
+    side_by_side(make, topic_ids.items())
     root.sync()
 
 
