@@ -337,7 +337,7 @@ class Written:
 def _check_size(data: bytes, size: int) -> None:
     """Refuse a file that was cut, or has grown: a log that is cut between two changes is a whole, shorter one."""
     if size != len(data):
-        raise ValueError(f"it has {len(data)} bytes, and was written with {size}")
+        raise ValueError(f"the file has {len(data)} bytes, and was written with {size}")
 
 
 def _whole(root: Directory) -> Written | None:
