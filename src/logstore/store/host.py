@@ -231,6 +231,11 @@ class StoreHost:
         self.check_open()
         return self.table.entry_now(topic, topic_id).partitions
 
+    def is_unused(self, topic: str) -> bool:
+        """Return whether no log of a topic was ever opened for writing: there are no records in it."""
+        self.check_open()
+        return not self.table.entry_now(topic).is_synced
+
     def added_from(self, topic: str, topic_id: str | None = None) -> int:
         """Return the number of the first partition added after the topic was made, whether it exists or not."""
         self.check_open()
