@@ -20,7 +20,7 @@ from logstore.log.root import Root
 from logstore.records import TopicPartition
 from logstore.store.catalog import topic_list
 from logstore.store.catalog.catalogue_file import CatalogueWriter
-from logstore.store.catalog.change_blocks import BLOCK, of_blocks, to_blocks
+from logstore.store.catalog.change_blocks import BLOCK, Changes, of_blocks, to_blocks
 from logstore.store.catalog.topic_list import CATALOGUE, TopicState, Written, change_text
 from logstore.store.catalog.topics import Topics
 from logstore.testing import SimDisk
@@ -29,6 +29,10 @@ from tests.crash.planted import must_break
 from tests.crash.store_workload import StoreWorkload, check, check_checkpoints, open_store
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="power cuts")]
+
+
+#: Units in which a disk may write. The log of the catalogue's changes assumes none of them.
+PAGES = (8, 64, 512, 4096)
 
 
 class Violation(AssertionError):
@@ -44,7 +48,8 @@ def cut_everywhere(*, seed: int = 1, draws: int = 1, most: int | None = None) ->
         for policy in POLICIES:
             for _ in range(draws if moment.disk.pending else policy == "none"):
                 cut = rng.getrandbits(63)
-                after = moment.disk.crash(policy, seed=cut, page_bytes=512)
+                page = rng.choice(PAGES)
+                after = moment.disk.crash(policy, seed=cut, page_bytes=page)
                 key = after.state_hash(), id(moment.after)
                 if key in seen:
                     continue
@@ -53,7 +58,7 @@ def cut_everywhere(*, seed: int = 1, draws: int = 1, most: int | None = None) ->
                     check(after, moment.before, moment.after, write_on=rng.random() < 0.3)
                 except (AssertionError, LogstoreError) as error:
                     raise Violation(
-                        f"moment {at}, {moment.step}: crash({policy!r}, seed={cut}): {error!r}"
+                        f"moment {at}, {moment.step}: crash({policy!r}, seed={cut}, page_bytes={page}): {error!r}"
                     ) from error
         if most is not None and len(seen) >= most:
             break
@@ -120,6 +125,47 @@ def test_planted_half_a_change_that_is_taken_for_damage_is_found(monkeypatch):
 
     monkeypatch.setattr(topic_list, "of_blocks", strict)
     find("the catalogue of the store is damaged: ValueError: torn")
+
+
+def test_planted_a_checkpoint_that_forgets_the_last_change_is_found(monkeypatch):
+    # A log of two blocks is full all the time.
+    monkeypatch.setattr(topic_list, "LOG_BYTES", 2 * BLOCK)
+    assert cut_everywhere(seed=2, most=150) >= 150
+    honest = CatalogueWriter.replace
+    known = []
+
+    def replace(self, catalogue):
+        honest(self, known[-1] if known else catalogue)
+        return dataclasses.replace(catalogue, number=self._written.catalogue.number)
+
+    def change(self, catalogue, entries, next_producer_id=None):
+        known.append(catalogue)
+        try:
+            return honest_change(self, catalogue, entries, next_producer_id)
+        finally:
+            known.clear()
+
+    honest_change = CatalogueWriter.change
+    monkeypatch.setattr(CatalogueWriter, "replace", replace)
+    monkeypatch.setattr(CatalogueWriter, "change", change)
+    find("small: found .*, expected one of|that are no partition's|there is no segment")
+
+
+def test_planted_a_torn_block_that_is_taken_for_a_change_is_found(monkeypatch):
+    def credulous(data, first):
+        """Take a change as made once its last block has come, whatever is missing of it."""
+        texts, end = [], 0
+        for at in range(0, len(data.rstrip(b"\0")), BLOCK):
+            head = re.match(rb"\d+ (\d+)/(\d+) ", data[at : at + BLOCK])
+            if head is not None and head[1] == head[2]:
+                blocks, end = data[end : at + BLOCK], at + BLOCK
+                texts.append(re.sub(rb"\0| *\d+ \d+/\d+ | +[0-9a-f]{8}\n", b"", blocks))
+        return Changes(texts, end, is_torn=False)
+
+    monkeypatch.setattr(topic_list, "of_blocks", credulous)
+    whole = StoreWorkload(SimDisk(2)).run()
+    check(whole[-1].disk.kill(), whole[-1].after, whole[-1].after, write_on=False)
+    find("the catalogue of the store is damaged: JSONDecodeError")
 
 
 def killed_in_a_change() -> list[str]:
