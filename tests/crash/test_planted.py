@@ -118,7 +118,7 @@ def test_planted_a_reopening_that_trusts_clean_pages_is_found(monkeypatch):
 
 def test_planted_a_recovery_point_before_its_sync_is_found(monkeypatch):
     promise_before_the_sync(monkeypatch)
-    find("DamagedLogError.*offsets .* are missing")
+    find("DamagedLogError.*(offsets .* are missing|damaged below the recovery point)")
 
 
 def test_planted_a_truncation_that_does_not_lower_the_promise_first_is_found(monkeypatch):
