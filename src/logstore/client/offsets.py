@@ -19,6 +19,7 @@ from logstore.config.log import Setting
 from logstore.config.store import StoreConfig
 from logstore.errors import (
     CorruptRecordError,
+    DiskFullError,
     LogstoreError,
     OffsetOutOfRangeError,
     ReadOnlyError,
@@ -367,14 +368,15 @@ class CommittedOffsets:
         ]
 
     def _caught_up_locked(self) -> dict[int, _Partition]:
-        """Return the topic's current state, reading only the records added since; none if none ever had any."""
-        count = self._count()
-        if count and self._source.is_unused(CONSUMER_OFFSETS):
-            # A commit that found the disk full may have made the topic, and not its first log: to open that for
-            # reading would need the same space.
-            return {}
-        for number in range(count):
-            log = self._source._log_of(CONSUMER_OFFSETS, number)
+        """Return the topic's current state, reading only the records added since."""
+        for number in range(self._count()):
+            try:
+                log = self._source._log_of(CONSUMER_OFFSETS, number)
+            except DiskFullError:
+                # A commit that found the disk full may have made the topic, and not its first log.
+                if self._source.is_unused(CONSUMER_OFFSETS):
+                    return {}
+                raise
             part = self._partitions.get(number)
             if part is None:
                 self._partitions[number] = part = _Partition(log.replica.generation, log.log_start_offset)

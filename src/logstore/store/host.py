@@ -234,7 +234,8 @@ class StoreHost:
     def is_unused(self, topic: str) -> bool:
         """Return whether no log of a topic was ever opened for writing: there are no records in it."""
         self.check_open()
-        return not self.table.entry_now(topic).is_synced
+        entry = self.table.entry_now(topic)
+        return not entry.is_synced or self.partitions.is_unused(topic, entry.partitions)
 
     def added_from(self, topic: str, topic_id: str | None = None) -> int:
         """Return the number of the first partition added after the topic was made, whether it exists or not."""

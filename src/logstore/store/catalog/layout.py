@@ -156,7 +156,13 @@ def make_partitions(root: Directory, topic_ids: Mapping[TopicPartition, str]) ->
         directory = partition_directory(root, name)
         directory.create()
         _mark_ours(directory)
-        write_partition_metadata(directory, topic_id)
+        if read_partition_metadata(directory) == topic_id:
+            # Written by `begin_partitions`; replacing thousands of files costs a file system as many new ones.
+            with directory.open(PARTITION_METADATA, writable=True) as file:
+                file.mark_dirty()
+                file.sync()
+        else:
+            write_partition_metadata(directory, topic_id)
         directory.sync()
 
     side_by_side(make, topic_ids.items())
@@ -166,6 +172,13 @@ def make_partitions(root: Directory, topic_ids: Mapping[TopicPartition, str]) ->
 def _mark_ours(directory: Directory) -> None:
     # Before any segment: a segment alone would look like Kafka's. Empty, it says that nothing is known yet.
     directory.open(checkpoints.RECOVERY, create=True, writable=True).close()
+
+
+def is_unused(directory: Directory) -> bool:
+    """Return whether no log was ever opened for writing in a partition's directory: opening it begins the mark."""
+    if directory.read(checkpoints.RECOVERY) != b"":
+        return False
+    return not any(directory.read(name) for name in directory.names() if name.endswith(files.LOG))
 
 
 def write_partition_metadata(directory: Directory, topic_id: str) -> None:

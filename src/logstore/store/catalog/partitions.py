@@ -132,6 +132,11 @@ class Partitions:
             drop_keyless=self._drops_keyless(name.topic),
         )
 
+    def is_unused(self, topic: str, count: int) -> bool:
+        """Return whether no log of a topic was ever opened for writing, of ``count`` partitions."""
+        names = (TopicPartition(topic, number) for number in range(count))
+        return all(layout.is_unused(layout.partition_directory(self._root, name)) for name in names)
+
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosedError("the store is closed; call logstore.open() again", path=self._root.path)
