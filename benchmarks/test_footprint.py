@@ -124,6 +124,7 @@ def kafkas_ms(folder: Path) -> float | None:
         kafka.kill()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")  # kafka-python
 @pytest.mark.row("S9")
 def test_a_store_of_ten_thousand_topics(benchmark: Any, places: Any, tmp_path: Path) -> None:
     """Topics made by one call, a store of them opened, idle after a record to each, and closed."""
