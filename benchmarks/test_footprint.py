@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,18 +99,48 @@ print(json.dumps([made, opened, descriptors, 100 * idle, closed]), flush=True)
 """
 
 
+def kafkas_ms(folder: Path) -> float | None:
+    """What Kafka takes to answer one request for 1,000 topics; None where none has been fetched.
+
+    It makes the directories afterwards, and syncs none of them.
+    """
+    from kafka.admin import KafkaAdminClient, NewTopic
+
+    from tests.interop import broker
+
+    if not broker.CACHE.joinpath(f"libs-{broker.VERSION}").exists():
+        return None
+    kafka = broker.Broker(folder)
+    kafka.start()
+    try:
+        with contextlib.closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap)) as admin:
+            admin.create_topics([NewTopic("first", 1, 1)], timeout_ms=60_000)
+            wanted = [NewTopic(f"t{number}", 1, 1) for number in range(1_000)]
+            began = time.perf_counter()
+            admin.create_topics(wanted, timeout_ms=60_000)
+            return (time.perf_counter() - began) * 1e3
+    finally:
+        # It may still be making the directories.
+        kafka.kill()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")  # kafka-python
 @pytest.mark.row("S9")
-def test_a_store_of_ten_thousand_topics(benchmark: Any, places: Any) -> None:
+def test_a_store_of_ten_thousand_topics(benchmark: Any, places: Any, tmp_path: Path) -> None:
     """Topics made by one call, a store of them opened, idle after a record to each, and closed."""
     found: list[list[float]] = []
+    kafka = kafkas_ms(tmp_path / "kafka")
 
     def check(_place: Path, figures: list[float]) -> None:
         found.append(figures)
 
     def targets(_medians: dict[str, float]) -> list[Target]:
         made, opened, descriptors, idle, closed = (statistics.median(column) for column in zip(*found, strict=True))
+        # Kafka's 0.2 s of another machine, where there is none to ask.
+        bar = 400 if kafka is None else 2 * kafka
+        beside = "no Kafka in build/kafka: make interop fetches it" if kafka is None else f"Kafka {kafka:.0f}"
         return [
-            Target("1,000 topics by one call", made * 1e3, "ms", 400),
+            Target("1,000 topics by one call", made * 1e3, "ms", bar, reference=beside),
             Target("opened", opened * 1e3, "ms", 1_000),
             Target("descriptors", descriptors, "", 4_096),
             Target("idle", idle, "% of a core", 1),

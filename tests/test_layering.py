@@ -239,7 +239,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "topics",
         "partitions",
         "layout reserve",
-        "many topic_list",
+        "catalogue_file many",
+        "topic_list",
+        "change_blocks",
     ),
     "logstore.store.commit": (
         "ingest",

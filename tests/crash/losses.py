@@ -23,6 +23,8 @@ from logstore.log import Marker, ProducerStamp
 from logstore.log.directory import files
 from logstore.records import Isolation, TopicPartition
 from logstore.store.admin.diagnosis import Finding, Level, diagnose
+from logstore.store.catalog.change_blocks import BLOCK
+from logstore.store.catalog.topic_list import CATALOGUE
 from logstore.store.commit.staged_writer import EXACTLY_ONCE, Manifest, StagedFileWriter
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.clock import START_MS
@@ -269,6 +271,10 @@ def faults_of(path: str, data: bytes, yesterday: dict[str, bytes]) -> Iterator[F
             yield Fault(path, CUT, end)
         yield Fault(path, CUT_INSIDE, ends[-1] - 1)
         return
+    if path.endswith(CATALOGUE):
+        # Before and behind the last change: what is left is a whole catalogue.
+        used = len(data.rstrip(b"\0"))
+        yield from (Fault(path, CUT, size) for size in (used - BLOCK, used) if data[size:])
     suffix = path[path.rfind(".") :]
     last_entry = len(data) - _ENTRY_BYTES.get(suffix, 1)
     for size in sorted({last_entry, len(data) // 2, len(data) - 1} - {0}):

@@ -6,6 +6,7 @@ catalogue, the directories, the checkpoints of the root. Bugs that are planted i
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import random
 import re
@@ -17,7 +18,10 @@ from logstore.log.directory.files import Directory
 from logstore.log.maintenance import LogMaintenance
 from logstore.log.root import Root
 from logstore.records import TopicPartition
-from logstore.store.catalog.topic_list import Catalogue, TopicState
+from logstore.store.catalog import topic_list
+from logstore.store.catalog.catalogue_file import CatalogueWriter
+from logstore.store.catalog.change_blocks import BLOCK, Changes, of_blocks, to_blocks
+from logstore.store.catalog.topic_list import CATALOGUE, TopicState, Written, change_text
 from logstore.store.catalog.topics import Topics
 from logstore.testing import SimDisk
 from logstore.testing.simdisk import POLICIES
@@ -25,6 +29,10 @@ from tests.crash.planted import must_break
 from tests.crash.store_workload import StoreWorkload, check, check_checkpoints, open_store
 
 pytestmark = [pytest.mark.crash, pytest.mark.row("S20", part="power cuts")]
+
+
+#: Units in which a disk may write. The log of the catalogue's changes assumes none of them.
+PAGES = (8, 64, 512, 4096)
 
 
 class Violation(AssertionError):
@@ -40,7 +48,8 @@ def cut_everywhere(*, seed: int = 1, draws: int = 1, most: int | None = None) ->
         for policy in POLICIES:
             for _ in range(draws if moment.disk.pending else policy == "none"):
                 cut = rng.getrandbits(63)
-                after = moment.disk.crash(policy, seed=cut, page_bytes=512)
+                page = rng.choice(PAGES)
+                after = moment.disk.crash(policy, seed=cut, page_bytes=page)
                 key = after.state_hash(), id(moment.after)
                 if key in seen:
                     continue
@@ -49,7 +58,7 @@ def cut_everywhere(*, seed: int = 1, draws: int = 1, most: int | None = None) ->
                     check(after, moment.before, moment.after, write_on=rng.random() < 0.3)
                 except (AssertionError, LogstoreError) as error:
                     raise Violation(
-                        f"moment {at}, {moment.step}: crash({policy!r}, seed={cut}): {error!r}"
+                        f"moment {at}, {moment.step}: crash({policy!r}, seed={cut}, page_bytes={page}): {error!r}"
                     ) from error
         if most is not None and len(seen) >= most:
             break
@@ -83,11 +92,110 @@ def unannounced(monkeypatch, state: TopicState) -> None:
     monkeypatch.setattr(Topics, "_save_locked", save)
 
 
-def test_planted_a_catalogue_that_is_not_synced_is_found(monkeypatch):
-    monkeypatch.setattr(
-        Catalogue, "save", lambda self, root: root.replace("logstore.topics", self.to_bytes(), durable=False)
-    )
+def test_planted_a_checkpoint_of_the_catalogue_that_is_not_synced_is_found(monkeypatch):
+    honest = Directory.replace
+
+    def replace(self, name, data, *, durable, whole=False):
+        honest(self, name, data, durable=durable and name != CATALOGUE, whole=whole)
+
+    monkeypatch.setattr(Directory, "replace", replace)
     find("the catalogue of the store is damaged")
+
+
+def test_planted_a_change_that_is_not_synced_is_found(monkeypatch):
+    def change(self, catalogue, entries, next_producer_id=None):
+        written = self._written
+        changed = dataclasses.replace(catalogue.with_topics(entries), number=written.catalogue.number + 1)
+        data = to_blocks(changed.number, change_text(entries, next_producer_id))
+        with self._root.open(CATALOGUE, writable=True) as file:
+            file.write(data, written.end)
+        self._written = Written(changed, data[-BLOCK:], written.end + len(data), written.size)
+        return changed
+
+    monkeypatch.setattr(CatalogueWriter, "change", change)
+    find("expected one of|that are no partition's")
+
+
+def test_planted_half_a_change_that_is_taken_for_damage_is_found(monkeypatch):
+    def strict(data, first):
+        found = of_blocks(data, first)
+        if found.is_torn:
+            raise ValueError("torn")
+        return found
+
+    monkeypatch.setattr(topic_list, "of_blocks", strict)
+    find("the catalogue of the store is damaged: ValueError: torn")
+
+
+def test_planted_a_checkpoint_that_forgets_the_last_change_is_found(monkeypatch):
+    # A log of two blocks is full all the time.
+    monkeypatch.setattr(topic_list, "LOG_BYTES", 2 * BLOCK)
+    assert cut_everywhere(seed=2, most=150) >= 150
+    honest = CatalogueWriter.replace
+    known = []
+
+    def replace(self, catalogue):
+        honest(self, known[-1] if known else catalogue)
+        return dataclasses.replace(catalogue, number=self._written.catalogue.number)
+
+    def change(self, catalogue, entries, next_producer_id=None):
+        known.append(catalogue)
+        try:
+            return honest_change(self, catalogue, entries, next_producer_id)
+        finally:
+            known.clear()
+
+    honest_change = CatalogueWriter.change
+    monkeypatch.setattr(CatalogueWriter, "replace", replace)
+    monkeypatch.setattr(CatalogueWriter, "change", change)
+    find("small: found .*, expected one of|that are no partition's|there is no segment")
+
+
+def test_planted_a_torn_block_that_is_taken_for_a_change_is_found(monkeypatch):
+    def credulous(data, first):
+        """Take a change as made once its last block has come, whatever is missing of it."""
+        texts, end = [], 0
+        for at in range(0, len(data.rstrip(b"\0")), BLOCK):
+            head = re.match(rb"\d+ (\d+)/(\d+) ", data[at : at + BLOCK])
+            if head is not None and head[1] == head[2]:
+                blocks, end = data[end : at + BLOCK], at + BLOCK
+                texts.append(re.sub(rb"\0| *\d+ \d+/\d+ | +[0-9a-f]{8}\n", b"", blocks))
+        return Changes(texts, end, is_torn=False)
+
+    monkeypatch.setattr(topic_list, "of_blocks", credulous)
+    whole = StoreWorkload(SimDisk(2)).run()
+    check(whole[-1].disk.kill(), whole[-1].after, whole[-1].after, write_on=False)
+    find("the catalogue of the store is damaged: JSONDecodeError")
+
+
+def killed_in_a_change() -> list[str]:
+    """What is lost where a process is killed in a change, the next one goes on, and the power fails."""
+    disk = SimDisk()
+    lost = []
+    with open_store(disk) as store:
+        store.create_topic("t", 1).append(b"one", partition=0)
+        disk.keep_moments()
+        store.add_partitions("t", 2)
+        moments = list(disk.moments())
+    for moment in moments:
+        with open_store(moment) as store:
+            there = store["t"].partition_count
+            for number in range(there):
+                store["t"].append(b"another", partition=number, ack="synced")
+            cut = moment.crash("none")
+        with open_store(cut) as store:
+            if store["t"].partition_count != there:
+                lost.append(f"of {there} there is {store['t'].partition_count}")
+    return lost
+
+
+def test_what_a_killed_process_has_not_synced_is_synced_before_it_is_gone_by():
+    assert killed_in_a_change() == []
+
+
+def test_planted_a_change_that_is_gone_by_unsynced_is_found(monkeypatch):
+    monkeypatch.setattr(CatalogueWriter, "settle", lambda self, catalogue, with_space: catalogue)
+    assert "of 2 there is 1" in killed_in_a_change()
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,9 @@ class Source(Protocol):
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
         """Return the number of a topic's partitions; ``topic_id`` excludes a later topic of the same name."""
 
+    def is_unused(self, topic: str) -> bool:
+        """Return whether no log of a topic was ever opened for writing: there are no records in it."""
+
     def added_from(self, topic: str, topic_id: str | None = None) -> int:
         """Return the number that the first partition added after the topic's creation has, or would get."""
 

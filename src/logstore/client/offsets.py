@@ -19,6 +19,7 @@ from logstore.config.log import Setting
 from logstore.config.store import StoreConfig
 from logstore.errors import (
     CorruptRecordError,
+    DiskFullError,
     LogstoreError,
     OffsetOutOfRangeError,
     ReadOnlyError,
@@ -369,7 +370,13 @@ class CommittedOffsets:
     def _caught_up_locked(self) -> dict[int, _Partition]:
         """Return the topic's current state, reading only the records added since."""
         for number in range(self._count()):
-            log = self._source._log_of(CONSUMER_OFFSETS, number)
+            try:
+                log = self._source._log_of(CONSUMER_OFFSETS, number)
+            except DiskFullError:
+                # A commit that found the disk full may have made the topic, and not its first log.
+                if self._source.is_unused(CONSUMER_OFFSETS):
+                    return {}
+                raise
             part = self._partitions.get(number)
             if part is None:
                 self._partitions[number] = part = _Partition(log.replica.generation, log.log_start_offset)

@@ -21,6 +21,7 @@ import contextlib
 import logging
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -28,7 +29,7 @@ from logstore.batch._crc32c import crc32c
 from logstore.clock import Clock
 from logstore.dropped import release_all
 from logstore.errors import CorruptRecordError, DirectoryLockedError, StorageError
-from logstore.io._interrupts import guarded, shielded
+from logstore.io._interrupts import guarded, held, shielded
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import BRIEFLY_S, RootLock
@@ -59,6 +60,42 @@ class PartitionFacts(NamedTuple):
     clean_offset: int | None = None  #: the end of the compacted part; written for Kafka, never read
 
 
+class SyncedNames:
+    """Which logs of a root have their directories' names on disk: those opened before its last sync began."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()  # held by a sync, so that one is made for all that wait for it
+        self.newest = 0  #: the number of the log that was opened last
+        self.synced = 0  #: logs up to this number are on disk
+
+
+class NameInRoot(Directory):
+    """The root directory as one log syncs it: to have the name of its own directory on disk.
+
+    One sync serves every log that is open when it begins. Closing thousands costs one, not one each.
+    """
+
+    def __init__(self, root: Directory, names: SyncedNames) -> None:
+        super().__init__(root.path, root.files)
+        self._names = names
+        self._number: int | None = None
+
+    def exists_now(self) -> None:
+        """Note that the directory of the log exists: syncs that begin from now on make its name durable."""
+        with RootLock.guarded():
+            self._names.newest += 1
+            self._number = self._names.newest
+
+    def sync(self) -> None:
+        names, number = self._names, self._number
+        with held(names.lock):
+            if number is not None and number <= names.synced:
+                return
+            newest = names.newest
+            super().sync()
+            names.synced = newest
+
+
 class _Shared:
     """The state of a root, shared by all logs of this process below it. Guarded by `RootLock.guarded`."""
 
@@ -74,6 +111,7 @@ class _Shared:
         self.has_checkpoint = False
         #: The number of changes (deletions, truncations) that make facts gathered earlier invalid.
         self.changes = 0
+        self.synced_names = SyncedNames()
 
     def found(self, name: TopicPartition) -> PartitionFacts:
         """Return the facts about a partition, for its log that is being opened."""
@@ -86,8 +124,11 @@ class Root:
 
     _shared: ClassVar[dict[RootLock, _Shared]] = {}
 
-    def __init__(self, directory: Directory, lock: RootLock | None, facts: PartitionFacts) -> None:
-        self.directory = directory
+    def __init__(
+        self, directory: Directory, lock: RootLock | None, facts: PartitionFacts, names: SyncedNames | None = None
+    ) -> None:
+        self._files = directory
+        self.directory = NameInRoot(directory, SyncedNames() if names is None else names)
         self.found = facts  #: the root's facts about the partition when it was opened
         self._lock = lock
         self._is_begun = False
@@ -115,11 +156,12 @@ class Root:
             with RootLock.guarded():
                 if lock not in cls._shared:
                     cls._shared[lock] = _Shared(directory)
-                facts = cls._shared[lock].found(name)
+                shared = cls._shared[lock]
+                facts = shared.found(name)
         except BaseException:
             lock.release(str(name))
             raise
-        return cls(directory, lock, facts)
+        return cls(directory, lock, facts, shared.synced_names)
 
     @classmethod
     def open_for_reading(cls, directory: Directory, name: TopicPartition) -> Root:
@@ -128,7 +170,7 @@ class Root:
 
     def is_kafkas(self) -> bool:
         """Return whether Kafka's metadata, and no log here, assign the leader epochs."""
-        return is_kafkas(self.directory)
+        return is_kafkas(self._files)
 
     def begin(self) -> None:
         """Remove the clean shutdown mark and the recovery points, once the log is recovered and may change.
@@ -141,9 +183,10 @@ class Root:
             shared = self._shared[lock]
             if not shared.begun:
                 # The names were listed when the root was locked: only the lock's holder writes these files.
-                _take_away(self.directory, shared.names)
+                _take_away(self._files, shared.names)
                 shared.begun = True
         self._is_begun = True
+        self.directory.exists_now()
 
     def release(self, name: TopicPartition, facts: PartitionFacts | None) -> None:
         """Release the root; ``facts`` are those of a log that was closed cleanly, else None.
@@ -180,12 +223,12 @@ class Root:
                 return
             shared = self._shared[self._lock]
             shared.changes += 1
-            known = False
             for name in names:
-                known = shared.facts.pop(name, None) is not None or known
+                # Until the files are written without it, as when this call fails on a full disk and is repeated.
+                shared.has_checkpoint = shared.facts.pop(name, None) is not None or shared.has_checkpoint
                 shared.closed.discard(name)
-            if known or shared.has_checkpoint:
-                _forget(self.directory, shared.facts)
+            if shared.has_checkpoint:
+                _forget(self._files, shared.facts)
                 shared.has_checkpoint = False
 
     def withdraw(self) -> None:
@@ -200,7 +243,7 @@ class Root:
             shared = self._shared[self._lock]
             shared.changes += 1
             if shared.has_checkpoint:
-                _take_away(self.directory, self.directory.names())
+                _take_away(self._files, self._files.names())
                 shared.has_checkpoint = False
 
     def lower_high_watermark(self, name: TopicPartition, offset: int) -> None:
@@ -216,7 +259,7 @@ class Root:
             known = shared.facts.get(name, PartitionFacts())
             if shared.has_checkpoint or (known.high_watermark or 0) > offset:
                 shared.facts[name] = known._replace(high_watermark=offset)
-                _write_high_watermarks(self.directory, shared.facts)
+                _write_high_watermarks(self._files, shared.facts)
 
     def checkpoint_token(self) -> int:
         """Return a token for `checkpoint`. Call this before the facts for it are gathered."""
@@ -234,18 +277,18 @@ class Root:
             if shared is None or not shared.begun or shared.changes != token:
                 return False
             shared.has_checkpoint = True
-            _write(self.directory, {**shared.facts, **facts}, whole=True)
+            _write(self._files, {**shared.facts, **facts}, whole=True)
             return True
 
     def _write_checkpoints(self, shared: _Shared) -> None:
         try:
-            _write(self.directory, shared.facts, whole=False)
-            if not shared.unclean and (shared.was_clean or _all_clean(self.directory, shared.closed)):
+            _write(self._files, shared.facts, whole=False)
+            if not shared.unclean and (shared.was_clean or _all_clean(self._files, shared.closed)):
                 with contextlib.suppress(StorageError):
-                    checkpoints.mark_clean_shutdown(self.directory)
+                    checkpoints.mark_clean_shutdown(self._files)
         except StorageError as error:
             # Not fatal: checkpoints are hints for a quick start, and without them the next open scans.
-            _logger.warning("checkpoints not written: root=%s error=%s", self.directory.path, error)
+            _logger.warning("checkpoints not written: root=%s error=%s", self._files.path, error)
 
 
 class StoreLock:

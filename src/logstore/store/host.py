@@ -126,6 +126,7 @@ class StoreHost:
             config_of=table.config_of,
             kind_of=lambda topic: table.entry(topic).kind,
             drops_keyless=table.is_compaction_confirmed,
+            is_new=lambda topic: not table.entry_now(topic).is_synced,
             clock=clock,
         )
         table.manage(partitions)
@@ -157,6 +158,7 @@ class StoreHost:
             return quota if name.topic not in INTERNAL else ReserveGate(quota or UnlimitedSpace(), reserve)
 
         partitions.quota_of, partitions.with_space = quota_of, reserve.with_space
+        partitions.make = topics.make
         if budget is not None:
             budget.open()
             scheduler.add("disk space", MEASURE_PERIOD_MS, self.disk_quota.measure_and_reclaim)
@@ -228,6 +230,12 @@ class StoreHost:
         """Return the number of a topic's partitions; with ``topic_id``, of that very topic and none made later."""
         self.check_open()
         return self.table.entry_now(topic, topic_id).partitions
+
+    def is_unused(self, topic: str) -> bool:
+        """Return whether no log of a topic was ever opened for writing: there are no records in it."""
+        self.check_open()
+        entry = self.table.entry_now(topic)
+        return not entry.is_synced or self.partitions.is_unused(topic, entry.partitions)
 
     def added_from(self, topic: str, topic_id: str | None = None) -> int:
         """Return the number of the first partition added after the topic was made, whether it exists or not."""

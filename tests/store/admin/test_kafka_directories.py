@@ -33,6 +33,7 @@ from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.root import Root, StoreLock
 from logstore.store.admin import kafka_metadata
 from logstore.store.admin.kafka_directories import FIRST_PRODUCER_ID
+from logstore.store.catalog.topic_list import Catalogue
 from logstore.store.commit.staged_writer import Manifest, StagedFileWriter
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
@@ -548,7 +549,7 @@ def test_killed_writers_of_an_adopted_directory_raise_no_leader_epoch(root, tmp_
 def rewrite_catalogue(root: Path, change) -> None:
     from logstore.batch._crc32c import crc32c
 
-    head, facts, *_ = (root / "logstore.topics").read_bytes().split(b"\n")
+    head, facts, *_ = Catalogue.load(Directory(root)).to_bytes().split(b"\n")
     told = json.loads(facts)
     change(told)
     body = head + b"\n" + json.dumps(told).encode() + b"\n"

@@ -24,7 +24,7 @@ from logstore.log import ProducerStamp
 from logstore.log.directory import files
 from logstore.records import TopicPartition
 from logstore.store.admin.diagnosis import diagnose
-from logstore.store.catalog.topic_list import CATALOGUE, NEWEST
+from logstore.store.catalog.topic_list import CATALOGUE, NEWEST, Catalogue
 from logstore.testing import FaultyFiles, ManualClock, SimDisk
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
@@ -223,7 +223,7 @@ def test_what_needs_no_rebuilding_is_refused_and_left_as_it_is(root, tmp_path):
 def test_a_catalogue_of_a_later_program_is_not_rebuilt_over(root):
     from logstore.batch._crc32c import crc32c
 
-    body = (root / CATALOGUE).read_bytes().rsplit(b"crc32c", 1)[0]
+    body = Catalogue.load(files.Directory(root)).to_bytes().rsplit(b"crc32c", 1)[0]
     body = b"logstore topics 99\n" + body.split(b"\n", 1)[1]
     (root / CATALOGUE).write_bytes(body + b"crc32c %08x\n" % crc32c(body))
     before = tree(root)

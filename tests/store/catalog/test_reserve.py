@@ -135,6 +135,20 @@ def test_without_a_reserve_a_full_disk_stores_nothing_and_says_so(store, disk):
     assert store.committed("auditors", [KEPT])[KEPT].offset == 8
 
 
+def test_commits_that_cannot_be_reached_on_a_full_disk_are_not_taken_for_none(tmp_path):
+    with logstore.open(tmp_path / "data") as store:
+        store.create_topic("kept")
+        store.commit_offsets("auditors", {KEPT: 7})
+    files = FaultyFiles()
+    with logstore.open(tmp_path / "data", files=files) as store:
+        store._host.topics_table.reserve.release(10 * RESERVE_BYTES)
+        files.fail("open", errno=errno.ENOSPC, times=-1, path_contains="__consumer_offsets-0/logstore.published")
+        with pytest.raises(DiskFullError):
+            store.committed("auditors", [KEPT])
+        files.heal()
+        assert store.committed("auditors", [KEPT])[KEPT].offset == 7
+
+
 def test_a_store_opens_without_space_for_its_reserve(tmp_path):
     files = FaultyFiles()
     files.fail("pwrite", errno=errno.ENOSPC, times=-1, path_contains=RESERVE)

@@ -94,8 +94,8 @@ def test_every_flipped_byte_is_found(bit):
 def test_bytes_behind_it_and_a_later_version_are_refused():
     with pytest.raises(DamagedCatalogueError):
         Catalogue.of_bytes(WHOLE.to_bytes() + b"\n", "here")
-    body = WHOLE.to_bytes().rsplit(b"crc32c", 1)[0].replace(b"topics 2\n", b"topics 3\n", 1)
-    with pytest.raises(LaterCatalogueError, match="its version is 3, this program knows 2"):
+    body = WHOLE.to_bytes().rsplit(b"crc32c", 1)[0].replace(b"topics 3\n", b"topics 4\n", 1)
+    with pytest.raises(LaterCatalogueError, match="its version is 4, this program knows 3"):
         Catalogue.of_bytes(body + b"crc32c %08x\n" % crc32c(body), "here")
 
 

@@ -661,15 +661,28 @@ def test_a_directory_in_the_way_of_one_topic_stops_all_and_stays(tmp_path):
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
-def test_when_one_of_many_syncs_fails_nothing_is_made(tmp_path, error):
+def test_when_one_of_many_directories_cannot_be_made_nothing_is_made(tmp_path, error):
     files = FaultyFiles()
     with logstore.open(tmp_path, files=files) as store:
-        files.fail("fsync_dir", errno=error, path_contains="t-33")
+        files.fail("mkdir", errno=error, path_contains="t-33")
         with pytest.raises(StorageError):
             store.create_topics(["other", NewTopic("t", 50)])
         assert store.topics() == []
         assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
         assert store.create_topics(["other", NewTopic("t", 50)])[1].partition_count == 50
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+def test_when_one_of_many_syncs_fails_the_topic_is_not_used_and_is_there(tmp_path, error):
+    files = FaultyFiles()
+    with logstore.open(tmp_path, files=files) as store:
+        topic = store.create_topics(["other", NewTopic("t", 50)])[1]
+        files.fail("fsync_dir", errno=error, times=2, path_contains="t-33")
+        with pytest.raises(StorageError):
+            topic.append(b"one", partition=0)
+        files.heal()
+        assert topic.append(b"one", partition=0).offset == 0
+        assert store["other"].append(b"one").offset == 0
 
 
 class Asked(SimDisk):

@@ -202,7 +202,8 @@ def _topics(seen: _Seen) -> Iterator[Finding]:
             continue
         if is_retention_unrecorded(topic, entry, effective_config(seen.config, entry)):
             yield _warning("retention-unrecorded", where, RETENTION_UNRECORDED, "set retention.ms to choose")
-        for number in range(entry.partitions):
+        # What a power cut took of a new topic was empty, and is made again.
+        for number in range(entry.partitions if entry.is_synced else 0):
             name = TopicPartition(topic, number)
             path = seen.root.join(str(name))
             if name not in found:

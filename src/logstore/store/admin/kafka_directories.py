@@ -189,6 +189,7 @@ def release_to_kafka(
         _settle_raised(directory, raised, clock, files)
 
     def give() -> HandBack:
+        _make_new(directory)
         told = _compare(directory, leave_stray)
         states = _states_of_sinks(directory, clock, files)
         for place, most in raised.items():
@@ -207,6 +208,15 @@ def release_to_kafka(
     told = under_lock(directory, clock, give)
     _logger.info("handed back: root=%s known=%d stray=%d", directory.path, len(told.known), len(told.stray))
     return told
+
+
+def _make_new(directory: Directory) -> None:
+    """Make the directories of topics that were never used, which Kafka needs: a power cut may have taken some."""
+    catalogue = Catalogue.load(directory) or Catalogue(cluster_id="")
+    for name, entry in catalogue.topics.items():
+        if not entry.is_synced:
+            places = (TopicPartition(name, number) for number in range(entry.partitions))
+            layout.make_partitions(directory, dict.fromkeys(places, entry.id))
 
 
 def _states_of_sinks(directory: Directory, clock: Clock, files: Files) -> dict[str, SinkState]:

@@ -241,7 +241,10 @@ def _finish(
     # Kafka recovers a log without a recovery point, but could not know its log start offset.
     starts = {name: checkpoint.log_start_offset for name, checkpoint in taken.items()}
     partial.replace(checkpoints.LOG_START_OFFSETS, checkpoints.write_offsets(starts), durable=False, whole=True)
-    kept = {name: entry.replace(state=TopicState.READY, target=0) for name, entry in catalogue.topics.items()}
+    kept = {
+        name: entry.replace(state=TopicState.READY, target=0, is_synced=True)
+        for name, entry in catalogue.topics.items()
+    }
     there = {name.topic for name in taken}
     copy = Catalogue(
         cluster_id=catalogue.cluster_id,

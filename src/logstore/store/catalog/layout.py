@@ -6,6 +6,7 @@ the store's lock, or before another process can have the root.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 
 from logstore.errors import DamagedCatalogueError, NotALogError
@@ -127,24 +128,67 @@ def holds_a_log(names: list[str]) -> bool:
     )
 
 
-def make_partitions(root: Directory, topic_ids: Mapping[TopicPartition, str]) -> None:
-    """Make the directories of partitions, with the mark that they are ours. Durable on return."""
-    made = []
+class NewDirectory(Directory):
+    """The directory of a partition in which no log was ever opened for writing: what a power cut took is there."""
+
+    def names(self) -> list[str]:
+        found: list[str] = []
+        with files.passing(errno.ENOENT):
+            found = super().names()
+        return found if holds_a_log(found) else sorted({*found, checkpoints.RECOVERY})
+
+
+def begin_partitions(root: Directory, topic_ids: Mapping[TopicPartition, str]) -> None:
+    """Make the directories of partitions, with the mark that they are ours. A power cut may take any of it."""
     for name, topic_id in topic_ids.items():
         directory = partition_directory(root, name)
         directory.create()
-        # Before any segment: a segment alone would look like Kafka's. Empty, it says that nothing is known yet.
-        directory.open(checkpoints.RECOVERY, create=True, writable=True).close()
-        write_partition_metadata(directory, topic_id)
-        made.append(directory)
-    side_by_side(Directory.sync, made)
+        _mark_ours(directory)
+        with directory.open(PARTITION_METADATA, create=True, writable=True, hint=True) as file:
+            file.write(_partition_metadata(topic_id), 0)
+
+
+def make_partitions(root: Directory, topic_ids: Mapping[TopicPartition, str]) -> None:
+    """Make the directories of partitions, where they are not there in part or whole. Durable on return."""
+
+    def make(place: tuple[TopicPartition, str]) -> None:
+        name, topic_id = place
+        directory = partition_directory(root, name)
+        directory.create()
+        _mark_ours(directory)
+        if read_partition_metadata(directory) == topic_id:
+            # Written by `begin_partitions`; replacing thousands of files costs a file system as many new ones.
+            with directory.open(PARTITION_METADATA, writable=True) as file:
+                file.mark_dirty()
+                file.sync()
+        else:
+            write_partition_metadata(directory, topic_id)
+        directory.sync()
+
+    side_by_side(make, topic_ids.items())
     root.sync()
+
+
+def _mark_ours(directory: Directory) -> None:
+    # Before any segment: a segment alone would look like Kafka's. Empty, it says that nothing is known yet.
+    directory.open(checkpoints.RECOVERY, create=True, writable=True).close()
+
+
+def is_unused(directory: Directory) -> bool:
+    """Return whether no log was ever opened for writing in a partition's directory: opening it begins the mark."""
+    if directory.read(checkpoints.RECOVERY) != b"":
+        return False
+    return not any(directory.read(name) for name in directory.names() if name.endswith(files.LOG))
 
 
 def write_partition_metadata(directory: Directory, topic_id: str) -> None:
     """Write Kafka's file with the topic's id, by which Kafka recognizes a partition as its own."""
     # Not synced, a hint for Kafka only: after a power cut it is whole or absent.
-    directory.replace(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}\n".encode(), durable=False, whole=True)
+    directory.replace(PARTITION_METADATA, _partition_metadata(topic_id), durable=False, whole=True)
+
+
+def _partition_metadata(topic_id: str) -> bytes:
+    return f"version: 0\ntopic_id: {topic_id}\n".encode()
 
 
 def read_partition_metadata(directory: Directory) -> str | None:

@@ -36,6 +36,7 @@ class Partitions:
         config_of: Callable[[str], LogConfig],
         kind_of: Callable[[str], LogKind],
         drops_keyless: Callable[[str], bool],
+        is_new: Callable[[str], bool],
         clock: Clock,
     ) -> None:
         self._root = root
@@ -43,6 +44,7 @@ class Partitions:
         self._config_of = config_of
         self._kind_of = kind_of
         self._drops_keyless = drops_keyless
+        self._is_new = is_new
         self._clock = clock
         self._open: dict[TopicPartition, Opened] = {}
         #: Returns the log of a partition if it is open, else None; without a call of Python for each append.
@@ -55,6 +57,8 @@ class Partitions:
         self.quota_of: Callable[[TopicPartition], SpaceQuota | None] = lambda name: None
         #: Opens a log of an internal topic, and frees space if the disk is full; set once, before any is opened.
         self.with_space: Callable[[Callable[[], Opened]], Opened] = lambda work: work()
+        #: Makes the directories of a new topic durable, before the first log of it is opened for writing.
+        self.make: Callable[[str], None] = lambda topic: None
 
     def get(self, name: TopicPartition) -> Opened:
         """Return the log of an existing partition; open it if it is not open yet.
@@ -63,7 +67,12 @@ class Partitions:
             DamagedLogError, StorageError: as `Log.open`; the next call retries.
         """
         found = self._open.get(name)
-        return shielded(self._opened, name) if found is None else found
+        if found is not None:
+            return found
+        # Before the turn, for which a thread waits that changes the topic, with the catalogue locked; and in this
+        # thread, which may be the one.
+        self.make(name.topic)
+        return shielded(self._opened, name)
 
     def _opened(self, name: TopicPartition) -> Opened:
         while True:
@@ -100,10 +109,11 @@ class Partitions:
         directory = layout.partition_directory(self._root, name)
         path, files = directory.path, directory.files
         config, kind = self._config_of(name.topic), self._kind_of(name.topic)
-        lost = "its directory is gone" if not directory.exists() else ""
-        if not lost and not layout.holds_a_log(directory.names()):
-            lost = "its directory has lost the files of a log"
-        if lost:
+        names = directory.names_if_there()
+        lost = "its directory is gone" if names is None else "its directory has lost the files of a log"
+        if not layout.holds_a_log(names or []):
+            if self._read_only and self._is_new(name.topic):
+                return LogReader(layout.NewDirectory(path, files), config, self._clock, kind)
             raise NotALogError(
                 f"{name}: the topic has this partition, but {lost}; restore it from a copy, or delete the "
                 "topic. Where its records are gone for good, close the store, delete what is left of that "
@@ -121,6 +131,11 @@ class Partitions:
             kind=kind,
             drop_keyless=self._drops_keyless(name.topic),
         )
+
+    def is_unused(self, topic: str, count: int) -> bool:
+        """Return whether no log of a topic was ever opened for writing, of ``count`` partitions."""
+        names = (TopicPartition(topic, number) for number in range(count))
+        return all(layout.is_unused(layout.partition_directory(self._root, name)) for name in names)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -26,6 +26,7 @@ from logstore.errors import (
     LogstoreError,
     NotALogError,
     PolicyViolationError,
+    StorageError,
     TopicExistsError,
     UnknownPartitionError,
     UnknownTopicError,
@@ -39,9 +40,9 @@ from logstore.log.formats.checkpoints import LogKind
 from logstore.log.root import ADOPTED, is_kafkas
 from logstore.records import NewTopic, TopicPartition
 from logstore.store.catalog import layout
+from logstore.store.catalog.catalogue_file import CatalogueFollower, CatalogueWriter
 from logstore.store.catalog.reserve import Reserve
 from logstore.store.catalog.topic_list import (
-    CATALOGUE,
     FIRST_PRODUCER_ID,
     Catalogue,
     TopicEntry,
@@ -56,6 +57,7 @@ from logstore.topic_names import (
     check_is_name,
     check_names,
     check_partition_count,
+    look_of,
 )
 
 if TYPE_CHECKING:
@@ -75,6 +77,12 @@ _NEWEST_OF = {CONSUMER_OFFSETS: "offset of each group", SINKS: "batch of each si
 #: Errors for a caller that still uses the logs of a topic that was deleted, or made again.
 DELETED = "its topic was deleted; store.topics() names those that there are"
 REPLACED = "its topic was deleted and another one has its name; ask the store for the topic again"
+
+#: The number of partitions of new topics whose directories are made durable together.
+_MADE_TOGETHER = 64
+
+#: A store with more topics than this names none of them in an error.
+_MOST_NAMED = 1_000
 
 _THERE = (TopicState.READY, TopicState.GROWING)
 
@@ -166,7 +174,9 @@ class TopicTable:
             self.refresh()
             entry = self.find(name)
         if entry is None:
-            known = ", ".join(self.names()[:10]) or "none"
+            # Sorting thousands of names would cost a caller that only asks more than all its other work.
+            many = len(self.catalogue.topics)
+            known = f"{many} topics" if many > _MOST_NAMED else ", ".join(self.names()[:10]) or "none"
             gone = "any more: it was deleted" if topic_id else "in this store"
             raise UnknownTopicError(
                 f"topic {name!r} does not exist {gone} (it has: {known}); create it with create_topic()",
@@ -238,8 +248,13 @@ class Topics(TopicTable):
         self._hold = hold
         self._lock = threading.RLock()
         self._ids_left = range(0)
+        #: The topics that there may be, by what `check_names` compares: a new one is compared with no other.
+        self._by_look: dict[str, str] = {}
+        #: Topics whose directories a power cut may take, see `make`.
+        self._new: dict[str, None] = {}
         self.reserve = Reserve(root)
-        found = Catalogue.load(root)
+        self._file = CatalogueWriter(root)
+        found = self._file.found
         fresh = found or Catalogue(
             cluster_id=layout.read_meta_properties(root).get("cluster.id") or new_id(rng),
             next_producer_id=FIRST_PRODUCER_ID,
@@ -247,6 +262,10 @@ class Topics(TopicTable):
         )
         super().__init__(root, config, fresh)
         self._settle(found)
+        for name, entry in self._catalogue.topics.items():
+            self._by_look[look_of(name)] = name
+            if not entry.is_synced:
+                self._new[name] = None
 
     # -- recovery after a crash
 
@@ -269,7 +288,9 @@ class Topics(TopicTable):
             self._root.sync()
         catalogue = self._take_in(before.with_topics(settled))
         if catalogue != found:
-            catalogue.save(self._root)
+            catalogue = self._file.replace(catalogue)
+        else:
+            catalogue = self._file.settle(catalogue, self.reserve.with_space)
         if catalogue.adopted and ADOPTED not in self._root.names():
             # Made by an earlier version, or the mark is lost: a log that is opened alone needs it.
             layout.mark_adopted(self._root)
@@ -336,7 +357,8 @@ class Topics(TopicTable):
             missing = [each for each in wanted if not self._is_there(each, if_not_exists)]
             known = self._catalogue.topics
             half_made = {each.name: known[each.name] for each in missing if each.name in known}
-            check_names([each.name for each in missing], known)
+            alike = (self._by_look.get(look_of(each.name), "") for each in missing)
+            check_names([each.name for each in missing], [name for name in alike if name in known])
             announced = {each.name: self._announced(each) for each in missing}
             if half_made:
                 # An earlier call failed half way, as on a full disk: its directories would be in the way.
@@ -369,21 +391,57 @@ class Topics(TopicTable):
 
     def _make_locked(self, announced: Mapping[str, TopicEntry]) -> None:
         self._save_locked(announced)
+        self._by_look.update((look_of(name), name) for name in announced)
         try:
-            layout.make_partitions(
-                self._root,
-                {
-                    TopicPartition(name, number): entry.id
-                    for name, entry in announced.items()
-                    for number in range(entry.partitions)
-                },
-            )
-            self._save_locked({name: entry.replace(state=TopicState.READY) for name, entry in announced.items()})
+            layout.begin_partitions(self._root, _ids_of(announced))
+            ready = {
+                name: entry.replace(state=TopicState.READY, is_synced=False) for name, entry in announced.items()
+            }
+            self._save_locked(ready)
+            self._new.update(dict.fromkeys(ready))
         except BaseException:
             self._undo_locked(announced)
             raise
         for name, entry in announced.items():
             _logger.info("created a topic: topic=%s partitions=%d id=%s", name, entry.partitions, entry.id)
+
+    def make(self, name: str) -> None:
+        """Make the directories of a new topic durable, and note it: from now on one that is missing is lost.
+
+        Done before the first log of the topic is opened for writing: nothing was acknowledged in them before.
+        """
+        if name in self._new:
+            make = partial(self._make_synced, name)
+            self.reserve.with_space(make) if name in INTERNAL else make()
+
+    def _make_synced(self, name: str) -> None:
+        with held(self._lock):
+            if name not in self._new:
+                return
+            try:
+                # Others with it: their syncs cost little beside its own, and they will be used soon.
+                self._make_synced_locked(self._together(name))
+            except StorageError:
+                self._make_synced_locked([name])
+
+    def _together(self, name: str) -> list[str]:
+        """Return some new topics, beginning with a certain one, of not many partitions in all."""
+        names, count = [name], 0
+        for other in self._new:
+            found = self.find(other)
+            count += 0 if found is None else found.partitions
+            if count > _MADE_TOGETHER:
+                break
+            names.append(other)
+        return names
+
+    def _make_synced_locked(self, names: Sequence[str]) -> None:
+        entries = {name: entry for name in names if (entry := self.find(name)) is not None}
+        if entries:
+            layout.make_partitions(self._root, _ids_of(entries))
+            self._save_locked({name: entry.replace(is_synced=True) for name, entry in entries.items()})
+        for name in names:
+            self._new.pop(name, None)
 
     def _new_defaults(self) -> Mapping[str, str]:
         """Return the retention recorded with a new topic: for ever, but Kafka's with a ``server.properties``."""
@@ -424,12 +482,14 @@ class Topics(TopicTable):
             own = _changed(entry.settings, changes)
             before, after = self.effective(entry), self.effective(entry, own)
             _check_internal(name, after)
-            changed = entry.replace(settings=own)
             if after.compacts and not drop_keyless and not self.is_compaction_confirmed(name):
                 # Opening looks for records without a key: one that is opened after the change would be too late.
                 for number in range(entry.partitions):
                     if self._partitions is not None:
                         self._partitions.get(TopicPartition(name, number))
+            # Opened for the first time, the topic has another entry now.
+            entry = self.entry(name)
+            changed = entry.replace(settings=own)
             try:
                 # Tried first: an open log cannot change some settings.
                 self._reconfigure(name, after, drop_keyless)
@@ -460,6 +520,7 @@ class Topics(TopicTable):
     def grow(self, name: str, total: int) -> TopicEntry:
         """Give a topic more partitions. Durable on return; on an error it has the old ones."""
         with held(self._lock):
+            self.make(name)
             entry = self.entry(name)
             check_partition_count(total)
             if name in INTERNAL:
@@ -521,26 +582,28 @@ class Topics(TopicTable):
             except LogstoreError as error:
                 # Unflushed records of a deleted topic are not wanted, and a full disk is freed by deleting.
                 _logger.warning("a log was not closed cleanly, it is deleted: topic=%s error=%s", name, error)
-        self._hold.root.forget(_partitions_of(doomed))
+        # What is written before the records are removed needs room on a full disk.
+        self.reserve.with_space(lambda: self._hold.root.forget(_partitions_of(doomed)))
         for name, entry in doomed.items():
             layout.remove_partitions(self._root, name, range(_most(entry)))
         self._root.sync()
-        self._save_locked(dict.fromkeys(doomed))
+        self.reserve.with_space(lambda: self._save_locked(dict.fromkeys(doomed)))
+        for name in doomed:
+            self._by_look.pop(look_of(name), None)
+            self._new.pop(name, None)
 
     def _save_locked(self, entries: Mapping[str, TopicEntry | None]) -> None:
-        changed = self._catalogue.with_topics(entries)
-        changed.save(self._root)
-        self._catalogue = changed
+        self._catalogue = self._file.change(self._catalogue, entries)
 
     def next_producer_id(self) -> int:
         """Return a producer id that was never given before, nor will be after any crash."""
         with held(self._lock):
             if not self._ids_left:
-                first = self._catalogue.next_producer_id
-                changed = self._catalogue.with_next_producer_id(first + PRODUCER_ID_BLOCK)
-                self.reserve.with_space(lambda: changed.save(self._root))
-                self._catalogue = changed
-                self._ids_left = range(first, first + PRODUCER_ID_BLOCK)
+                catalogue = self._catalogue
+                first = catalogue.next_producer_id
+                last = first + PRODUCER_ID_BLOCK
+                self._catalogue = self.reserve.with_space(lambda: self._file.change(catalogue, {}, last))
+                self._ids_left = range(first, last)
             number, self._ids_left = self._ids_left[0], self._ids_left[1:]
             return number
 
@@ -554,6 +617,14 @@ def _partitions_of(entries: Mapping[str, TopicEntry]) -> Iterator[TopicPartition
     for name, entry in entries.items():
         for number in range(_most(entry)):
             yield TopicPartition(name, number)
+
+
+def _ids_of(entries: Mapping[str, TopicEntry]) -> dict[TopicPartition, str]:
+    return {
+        TopicPartition(name, number): entry.id
+        for name, entry in entries.items()
+        for number in range(entry.partitions)
+    }
 
 
 def _changed(settings: Mapping[str, str], changes: Mapping[str, Setting]) -> dict[str, str]:
@@ -571,8 +642,10 @@ class FollowedTopics(TopicTable):
         if not root.exists():
             raise NotALogError("the directory does not exist; check the path", path=root.path)
         files.refuse_incomplete(root, root.names())
-        super().__init__(root, config, Catalogue.load(root) or Catalogue(cluster_id=""))
-        self._data: bytes | None = None
+        self._file = CatalogueFollower(root)
+        found = self._file.read()
+        super().__init__(root, config, found or Catalogue(cluster_id=""))
+        self._is_listed = found is None
         self.refresh()
         if not self._catalogue.topics and not files.is_ours(root.names()):
             named = ", ".join(map(str, files.partitions_below(root)[:5]))
@@ -587,18 +660,15 @@ class FollowedTopics(TopicTable):
         return self.entry(name, topic_id)
 
     def refresh(self) -> None:
-        data = self._root.read(CATALOGUE)
-        if data is None:
-            changed = self._listed()
-        elif data == self._data:
+        found = self._file.read()
+        if found is not None and found is self._catalogue:
             return
-        else:
-            changed = Catalogue.of_bytes(data, self._root.join(CATALOGUE))
+        changed = self._listed() if found is None else found
         # Released to Kafka, or adopted: a reader's knowledge of a log's end is that of the former writer.
-        changed_hands = (data is None) != (self._data is None)
-        self._data = data
-        before, self._catalogue = self._catalogue, changed
-        for name, entry in before.topics.items():
+        changed_hands = (found is None) != self._is_listed
+        self._is_listed = found is None
+        known, self._catalogue = self._catalogue, changed
+        for name, entry in known.topics.items():
             now = changed.topics.get(name)
             if self._partitions is not None and (changed_hands or now is None or now.id != entry.id):
                 self._partitions.close_topic(name, DELETED if now is None else REPLACED)
