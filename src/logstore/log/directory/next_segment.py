@@ -46,8 +46,20 @@ def find(directory: Directory, names: Sequence[str], last: int | None = None) ->
             return None
         last = bases[-1]
     name = name_after(last)
-    if name not in names:
-        return None
+    return _look(directory, name, last) if name in names else None
+
+
+def after(directory: Directory, last: int) -> tuple[str, int] | None:
+    """Return name and base offset of the segment after ``last`` as `find`; None too once it has its final name.
+
+    The name is tried, not looked for in a listing: a listing may show a file under neither name while it is renamed.
+    """
+    with passing(errno.ENOENT):
+        return _look(directory, name_after(last), last)
+    return None
+
+
+def _look(directory: Directory, name: str, last: int) -> tuple[str, int] | None:
     with directory.open(name) as file:
         head = bytes(file.read(0, _HEAD_BYTES))
     base = int.from_bytes(head[:8], "big", signed=True)

@@ -34,9 +34,6 @@ _NOT_RENAMED = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDE
 
 _INDEX_FILES = (files.OFFSET_INDEX, files.TIME_INDEX)
 
-#: A listing may show a file under neither name while it is renamed.
-_LISTINGS = 3
-
 
 def floor_of(segments: Sequence[Segment], offset: int) -> int:
     """Return the index of the last segment whose base offset is at most ``offset``; -1 if there is none."""
@@ -83,18 +80,19 @@ class Segments:
     def follow(self, log_start_offset: int) -> bool:
         """Add the segments that the writer rolled since, and drop those it deleted; for a reader beside it.
 
-        Only new files are opened. False if there is none.
+        Only new files are opened. False if there is none. Of several, the newest may need another call: until its
+        roll is finished, it is found as the one that follows the active segment.
         """
         known = self.active
-        for _ in range(_LISTINGS):
-            names = self.directory.names()
-            bases = [base for base in files.base_offsets(names) if base > known.base_offset]
-            following = next_segment.find(self.directory, names, bases[-1] if bases else known.base_offset)
-            if bases or following is not None:
-                break
+        # In this order: a file that has lost its first name by now has its final one in a listing that begins now.
+        following = next_segment.after(self.directory, known.base_offset)
+        if following is not None:
+            bases, end = [], following[1]
         else:
-            return False
-        end = bases[0] if following is None or bases else following[1]
+            bases = [base for base in files.base_offsets(self.directory.names()) if base > known.base_offset]
+            if not bases:
+                return False
+            end = bases[0]
         known.extend(end)
         known.seal()
         known.set_end(end)

@@ -180,9 +180,12 @@ class LogReader(Readable):
             known = self._segments.active
             if known.next_offset < published.log_end_offset or known.next_offset < 0:
                 known.extend(published.log_end_offset)
-            # Still behind: the writer has rolled since.
-            if known.next_offset < published.log_end_offset and self._segments.follow(published.log_start_offset):
-                self._segments.active.extend(published.log_end_offset)
+            # Still behind: the writer has rolled since, perhaps several times.
+            while known.next_offset < published.log_end_offset and self._segments.follow(
+                published.log_start_offset
+            ):
+                known = self._segments.active
+                known.extend(published.log_end_offset)
         elif published.log_end_offset > 0:
             self._segments = Segments.open(self._directory, self._config, writable=False)
             if len(self._segments):
