@@ -255,3 +255,19 @@ def test_tools_find_the_records_of_a_roll_that_a_kill_has_interrupted(tmp_path, 
     repair.rebuild_indexes(examined)
     assert sorted(log_names.base_offsets(directory.names())) == [0, base]
     assert not list(verify.verify(verify.find(killed), deep=True))
+
+
+def test_a_deletion_of_every_record_leaves_the_new_segment_under_its_final_name(tmp_path, background):
+    """Under its first name, which names the deleted segment, nothing would find it after a kill."""
+    with open_log(tmp_path) as log:
+        half_full(log)
+        background.run()
+        end = log.log_end_offset
+        log.delete_before(end)
+        assert sorted(log_files(log)) == [end]
+        log.append([b"next"])
+        copy = crashed_copy(log, tmp_path.with_name("deleted"))
+    with Log.open(copy / "t-0", read_only=True) as reader:
+        assert values_of(reader) == [b"next"]
+    with Log.open(copy / "t-0") as again:
+        assert (again.log_start_offset, values_of(again)) == (end, [b"next"])

@@ -280,6 +280,8 @@ def _delete_locked(state: State, offset: int) -> int:
     state.directory.names()
     if offset == segments.active.next_offset and segments.active.size:
         state.roll_locked()
+        # Its file may have its first name still, which names a segment that is removed below.
+        state.rolls.finish_locked()
     # In both slots: if one decays, the other must not refer to deleted segments. And before anything else
     # changes: on a full disk nothing is deleted, and the caller may retry.
     synced = max(state.synced.value, min(offset, state.end.value))
@@ -301,6 +303,7 @@ def _delete_locked(state: State, offset: int) -> int:
     doomed = [s for s, after in zip(segments.all, segments.all[1:], strict=False) if after.base_offset <= offset]
     if doomed:
         bases = [segment.base_offset for segment in doomed]
+        assert state.rolls.is_active_named, state.name
         state.holds.keep(doomed, state.transactions.aborted_between)
         segments.drop(doomed)
         state.holds.lose(doomed)

@@ -52,7 +52,7 @@ def find(directory: Directory, names: Sequence[str], last: int | None = None) ->
 def after(directory: Directory, last: int) -> tuple[str, int] | None:
     """Return name and base offset of the segment after ``last`` as `find`; None too once it has its final name.
 
-    The name is tried, not looked for in a listing: a listing may show a file under neither name while it is renamed.
+    The name is tried, not looked for in a listing, which may show a file under neither name while it is renamed.
     """
     with passing(errno.ENOENT):
         return _look(directory, name_after(last), last)
