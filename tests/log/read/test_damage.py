@@ -211,7 +211,7 @@ def test_whatever_is_damaged_what_is_handed_out_and_what_is_left_out_are_all(tmp
     last = batches[-1].path
     for _ in range(int(os.environ.get("LOGSTORE_FLIPS", "2400")) // 200):
         victims = rng.sample([batch for batch in batches if batch.path != last], rng.randrange(1, 5))
-        outside = set()
+        outside, shifted = set(), []
         for victim in victims:
             kind = rng.choice(sorted(KINDS))
             if kind == "length over the next batch" and victim.position + victim.size == len(images[victim.path]):
@@ -220,12 +220,21 @@ def test_whatever_is_damaged_what_is_handed_out_and_what_is_left_out_are_all(tmp
                 kind = "crc"
             changed(victim, KINDS[kind])
             outside |= set(range(victim.first, victim.next))
+            shifted += [victim] if kind.startswith("base offset") else []
         if rng.random() < 0.3:
             path = rng.choice(sorted(set(images) - {last}))
             data = bytearray(Path(path).read_bytes())
             start = rng.randrange(len(data))
             data[start : start + 4096] = bytes(len(data[start : start + 4096]))
             Path(path).write_bytes(bytes(data))
+        for victim in shifted:
+            # A base offset is in no checksum. Only the one behind it shows that it is wrong, if it is there.
+            data = Path(victim.path).read_bytes()
+            behind = victim.position + victim.size
+            if data[behind : behind + 8] == bytes(8):
+                good = images[victim.path][victim.position : victim.position + 8]
+                Path(victim.path).write_bytes(data[: victim.position] + good + data[victim.position + 8 :])
+                outside -= set(range(victim.first, victim.next))
         for suffix in (".index", ".timeindex"):
             if rng.random() < 0.3:
                 Path(victims[0].path).with_suffix(suffix).unlink(missing_ok=True)
