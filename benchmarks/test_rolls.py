@@ -13,6 +13,7 @@ from interleave import Runner, Target, race
 
 from logstore import Log
 from logstore.batch._encode import encode
+from logstore.config.log import LogConfig
 
 SEGMENT = 1 << 30
 ROLLS = 3
@@ -30,12 +31,13 @@ def test_appends_while_another_partition_rolls(benchmark: Any, places: Any) -> N
     place = places()
     batch = encode([b"x" * 1_000] * 1_000, timestamp_ms=1)
     turn = [encode([VALUE], timestamp_ms=1)] * 10
+    settings = LogConfig(retention_ms=-1, message_timestamp_before_max_ms=1 << 62)
     done = threading.Event()
     appends: list[float] = []
     turns: list[float] = []
 
     def fill() -> None:
-        with Log.open(place / "full-0", segment_bytes=SEGMENT, message_timestamp_before_max_ms=1 << 62) as log:
+        with Log.open(place / "full-0", settings, segment_bytes=SEGMENT) as log:
             while log.metrics().counters["rolls"] < ROLLS:
                 for _ in range(50):
                     log.replica.append_batch(batch)
@@ -43,9 +45,11 @@ def test_appends_while_another_partition_rolls(benchmark: Any, places: Any) -> N
         done.set()
 
     def measure() -> None:
+        done.clear()  # a round before this one warms up
+        appends.clear()
+        turns.clear()
         filler = threading.Thread(target=fill)
-        settings = {"segment_bytes": 16 << 20, "retention_ms": -1, "message_timestamp_before_max_ms": 1 << 62}
-        with Log.open(place / "other-0", **settings) as log:
+        with Log.open(place / "other-0", settings, segment_bytes=16 << 20) as log:
             log.append([VALUE])
             filler.start()
             while not done.is_set():
