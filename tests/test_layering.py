@@ -142,7 +142,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_published _recovery_slot",
     ),
     "logstore.log.marks": (
-        "_watermark",
+        "_watermark view",
         "_notifier",
     ),
     "logstore.log.read": (

@@ -175,17 +175,17 @@ def test_a_search_by_time_passes_over_no_segment_that_is_swapped_meanwhile(tmp_p
     announced = Stop()
     stopped_at(monkeypatch, announced, "_name_swap", after=False, number=1)
     stopped_at(monkeypatch, stop, "_take_away", after=True, number=1)
-    real = Log._segments_now
+    real = Log._view
     with running(log.maintenance.compact, announced, stop):
-        old = log._segments_now()
+        old = log._view()
 
         def slowly(self):
-            """The tuple of before the exchange, until that is over."""
+            """The view of before the exchange, until that is over."""
             announced.go_on.set()
             assert stop.reached.wait(WATCHDOG_S)
             return real(self) if stop.go_on.is_set() else old
 
-        monkeypatch.setattr(Log, "_segments_now", slowly)
+        monkeypatch.setattr(Log, "_view", slowly)
         found = log.offset_for_time(0)
     assert found is not None
     assert found.offset == 0  # of a key that has no newer record

@@ -104,6 +104,7 @@ cdef class PartitionLog:
     cdef public int64_t last_expiry_ms  # of the last search for expired producers
     cdef readonly object policy         # of the high watermark
     cdef int _moves                     # what moves it, by that policy
+    cdef int64_t _generation_now(self) noexcept
     cpdef int64_t wanted_mark(self) except -1
     cdef int64_t _now(self) except? -1
     cdef double monotonic_s(self) except? -1

@@ -11,6 +11,7 @@ from logstore.log.directory.segments import Positions, Segments
 from logstore.log.formats._published import PublishedFile
 from logstore.log.formats.epoch_file import EpochFile
 from logstore.log.marks._watermark import LogLock, Watermark
+from logstore.log.marks.view import View
 from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
@@ -113,11 +114,14 @@ class PartitionLog:
     def follow(self, policy: HighWatermarkPolicy) -> None:
         """Let the high watermark move as a policy says, which is asked if it names no fixed way."""
 
-    def marks(self) -> tuple[int, int, int, int]:
-        """Return log start, last stable offset, high watermark and log end offset, all of one moment.
+    def view(self) -> View:
+        """Return segments and marks of one moment, without the lock.
 
-        While a truncation lowers them (`files_changing`), the moment may be between two of them.
+        While a truncation lowers the marks (`files_changing`), the moment may be between two of them.
         """
+
+    def is_at(self, generation: int) -> bool:
+        """Return whether no truncation or segment swap has begun or ended since a view of this generation."""
 
     def record_at(self, offset: int, committed: bool, name: tuple[str, int]) -> Record | None:
         """Return the record at an offset as readers may see it; None if the steps of `Readable` have to decide."""

@@ -40,6 +40,7 @@ from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import OUT_OF_RESOURCES as _OUT_OF_RESOURCES
 from logstore.errors import DiskFullError, LogstoreError, RecordError, StorageError
 from logstore.io._interrupts import shielded
+from logstore.log.marks.view import View
 from logstore.records import AppendResult, RecordMetadata
 
 cdef object _new = tuple.__new__
@@ -106,12 +107,26 @@ cdef class PartitionLog:
         self.policy = policy
         self._moves = policy.moves
 
-    def marks(self) -> tuple[int, int, int, int]:
-        """Return log start, last stable offset, high watermark and log end offset, all of one moment.
+    def view(self) -> View:
+        """Return segments and marks of one moment, without the lock.
 
-        While a truncation lowers them (`files_changing`), the moment may be between two of them.
+        While a truncation lowers the marks (`files_changing`), the moment may be between two of them.
         """
-        return self.log_start, self.last_stable.value, self.high_watermark.value, self.end.value
+        # All are read before the first object is made: making one may run finalizers, and so other threads.
+        cdef object segments = self.segments.all
+        cdef int64_t start = self.log_start, end = self.end.value
+        cdef int64_t visible = min(self.high_watermark.value, end)
+        cdef int64_t stable = min(self.last_stable.value, visible)
+        cdef int64_t generation = self._generation_now()
+        return _new(View, (start, visible, stable, end, segments, generation))
+
+    def is_at(self, int64_t generation: int) -> bool:
+        """Return whether no truncation or segment swap has begun or ended since a view of this generation."""
+        return self._generation_now() == generation
+
+    cdef int64_t _generation_now(self) noexcept:
+        """Return the generation as readers see it: odd while files are removed, to be opened again afterwards."""
+        return 2 * self.generation + (self.files_changing > 0)
 
     def record_at(self, object offset: int, bint committed: bool, object name: tuple[str, int]) -> Record | None:
         """Return the record at an offset as readers may see it; None if the steps of `Readable` have to decide.
@@ -123,6 +138,7 @@ cdef class PartitionLog:
         cdef Watermark mark
         cdef tuple segments
         cdef Py_ssize_t first = 0, behind, middle
+        cdef int64_t generation = self._generation_now()
         if self.closed or self.fork != fork_generation() or type(offset) is not int:
             return None
         wanted = PyLong_AsLongLongAndOverflow(offset, &overflow)
@@ -140,10 +156,12 @@ cdef class PartitionLog:
         if not first:
             return None
         try:
-            return (<Segment>segments[first - 1]).find_record(wanted, committed, name, self._decompressed_bytes)
+            found = (<Segment>segments[first - 1]).find_record(wanted, committed, name, self._decompressed_bytes)
         except (RecordError, StorageError):
             # Dropped or truncated meanwhile, or damaged.
             return None
+        # After a truncation, a record in place of the wanted one may be one that cannot be seen yet.
+        return found if generation == self._generation_now() else None
 
     cpdef int64_t wanted_mark(self) except -1:
         """Return where the high watermark should be now; it never falls, nor rises above the log end offset."""
@@ -703,7 +721,7 @@ cdef class PartitionLog:
         else:
             self.last_stable.advance(mark.value)
         try:
-            self.published.put(2 * self.generation + (self.files_changing > 0), self.log_start, mark.value,
+            self.published.put(self._generation_now(), self.log_start, mark.value,
                                self.last_stable.value, self.end.value)
         except StorageError:
             # Once more, by the step that knows which errors fail the log.

@@ -19,7 +19,6 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
-from logstore._segment import Segment
 from logstore.accumulator.timer import TICKER
 from logstore.batch._encode import Encoder
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -37,6 +36,7 @@ from logstore.log.formats.checkpoints import LogKind
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.maintenance import LogMaintenance, Settings
 from logstore.log.marks._watermark import Watermark
+from logstore.log.marks.view import View
 from logstore.log.moments import Time
 from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.live_reader import LogElsewhere, LogReader
@@ -474,14 +474,11 @@ class Log(Readable):
 
     # -- hooks of `Readable` ----------------------------------------------------------------------
 
-    def _marks(self) -> tuple[int, int, int]:
-        start, stable, visible, _ = self._state.marks()
-        return start, visible, stable
+    def _view(self) -> View:
+        return self._state.view()
 
-    def _cuts(self) -> int:
-        # The generation is read first: otherwise a truncation that begins between the two reads could be missed.
-        generation = self._state.generation
-        return 2 * generation + (self._state.files_changing > 0)
+    def _is_as_in(self, view: View) -> bool:
+        return self._state.is_at(view.generation)
 
     def _wait_for_rest(self) -> None:
         until_s = time.monotonic() + REST_S
@@ -490,13 +487,10 @@ class Log(Readable):
             self._check_open()
 
     def _hold(self, start: int, end: int) -> Hold:
-        return self._state.holds.take(start, end, self._state.cuts, self._segments_now)
+        return self._state.holds.take(start, end, self._state.cuts, lambda: self._state.segments.all)
 
     def _is_held(self, hold: Hold) -> bool:
         return not hold.is_lost and hold.cuts == self._state.cuts
-
-    def _segments_now(self) -> tuple[Segment, ...]:
-        return self._state.segments.all
 
     def _is_contiguous(self) -> bool:
         return self._state.recovery.point.kind is LogKind.CONTIGUOUS

@@ -21,6 +21,7 @@ from logstore.log.append.ingest_file import Whole
 from logstore.log.append.replicated import append_replicated
 from logstore.log.cleanup import truncation
 from logstore.log.formats.last_stop import LastStop
+from logstore.log.marks.view import View
 from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.read.reader import DEFAULT_READ_BYTES, Readable, ReaderReplica, located
 from logstore.log.state import State
@@ -328,14 +329,12 @@ class LogReplica(ReaderReplica):
             LogClosedError, ForkedError: the log cannot be used.
         """
         log, wanted = self.log, Isolation(isolation)
-        log._check_open()
 
-        def fetch_once() -> FetchedRegion:
-            start, stable, visible, log_end = self._state.marks()
+        def fetch(view: View, _hold: object) -> FetchedRegion:
+            start, visible, stable, log_end, _, _ = view
             end = log_end if to_log_end else stable if wanted is Isolation.READ_COMMITTED else visible
-            if not start <= offset <= end:
-                raise log._out_of_range(offset, start, end)
-            region = located(log, offset, max_bytes, end) if offset < end else None
+            log._check_range(offset, start, end)
+            region = located(log, view, offset, max_bytes, end) if offset < end else None
             if region is not None and region.size > max_bytes and not at_least_one:
                 region = None
             aborted: Sequence[AbortedTransaction] = ()
@@ -343,7 +342,7 @@ class LogReplica(ReaderReplica):
                 aborted = log._aborted_between(offset, region.next_offset)
             return FetchedRegion(region, start, stable, visible, log_end, tuple(aborted))
 
-        return log._undisturbed(fetch_once)
+        return log._of_one_moment(fetch)
 
     def wait_for(self, offset: int, *, timeout_s: float | None = None) -> bool:
         """Block until a record at ``offset`` is in the log, visible or not; return False on timeout.

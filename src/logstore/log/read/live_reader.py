@@ -40,6 +40,7 @@ from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.formats.recovery_point import PublishedReader
 from logstore.log.formats.transaction_index import Note
 from logstore.log.marks._watermark import Watermark
+from logstore.log.marks.view import View
 from logstore.log.read.reader import REST_S, Readable, ReaderMaintenance, ReaderReplica
 from logstore.log.recovery import recovery
 from logstore.log.root import Root
@@ -83,6 +84,7 @@ class LogReader(Readable):
         self._stuck = -1  # the odd generation whose wait has timed out
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         self._note = Note(None)
+        self._latest: tuple[Published, View] | None = None  # the view, and what it was made of
         files.refuse_file(directory)
         names = directory.names() if directory.exists() else []
         root = Directory(os.path.dirname(directory.path), directory.files)
@@ -193,78 +195,80 @@ class LogReader(Readable):
 
     def refresh(self) -> None:
         """Read the marks that the writer has published since."""
+        self._view()
+
+    def _view(self) -> View:
         self._check_open()
         with held(self._lock):
-            published = self._published_file.read(attempts=ATTEMPTS if self._watched else 1)
-            if published is None or published == self._published:
+            self._follow_locked()
+            published, segments, latest = self._published, self._segments.all, self._latest
+            assert published is not None
+            if latest is None or latest[0] is not published or latest[1].segments is not segments:
+                start, end = published.log_start_offset, published.log_end_offset
+                visible, stable = published.high_watermark, published.last_stable_offset
+                view = View(start, visible, stable, end, segments, published.generation)
+                latest = self._latest = published, view
+            return latest[1]
+
+    def _follow_locked(self) -> None:
+        """Take the marks that the writer has published since, and the segments that belong to them."""
+        published = self._published_file.read(attempts=ATTEMPTS if self._watched else 1)
+        if published is None or published == self._published:
+            return
+        self._refuse_gone(published)
+        if not self._watched:
+            # The writer was still opening when this reader did, or has started since.
+            published = self._read_published()
+            if published is None:
                 return
-            self._refuse_gone(published)
-            if not self._watched:
-                # The writer was still opening when this reader did, or has started since.
-                published = self._read_published()
-                if published is None:
-                    return
-                self._watched = True
-                self._published = published
-                self._segments.close()
-                self._open_segments()
-                return
-            before, self._published = self._published, published
-            assert before is not None
-            if published.generation == before.generation:
-                try:
-                    self._take_published()
-                    return
-                except (RecordError, StorageError) as error:
-                    if not self._has_moved(error):
-                        raise
-            # After a truncation, or the deletion of the last known segment, other records may be in place of
-            # those that were read.
+            self._watched = True
+            self._published = published
             self._segments.close()
+            self._open_segments()
+            return
+        before, self._published = self._published, published
+        assert before is not None
+        if published.generation == before.generation:
             try:
-                self._open_segments()
-            except BaseException:
-                # No published generation is -1, so the next refresh opens the segments again.
-                self._published = published._replace(generation=-1)
-                raise
+                self._take_published()
+                return
+            except (RecordError, StorageError) as error:
+                if not self._has_moved(error):
+                    raise
+        # After a truncation, or the deletion of the last known segment, other records may be in place of
+        # those that were read.
+        self._segments.close()
+        try:
+            self._open_segments()
+        except BaseException:
+            # No published generation is -1, so the next refresh opens the segments again.
+            self._published = published._replace(generation=-1)
+            raise
 
     # -- offsets, segments, epochs
 
-    def _marks(self) -> tuple[int, int, int]:
-        published = self._look()
-        return published.log_start_offset, published.high_watermark, published.last_stable_offset
-
-    def _cuts(self) -> int:
-        published = self._published
-        return 0 if published is None else published.generation
-
-    def _look(self) -> Published:
-        self.refresh()
-        published = self._published
-        assert published is not None
-        return published
+    def _is_as_in(self, view: View) -> bool:
+        published = self._published_file.read() if self._watched else None
+        return published is None or published.generation == view.generation
 
     @property
     def log_start_offset(self) -> int:
-        return self._look().log_start_offset
+        return self._view().log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        return self._look().log_end_offset
+        return self._view().log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        return self._look().high_watermark
+        return self._view().high_watermark
 
     @property
     def last_stable_offset(self) -> int:
-        return self._look().last_stable_offset
+        return self._view().last_stable_offset
 
     def _epochs(self) -> Epochs:
         return Epochs.load(self._directory) or Epochs()
-
-    def _segments_now(self) -> tuple[Segment, ...]:
-        return self._segments.all
 
     def _is_contiguous(self) -> bool:
         if self._kind is None:
@@ -286,31 +290,18 @@ class LogReader(Readable):
         return transaction_index.collect(entries, start_offset, end_offset).transactions
 
     def _aborted_of(self, segment: Segment) -> list[AbortedTransaction]:
-        entries = self._aborted.get(segment.base_offset)
+        known = self._aborted  # taken once: another generation has a dictionary of its own
+        entries = known.get(segment.base_offset)
         if entries is None:
             # The note read at opening is for what a killed writer has left; a live one has added entries since.
             note = self._read_note() if segment.sealed and self._watched else self._note
             entries = recovery.load_aborted(self._segments, segment, self._config, note)
-            self._check_undisturbed()
             if segment.sealed:
-                self._aborted[segment.base_offset] = entries
+                known[segment.base_offset] = entries
         return entries
 
     def _read_note(self) -> Note:
         return recovery.read_note(self._directory, recovery.read_point(self._directory))
-
-    def _check_undisturbed(self) -> None:
-        """Raise if a compaction has changed the files: records and aborted list have to be of one moment.
-
-        Raises:
-            CorruptRecordError: they are not; `_read` retries, since the generation has changed.
-        """
-        known = self._published
-        if known is None or not self._watched:
-            return
-        now = self._published_file.read()
-        if now is not None and self._when_at_rest(now).generation != known.generation:
-            raise CorruptRecordError(f"{self.name}: the files changed while they were read", path=self.path)
 
     def _end_mark(self, isolation: Isolation) -> Watermark:
         return _PolledMark(self, isolation)
@@ -366,23 +357,18 @@ class LogReader(Readable):
                 f"{self.name}: the log was opened before a fork; call Log.open() in the child", path=self.path
             )
 
-    def _check_whole(self) -> None:
+    def _check_whole(self, view: View) -> None:
         # The writer publishes after the bytes: missing ones were lost, or cannot be recognised.
-        self.refresh()
-        published, segments = self._published, self._segments
-        assert published is not None
+        active = view.segments[-1] if view.segments else None
         # An empty active segment has the end -1 (unknown); its end is its base offset.
-        known = len(segments) > 0
-        found = (
-            max(segments.active.next_offset, segments.active.base_offset) if known else published.log_start_offset
-        )
-        if found < published.log_end_offset:
+        found = view.log_start_offset if active is None else max(active.next_offset, active.base_offset)
+        if found < view.log_end_offset:
             raise CorruptRecordError(
-                f"{self.name}: the log was written up to offset {published.log_end_offset - 1}, but no whole batch "
+                f"{self.name}: the log was written up to offset {view.log_end_offset - 1}, but no whole batch "
                 f"is found from offset {found} on; call Log.open() to write, which recovers it or "
                 f"names the damage",
-                path=segments.active.path if len(segments) else self.path,
-                position=segments.active.size if len(segments) else None,
+                path=self.path if active is None else active.path,
+                position=None if active is None else active.size,
             )
 
     # -- refused writes, and closing

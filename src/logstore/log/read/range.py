@@ -20,6 +20,7 @@ from logstore.records import AbortedTransaction, Isolation, TimestampOffset, Top
 if TYPE_CHECKING:
     from logstore.batch._batch import Batches, Record
     from logstore.columns._export import ColumnStream
+    from logstore.log.marks.view import View
     from logstore.log.read.segment_holds import Hold
 
 _logger = logging.getLogger(__name__)
@@ -45,8 +46,8 @@ class ScannableLog(Protocol):
     ) -> tuple[Batches, Hint]: ...
     def _count_whole(self, offset: int, end: int, isolation: Isolation, hold: Hold | None) -> tuple[int, int]: ...
     def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]: ...
-    def _cuts(self) -> int: ...
-    def _was_cut_since(self, cuts: int) -> bool: ...
+    def _view(self) -> View: ...
+    def _is_as_in(self, view: View) -> bool: ...
     def _elsewhere(self) -> object: ...
 
 
@@ -219,7 +220,7 @@ class Scan(Tabular):
         log = self._log
         committed = self._isolation is Isolation.READ_COMMITTED
         if since is None and until is None and not self._skips:
-            cuts = log._cuts()
+            view = log._view()
             try:
                 hold = self._hold
                 hides = committed and (
@@ -232,7 +233,7 @@ class Scan(Tabular):
                 # Truncated meanwhile, or damaged: counting each record below gives the count or the error.
                 pass
             else:
-                if not hides and not log._was_cut_since(cuts):
+                if not hides and log._is_as_in(view):
                     return total if self._limit is None else min(total, self._limit)
         total = sum(batches.count() for batches in self.chunks())
         return total if self._limit is None else min(total, self._limit)

@@ -1,8 +1,9 @@
 """Reader of one log: by offset, by time, in ranges. It takes no lock and has no visibility policy.
 
-`Readable` is the common base of the writing log and of a reader in another process. They supply the log's start,
-end and segments; it reads. A read takes the tuple of segments once. A segment that is dropped meanwhile is noticed
-and raised as an offset out of range, never read as garbage.
+`Readable` is the common base of the writing log and of a reader in another process. They supply the `View`, the
+segments and marks of one moment; it reads. A read works on one view. If the log has changed when it ends, what it
+found may be of two moments, and an error may come from files that were removed: the read is made again, on a newer
+view. The only loop for that is in `_of_one_moment`.
 
 `Readable` has the calls for consumers. `ReaderReplica` has those for brokers and replicas, `ReaderMaintenance`
 those for maintenance. An object of these two is made at each use; it refers to the log and owns nothing.
@@ -10,7 +11,6 @@ those for maintenance. An object of these two is made at each use; it refers to 
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from logstore.io._file_region import FileRegion
 from logstore.log.directory.segments import check_joint, floor_of, is_gone
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.marks._watermark import Watermark
+from logstore.log.marks.view import View
 from logstore.log.moments import When, moment_of
 from logstore.log.read import damage
 from logstore.log.read._record_count import count_whole
@@ -34,7 +35,7 @@ from logstore.renamed import keep_names
 
 DEFAULT_READ_BYTES = 1 << 20
 
-#: Count of attempts of a read whose segment is dropped or replaced meanwhile.
+#: Count of views that a read tries while the log is truncated, deleted or compacted meanwhile.
 _ATTEMPTS = 8
 
 #: Longest wait of a read for a truncation or swap in progress: generous for a slow disk.
@@ -112,20 +113,16 @@ class Readable(ABC):
         """Return the leader epochs and their start offsets."""
 
     @abstractmethod
-    def _marks(self) -> tuple[int, int, int]:
-        """Return (log start offset, high watermark, last stable offset), all of one moment."""
+    def _view(self) -> View:
+        """Return the segments and marks, all of one moment."""
 
     @abstractmethod
-    def _cuts(self) -> int:
-        """Return a count that rises with every truncation or segment swap; odd while one is in progress."""
+    def _is_as_in(self, view: View) -> bool:
+        """Return whether no truncation or segment swap has begun or ended since a view was taken."""
 
     @abstractmethod
     def _wait_for_rest(self) -> None:
         """Wait until no truncation or swap is in progress, for `REST_S` at most."""
-
-    @abstractmethod
-    def _segments_now(self) -> tuple[Segment, ...]:
-        """Return the segments, in order."""
 
     @abstractmethod
     def _aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
@@ -143,7 +140,7 @@ class Readable(ABC):
     def _elsewhere(self) -> object:
         """Return a stand-in for the log in a pickled scan: it opens the log again, for reading."""
 
-    def _check_whole(self) -> None:  # noqa: B027  a log's writer knows that its files are whole
+    def _check_whole(self, view: View) -> None:  # noqa: B027  a log's writer knows that its files are whole
         """Raise if the files hold less than they should: called when nothing is found below the end."""
 
     @abstractmethod
@@ -210,30 +207,28 @@ class Readable(ABC):
             CorruptRecordError: the stored batch is damaged; names file and position.
             LogClosedError, ForkedError: the log cannot be used.
         """
-        if isolation is _UNCOMMITTED and self._is_visible(offset):
-            segments = self._segments_now()
-            place = floor_of(segments, offset)
-            if place >= 0:
+        if isolation is _UNCOMMITTED:
+            self._check_open()
+            view = self._view()
+            place = floor_of(view.segments, offset)
+            if place >= 0 and view.log_start_offset <= offset < view.high_watermark:
                 try:
-                    found = segments[place].record_at(offset, self.name, self._config.decompressed_max_bytes)
+                    found = view.segments[place].record_at(offset, self.name, self._config.decompressed_max_bytes)
+                    if found is not None and self._is_as_in(view):
+                        return found
                 except (StorageError, RecordError):
-                    # Dropped or truncated meanwhile, or damaged: `_record_slowly` finds the record or the error.
-                    found = None
-                if found is not None:
-                    return found
+                    pass  # dropped or truncated meanwhile, or damaged: `_record_slowly` finds record or error
         self._check_open()
         return self._record_slowly(offset, Isolation(isolation))
 
-    def _is_visible(self, offset: int) -> bool:
-        """Return whether a record may be read at an offset; False too if anything is unusual."""
-        self._check_open()
-        start, end, _ = self._marks()
-        return start <= offset < end
-
     def _record_slowly(self, offset: int, isolation: Isolation) -> Record | None:
         batches, _ = self._read(offset, 1, isolation)
-        if offset >= self.end_offset(isolation):
-            raise self._out_of_range(offset, self.log_start_offset, self.end_offset(isolation))
+        is_committed = isolation is Isolation.READ_COMMITTED
+        self._check_range(
+            offset,
+            batches.log_start_offset,
+            (batches.last_stable_offset if is_committed else batches.high_watermark) - 1,
+        )
         for record in batches:
             return record.copy() if record.offset == offset else None
         return None
@@ -247,38 +242,73 @@ class Readable(ABC):
         bounds: Bounds = _UNBOUNDED,
         hold: Hold | None = None,
     ) -> tuple[Batches, Hint]:
+        def look(view: View, hold: Hold | None) -> tuple[Batches, Hint]:
+            return self._read_at(view, offset, max_bytes, isolation, hint, bounds, hold)
+
+        return self._of_one_moment(look, offset, hold)
+
+    def _of_one_moment(
+        self, look: Callable[[View, Hold | None], _Answer], offset: int | None = None, hold: Hold | None = None
+    ) -> _Answer:
+        """Return what ``look`` finds in a view, and in the segments of a hold if it is given one.
+
+        If the log was truncated or swapped meanwhile, it looks again in a newer view. An error is raised if the log
+        is as in the view, so that the error comes from what is stored.
+
+        Raises:
+            OffsetOutOfRangeError: raised by ``look``, or the log was changed during each of several attempts.
+        """
+        self._check_open()
         if hold is not None and self._is_held(hold):
             try:
-                held = self._read_once(offset, max_bytes, isolation, hint, bounds, hold)
+                held = look(self._view()._replace(segments=hold.segments), hold)
             except (RecordError, OffsetOutOfRangeError, StorageError):
                 pass  # damaged, or no longer held: read the log as it is now
             else:
                 if self._is_held(hold):
                     return held
+        reason: Exception | None = None
         for _ in range(_ATTEMPTS):
-            cuts = self._cuts()
+            view = self._view()
             try:
-                batches, found = self._read_once(offset, max_bytes, isolation, hint, bounds)
-            except RecordError as error:
-                if not self._was_cut_since(cuts):
-                    if error.next_offset is not None:
-                        raise  # a segment is missing, and where the next one begins is known
-                    return self._behind_damage(error, offset, max_bytes, isolation, bounds)
-            else:
-                # A truncation may have lowered the end: "nothing up to the end" would skip records written since.
-                if found is not None or batches.next_offset == offset or not self._was_cut_since(cuts):
-                    return batches, found
-        return self._read_once(offset, max_bytes, isolation, hint, bounds)
+                found = look(view, None)
+                if self._is_as_in(view):
+                    return found
+            except (RecordError, StorageError) as error:
+                self._check_open()
+                # A missing file is deleted by the log's writer, who tells of it before or after.
+                if self._is_latest(view) and not is_gone(error):
+                    raise
+                reason = error
+        raise OffsetOutOfRangeError(
+            f"{self.name}: the segments kept changing in each of {_ATTEMPTS} attempts to read them; read again",
+            offset=offset,
+            path=self.path,
+        ) from reason
+
+    def _is_latest(self, view: View) -> bool:
+        """Return whether the log still has what is in a view: nothing was truncated, swapped or deleted since.
+
+        If a truncation or swap is in progress, this waits for its end. Until then, each look may find half-changed
+        files, and take them for damage.
+        """
+        now = self._view()
+        if now.generation % 2:
+            self._wait_for_rest()
+            now = self._view()
+        return (now.generation, now.log_start_offset) == (view.generation, view.log_start_offset) and (
+            now.segments is view.segments or set(view.segments).issubset(now.segments)
+        )
 
     def _behind_damage(
-        self, error: RecordError, offset: int, max_bytes: int, isolation: Isolation, bounds: Bounds
+        self, view: View, error: RecordError, offset: int, max_bytes: int, isolation: Isolation, bounds: Bounds
     ) -> tuple[Batches, Hint]:
         """Read at an offset although the search for it has found damage before it.
 
         Raises:
             RecordError: the damage is at the offset; names the unreadable range.
         """
-        segments, end = self._segments_now(), self.end_offset(isolation)
+        segments, end = view.segments, view.end_offset(isolation)
         since: damage.WholeBatch | None = None
         while True:
             before, since = since, damage.behind(segments, error, end, since)
@@ -302,29 +332,17 @@ class Readable(ABC):
                             offset=first,
                             next_offset=offset,
                         )
-                    return self._read_once(offset, max_bytes, isolation, None, bounds)
+                    return self._read_whole(view, offset, max_bytes, isolation, None, bounds)
                 position, base_offset = found
                 read = since.segment.read(base_offset, max_bytes, end, position)
                 assert read is not None
-                batches = self._run_of((*read, since.segment.path), offset, end, isolation, bounds)
+                batches = self._run_of(view, (*read, since.segment.path), offset, isolation, bounds)
                 return batches, (batches.path, batches.position + batches.size)
             except RecordError as another:
                 if another.next_offset is not None:
                     raise
                 # More damage on the way. The next readable batch is further on, so the loop ends.
                 error = another
-
-    def _was_cut_since(self, cuts: int) -> bool:
-        """Return whether a truncation or swap may have come between reading the end and reading the files.
-
-        If one is in progress, this waits for its end. Until then, each retry may find half-changed files, and take
-        them for damage.
-        """
-        self._marks()
-        if self._cuts() % 2:
-            self._wait_for_rest()
-            self._marks()
-        return self._cuts() != cuts
 
     def _hold(self, start: int, end: int) -> Hold | None:
         """Hold the segments of a range for a scan; None if another process removes segments."""
@@ -334,8 +352,28 @@ class Readable(ABC):
         """Return whether the range of a hold may still be read as it was."""
         return False
 
-    def _read_once(
+    def _read_at(
         self,
+        view: View,
+        offset: int,
+        max_bytes: int,
+        isolation: Isolation,
+        hint: Hint = None,
+        bounds: Bounds = _UNBOUNDED,
+        hold: Hold | None = None,
+    ) -> tuple[Batches, Hint]:
+        """Read in a view, past damage before the offset; see `read`."""
+        try:
+            return self._read_whole(view, offset, max_bytes, isolation, hint, bounds, hold)
+        except RecordError as error:
+            # If where to continue is known, a segment is missing.
+            if hold is not None or error.next_offset is not None:
+                raise
+            return self._behind_damage(view, error, offset, max_bytes, isolation, bounds)
+
+    def _read_whole(
+        self,
+        view: View,
         offset: int,
         max_bytes: int,
         isolation: Isolation,
@@ -343,36 +381,31 @@ class Readable(ABC):
         bounds: Bounds,
         hold: Hold | None = None,
     ) -> tuple[Batches, Hint]:
-        self._check_open()
-        committed = isolation is Isolation.READ_COMMITTED
-        start, high_watermark, last_stable = marks = self._marks()
-        end = last_stable if committed else high_watermark
-        if not (start if hold is None else hold.start) <= offset <= end:
-            raise self._out_of_range(offset, start, end)
+        end = view.end_offset(isolation)
+        self._check_range(offset, view.log_start_offset if hold is None else hold.start, end)
         found = None
         if offset < end:
             found = self._at_segment(
-                offset, lambda segment: segment.read(offset, max_bytes, end, _position_in(segment, hint)), end, hold
+                view, offset, lambda segment: segment.read(offset, max_bytes, end, _position_in(segment, hint)), end
             )
             if found is None:
-                self._check_whole()
+                self._check_whole(view)
         if found is None:
             # Nothing from here to the end: a compaction has deleted the last records of the log.
             found = b"", 0, end, None
-        batches = self._run_of(found, offset, end, isolation, bounds, marks, hold)
+        batches = self._run_of(view, found, offset, isolation, bounds, hold)
         return batches, (batches.path, batches.position + batches.size) if batches else None
 
     def _run_of(
         self,
+        view: View,
         found: tuple[Any, ...],
         offset: int,
-        end: int,
         isolation: Isolation,
         bounds: Bounds,
-        marks: tuple[int, int, int] | None = None,
         hold: Hold | None = None,
     ) -> Batches:
-        committed = isolation is Isolation.READ_COMMITTED
+        committed, end = isolation is Isolation.READ_COMMITTED, view.end_offset(isolation)
         data, position, next_offset, path = found
         aborted: Sequence[AbortedTransaction] = ()
         if data:
@@ -396,49 +429,27 @@ class Readable(ABC):
             committed,
             self._config.decompressed_max_bytes,
             next_offset,
-            self._marks() if marks is None else marks,
+            view[:3],
         )
 
     def _count_whole(
         self, offset: int, end: int, isolation: Isolation, hold: Hold | None = None
     ) -> tuple[int, int]:
         """Count records by headers from an offset up to a batch that must be read: (records, offset reached)."""
-        self._check_open()
 
-        def count(hold: Hold | None = None) -> tuple[int, int]:
-            found = self._at_segment(offset, lambda segment: count_whole(segment, offset, end), end, hold)
+        def count(view: View, hold: Hold | None) -> tuple[int, int]:
+            start = view.log_start_offset if hold is None else hold.start
+            self._check_range(offset, start, view.end_offset(isolation))
+            found = self._at_segment(view, offset, lambda segment: count_whole(segment, offset, end), end)
             return (0, offset) if found is None else (found[0], found[1])
 
-        if hold is not None and self._is_held(hold):
-            try:
-                held = count(hold)
-            except (RecordError, OffsetOutOfRangeError, StorageError):
-                pass  # as in `_read`
-            else:
-                if self._is_held(hold):
-                    return held
-        self._check_range(offset, self.end_offset(isolation))
-        return count()
+        return self._of_one_moment(count, offset, hold)
 
-    def _undisturbed(self, look: Callable[[], _Answer]) -> _Answer:
-        """Call ``look`` and return its result; retry if a truncation has changed the files meanwhile."""
-        for _ in range(_ATTEMPTS):
-            cuts = self._cuts()
-            try:
-                return look()
-            except (RecordError, OffsetOutOfRangeError):
-                if not self._was_cut_since(cuts):
-                    raise
-        return look()
-
-    def _check_range(self, offset: int, end: int) -> None:
-        start = self.log_start_offset
-        if not start <= offset <= end:
-            raise self._out_of_range(offset, start, end)
-
-    def _out_of_range(self, offset: int, start: int, end: int) -> OffsetOutOfRangeError:
+    def _check_range(self, offset: int, start: int, end: int) -> None:
+        if start <= offset <= end:
+            return
         held = f"holds {start} to {end - 1}" if start < end else f"is empty and begins and ends at {start}"
-        return OffsetOutOfRangeError(
+        raise OffsetOutOfRangeError(
             f"{self.name}: offset {offset} is out of range, the log {held}; begin again at log_start_offset or at "
             "the end",
             offset=offset,
@@ -446,47 +457,31 @@ class Readable(ABC):
         )
 
     def _at_segment(
-        self, offset: int, look: Callable[[Segment], tuple[Any, ...] | None], end: int, hold: Hold | None = None
+        self, view: View, offset: int, look: Callable[[Segment], tuple[Any, ...] | None], end: int
     ) -> tuple[Any, ...] | None:
         """Return the first result of ``look`` and its segment's path, from the segment of ``offset`` on."""
-        for _ in range(_ATTEMPTS):
-            segments = self._segments_now() if hold is None else hold.segments
-            place = floor_of(segments, offset)
-            if place < 0 and segments:
-                # The log start rises before a segment is deleted: below it the offset is out of range, else
-                # the file was lost.
-                self._check_range(offset, self.log_end_offset)
-                first = segments[0].base_offset
-                raise CorruptRecordError(
-                    f"{self.name}: offsets {self.log_start_offset} to {first - 1} are missing, the first segment "
-                    f"begins at {first}; restore the missing files from a copy, or read on from there",
-                    path=self.path,
-                    offset=offset,
-                    next_offset=first,
-                )
-            try:
-                for segment in segments[max(place, 0) :]:
-                    if segment.base_offset >= end:
-                        break
-                    found = look(segment)
-                    if found is not None:
-                        return (*found, segment.path)
-                    # Without this check, offsets lost between this segment and the next would be skipped.
-                    self._check_joined(segment)
-            except StorageError as error:
-                self._check_open()
-                if hold is not None or (not is_gone(error) and not segment.file.closed):
-                    raise
-                # The segment was dropped, or replaced by a truncation, since the tuple was taken.
-                self._check_range(offset, self.log_end_offset)
-                if segments is self._segments_now() and self._cuts() % 2:
-                    # Its replacement is not in place yet: immediate retries would use up all attempts before.
-                    self._wait_for_rest()
-            else:
-                return None
-        raise OffsetOutOfRangeError(
-            f"{self.name}: the segment of offset {offset} keeps changing", offset=offset, path=self.path
-        )
+        segments = view.segments
+        place = floor_of(segments, offset)
+        if place < 0 and segments:
+            # The log start rises before a segment is deleted, so the file was lost.
+            first = segments[0].base_offset
+            raise CorruptRecordError(
+                f"{self.name}: offsets {view.log_start_offset} to {first - 1} are missing, the first segment "
+                f"begins at {first}; restore the missing files from a copy, or read on from there",
+                path=self.path,
+                offset=offset,
+                next_offset=first,
+            )
+        for number in range(max(place, 0), len(segments)):
+            segment = segments[number]
+            if segment.base_offset >= end:
+                break
+            found = look(segment)
+            if found is not None:
+                return (*found, segment.path)
+            # Without this check, offsets lost between this segment and the next would be skipped.
+            self._check_joined(segment)
+        return None
 
     def offset_for_time(
         self, timestamp: When, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
@@ -498,54 +493,32 @@ class Readable(ABC):
         """
         self._check_open()
         wanted, isolation = moment_of(timestamp, self._clock), Isolation(isolation)
-        return self._found_beside_cuts(lambda: self._find_time(wanted, isolation))
+        return self._of_one_moment(lambda view, _hold: self._find_time(view, wanted, isolation))
 
-    def _found_beside_cuts(self, search: Callable[[], _Answer]) -> _Answer:
-        """Search the whole log; again if it was truncated meanwhile, but not for ever."""
-        for _ in range(_ATTEMPTS):
-            cuts = self._cuts()
-            found = self._undisturbed(search)
-            if not self._was_cut_since(cuts):
-                break
-        return found
-
-    def _find_time(self, wanted: int, isolation: Isolation) -> TimestampOffset | None:
-        cuts = self._cuts()
-        end = self.end_offset(isolation)
-        with contextlib.suppress(OffsetOutOfRangeError):  # deleted meanwhile
-            # Raise if the first segment is lost: it may have held the first such record.
-            self._at_segment(self.log_start_offset, lambda _segment: (), end)
-        for segment in self._segments_now():
+    def _find_time(self, view: View, wanted: int, isolation: Isolation) -> TimestampOffset | None:
+        start, end = view.log_start_offset, view.end_offset(isolation)
+        # Raise if the first segment is lost: it may have held the first such record.
+        self._at_segment(view, start, lambda _segment: (), end)
+        for segment in view.segments:
             if segment.base_offset >= end:
                 break
-            try:
-                begin = segment.index.offset_for_time(wanted)
-                if begin is not None:
-                    found = self._first_at(max(begin, self.log_start_offset), segment, wanted, isolation, end)
-                    if found is not None:
-                        return found
-                self._check_joined(segment)
-            except StorageError as error:
-                self._check_open()
-                if is_gone(error) or segment.file.closed:
-                    # Deleted since: its records are below the log start now. Or truncated: the caller retries.
-                    continue
-                raise
-        try:
-            self._check_whole()
-        except RecordError:
-            # A writer that keeps truncating never leaves the end at rest.
-            if not self._was_cut_since(cuts):
-                raise
+            begin = segment.index.offset_for_time(wanted)
+            if begin is not None:
+                found = self._first_at(view, max(begin, start), segment, wanted, isolation)
+                if found is not None:
+                    return found
+            self._check_joined(segment)
+        self._check_whole(view)
         return None
 
     def _first_at(
-        self, offset: int, segment: Segment, wanted: int, isolation: Isolation, end: int
+        self, view: View, offset: int, segment: Segment, wanted: int, isolation: Isolation
     ) -> TimestampOffset | None:
         hint: Hint = None
+        end = view.end_offset(isolation)
         stop = segment.next_offset if segment.next_offset >= 0 else end
         while offset < min(end, stop):
-            batches, hint = self._read(offset, DEFAULT_READ_BYTES, isolation, hint)
+            batches, hint = self._read_at(view, offset, DEFAULT_READ_BYTES, isolation, hint)
             found = batches.first_at_or_after(wanted)
             if found is not None:
                 return TimestampOffset(*found)
@@ -589,14 +562,15 @@ class Readable(ABC):
         """
         self._check_open()
         isolation = Isolation(isolation)
-        visible = self.end_offset(isolation)
-        first = self.log_start_offset if start is None else start
+        view = self._view()
+        visible, held_from = view.end_offset(isolation), view.log_start_offset
+        first = held_from if start is None else start
         if first < 0:
-            first = max(visible + first, self.log_start_offset)
+            first = max(visible + first, held_from)
         last = visible if end is None else end
-        self._check_range(first, visible)
+        self._check_range(first, held_from, visible)
         if not 0 <= last <= visible:
-            self._check_range(last, visible)
+            self._check_range(last, held_from, visible)
         bounds = (
             last,
             None if since is None else moment_of(since, self._clock),
@@ -605,7 +579,7 @@ class Readable(ABC):
         hold = self._hold(first, last)
         if hold is not None:
             # The range may have been deleted before it was held.
-            self._check_range(first, visible)
+            self._check_range(first, self.log_start_offset, visible)
         return Scan(self, first, bounds, isolation, columns, max_bytes, on_damage, limit, hold)
 
     def __iter__(self) -> Iterator[Record]:
@@ -643,7 +617,7 @@ class ReaderReplica:
     @property
     def generation(self) -> int:
         """A number that changes when records may have been lost: by a truncation, or by opening after a crash."""
-        return self.log._cuts()
+        return self.log._view().generation
 
     def locate(
         self,
@@ -660,18 +634,14 @@ class ReaderReplica:
         Raises:
             OffsetOutOfRangeError: as `Log.read`.
         """
-        log = self.log
-        log._check_open()
-        wanted = Isolation(isolation)
+        log, wanted = self.log, Isolation(isolation)
 
-        def locate_once() -> FileRegion | None:
-            end = log.end_offset(wanted)
-            log._check_range(offset, end)
-            if offset >= end:
-                return None
-            return located(log, offset, max_bytes, end)
+        def locate(view: View, _hold: object) -> FileRegion | None:
+            end = view.end_offset(wanted)
+            log._check_range(offset, view.log_start_offset, end)
+            return located(log, view, offset, max_bytes, end) if offset < end else None
 
-        return log._undisturbed(locate_once)
+        return log._of_one_moment(locate, offset)
 
     def offset_of_max_timestamp(
         self, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
@@ -682,39 +652,31 @@ class ReaderReplica:
         Only if newer records are deleted, aborted or not visible yet, the batch headers of their segment are read,
         too. Records without a timestamp do not count.
         """
-        log = self.log
-        log._check_open()
-        wanted = Isolation(isolation)
-        return log._found_beside_cuts(lambda: _newest(log, wanted))
+        log, wanted = self.log, Isolation(isolation)
+        return log._of_one_moment(lambda view, _hold: _newest(log, view, wanted))
 
 
-def _newest(log: Readable, isolation: Isolation) -> TimestampOffset | None:
+def _newest(log: Readable, view: View, isolation: Isolation) -> TimestampOffset | None:
     """Return the first record of the largest timestamp that can be seen, or None."""
     best: TimestampOffset | None = None
-    end = log.end_offset(isolation)
-    for segment in log._segments_now():
-        if segment.base_offset >= end:
+    for segment in view.segments:
+        if segment.base_offset >= view.end_offset(isolation):
             break
-        try:
-            largest = segment.index.largest_timestamp()
-            if largest is None or (best is not None and largest[0] <= best.timestamp_ms):
-                continue
-            found = _newest_in(log, segment, largest[0], isolation, end)
-            if found is not None and (best is None or found.timestamp_ms > best.timestamp_ms):
-                best = found
-        except StorageError as error:
-            log._check_open()
-            # Deleted since: its records are below the log start now. Or truncated: the caller retries.
-            if not (is_gone(error) or segment.file.closed):
-                raise
+        largest = segment.index.largest_timestamp()
+        if largest is None or (best is not None and largest[0] <= best.timestamp_ms):
+            continue
+        found = _newest_in(log, view, segment, largest[0], isolation)
+        if found is not None and (best is None or found.timestamp_ms > best.timestamp_ms):
+            best = found
     return best
 
 
 def _newest_in(
-    log: Readable, segment: Segment, largest: int, isolation: Isolation, end: int
+    log: Readable, view: View, segment: Segment, largest: int, isolation: Isolation
 ) -> TimestampOffset | None:
-    begin, start = segment.index.offset_for_time(largest), log.log_start_offset
-    found = None if begin is None else log._first_at(max(begin, start), segment, largest, isolation, end)
+    start, end = view.log_start_offset, view.end_offset(isolation)
+    begin = segment.index.offset_for_time(largest)
+    found = None if begin is None else log._first_at(view, max(begin, start), segment, largest, isolation)
     if found is not None:
         return found
     # The record is deleted, aborted, or cannot be seen yet. No record of a batch is newer than its header says, so
@@ -728,20 +690,17 @@ def _newest_in(
     for stamp, first, last in sorted(headers, reverse=True):
         if (stamp, first) < best:
             break
-        batches = log.read(max(-first, start), max_bytes=1, isolation=isolation)
+        batches, _ = log._read_at(view, max(-first, start), 1, isolation)
         seen = ((record.timestamp_ms, -record.offset) for record in batches if record.offset <= last)
         best = max(best, *seen, (-1, 0))
     return None if best[0] < 0 else TimestampOffset(best[0], -best[1])
 
 
-def located(log: Readable, offset: int, max_bytes: int, end: int) -> FileRegion | None:
-    """Return the file region of whole batches from ``offset`` up to ``end``; None if no batch is there.
-
-    The caller retries it if a truncation came between, see `Readable._undisturbed`.
-    """
-    found = log._at_segment(offset, lambda segment: _located(segment, offset, max_bytes, end), end)
+def located(log: Readable, view: View, offset: int, max_bytes: int, end: int) -> FileRegion | None:
+    """Return the file region of whole batches from ``offset`` up to ``end``; None if no batch is there."""
+    found = log._at_segment(view, offset, lambda segment: _located(segment, offset, max_bytes, end), end)
     if found is None:
-        log._check_whole()
+        log._check_whole(view)
     return None if found is None else found[0]
 
 
@@ -766,17 +725,16 @@ class ReaderMaintenance:
     @property
     def segments(self) -> tuple[Segment, ...]:
         """The segments as they are now, in order, for planning: one may be dropped or cut at any time."""
-        self.log._marks()
-        return self.log._segments_now()
+        return self.log._view().segments
 
     @property
     def segment_count(self) -> int:
-        return len(self.log._segments_now())
+        return len(self.log._view().segments)
 
     @property
     def size(self) -> int:
         """Bytes of all segments, without their indexes."""
-        return sum(segment.size for segment in self.log._segments_now())
+        return sum(segment.size for segment in self.log._view().segments)
 
     def check_joined(self, segment: Segment) -> None:
         """Raise if offsets between a segment and the next one were lost.
