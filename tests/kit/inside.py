@@ -103,15 +103,15 @@ def interrupt_behind_an_append(monkeypatch: Any, log: Log) -> None:
 
 def at_the_next_look(monkeypatch: Any, reader: Any, act: Callable[[], object]) -> None:
     """Do something just behind the moment in which a reader looks where the log ends."""
-    honest = type(reader)._marks
+    honest = type(reader)._view
 
-    def marks(self: Any) -> tuple[int, int, int]:
+    def view(self: Any) -> Any:
         found = honest(self)
         monkeypatch.undo()
         act()
         return found
 
-    monkeypatch.setattr(type(reader), "_marks", marks)
+    monkeypatch.setattr(type(reader), "_view", view)
 
 
 def believe_published(monkeypatch: Any) -> None:

@@ -115,7 +115,7 @@ class PartitionLog:
         """Let the high watermark move as a policy says, which is asked if it names no fixed way."""
 
     def view(self) -> View:
-        """Return segments and marks of one moment, without the lock.
+        """Return segments and marks of one moment, without the lock; raise if the log is closed or was forked.
 
         While a truncation lowers the marks (`files_changing`), the moment may be between two of them.
         """

@@ -108,10 +108,12 @@ cdef class PartitionLog:
         self._moves = policy.moves
 
     def view(self) -> View:
-        """Return segments and marks of one moment, without the lock.
+        """Return segments and marks of one moment, without the lock; raise if the log is closed or was forked.
 
         While a truncation lowers the marks (`files_changing`), the moment may be between two of them.
         """
+        if self.closed or self.fork != fork_generation():
+            self.check_open()
         # All are read before the first object is made: making one may run finalizers, and so other threads.
         cdef object segments = self.segments.all
         cdef int64_t start = self.log_start, end = self.end.value

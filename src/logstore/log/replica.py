@@ -342,7 +342,7 @@ class LogReplica(ReaderReplica):
                 aborted = log._aborted_between(offset, region.next_offset)
             return FetchedRegion(region, start, stable, visible, log_end, tuple(aborted))
 
-        return log._of_one_moment(fetch)
+        return log._of_one_moment(fetch, log._view())
 
     def wait_for(self, offset: int, *, timeout_s: float | None = None) -> bool:
         """Block until a record at ``offset`` is in the log, visible or not; return False on timeout.

@@ -35,8 +35,9 @@ from logstore.renamed import keep_names
 
 DEFAULT_READ_BYTES = 1 << 20
 
-#: Count of views that a read tries while the log is truncated, deleted or compacted meanwhile.
-_ATTEMPTS = 8
+#: Count of views that a read tries while the log is truncated, deleted or compacted meanwhile. A reader in another
+#: process, which opens the segments again after each change, needs several beside a writer that truncates all the time.
+_ATTEMPTS = 100
 
 #: Longest wait of a read for a truncation or swap in progress: generous for a slow disk.
 REST_S = 5.0
@@ -114,7 +115,7 @@ class Readable(ABC):
 
     @abstractmethod
     def _view(self) -> View:
-        """Return the segments and marks, all of one moment."""
+        """Return the segments and marks, all of one moment; raise if the log is closed or was forked."""
 
     @abstractmethod
     def _is_as_in(self, view: View) -> bool:
@@ -183,7 +184,8 @@ class Readable(ABC):
                 damage are returned without an error.
             LogClosedError, ForkedError: the log cannot be used.
         """
-        isolation = Isolation(isolation)
+        if isolation is not _UNCOMMITTED:
+            isolation = Isolation(isolation)
         if timeout_s != 0.0:
             left_s = seconds_of(timeout_s)
             if (left_s is None or left_s > 0) and offset == self.end_offset(isolation):
@@ -208,7 +210,6 @@ class Readable(ABC):
             LogClosedError, ForkedError: the log cannot be used.
         """
         if isolation is _UNCOMMITTED:
-            self._check_open()
             view = self._view()
             place = floor_of(view.segments, offset)
             if place >= 0 and view.log_start_offset <= offset < view.high_watermark:
@@ -218,7 +219,6 @@ class Readable(ABC):
                         return found
                 except (StorageError, RecordError):
                     pass  # dropped or truncated meanwhile, or damaged: `_record_slowly` finds record or error
-        self._check_open()
         return self._record_slowly(offset, Isolation(isolation))
 
     def _record_slowly(self, offset: int, isolation: Isolation) -> Record | None:
@@ -242,15 +242,17 @@ class Readable(ABC):
         bounds: Bounds = _UNBOUNDED,
         hold: Hold | None = None,
     ) -> tuple[Batches, Hint]:
-        def look(view: View, hold: Hold | None) -> tuple[Batches, Hint]:
-            return self._read_at(view, offset, max_bytes, isolation, hint, bounds, hold)
-
-        return self._of_one_moment(look, offset, hold)
+        view = self._view()
+        end = view.end_offset(isolation)
+        if hold is None and offset == end:
+            # Nothing is read, so nothing can be of another moment.
+            return self._run_of(view, end, (b"", 0, end, None), offset, isolation, bounds), None
+        return self._of_one_moment(self._read_at, view, hold, offset, max_bytes, isolation, hint, bounds)
 
     def _of_one_moment(
-        self, look: Callable[[View, Hold | None], _Answer], offset: int | None = None, hold: Hold | None = None
+        self, look: Callable[..., _Answer], view: View, hold: Hold | None = None, *arguments: object
     ) -> _Answer:
-        """Return what ``look`` finds in a view, and in the segments of a hold if it is given one.
+        """Return what ``look`` finds, which is called with a view, a hold or None, and the arguments.
 
         If the log was truncated or swapped meanwhile, it looks again in a newer view. An error is raised if the log
         is as in the view, so that the error comes from what is stored.
@@ -258,10 +260,9 @@ class Readable(ABC):
         Raises:
             OffsetOutOfRangeError: raised by ``look``, or the log was changed during each of several attempts.
         """
-        self._check_open()
         if hold is not None and self._is_held(hold):
             try:
-                held = look(self._view()._replace(segments=hold.segments), hold)
+                held = look(view._replace(segments=hold.segments), hold, *arguments)
             except (RecordError, OffsetOutOfRangeError, StorageError):
                 pass  # damaged, or no longer held: read the log as it is now
             else:
@@ -269,9 +270,8 @@ class Readable(ABC):
                     return held
         reason: Exception | None = None
         for _ in range(_ATTEMPTS):
-            view = self._view()
             try:
-                found = look(view, None)
+                found = look(view, None, *arguments)
                 if self._is_as_in(view):
                     return found
             except (RecordError, StorageError) as error:
@@ -280,9 +280,9 @@ class Readable(ABC):
                 if self._is_latest(view) and not is_gone(error):
                     raise
                 reason = error
+            view = self._view()
         raise OffsetOutOfRangeError(
             f"{self.name}: the segments kept changing in each of {_ATTEMPTS} attempts to read them; read again",
-            offset=offset,
             path=self.path,
         ) from reason
 
@@ -332,11 +332,11 @@ class Readable(ABC):
                             offset=first,
                             next_offset=offset,
                         )
-                    return self._read_whole(view, offset, max_bytes, isolation, None, bounds)
+                    return self._read_whole(view, None, offset, max_bytes, isolation, None, bounds)
                 position, base_offset = found
                 read = since.segment.read(base_offset, max_bytes, end, position)
                 assert read is not None
-                batches = self._run_of(view, (*read, since.segment.path), offset, isolation, bounds)
+                batches = self._run_of(view, end, (*read, since.segment.path), offset, isolation, bounds)
                 return batches, (batches.path, batches.position + batches.size)
             except RecordError as another:
                 if another.next_offset is not None:
@@ -355,16 +355,16 @@ class Readable(ABC):
     def _read_at(
         self,
         view: View,
+        hold: Hold | None,
         offset: int,
         max_bytes: int,
         isolation: Isolation,
         hint: Hint = None,
         bounds: Bounds = _UNBOUNDED,
-        hold: Hold | None = None,
     ) -> tuple[Batches, Hint]:
         """Read in a view, past damage before the offset; see `read`."""
         try:
-            return self._read_whole(view, offset, max_bytes, isolation, hint, bounds, hold)
+            return self._read_whole(view, hold, offset, max_bytes, isolation, hint, bounds)
         except RecordError as error:
             # If where to continue is known, a segment is missing.
             if hold is not None or error.next_offset is not None:
@@ -374,38 +374,46 @@ class Readable(ABC):
     def _read_whole(
         self,
         view: View,
+        hold: Hold | None,
         offset: int,
         max_bytes: int,
         isolation: Isolation,
         hint: Hint,
         bounds: Bounds,
-        hold: Hold | None = None,
     ) -> tuple[Batches, Hint]:
         end = view.end_offset(isolation)
-        self._check_range(offset, view.log_start_offset if hold is None else hold.start, end)
+        start = view.log_start_offset if hold is None else hold.start
+        if not start <= offset <= end:
+            self._check_range(offset, start, end)
         found = None
         if offset < end:
             found = self._at_segment(
-                view, offset, lambda segment: segment.read(offset, max_bytes, end, _position_in(segment, hint)), end
+                view,
+                offset,
+                lambda segment: segment.read(
+                    offset, max_bytes, end, -1 if hint is None else _position_in(segment, hint)
+                ),
+                end,
             )
             if found is None:
                 self._check_whole(view)
         if found is None:
             # Nothing from here to the end: a compaction has deleted the last records of the log.
             found = b"", 0, end, None
-        batches = self._run_of(view, found, offset, isolation, bounds, hold)
+        batches = self._run_of(view, end, found, offset, isolation, bounds, hold)
         return batches, (batches.path, batches.position + batches.size) if batches else None
 
     def _run_of(
         self,
         view: View,
+        end: int,
         found: tuple[Any, ...],
         offset: int,
         isolation: Isolation,
         bounds: Bounds,
         hold: Hold | None = None,
     ) -> Batches:
-        committed, end = isolation is Isolation.READ_COMMITTED, view.end_offset(isolation)
+        committed = isolation is Isolation.READ_COMMITTED
         data, position, next_offset, path = found
         aborted: Sequence[AbortedTransaction] = ()
         if data:
@@ -443,7 +451,7 @@ class Readable(ABC):
             found = self._at_segment(view, offset, lambda segment: count_whole(segment, offset, end), end)
             return (0, offset) if found is None else (found[0], found[1])
 
-        return self._of_one_moment(count, offset, hold)
+        return self._of_one_moment(count, self._view(), hold)
 
     def _check_range(self, offset: int, start: int, end: int) -> None:
         if start <= offset <= end:
@@ -472,8 +480,7 @@ class Readable(ABC):
                 offset=offset,
                 next_offset=first,
             )
-        for number in range(max(place, 0), len(segments)):
-            segment = segments[number]
+        for segment in segments[max(place, 0) :]:
             if segment.base_offset >= end:
                 break
             found = look(segment)
@@ -493,9 +500,11 @@ class Readable(ABC):
         """
         self._check_open()
         wanted, isolation = moment_of(timestamp, self._clock), Isolation(isolation)
-        return self._of_one_moment(lambda view, _hold: self._find_time(view, wanted, isolation))
+        return self._of_one_moment(self._find_time, self._view(), None, wanted, isolation)
 
-    def _find_time(self, view: View, wanted: int, isolation: Isolation) -> TimestampOffset | None:
+    def _find_time(
+        self, view: View, _hold: Hold | None, wanted: int, isolation: Isolation
+    ) -> TimestampOffset | None:
         start, end = view.log_start_offset, view.end_offset(isolation)
         # Raise if the first segment is lost: it may have held the first such record.
         self._at_segment(view, start, lambda _segment: (), end)
@@ -518,7 +527,7 @@ class Readable(ABC):
         end = view.end_offset(isolation)
         stop = segment.next_offset if segment.next_offset >= 0 else end
         while offset < min(end, stop):
-            batches, hint = self._read_at(view, offset, DEFAULT_READ_BYTES, isolation, hint)
+            batches, hint = self._read_at(view, None, offset, DEFAULT_READ_BYTES, isolation, hint)
             found = batches.first_at_or_after(wanted)
             if found is not None:
                 return TimestampOffset(*found)
@@ -597,8 +606,8 @@ class Readable(ABC):
         return self._end_mark(Isolation(isolation)).wait_for(offset + 1, timeout_s)
 
 
-def _position_in(segment: Segment, hint: Hint) -> int:
-    return hint[1] if hint is not None and hint[0] == segment.path else -1
+def _position_in(segment: Segment, hint: tuple[str | None, int]) -> int:
+    return hint[1] if hint[0] == segment.path else -1
 
 
 class ReaderReplica:
@@ -641,7 +650,7 @@ class ReaderReplica:
             log._check_range(offset, view.log_start_offset, end)
             return located(log, view, offset, max_bytes, end) if offset < end else None
 
-        return log._of_one_moment(locate, offset)
+        return log._of_one_moment(locate, log._view())
 
     def offset_of_max_timestamp(
         self, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
@@ -653,7 +662,7 @@ class ReaderReplica:
         too. Records without a timestamp do not count.
         """
         log, wanted = self.log, Isolation(isolation)
-        return log._of_one_moment(lambda view, _hold: _newest(log, view, wanted))
+        return log._of_one_moment(lambda view, _hold: _newest(log, view, wanted), log._view())
 
 
 def _newest(log: Readable, view: View, isolation: Isolation) -> TimestampOffset | None:
@@ -690,7 +699,7 @@ def _newest_in(
     for stamp, first, last in sorted(headers, reverse=True):
         if (stamp, first) < best:
             break
-        batches, _ = log._read_at(view, max(-first, start), 1, isolation)
+        batches, _ = log._read_at(view, None, max(-first, start), 1, isolation)
         seen = ((record.timestamp_ms, -record.offset) for record in batches if record.offset <= last)
         best = max(best, *seen, (-1, 0))
     return None if best[0] < 0 else TimestampOffset(best[0], -best[1])
