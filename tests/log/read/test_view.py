@@ -1,0 +1,129 @@
+"""A read is of one moment: what it finds is given only if the log was not truncated or swapped meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from logstore.errors import OffsetOutOfRangeError
+from logstore.log import FixedPolicy, Log, Moves
+from logstore.log.read.live_reader import LogReader
+from tests.kit.inside import at_the_next_look
+from tests.log.logs import open_log
+
+Look = Callable[[Log], object]
+
+LOOKS: dict[str, Look] = {
+    "read": lambda log: log.read(5).values(),
+    "record": lambda log: (found := log.record_at(5)) and found.value,
+    "region": lambda log: (found := log.replica.locate(5)) and found.size,
+    "time": lambda log: log.offset_for_time(7),
+    "newest": lambda log: (found := log.replica.offset_of_max_timestamp()) and found.timestamp_ms > 4,
+}
+
+
+def cut_and_hidden(log: Log) -> Callable[[], None]:
+    """Return a truncation to offset 5, with appends that no reader may see yet."""
+
+    def change() -> None:
+        log.replica.set_policy(FixedPolicy(Moves.FROM_OUTSIDE))
+        log.replica.truncate_to(5)
+        for n in range(10):
+            log.append([b"hidden %d" % n], timestamp=5 + n)
+
+    return change
+
+
+def looked(path: Path, monkeypatch: pytest.MonkeyPatch, look: Look, beside: bool) -> object:
+    """Return what a look finds between whose view of the log and whose read of its files the end is replaced."""
+    with open_log(path) as log:
+        for n in range(10):
+            log.append([b"seen %d" % n], timestamp=n)
+        reader = open_log(path, read_only=True) if beside else log
+        at_the_next_look(monkeypatch, reader, cut_and_hidden(log))
+        try:
+            return look(reader)
+        except OffsetOutOfRangeError:
+            return None
+        finally:
+            monkeypatch.undo()
+            reader.close()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("look", LOOKS)
+def test_marks_of_before_a_truncation_show_nothing_of_after_it(ram_path, monkeypatch, look, beside):
+    if look == "record" and not beside:
+        pytest.skip("one compiled call: no other thread comes between")
+    assert not looked(ram_path, monkeypatch, LOOKS[look], beside)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_planted_a_view_that_counts_as_current_after_a_truncation_is_found(ram_path, monkeypatch, beside):
+    plant = pytest.MonkeyPatch()
+    plant.setattr(LogReader if beside else Log, "_is_as_in", lambda self, view: True)
+    try:
+        found = looked(ram_path, monkeypatch, LOOKS["read"], beside)
+        assert found
+        assert found[0] == b"hidden 0"
+    finally:
+        plant.undo()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_planted_marks_of_one_moment_and_segments_of_another_are_found(ram_path, monkeypatch, beside):
+    """A view made of the marks of before and of the rest of after the truncation."""
+    kind, before = LogReader if beside else Log, []
+    honest, plant = kind._view, pytest.MonkeyPatch()
+
+    def mixed(self):
+        view = honest(self)
+        before.append(view)
+        return view._replace(high_watermark=before[0].high_watermark)
+
+    plant.setattr(kind, "_view", mixed)
+    try:
+        found = looked(ram_path, monkeypatch, LOOKS["read"], beside)
+        assert found
+        assert found[0] == b"hidden 0"
+    finally:
+        plant.undo()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("look", [name for name in LOOKS if name != "record"])
+def test_truncations_without_an_end_are_told_by_the_documented_error(ram_path, monkeypatch, look, beside):
+    with open_log(ram_path) as log:
+        for n in range(10):
+            log.append([b"value"], timestamp=n)
+        reader = open_log(ram_path, read_only=True) if beside else log
+        kind = type(reader)
+        honest = kind._view
+
+        def view(self):
+            """A view that is of the past already."""
+            found = honest(self)
+            log.replica.truncate_to(9)
+            log.append([b"value"], timestamp=9)
+            return found
+
+        monkeypatch.setattr(kind, "_view", view)
+        with pytest.raises(OffsetOutOfRangeError, match="kept changing"):
+            LOOKS[look](reader)
+        monkeypatch.undo()
+        assert LOOKS[look](reader)
+        reader.close()
+
+
+def test_a_roll_is_no_reason_to_doubt_damage(ram_path):
+    """Segments that were added since leave the view as it was."""
+    with open_log(ram_path) as log:
+        log.append([b"value"])
+        view = log._view()
+        log.maintenance.roll()
+        log.append([b"value"])
+        assert log._is_latest(view)
+        log.delete_before(1)
+        assert not log._is_latest(view)
