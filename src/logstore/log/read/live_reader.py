@@ -49,6 +49,7 @@ from logstore.records import AbortedTransaction, Isolation, TopicPartition
 POLL_S = 0.010
 SOON_MS = (1, 2, 4)  #: pauses between looks for marks that follow a write; together less than `POLL_S`
 ATTEMPTS = 500  #: to open files that a writer is changing
+OPENED_AGAIN = 4  #: times that segments without the published end are opened again
 
 
 def _refuse(self: LogReader | ReaderReplica | ReaderMaintenance, *_args: Any, **_kwargs: Any) -> NoReturn:
@@ -85,6 +86,7 @@ class LogReader(Readable):
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         self._note = Note(None)
         self._latest: tuple[Published, View] | None = None  # the view, and what it was made of
+        self._opened_again: tuple[Published | None, int] = None, 0  # marks whose segments lacked the end; how often
         files.refuse_file(directory)
         names = directory.names() if directory.exists() else []
         root = Directory(os.path.dirname(directory.path), directory.files)
@@ -251,6 +253,25 @@ class LogReader(Readable):
         published = self._published_file.read() if self._watched else None
         return published is None or published.generation == view.generation
 
+    def _is_latest(self, view: View) -> bool:
+        """Return whether the log still has what is in a view; False too if its segments may lack the newest ones.
+
+        A segment that was rolled, deleted or cut while this reader followed the writer may be missing, though the
+        generation is the same. The segments are opened again then, a few times for these marks.
+        """
+        if not super()._is_latest(view):
+            return False
+        with held(self._lock):
+            published, (known, times) = self._published, self._opened_again
+            times = times + 1 if known == published else 1
+            if published is None or not self._watched or times > OPENED_AGAIN:
+                return True
+            if _end_of(view) >= view.log_end_offset:
+                return True
+            self._opened_again = published, times
+            self._published = published._replace(generation=-1)
+            return False
+
     @property
     def log_start_offset(self) -> int:
         return self._view().log_start_offset
@@ -359,9 +380,7 @@ class LogReader(Readable):
 
     def _check_whole(self, view: View) -> None:
         # The writer publishes after the bytes: missing ones were lost, or cannot be recognised.
-        active = view.segments[-1] if view.segments else None
-        # An empty active segment has the end -1 (unknown); its end is its base offset.
-        found = view.log_start_offset if active is None else max(active.next_offset, active.base_offset)
+        active, found = view.segments[-1] if view.segments else None, _end_of(view)
         if found < view.log_end_offset:
             raise CorruptRecordError(
                 f"{self.name}: the log was written up to offset {view.log_end_offset - 1}, but no whole batch "
@@ -401,6 +420,14 @@ class LogReader(Readable):
 
     def __repr__(self) -> str:
         return f"<LogReader {self.name} {'closed' if self._closed else 'open'} {self.path!r}>"
+
+
+def _end_of(view: View) -> int:
+    """Return the end of the whole batches that were found in the segments of a view."""
+    if not view.segments:
+        return view.log_start_offset
+    # An empty active segment has the end -1 (unknown); its end is its base offset.
+    return max(view.segments[-1].next_offset, view.segments[-1].base_offset)
 
 
 class RefusingReplica(ReaderReplica):
