@@ -36,7 +36,7 @@ from logstore.renamed import keep_names
 DEFAULT_READ_BYTES = 1 << 20
 
 #: Count of views that a read tries while the log is truncated, deleted or compacted meanwhile. A reader in another
-#: process opens the segments again after each change, and needs several beside a writer that truncates all the time.
+#: process opens the segments again after each change, and needs several beside a writer that keeps truncating.
 _ATTEMPTS = 100
 
 #: Longest wait of a read for a truncation or swap in progress: generous for a slow disk.
