@@ -108,12 +108,13 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "cleanup compaction tools",
         "state",
         "rolling",
+        "durability",
         "read transactions",
         "recovery",
         "root",
         "_partition_log",
         "formats",
-        "directory marks moments policies _producers space_quota tail",
+        "directory marks moments _producers space_quota tail",
     ),
     "logstore.log.append": (
         "encoded_run ingest_file replicated",
@@ -132,7 +133,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.log.directory": (
         "lock segments unsynced",
-        "next_segment",
+        "next_segment _segment_set",
         "files",
     ),
     "logstore.log.formats": (
@@ -142,7 +143,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_published _recovery_slot",
     ),
     "logstore.log.marks": (
-        "_watermark view",
+        "_watermark policies view",
         "_notifier",
     ),
     "logstore.log.read": (

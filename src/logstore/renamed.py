@@ -25,7 +25,7 @@ NAMES = {
     "logstore.config.generated_keywords": "logstore.config.generated.keywords",
     "logstore.log.appender": "logstore.log.append.appender",
     "logstore.log.reader": "logstore.log.read.reader",
-    "logstore.log.watermark": "logstore.log.policies",
+    "logstore.log.watermark": "logstore.log.marks.policies",
     "logstore.settings": "logstore.config.schema",
     "logstore.spark.java": "logstore.spark.jvm",
     "logstore.spark.pipelines.outputs": "logstore.spark.pipelines.output.outputs",

@@ -38,10 +38,8 @@ def promise_before_the_sync(monkeypatch) -> None:
         is_usual = honest(self)
         state = self._state
         active = state.segments.active
-        state.recovery.write(
-            state.point_now(clean=False)._replace(
-                recovery_point=state.end.value, segment_base_offset=active.base_offset, position=active.size
-            )
+        state.durability.write_locked(
+            recovery_point=state.end.value, segment_base_offset=active.base_offset, position=active.size
         )
         return is_usual
 

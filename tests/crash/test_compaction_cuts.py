@@ -213,7 +213,7 @@ def test_planted_a_compaction_of_what_is_not_synced_is_found(monkeypatch):
     """The newer record is lost with the power, the older one was taken for replaced."""
 
     def hasty(self, sync_to):
-        self._generation = self._state.generation
+        self._generation = self._state.segments.generation
 
     monkeypatch.setattr(compaction._Run, "_promise", hasty)
     monkeypatch.setattr(worker, "worker_of", lambda files: LateTasks(0))

@@ -9,7 +9,7 @@ import pytest
 from logstore import Log
 from logstore.errors import OUT_OF_RESOURCES, FencedLeaderEpochError, LogClosedError, StorageFailedError
 from logstore.log.formats.leader_epochs import LEADER_EPOCHS, Epochs
-from logstore.log.policies import HighWatermarkPolicy
+from logstore.log.marks.policies import HighWatermarkPolicy
 from logstore.records import Origin
 from logstore.testing import FaultyFiles, ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES

@@ -271,7 +271,7 @@ def test_a_reader_beside_a_writer_that_died_in_a_change_reads_on(tmp_path, monke
     log = written(tmp_path).log
     wanted = kept(log.scan())
     with log._state.lock:
-        log._state.files_changing += 1
+        log._state.segments.begin_change()
         log._state.publish_locked()
     with Log.open(log.path, read_only=True) as beside:
         assert kept(beside.scan()) == wanted
@@ -279,5 +279,5 @@ def test_a_reader_beside_a_writer_that_died_in_a_change_reads_on(tmp_path, monke
             beside.replica.locate(log.log_end_offset + 1)
         assert beside.offset_for_time(2**62) is None
         assert beside.scan().count() == len(wanted)
-    log._state.files_changing -= 1
+    log._state.segments.end_change()
     log.close()

@@ -15,7 +15,7 @@ from logstore import Log, LogConfig
 from logstore.dropped import release_all
 from logstore.errors import DirectoryLockedError
 from logstore.log.directory.lock import RootLock
-from logstore.log.policies import StandalonePolicy
+from logstore.log.marks.policies import StandalonePolicy
 from tests.log.logs import open_log, values_of
 
 

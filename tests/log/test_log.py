@@ -1081,7 +1081,7 @@ def test_a_reader_that_waits_at_the_end_is_told_when_the_log_is_cut_below_it(tmp
 
 @pytest.mark.row("C17", part="one process")
 def test_only_an_owner_shows_more(tmp_path):
-    from logstore.log.policies import HighWatermarkPolicy
+    from logstore.log.marks.policies import HighWatermarkPolicy
 
     class Careful(HighWatermarkPolicy):
         def high_watermark(self, log_end_offset, synced_end, current):

@@ -4,7 +4,7 @@ from logstore.batch._batch import Batches, BatchView
 from logstore.log.formats.last_stop import LastStop, Stop
 from logstore.log.log import Log
 from logstore.log.maintenance import LogMaintenance
-from logstore.log.policies import FixedPolicy, HighWatermarkPolicy, Moves, StandalonePolicy
+from logstore.log.marks.policies import FixedPolicy, HighWatermarkPolicy, Moves, StandalonePolicy
 from logstore.log.read.live_reader import LogReader
 from logstore.log.replica import LogReplica
 from logstore.records import AbortedTransaction, Marker, Origin, ProducerStamp

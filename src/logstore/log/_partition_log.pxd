@@ -9,6 +9,7 @@ from logstore._segment cimport Segment
 from logstore.batch._batch cimport BatchHeader
 from logstore.batch._encode cimport Encoder
 from logstore.log._producers cimport Producers
+from logstore.log.directory._segment_set cimport SegmentSet
 from logstore.log.marks._watermark cimport LogLock, Watermark
 from logstore.log.formats._published cimport PublishedFile
 
@@ -57,9 +58,7 @@ cdef class PartitionLog:
     cdef readonly Watermark last_stable
     cdef readonly Counters counters
     cdef public PublishedFile published
-    cdef public int64_t generation      # rises when files are replaced
-    cdef public int32_t files_changing  # truncations and segment swaps that are removing files
-    cdef public object segments         # its tuple `all` ends with the active segment
+    cdef public SegmentSet segments
     cdef public object transactions
     cdef public object positions        # of offsets that are positions; None: they are counted
     cdef public object quota            # of disk space
@@ -104,7 +103,10 @@ cdef class PartitionLog:
     cdef public int64_t last_expiry_ms  # of the last search for expired producers
     cdef readonly object policy         # of the high watermark
     cdef int _moves                     # what moves it, by that policy
-    cdef int64_t _generation_now(self) noexcept
+    cpdef int check_marks(self) except -1
+    cpdef int64_t take_unflushed(self) except -1
+    cpdef int untake_unflushed(self, int64_t records) except -1
+    cpdef int count_sync(self, double seconds) except -1
     cpdef int64_t wanted_mark(self) except -1
     cdef int64_t _now(self) except? -1
     cdef double monotonic_s(self) except? -1
@@ -122,7 +124,6 @@ cdef class PartitionLog:
                                 object writer) except -1
     cdef Py_ssize_t _batches_since(self, Run *runs, int64_t first) except -1
     cdef int _settle(self, object error, object writer) except -1
-    cdef Segment _active(self)
     cpdef bint roll_is_due_locked(self, int64_t size, int64_t last_offset, int64_t newest) except -1
     cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest)
     cdef Py_ssize_t _append(self, Run *runs, Py_ssize_t count, Encoder encoder, int64_t now,

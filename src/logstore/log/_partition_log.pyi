@@ -11,8 +11,8 @@ from logstore.log.directory.segments import Positions, Segments
 from logstore.log.formats._published import PublishedFile
 from logstore.log.formats.epoch_file import EpochFile
 from logstore.log.marks._watermark import LogLock, Watermark
+from logstore.log.marks.policies import HighWatermarkPolicy
 from logstore.log.marks.view import View
-from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.tail import MemoryTail
 from logstore.records import AppendResult, ProducerStamp, RecordMetadata
@@ -66,8 +66,6 @@ class PartitionLog:
     fork: int
     log_start: int
     published: PublishedFile
-    generation: int
-    files_changing: int
     segments: Segments
     transactions: Any
     positions: Positions | None
@@ -106,6 +104,54 @@ class PartitionLog:
     def set_marks(self, log_start: int, end: int, synced: int, visible: int, clock: Clock) -> None:
         """Begin with the offsets that recovery has found, and with those that were visible before."""
 
+    def check_marks(self) -> int:
+        """Assert the order of the marks; called once each move is complete."""
+
+    def raise_start(self, offset: int) -> None:
+        """Raise the log start offset: records below it are deleted."""
+
+    def lower_marks(self, end: int, stable: int) -> None:
+        """Lower the log end offset to that of a truncation, and to it all marks; the last stable one to ``stable``."""
+
+    def restart_marks(self, offset: int) -> None:
+        """Set every mark to the one offset of an empty log."""
+
+    def note_epoch(self, epoch: int) -> None:
+        """Record that the epoch table ends with an epoch: appends in it need not look there."""
+
+    def forget_epoch(self) -> None:
+        """Have the next append look into the epoch table, which has lost entries."""
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Write in a leader epoch from now on; the epoch table has it."""
+
+    def has_unmarked(self) -> None:
+        """Record that no slot of the recovery file says any more that the log was closed cleanly."""
+
+    def begin_append(self) -> None:
+        """Record that bytes are about to be written: an interrupt leaves them behind the log end offset."""
+
+    def end_append(self) -> None:
+        """Record that an append is in the log as a whole, or not at all."""
+
+    def count_append(self, records: int, batches: int, size: int) -> None:
+        """Count one append of several batches."""
+
+    def take_unflushed(self) -> int:
+        """Return the count of records since the last flush, as the next one begins."""
+
+    def untake_unflushed(self, records: int) -> int:
+        """Count records again as not flushed: the flush has ended without its sync."""
+
+    def count_sync(self, seconds: float) -> int:
+        """Count the time of a sync of appended batches."""
+
+    def prepare_from(self, size: int) -> None:
+        """Have the append by which the active segment reaches this size ask for the next segment."""
+
+    def ask_follow_up(self) -> None:
+        """Have the thread that has appended do more once it has released the lock."""
+
     def set_limits(self, segment_bytes: int, index_bytes: int) -> None:
         """Set the size of a segment and of its indexes from which on the next append rolls."""
 
@@ -117,7 +163,7 @@ class PartitionLog:
     def view(self) -> View:
         """Return segments and marks of one moment, without the lock; raise if the log is closed or was forked.
 
-        While a truncation lowers the marks (`files_changing`), the moment may be between two of them.
+        While a truncation lowers the marks (`SegmentSet.changing`), the moment may be between two of them.
         """
 
     def is_at(self, generation: int) -> bool:

@@ -52,7 +52,7 @@ cdef enum:
     READY_ATTEMPTS = 3            # as in `log.state`
     SURVEYED_BYTES = 32_768       # of a client's records, in 2 to 5 us
 
-cdef enum:                        # `Moves` of `log.policies`
+cdef enum:                        # `Moves` of `log.marks.policies`
     BY_POLICY = 0
     WITH_END = 1
     WITH_SYNCED_END = 2
@@ -97,6 +97,94 @@ cdef class PartitionLog:
         self.last_stable = Watermark(log_start, clock=clock, lock=self.lock)
         self.noted_epoch = -1
 
+    cpdef int check_marks(self) except -1:
+        """Assert the order of the marks; called once each move is complete."""
+        cdef int64_t end = self.end.value, visible = self.high_watermark.value
+        assert self.log_start <= self.last_stable.value <= visible <= end and self.synced.value <= end, (
+            self.log_start, self.last_stable.value, visible, end, self.synced.value)
+        return 0
+
+    def raise_start(self, int64_t offset: int) -> None:
+        """Raise the log start offset: records below it are deleted."""
+        self.log_start = offset
+        self.last_stable.advance(offset)
+        self.check_marks()
+
+    def lower_marks(self, int64_t end: int, int64_t stable: int) -> None:
+        """Lower the log end offset to that of a truncation, and to it all marks; the last stable one to ``stable``.
+
+        The synced end is lowered before, with the recovery point.
+        """
+        self.end.reset(end)
+        self.high_watermark.reset(min(self.high_watermark.value, end))
+        self.last_stable.reset(min(self.last_stable.value, stable))
+        self.check_marks()
+
+    def restart_marks(self, int64_t offset: int) -> None:
+        """Set every mark to the one offset of an empty log."""
+        cdef Watermark mark
+        self.log_start = offset
+        for mark in (self.last_stable, self.high_watermark, self.synced, self.end):
+            mark.reset(offset)
+
+    def note_epoch(self, int32_t epoch: int) -> None:
+        """Record that the epoch table ends with an epoch: appends in it need not look there."""
+        self.noted_epoch = epoch
+
+    def forget_epoch(self) -> None:
+        """Have the next append look into the epoch table, which has lost entries."""
+        self.noted_epoch = -1
+
+    def begin_epoch(self, int32_t epoch: int) -> None:
+        """Write in a leader epoch from now on; the epoch table has it."""
+        self.leader_epoch = self.noted_epoch = epoch
+
+    def has_unmarked(self) -> None:
+        """Record that no slot of the recovery file says any more that the log was closed cleanly."""
+        self.must_unmark = False
+
+    def begin_append(self) -> None:
+        """Record that bytes are about to be written: an interrupt leaves them behind the log end offset."""
+        self.appending = True
+
+    def end_append(self) -> None:
+        """Record that an append is in the log as a whole, or not at all."""
+        self.appending = False
+
+    def count_append(self, int64_t records: int, int64_t batches: int, int64_t size: int) -> None:
+        """Count one append of several batches."""
+        cdef Counters counters = self.counters
+        counters.appends += 1
+        counters.appended_records += records
+        counters.appended_batches += batches
+        counters.appended_bytes += size
+        self.unflushed_records += records
+
+    cpdef int64_t take_unflushed(self) except -1:
+        """Return the count of records since the last flush, as the next one begins."""
+        cdef int64_t taken = self.unflushed_records
+        self.last_flush_s = self.monotonic_s()
+        self.unflushed_records = 0
+        return taken
+
+    cpdef int untake_unflushed(self, int64_t records) except -1:
+        """Count records again as not flushed: the flush has ended without its sync."""
+        self.unflushed_records += records
+        return 0
+
+    cpdef int count_sync(self, double seconds) except -1:
+        """Count the time of a sync of appended batches."""
+        self.sync_s += seconds
+        return 0
+
+    def prepare_from(self, int64_t size: int) -> None:
+        """Have the append by which the active segment reaches this size ask for the next segment."""
+        self.prepare_bytes = size
+
+    def ask_follow_up(self) -> None:
+        """Have the thread that has appended do more once it has released the lock."""
+        self.has_work = True
+
     def set_limits(self, int64_t segment_bytes: int, int64_t index_bytes: int) -> None:
         """Set the size of a segment and of its indexes from which on the next append rolls."""
         self._segment_bytes = segment_bytes
@@ -110,7 +198,7 @@ cdef class PartitionLog:
     def view(self) -> View:
         """Return segments and marks of one moment, without the lock; raise if the log is closed or was forked.
 
-        While a truncation lowers the marks (`files_changing`), the moment may be between two of them.
+        While a truncation lowers the marks (`SegmentSet.changing`), the moment may be between two of them.
         """
         if self.closed or self.fork != fork_generation():
             self.check_open()
@@ -119,16 +207,12 @@ cdef class PartitionLog:
         cdef int64_t start = self.log_start, end = self.end.value
         cdef int64_t visible = min(self.high_watermark.value, end)
         cdef int64_t stable = min(self.last_stable.value, visible)
-        cdef int64_t generation = self._generation_now()
+        cdef int64_t generation = self.segments._moment()
         return _new(View, (start, visible, stable, end, segments, generation))
 
     def is_at(self, int64_t generation: int) -> bool:
         """Return whether no truncation or segment swap has begun or ended since a view of this generation."""
-        return self._generation_now() == generation
-
-    cdef int64_t _generation_now(self) noexcept:
-        """Return the generation as readers see it: odd while files are removed, to be opened again afterwards."""
-        return 2 * self.generation + (self.files_changing > 0)
+        return self.segments._moment() == generation
 
     def record_at(self, object offset: int, bint committed: bool, object name: tuple[str, int]) -> Record | None:
         """Return the record at an offset as readers may see it; None if the steps of `Readable` have to decide.
@@ -140,7 +224,7 @@ cdef class PartitionLog:
         cdef Watermark mark
         cdef tuple segments
         cdef Py_ssize_t first = 0, behind, middle
-        cdef int64_t generation = self._generation_now()
+        cdef int64_t generation = self.segments._moment()
         if self.closed or self.fork != fork_generation() or type(offset) is not int:
             return None
         wanted = PyLong_AsLongLongAndOverflow(offset, &overflow)
@@ -163,7 +247,7 @@ cdef class PartitionLog:
             # Dropped or truncated meanwhile, or damaged.
             return None
         # After a truncation, a record in place of the wanted one may be one that cannot be seen yet.
-        return found if generation == self._generation_now() else None
+        return found if generation == self.segments._moment() else None
 
     cpdef int64_t wanted_mark(self) except -1:
         """Return where the high watermark should be now; it never falls, nor rises above the log end offset."""
@@ -572,20 +656,16 @@ cdef class PartitionLog:
                 or size > self.reserved_bytes or size > self._segment_bytes
                 or self._moves == BY_POLICY):
             return None
-        segment = self._active()
+        segment = self.segments._active()
         # An end below the segment's is a tail or a gap; above it, an append that has failed half way.
         if segment.index.next_offset != self.end.value or (
                 self.roll_is_due_locked(size, self.end.value + span - 1, newest)):
             return None
         return segment
 
-    cdef Segment _active(self):
-        cdef tuple segments = self.segments.all
-        return segments[len(segments) - 1]
-
     cpdef bint roll_is_due_locked(self, int64_t size, int64_t last_offset, int64_t newest) except -1:
         """Return whether an append of these bytes, last offset and newest timestamp needs a new segment."""
-        cdef Segment segment = self._active()
+        cdef Segment segment = self.segments._active()
         cdef SegmentIndex index = segment.index
         if last_offset - segment.base_offset > INT32_MAX:
             return True
@@ -659,7 +739,7 @@ cdef class PartitionLog:
         self.unflushed_records += records
         if segment.index.size >= self.prepare_bytes:
             self.prepare_bytes = INT64_MAX
-            self.rolls.has_work = self.has_work = True
+            self.rolls.need_work()
         self.end.advance(offset)
         self._move_marks()
         if producers is not None and not -EXPIRY_MS < now - self.last_expiry_ms < EXPIRY_MS:
@@ -722,8 +802,9 @@ cdef class PartitionLog:
             self.last_stable.advance(self.transactions.last_stable_offset(mark.value))
         else:
             self.last_stable.advance(mark.value)
+        self.check_marks()
         try:
-            self.published.put(self._generation_now(), self.log_start, mark.value,
+            self.published.put(self.segments._moment(), self.log_start, mark.value,
                                self.last_stable.value, self.end.value)
         except StorageError:
             # Once more, by the step that knows which errors fail the log.

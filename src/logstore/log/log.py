@@ -36,9 +36,9 @@ from logstore.log.formats.checkpoints import LogKind
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.maintenance import LogMaintenance, Settings
 from logstore.log.marks._watermark import Watermark
+from logstore.log.marks.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.marks.view import View
 from logstore.log.moments import Time
-from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.live_reader import LogElsewhere, LogReader
 from logstore.log.read.reader import REST_S, Readable
 from logstore.log.read.segment_holds import Hold
@@ -211,16 +211,16 @@ class Log(Readable):
         (Ctrl-C) is raised once the log is closed. Errors of later calls name the ``reason``, such as that the
         topic was deleted.
         """
-        self._state.why_closed = reason or self._state.why_closed
-        shielded(self._end)
+        shielded(self._end, reason)
 
-    def _end(self) -> None:
+    def _end(self, reason: str) -> None:
         state = self._state
+        state.name_close(reason)
         if state.closed:
             return
         if state.fork != fork_generation():
             # The parent owns the files and the lock: releasing them here would unlock the parent's log.
-            state.closed = True
+            state.refuse_calls()
             return
         TICKER.remove(self._flusher)
         self._close_dropped()
@@ -230,7 +230,7 @@ class Log(Readable):
             with contextlib.suppress(LogstoreError):
                 self.flush()
         # A running compaction stops when it sees `closing`; else it would change files of the next opener.
-        state.closing = True
+        state.begin_close()
         with held(state.compacting), held(state.segments_mutex):
             self._close(state)
 
@@ -253,9 +253,9 @@ class Log(Readable):
                         state.rolls.discard_locked()
                     if state.synced.value < state.end.value:
                         self._flusher.sync_locked()
-                    state.mark_clean_locked()
+                    state.durability.mark_clean_locked()
                     facts = state.facts_locked(state.end.value)
-                    state.closed = True
+                    state.refuse_calls()
         finally:
             with held(state.lock):
                 state.close_locked()
@@ -482,15 +482,15 @@ class Log(Readable):
 
     def _wait_for_rest(self) -> None:
         until_s = time.monotonic() + REST_S
-        while self._state.files_changing and time.monotonic() < until_s:
+        while self._state.segments.changing and time.monotonic() < until_s:
             time.sleep(0.001)
             self._check_open()
 
     def _hold(self, start: int, end: int) -> Hold:
-        return self._state.holds.take(start, end, self._state.cuts, lambda: self._state.segments.all)
+        return self._state.holds.take(start, end, self._state.segments.cuts, lambda: self._state.segments.all)
 
     def _is_held(self, hold: Hold) -> bool:
-        return not hold.is_lost and hold.cuts == self._state.cuts
+        return not hold.is_lost and hold.cuts == self._state.segments.cuts
 
     def _is_contiguous(self) -> bool:
         return self._state.recovery.point.kind is LogKind.CONTIGUOUS

@@ -215,7 +215,7 @@ class LogMaintenance(ReaderMaintenance):
         state = self._state
         if self.log.end_offset() < state.end.value:
             self._writer.flush()  # else a scan may not see all records: some settings show only synced ones
-        generation, end = state.generation, self.log.end_offset()
+        generation, end = state.segments.generation, self.log.end_offset()
         start = max(state.log_start, state.cleaned.keyed_from(generation))
         if start < end:
             plan.refuse_keyless(state.name, self.log.scan(start, end, on_damage="skip").chunks(), start)

@@ -21,8 +21,8 @@ from logstore.log.append.ingest_file import Whole
 from logstore.log.append.replicated import append_replicated
 from logstore.log.cleanup import truncation
 from logstore.log.formats.last_stop import LastStop
+from logstore.log.marks.policies import HighWatermarkPolicy
 from logstore.log.marks.view import View
-from logstore.log.policies import HighWatermarkPolicy
 from logstore.log.read.reader import DEFAULT_READ_BYTES, Readable, ReaderReplica, located
 from logstore.log.state import State
 from logstore.records import (
@@ -437,9 +437,13 @@ def _set_policy(state: State, policy: HighWatermarkPolicy) -> None:
 
 def _accept_stop(state: State) -> None:
     with held(state.lock):
-        state.accept_stop_locked()
+        state.check_whole_locked()
+        with state.storing_locked(is_append=False):
+            state.durability.accept_stop_locked()
 
 
 def _begin_epoch(state: State, epoch: int) -> None:
     with held(state.lock):
-        state.begin_epoch_locked(epoch)
+        state.check_whole_locked()
+        state.durability.begin_epoch_locked(epoch)
+        state.begin_epoch(epoch)

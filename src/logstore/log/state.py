@@ -25,7 +25,6 @@ from logstore.config.log import LogConfig
 from logstore.errors import (
     OUT_OF_RESOURCES,
     DiskFullError,
-    FencedLeaderEpochError,
     ForkedError,
     InvalidSettingError,
     LogClosedError,
@@ -41,14 +40,13 @@ from logstore.log._partition_log import PartitionLog
 from logstore.log._producers import Producers
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Positions, check_joint
-from logstore.log.directory.unsynced import Unsynced
-from logstore.log.formats.checkpoints import LogKind, RecoveryPoint
+from logstore.log.durability import Durability
+from logstore.log.formats.checkpoints import LogKind
 from logstore.log.formats.cleaned import Cleaned
-from logstore.log.formats.epoch_file import EpochFile
-from logstore.log.formats.last_stop import LastStop, Run, Stop, StopEvidence, judge
-from logstore.log.formats.recovery_point import RecoveryPointFile, note_start, published_file
+from logstore.log.formats.last_stop import StopEvidence
+from logstore.log.formats.recovery_point import published_file
 from logstore.log.marks._watermark import LogLock
-from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
+from logstore.log.marks.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
 from logstore.log.rolling import worker
@@ -132,14 +130,12 @@ class State(PartitionLog):
         root.begin()
         self.segments = found.segments
         self.holds = Holds()  #: of scans, which read on in removed segments
-        self.cuts = 0  #: truncations since the log was opened; counted when one begins
         self.transactions = Transactions(directory, found.segments, config, found.producers)
-        self.recovery = RecoveryPointFile(directory, found.point)
         self.published = published_file(directory)
         self._is_published = False  # whether the published file has the current offsets
         self.was_clean = found.was_clean
         self.recovered_bytes, self.cut_bytes = found.scanned_bytes, found.cut_bytes
-        self.generation = found.point.generation
+        found.segments.begin_at(found.point.generation)
         is_new = found.point.sequence == 0
         end = found.segments.active.next_offset
         is_standalone = isinstance(policy, StandalonePolicy)
@@ -149,14 +145,12 @@ class State(PartitionLog):
         self.set_marks(start, end, found.synced_end, visible, clock)
         self.follow(policy)
         self.set_limits(config.segment_bytes, config.segment_index_bytes)
-        unsynced = tuple(s for s in found.segments.all[:-1] if s.next_offset > found.synced_end)
-        self.unsynced = Unsynced(directory, root.directory, unsynced, names_are_synced=found.was_clean)
-        self.epochs = EpochFile(directory, found.epochs, self.unsynced)
-        if end > found.synced_end:
-            # An earlier process wrote these bytes, perhaps not to disk. Without the mark a flush would skip them.
-            for segment in (*self.unsynced.segments, found.segments.active):
-                segment.file.mark_dirty()
-        self.has_durable_point = False  # whether a power cut leaves a recovery point
+        self.durability = Durability(self, directory, root.directory, found)
+        self.recovery, self.unsynced, self.epochs = (
+            self.durability.recovery,
+            self.durability.unsynced,
+            self.durability.epochs,
+        )
         self.tail = MemoryTail() if config.tail == "memory" else None
         self.cleaned = Cleaned(directory, found.names, start, end, compacts=config.compacts)
         self.positions = self._positions_of(config)
@@ -172,8 +166,9 @@ class State(PartitionLog):
         self.leader_epoch = max(found.highest_epoch, 0)
         is_empty = is_new and end == 0 and found.highest_epoch < 0
         was_unclean = not found.was_clean and not is_empty
-        self.last_stop = self._stop_found(
-            StopEvidence(found.was_clean, is_empty, found.point.suspect, end, found.run), is_standalone
+        self.last_stop = self.durability.judge_stop(
+            StopEvidence(found.was_clean, is_empty, found.point.suspect, end, found.run),
+            is_standalone=is_standalone,
         )
         self.transactions.settle(
             recovery.read_note(directory, found.point, found.names),
@@ -199,45 +194,17 @@ class State(PartitionLog):
         replaced = found.point.suspect or found.cut_bytes > 0 or found.swapped
         if replaced:
             # Files may have been replaced: readers in other processes open them again when the generation rises.
-            self.generation += 1
-            self.transactions.save_snapshot(end, self.generation)
+            self.transactions.save_snapshot(end, self.segments.replaced())
         if is_new or replaced:
             if found.point.suspect:
                 self.synced.advance(end)
-            self.recovery.write(self.point_now(clean=False))
+            self.durability.write_locked()
         elif found.kind_is_new:
-            self.recovery.write(self.point_now(clean=found.was_clean))
+            self.durability.write_locked(clean=found.was_clean)
         # The clean mark is removed durably before the first write: a crash would leave it on a torn log.
         self.must_unmark = found.point.clean
         with held(self.lock):
             self.move_marks_locked()
-
-    def _stop_found(self, found: StopEvidence, is_standalone: bool) -> LastStop:
-        """Judge how the log was stopped, and record the machine's run for the next opening.
-
-        A standalone log has no leader to tell of an unclean stop. Of a replica it is recorded until it is accepted.
-        """
-        run = self._run_now()
-        stop = judge(found, run, self.directory)
-        run = run._replace(is_pending=stop.stop is Stop.UNCLEAN and not is_standalone)
-        if run != found.recorded:
-            try:
-                self.recovery.write_run(run.encode())
-            except OUT_OF_RESOURCES:
-                # Without a record of this run, the next opening takes a stop without a close for unclean.
-                if run.is_pending or (found.recorded is not None and found.recorded.boot == run.boot):
-                    raise
-        return stop
-
-    def _run_now(self) -> Run:
-        has_memory_tail = self.config.tail == "memory"
-        return Run(self.directory.files.boot(), *self.recovery.identity(), has_memory_tail)
-
-    def accept_stop_locked(self) -> None:
-        """Record that the last stop was dealt with, see `LogReplica.accept_stop`."""
-        self.check_whole_locked()
-        with self.storing_locked(is_append=False):
-            self.recovery.write_run(self._run_now().encode())
 
     def look_back(self, now_ms: int) -> None:
         """Compute the timestamp below which retention deletes records; at open, new settings and retention."""
@@ -261,7 +228,7 @@ class State(PartitionLog):
     def next_offset_locked(self) -> int:
         """Return the offset of the next append."""
         end = self.end.value
-        return end if self.positions is None else self.positions.next(end, self.generation)
+        return end if self.positions is None else self.positions.next(end)
 
     def check_open(self) -> None:
         if self.closed:
@@ -355,11 +322,7 @@ class State(PartitionLog):
             )
             self.failed = failure
             _logger.error("log failed: log=%s error=%s", self.path, error)
-            try:
-                # Without this mark, the next open would trust cached pages that were never written to the disk.
-                self.recovery.write(self.recovery.point._replace(suspect=True, clean=False))
-            except StorageError:
-                _logger.error("could not mark the log as suspect: log=%s", self.path)
+            self.durability.suspect_locked()
         return self.failed
 
     def move_marks_locked(self, *, has_grown: bool = True, by_append: bool = False) -> None:
@@ -383,13 +346,11 @@ class State(PartitionLog):
     def publish_locked(self, *, by_append: bool = False) -> None:
         # The published end is that of the files: other processes would report a missing memory tail as damage.
         end = self.end.value if self.tail is None else min(self.end.value, self.segments.active.next_offset)
-        # The published generation is odd while files are removed: a reader must open them again afterwards.
-        generation = 2 * self.generation + (self.files_changing > 0)
         self._is_published = False
         try:
             high_watermark, last_stable = min(self.high_watermark.value, end), min(self.last_stable.value, end)
             publish = self.published.put if by_append else self.published.write
-            publish(generation, self.log_start, high_watermark, last_stable, end)
+            publish(self.segments.moment(), self.log_start, high_watermark, last_stable, end)
         except OUT_OF_RESOURCES as error:
             # Not fatal: readers in other processes lag until the next append; the log itself is whole.
             _logger.warning("published end not written: log=%s error=%s", self.path, error)
@@ -397,27 +358,6 @@ class State(PartitionLog):
             raise self.fail_locked(error) from error
         else:
             self._is_published = True
-
-    def point_now(self, *, clean: bool) -> RecoveryPoint:
-        """Return the current recovery point; its position is the end of the active segment, if that is synced."""
-        active = self.segments.active
-        synced = self.synced.value
-        at_end = synced == active.next_offset and synced >= active.base_offset
-        known = self.recovery.point
-        place = (active.base_offset, active.size) if at_end else (known.segment_base_offset, known.position)
-        if place[0] < 0 or place[0] > synced:
-            place = (min(self.segments.all[0].base_offset, synced), 0)
-        return known._replace(
-            generation=self.generation,
-            recovery_point=synced,
-            segment_base_offset=place[0],
-            position=place[1],
-            log_start_offset=self.log_start,
-            replay_from=synced if self.transactions.is_idle else -1,
-            clean=clean,
-            suspect=False,
-            lists_aborted=self.transactions.sums is not None,
-        )
 
     def facts_locked(self, recovery_point: int) -> PartitionFacts:
         """Return the offsets that the root's checkpoints may record, with this recovery point."""
@@ -444,20 +384,10 @@ class State(PartitionLog):
             self.drain_tail_locked()
             self.rolls.finish_locked()
             old = self.segments.active
-            if not self.epochs.is_saved:
-                self.epochs.save_locked()
-            for segment in (*self.unsynced.segments, old):
-                segment.file.sync()
-            self.directory.sync()
-            self.root.directory.sync()
-            self.transactions.sync()
-            # Written before the gap exists: after a crash in between, recovery would report the gap as a loss.
-            self.recovery.write(
-                self.point_now(clean=False)._replace(recovery_point=old.next_offset, kind=LogKind.GAPPED)
-            )
-            # Synced, too: if the recovery point was lost, recovery would report the gap as damage.
-            self.recovery.sync()
-            self.note_start_locked()
+            self.durability.sync_all_locked(old)
+            # Before the gap exists, and synced: a recovery would report the gap as a loss or as damage.
+            self.durability.write_synced_locked(recovery_point=old.next_offset, kind=LogKind.GAPPED)
+            self.durability.note_start_locked()
             old.index.load()
             self.segments.add(offset)
             try:
@@ -470,10 +400,8 @@ class State(PartitionLog):
             self.unsynced.clear()
             self.end.advance(offset)
             self.synced.advance(offset)
-            self.recovery.write(self.point_now(clean=False)._replace(segment_base_offset=offset, position=0))
-            self.recovery.sync()
-            self.has_durable_point = True
-            self.transactions.rolled(offset, self.generation)
+            self.durability.write_synced_locked(segment_base_offset=offset, position=0)
+            self.transactions.rolled(offset, self.segments.generation)
             self.rolls.discard_locked()
         self.counters.rolls += 1
 
@@ -497,7 +425,11 @@ class State(PartitionLog):
     def _roll_at_once_locked(self, begin: Callable[[int], object]) -> None:
         self.rolls.finish_locked()
         old = self.segments.active
-        self._raise_recovery_point_locked(old)
+        self.durability.sync_to_locked(old)
+        if self.tail is not None:
+            # Published before the recovery point rises: readers take a lower published end for that of a copy.
+            self.publish_locked()
+        self.durability.record_sync_locked(old)
         base = old.next_offset
         self.transactions.sync()
         # The indexes are loaded first: if one cannot be opened, nothing has changed.
@@ -507,9 +439,9 @@ class State(PartitionLog):
         self.segments.seal(old)
         self.unsynced.add(old)
         if self.tail is None or self.tail.head() is None:
-            self.transactions.rolled(base, self.generation)
+            self.transactions.rolled(base, self.segments.generation)
         else:
-            self.transactions.rolled(base, self.generation, lambda: self._written_producers_locked(base))
+            self.transactions.rolled(base, self.segments.generation, lambda: self._written_producers_locked(base))
         self.unsynced.names_changed()
         self.rolls.discard_locked()
 
@@ -534,7 +466,7 @@ class State(PartitionLog):
 
     def _make_ready(self) -> None:
         if self.must_unmark:
-            self._unmark()
+            self.durability.unmark()
         else:
             self.rolls.make_ready()
 
@@ -552,87 +484,22 @@ class State(PartitionLog):
         """Record that an append has grown the active segment: half full, it needs a next one soon."""
         if self.segments.active.size >= self.prepare_bytes:
             self.prepare_bytes = INT64_MAX
-            self.rolls.has_work = self.has_work = True
+            self.rolls.need_work()
 
     def follow_up(self) -> None:
         """Do what an append has left to do, and ask for what the next ones need; without the lock."""
         self.has_work = False
         if not self.epochs.is_saved:
-            shielded(self._save_epochs)
+            shielded(self.durability.save_epochs)
         if self.rolls.has_work:
             shielded(self.rolls.ask)
 
-    def raise_point_locked(self, active: Segment) -> None:
-        """Raise synced end and recovery point to the base offset of a segment: all before it is on disk."""
-        # At most the log end offset: in the middle of an append over several segments, readers would see a part.
-        self.synced.advance(min(active.base_offset, self.end.value))
-        try:
-            if self.epochs.is_saved and self.transactions.is_saved:
-                self.recovery.write(
-                    self.point_now(clean=False)._replace(
-                        segment_base_offset=active.base_offset, position=0, recovery_point=active.base_offset
-                    )
-                    if self.synced.value == active.base_offset
-                    else self.point_now(clean=False)
-                )
-        except OUT_OF_RESOURCES as error:
-            _logger.warning("recovery point not written: log=%s error=%s", self.path, error)
-        except StorageError as error:
-            raise self.fail_locked(error) from error
-        self.move_marks_locked(has_grown=False)
-
-    def make_point_durable(self) -> None:
-        """Sync the first recovery point, before the log has a second segment. Called without the lock."""
-        self.recovery.sync()
-        with held(self.lock):
-            self.note_start_locked(durable=False)
-            self.has_durable_point = True
-
     def _written_producers_locked(self, offset: int) -> Producers:
         """Return the producer state at an offset, replayed from the segments, without the memory tail."""
-        point = self.recovery.point._replace(generation=self.generation)
+        point = self.recovery.point._replace(generation=self.segments.generation)
         return recovery.replay_producers(
             self.directory, self.segments, self.config, point, offset, self.clock.now_ms()
         )
-
-    def _raise_recovery_point_locked(self, active: Segment) -> None:
-        """Sync everything below the active segment and raise the recovery point to it.
-
-        So after a crash, a log that was never flushed is scanned from its last two segments on, not from its
-        start.
-        """
-        for segment in self.unsynced.segments:
-            segment.file.sync()
-        if not self.epochs.is_saved:
-            self.epochs.save_locked()
-        self.unsynced.sync_names()
-        self.unsynced.clear()
-        # At most the log end offset: in the middle of an append over several segments, readers would see a part.
-        self.synced.advance(min(active.base_offset, self.end.value))
-        if self.tail is not None:
-            # Published before the recovery point rises: readers take a lower published end for that of a copy.
-            self.publish_locked()
-        if self.epochs.is_saved and self.transactions.is_saved:
-            self.recovery.write(
-                self.point_now(clean=False)._replace(
-                    segment_base_offset=active.base_offset,
-                    position=0,
-                    recovery_point=self.synced.value,
-                )
-                if self.synced.value == active.base_offset
-                else self.point_now(clean=False)
-            )
-        if not self.has_durable_point:
-            # The first recovery point is made durable: without one, recovery of several segments would report a
-            # torn tail as damage.
-            self.recovery.sync()
-            self.has_durable_point = True
-            self.note_start_locked(durable=False)
-
-    def note_start_locked(self, *, durable: bool = True) -> None:
-        """Copy the log start offset and the log's kind from the recovery file to a second file."""
-        point = self.recovery.point
-        note_start(self.directory, point.log_start_offset, point.kind, durable=durable)
 
     def expire_producers_locked(self, now_ms: int) -> int:
         """Expire idle producers (``producer.id.expiration.ms``) every `EXPIRY_PERIOD_MS`; return their count."""
@@ -715,74 +582,25 @@ class State(PartitionLog):
                 self.transactions.note_aborted(head.aborted)
             self.tail.drop_head()
 
-    def _save_epochs(self) -> None:
-        """Write the epoch file without the lock."""
-        self.epochs.save(self.lock, lambda: not self.closed and self.failed is None)
+    def name_close(self, reason: str) -> None:
+        """Give the reason that the errors of calls to the closed log will name, if there is one."""
+        self.why_closed = reason or self.why_closed
 
-    def begin_epoch_locked(self, epoch: int) -> None:
-        """Record that a leader epoch begins at the log end offset, see `LogReplica.begin_epoch`."""
-        self.check_whole_locked()
-        latest = self.epochs.table.latest
-        newest = self.leader_epoch if latest is None else max(self.leader_epoch, latest.epoch)
-        if epoch < newest:
-            raise FencedLeaderEpochError(f"{self.name}: leader epoch {epoch} begins, the log has seen {newest}")
-        with self.storing_locked(is_append=False):
-            self.epochs.begin(epoch, self.end.value)
-        try:
-            self.unsynced.sync_names()
-        except StorageError as error:
-            # The file may name the new epoch after a power cut: batches of the old one must not follow.
-            raise self.fail_locked(error) from error
-        self.leader_epoch = self.noted_epoch = epoch
+    def begin_close(self) -> None:
+        """Have a running compaction stop: the log is about to be closed."""
+        self.closing = True
 
-    def mark_clean_locked(self) -> None:
-        """Save indexes, snapshot and epochs, and mark the log as cleanly closed."""
-        end = self.end.value
-        self.segments.save_indexes(self.segments.active, complete=True)
-        self.transactions.save_snapshot(end, self.generation)
-        self.transactions.sync()
-        latest = self.epochs.table.latest
-        if self.leader_epoch > (0 if latest is None else latest.epoch):
-            # Nothing was written in this epoch. If it is not recorded, the next open uses the epoch before it.
-            self.epochs.note(self.leader_epoch, end)
-        if not self.epochs.is_saved and self.epochs.table.entries:
-            self.epochs.save_locked()
-        point = self.point_now(clean=True)
-        if point != self.recovery.point._replace(sequence=point.sequence):
-            self.recovery.write(point)
-            # The mark is synced: after a power cut, recovery need not scan the log.
-            self.recovery.sync()
-
-    def unmark_locked(self) -> None:
-        """Remove the clean mark durably, before the first write: after a crash a torn log must not have it."""
-        with self.storing_locked(is_append=False):
-            self.recovery.write_durably(self.point_now(clean=False))
-        self.must_unmark = False
-
-    def _unmark(self) -> None:
-        """Remove the clean mark as `unmark_locked` does, without the lock."""
-        with held(self.segments_mutex):
-            with held(self.lock):
-                if not self.must_unmark or self.closed or self.failed is not None:
-                    return
-                point = self.point_now(clean=False)
-            try:
-                self.recovery.write_durably(point)
-            except OUT_OF_RESOURCES:
-                raise
-            except StorageError as error:
-                with held(self.lock):
-                    raise self.fail_locked(error) from error
-            with held(self.lock):
-                self.must_unmark = False
+    def refuse_calls(self) -> None:
+        """Take no more calls: the log is closed, or belongs to the parent of this process."""
+        self.closed = True
 
     def close_locked(self) -> None:
         """Wake every waiter and close every file."""
-        self.closed = True
+        self.refuse_calls()
         self.rolls.forget_locked()
         for mark in (self.end, self.synced, self.high_watermark, self.last_stable):
             mark.close()
         self.segments.close()
         self.transactions.close()
-        self.recovery.close()
+        self.durability.close()
         self.published.close()

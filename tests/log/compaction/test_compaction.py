@@ -171,10 +171,10 @@ def test_a_second_pass_over_a_clean_log_changes_nothing(tmp_path):
     history.log.maintenance.roll()
     history.compact()
     before = {base: path.read_bytes() for base, path in log_files(history.log).items()}
-    generation = history.log._state.generation
+    generation = history.log._state.segments.generation
     history.compact()
     assert {base: path.read_bytes() for base, path in log_files(history.log).items()} == before
-    assert history.log._state.generation == generation
+    assert history.log._state.segments.generation == generation
     history.log.close()
 
 

@@ -319,7 +319,7 @@ def test_the_mount_table_names_the_file_system(path, kind):
 def test_another_machines_file_system_is_not_trusted(tmp_path, monkeypatch):
     with open_log(tmp_path) as log:
         directory = log._state.directory
-        run = log._state._run_now()
+        run = log._state.durability._run_now()
     found = last_stop.StopEvidence(False, False, False, 1, run)
     monkeypatch.setattr(last_stop, "file_system", lambda path: "nfs4")
     assert last_stop.judge(found, run, directory) == (

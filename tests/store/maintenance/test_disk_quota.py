@@ -21,7 +21,7 @@ from logstore.errors import (
 from logstore.io._files import LIBC
 from logstore.io._interrupts import held
 from logstore.log.maintenance import LogMaintenance
-from logstore.log.policies import HighWatermarkPolicy
+from logstore.log.marks.policies import HighWatermarkPolicy
 from logstore.store.maintenance.disk_quota import Limits
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing._faults import FaultyFiles

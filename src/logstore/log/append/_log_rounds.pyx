@@ -71,7 +71,7 @@ cdef class LogRounds(Rounds):
             log.lock.acquire()
         except BaseException:
             # Interrupted, or no descriptor was free. Without their count, the records would not make a flush due.
-            log.unflushed_records += self._unflushed
+            log.untake_unflushed(self._unflushed)
             raise
         try:
             self._end_locked(commit)
@@ -94,11 +94,10 @@ cdef class LogRounds(Rounds):
         if not self._flusher.has_one_file_locked():
             return False
         self._target = log.end.value
-        self._active = log._active()
+        self._active = log.segments._active()
         self._position = self._active.index.size
-        self._generation = log.generation
-        log.last_flush_s = log.monotonic_s()
-        self._unflushed, log.unflushed_records = log.unflushed_records, 0
+        self._generation = log.segments.generation
+        self._unflushed = log.take_unflushed()
         return True
 
     cdef int _sync_active(self) except -1:
@@ -109,7 +108,7 @@ cdef class LogRounds(Rounds):
         except LogstoreError as error:
             # Raises, and fails the log, unless the segment was dropped meanwhile. It never tries a second time.
             self._flusher.sync_failed(self._active, error)
-        log.sync_s += log.monotonic_s() - began_s
+        log.count_sync(log.monotonic_s() - began_s)
         return 0
 
     cdef int _end_locked(self, GroupCommit commit) except -1:
@@ -118,7 +117,7 @@ cdef class LogRounds(Rounds):
         if log.closed or log.failed is not None or log.fork != fork_generation():
             # Closed, or failed, during the sync: no mark may rise.
             log.check_writable()
-        if log.generation != self._generation:
+        if log.segments.generation != self._generation:
             # A truncation came between: the synced bytes may no longer be those in the log.
             return 0
         log.counters.flushes += 1
@@ -137,12 +136,12 @@ cdef class LogRounds(Rounds):
         """Return whether nothing but the recovery point and the marks has to follow the synced end."""
         cdef PartitionLog log = self._log
         cdef SegmentIndex index = self._active.index
-        return (self._active is log._active() and log.synced.value == self._target and log.epochs.is_saved
+        return (self._active is log.segments._active() and log.synced.value == self._target and log.epochs.is_saved
                 and not index.stale and index.offsets.count - index.offsets.saved < ENTRIES
                 and index.times.count - index.times.saved < ENTRIES)
 
     cdef int _raise_recovery_point(self) except -1:
-        """Write the recovery point, as `State.point_now` makes it, at the end of this round."""
+        """Write the recovery point, as `Durability.point_now` makes it, at the end of this round."""
         cdef PartitionLog log = self._log
         cdef Producers producers = log.transactions.producers
         if not log.transactions.is_saved:
@@ -150,7 +149,7 @@ cdef class LogRounds(Rounds):
         recovery = log.recovery
         known = recovery.point
         point = _new(RecoveryPoint, (
-            known[0] + 1, log.generation, self._target, self._active.base_offset, self._position, log.log_start,
+            known[0] + 1, log.segments.generation, self._target, self._active.base_offset, self._position, log.log_start,
             -1 if producers._states or producers._completed else self._target, False, False, known[9],
             log.transactions.sums is not None,
         ))
@@ -159,5 +158,5 @@ cdef class LogRounds(Rounds):
         except StorageError as error:
             self._flusher.point_failed_locked(error)
         else:
-            recovery.point = point
+            recovery.written(point)
         return 0

@@ -153,7 +153,7 @@ cdef class ReplicatedRun:
         An empty segment takes any batch: no limit of this log refuses what its leader stores.
         """
         cdef ReplicatedBatch *batch
-        cdef Segment segment = log._active()
+        cdef Segment segment = log.segments._active()
         cdef int64_t size = 0, records = 0, begin = self._batches[self.taken].position
         cdef int64_t there = segment.index.size, oldest = -1
         cdef Py_ssize_t n = self.taken

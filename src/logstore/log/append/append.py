@@ -388,25 +388,20 @@ def write_locked(
             return duplicate
     # 4. Write the bytes, then the epoch and producer state.
     # An interrupt before the log end offset rises leaves bytes after the end: `settle_locked` truncates them.
-    state.appending = True
+    state.begin_append()
     # With a memory tail, an interrupted append could not be undone: producer state is replayed from files.
     change = _change_locked if state.tail is None or produced is None else _change_shielded_locked
     try:
         end = change(state, data, span, max_timestamp, produced, now, first, leader_epoch, batch_count, put)
         # 5. Count the append, raise the log end offset, then the marks that follow it.
-        counters = state.counters
-        counters.appends += 1
-        counters.appended_records += record_count
-        counters.appended_batches += batch_count
-        counters.appended_bytes += len(data)
-        state.unflushed_records += record_count
+        state.count_append(record_count, batch_count, len(data))
         state.note_growth_locked()
         state.raise_end(data, first, end)
         state.move_marks_locked(by_append=True)
     except LogstoreError:
-        state.appending = False
+        state.end_append()
         raise
-    state.appending = False
+    state.end_append()
     return _new_result(AppendResult, (first, end - 1, -1, False))
 
 
@@ -439,7 +434,7 @@ def _change_locked(
 ) -> int:
     """Write the bytes, then the epoch and producer state; return the offset after the last record."""
     if state.must_unmark:
-        shielded(state.unmark_locked)
+        shielded(state.durability.unmark_locked)
     size = len(data)
     if size > state.config.segment_bytes and batch_count == 1:
         raise too_large(size, state.config)
@@ -465,8 +460,8 @@ def _change_locked(
 def note_epoch_locked(state: State, leader_epoch: int, first: int) -> None:
     """Record the epoch of batches from an offset on; the log writes in no lower one from then on."""
     if state.epochs.note(leader_epoch, first):
-        state.has_work = True
-    state.noted_epoch = leader_epoch
+        state.ask_follow_up()
+    state.note_epoch(leader_epoch)
 
 
 def _put_locked(

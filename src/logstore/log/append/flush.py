@@ -105,14 +105,14 @@ class Flusher:
             self._sync(found)
         except TooManyFilesError:
             # No sync was tried, so none has failed: the next flush syncs the same files.
-            state.unflushed_records += found.unflushed
+            state.untake_unflushed(found.unflushed)
             raise
         except StorageError as error:
             with held(state.lock):
                 raise state.fail_locked(error) from error
         except BaseException:
             # Interrupted: without their count, unsynced records would not make a flush due.
-            state.unflushed_records += found.unflushed
+            state.untake_unflushed(found.unflushed)
             raise
         locked(state.lock, self.settle_locked, self._end_locked, found)
 
@@ -137,9 +137,10 @@ class Flusher:
         except StorageError as error:
             raise state.fail_locked(error) from error
         active = state.segments.active
-        unflushed, state.unflushed_records = state.unflushed_records, 0
-        state.last_flush_s = state.clock.monotonic_s()
-        return _Round(state.end.value, state.unsynced.segments, active, active.size, state.generation, unflushed)
+        unflushed = state.take_unflushed()
+        return _Round(
+            state.end.value, state.unsynced.segments, active, active.size, state.segments.generation, unflushed
+        )
 
     def _sync(self, found: _Round) -> None:
         state = self._state
@@ -148,13 +149,13 @@ class Flusher:
             sync_unless_dropped(segment)
         state.unsynced.sync_names()
         sync_unless_dropped(found.active)
-        state.sync_s += state.clock.monotonic_s() - began_s
+        state.count_sync(state.clock.monotonic_s() - began_s)
 
     def _end_locked(self, done: _Round) -> None:
         state = self._state
         # The log was closed or failed during the sync: no mark may rise.
         state.check_writable()
-        if state.generation != done.generation:
+        if state.segments.generation != done.generation:
             # A truncation came between: the synced bytes may no longer be those in the log.
             return
         state.counters.flushes += 1
@@ -172,13 +173,11 @@ class Flusher:
             # Another round has synced further and written a higher recovery point: this round's would lower it.
             state.move_marks_locked()
             return
-        point = state.point_now(clean=False)._replace(
-            recovery_point=target, segment_base_offset=active.base_offset, position=position
-        )
         try:
             # An epoch that is not in its file is found only by a scan; a higher recovery point would lose it.
             if state.epochs.is_saved and state.transactions.is_saved:
-                state.recovery.write(point)
+                base = active.base_offset
+                state.durability.write_locked(recovery_point=target, segment_base_offset=base, position=position)
         except StorageError as error:
             self.point_failed_locked(error)
         # Only draining a memory tail grows the files; a sync moves marks that depend on the synced end.

@@ -203,17 +203,17 @@ def _make_segment_locked(state: State, whole: Whole, file: File, first: int) -> 
 
 def _replace_empty_locked(state: State, begin: Callable[[int], Segment]) -> None:
     base = state.segments.active.base_offset
-    state.files_changing += 1
+    state.segments.begin_change()
     try:
         with state.storing_locked():
             # Before the rename: a crash after it would leave readers with the empty file. Alone it is harmless.
-            state.generation += 1
-            state.recovery.write(state.point_now(clean=False))
+            generation = state.segments.replaced()
+            state.durability.write_locked()
             state.publish_locked()
             begin(base)
-            state.transactions.save_own_snapshot(base, state.generation)
+            state.transactions.save_own_snapshot(base, generation)
     finally:
-        state.files_changing -= 1
+        state.segments.end_change()
         if state.failed is None:
             state.publish_locked()
     state.unsynced.names_changed()

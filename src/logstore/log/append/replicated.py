@@ -68,7 +68,7 @@ def _write_locked(state: State, run: ReplicatedRun, now_ms: int) -> int:
     latest = state.epochs.table.latest
     run.check_follows(state.name, state.end.value, -1 if latest is None else latest.epoch)
     if state.must_unmark:
-        shielded(state.unmark_locked)
+        shielded(state.durability.unmark_locked)
     taken = run.taken
     while run.taken < run.count:
         piece = run.piece(state)
@@ -81,13 +81,13 @@ def _write_locked(state: State, run: ReplicatedRun, now_ms: int) -> int:
                 shielded(state.roll_locked)
             piece = run.piece(state)
             assert piece is not None, (state.name, run.first_offset)
-        state.appending = True
+        state.begin_append()
         try:
             _write_piece_locked(state, run, piece, now_ms)
         except LogstoreError:
-            state.appending = False
+            state.end_append()
             raise
-        state.appending = False
+        state.end_append()
     return state.end.value
 
 
@@ -108,15 +108,10 @@ def _write_piece_locked(state: State, run: ReplicatedRun, piece: Piece, now_ms: 
         for entry in run.apply(transactions.changing(), piece.batch_count, now_ms):
             transactions.note_aborted(entry)
         state.expire_producers_locked(now_ms)
-    counters = state.counters
-    counters.appends += 1
-    counters.appended_records += piece.record_count
-    counters.appended_batches += piece.batch_count
-    counters.appended_bytes += piece.size
-    state.unflushed_records += piece.record_count
+    state.count_append(piece.record_count, piece.batch_count, piece.size)
     run.take(piece.batch_count)
     state.note_growth_locked()
     state.end.advance(piece.next_offset)
     # What is appended here later is of no older epoch.
-    state.leader_epoch = max(state.leader_epoch, epochs[-1][0])
+    state.begin_epoch(max(state.leader_epoch, epochs[-1][0]))
     state.move_marks_locked(by_append=True)

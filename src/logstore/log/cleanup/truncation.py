@@ -43,9 +43,8 @@ def truncate_to(state: State, offset: int) -> int:
 
 def cut_locked(state: State, offset: int) -> int:
     """Truncate the end of the log; a failure half way fails the log, and the next open finishes."""
-    state.files_changing += 1
-    state.cuts += 1
-    generation = state.generation
+    state.segments.begin_change(cut=True)
+    generation = state.segments.generation
     try:
         with state.change():
             state.rolls.finish_locked()
@@ -54,12 +53,12 @@ def cut_locked(state: State, offset: int) -> int:
             # A power cut would bring the names of removed files back.
             state.unsynced.sync_names()
     except StorageError as error:
-        if isinstance(error, TooManyFilesError) and state.generation == generation:
+        if isinstance(error, TooManyFilesError) and state.segments.generation == generation:
             # Raised while the truncation was prepared: nothing has changed.
             raise
         raise state.fail_locked(error) from error
     finally:
-        state.files_changing -= 1
+        state.segments.end_change()
     state.counters.truncations += 1
     state.move_marks_locked()
     return end
@@ -98,8 +97,7 @@ def _restart_locked(state: State, offset: int) -> None:
     """Replace the one segment of an empty log by one that begins at an offset."""
     segments, old = state.segments, state.segments.all
     is_other = segments.active.base_offset != offset
-    state.files_changing += 1
-    state.cuts += 1
+    state.segments.begin_change(cut=True)
     try:
         with state.change():
             if is_other:
@@ -110,28 +108,25 @@ def _restart_locked(state: State, offset: int) -> None:
             except StorageError as error:
                 raise state.fail_locked(error) from error
     finally:
-        state.files_changing -= 1
+        state.segments.end_change()
     state.counters.truncations += 1
     state.move_marks_locked()
 
 
 def _begin_again_locked(state: State, offset: int, old: tuple[Segment, ...]) -> None:
     state.directory.sync()
-    state.generation += 1
-    state.log_start = offset
-    for mark in (state.last_stable, state.high_watermark, state.synced, state.end):
-        mark.reset(offset)
-    state.recovery.write_durably(
-        state.point_now(clean=False)._replace(segment_base_offset=offset, position=0, replay_from=-1)
-    )
-    state.note_start_locked()
-    state.must_unmark = False
+    state.segments.replaced()
+    state.restart_marks(offset)
+    state.durability.write_durably_locked(segment_base_offset=offset, position=0, replay_from=-1)
+    state.durability.note_start_locked()
     state.publish_locked()
     state.segments.drop(old)
     state.unsynced.clear()
     producers = Producers(expiration_ms=state.config.producer_id_expiration_ms)
-    state.transactions.restarted([segment.base_offset for segment in old], producers, offset, state.generation)
-    state.noted_epoch = -1
+    state.transactions.restarted(
+        [segment.base_offset for segment in old], producers, offset, state.segments.generation
+    )
+    state.forget_epoch()
     state.epochs.restarted()
     state.cleaned.restarted(offset)
     state.unsynced.names_changed()
@@ -151,7 +146,7 @@ def settle_locked(state: State) -> None:
             state.end.advance(state.tail.next_offset)
         elif state.segments.active.next_offset > state.end.value:
             cut_locked(state, state.end.value)
-        state.appending = False
+        state.end_append()
     state.tell_marks_locked()
 
 
@@ -190,29 +185,21 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     if end < state.high_watermark.value:
         state.root.lower_high_watermark(state.name, end)
     synced = state.synced.value
-    state.generation += 1
+    segments.replaced()
     state.synced.reset(min(synced, end))
     try:
-        state.recovery.write_durably(
-            state.point_now(clean=False)._replace(
-                recovery_point=min(state.synced.value, target.base_offset)
-                if starts_at_log_start
-                else state.synced.value,
-                segment_base_offset=min(target.base_offset, state.synced.value),
-                position=0,
-                replay_from=-1,
-            )
+        at = min(target.base_offset, state.synced.value)
+        point = at if starts_at_log_start else state.synced.value
+        state.durability.write_durably_locked(
+            recovery_point=point, segment_base_offset=at, position=0, replay_from=-1
         )
     except TooManyFilesError:
-        if state.recovery.point.generation != state.generation:
+        if state.recovery.point.generation != state.segments.generation:
             # No slot holds the new generation yet.
-            state.generation -= 1
+            segments.not_replaced()
             state.synced.reset(synced)
         raise
-    state.must_unmark = False
-    state.end.reset(end)
-    state.high_watermark.reset(min(state.high_watermark.value, end))
-    state.last_stable.reset(min(state.last_stable.value, end if stable is None else max(stable, state.log_start)))
+    state.lower_marks(end, end if stable is None else max(stable, state.log_start))
     state.publish_locked()
     for segment in reversed(segments.all[place + 1 :]):
         segments.drop([segment])
@@ -227,14 +214,14 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         target.cut(position, end)
         target.file.sync()
     segments.trim_index_files(target)
-    state.noted_epoch = -1
+    state.forget_epoch()
     state.epochs.truncated(end)
     if producers is not None:
-        state.transactions.truncated(end, producers, state.generation)
-        state.transactions.save_snapshot(end, state.generation)
+        state.transactions.truncated(end, producers, state.segments.generation)
+        state.transactions.save_snapshot(end, state.segments.generation)
     else:
         # An empty snapshot of an earlier truncation would hide the producers of batches to come.
-        producer_snapshot.remove_beyond(state.directory, end, state.generation, names)
+        producer_snapshot.remove_beyond(state.directory, end, state.segments.generation, names)
     state.unsynced.names_changed()
     return end
 
@@ -286,19 +273,15 @@ def _delete_locked(state: State, offset: int) -> int:
     # changes: on a full disk nothing is deleted, and the caller may retry.
     synced = max(state.synced.value, min(offset, state.end.value))
     try:
-        state.recovery.write_durably(
-            state.point_now(clean=False)._replace(log_start_offset=offset, recovery_point=synced)
-        )
+        state.durability.write_durably_locked(log_start_offset=offset, recovery_point=synced)
     except OUT_OF_RESOURCES:
         if state.recovery.point.log_start_offset != offset:
             raise
         # One slot has the new start durably: after an error to the caller, a crash would delete the records anyway.
         # If that slot decays, the next open misses segments that the older slot still names.
-    state.note_start_locked()
-    state.log_start = offset
+    state.durability.note_start_locked()
     state.synced.advance(synced)
-    state.must_unmark = False
-    state.last_stable.advance(max(state.last_stable.value, offset))
+    state.raise_start(offset)
     state.publish_locked()
     doomed = [s for s, after in zip(segments.all, segments.all[1:], strict=False) if after.base_offset <= offset]
     if doomed:
@@ -312,7 +295,7 @@ def _delete_locked(state: State, offset: int) -> int:
         state.counters.deleted_segments += len(doomed)
         state.unsynced.names_changed()
         _logger.info("deleted segments: log=%s count=%d log_start_offset=%d", state.path, len(doomed), offset)
-    state.noted_epoch = -1
+    state.forget_epoch()
     state.epochs.deleted_below(offset)
     return offset
 

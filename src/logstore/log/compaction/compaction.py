@@ -123,7 +123,7 @@ class _Run:
     def work(self, sync_to: Callable[[int], None]) -> Compacted:
         state = self._state
         # Read before the plan: a truncation between the two would leave a stale plan for the new generation.
-        self._generation = state.generation
+        self._generation = state.segments.generation
         plan = look(state, self._now_ms)
         before = len(state.segments)
         is_complete = True
@@ -140,7 +140,7 @@ class _Run:
                 is_complete = False
             except RecordError:
                 # A truncation raises the generation before it changes a file; bytes read then may look damaged.
-                if self._generation == state.generation:
+                if self._generation == state.segments.generation:
                     raise
                 is_complete = False
         done = Compacted(
@@ -167,9 +167,9 @@ class _Run:
         sync_to(state.end.value)
         with held(state.lock):
             state.check_whole_locked()
-            if self._generation != state.generation:
+            if self._generation != state.segments.generation:
                 raise Superseded
-            state.unmark_locked()
+            state.durability.unmark_locked()
 
     def _round(self, first: int, end_offset: int) -> int:
         """Clean as much as one map holds; return the last offset in the map."""
@@ -198,7 +198,7 @@ class _Run:
             for name in _COUNTS:
                 self._counts[name] += getattr(filtered, name)
         with held(state.lock):
-            if self._generation != state.generation:
+            if self._generation != state.segments.generation:
                 raise Superseded
             shielded(state.cleaned.round_done, min(known + 1, end_offset), filtered.next_horizon_ms)
         return known

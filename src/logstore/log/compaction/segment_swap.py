@@ -72,9 +72,9 @@ def swap(
                 raise state.fail_locked(error) from error
         with held(state.lock):
             state.check_writable()
-            if generation != state.generation or any(segment not in state.segments.all for segment in old):
+            if generation != state.segments.generation or any(segment not in state.segments.all for segment in old):
                 raise Superseded
-            state.files_changing += 1
+            state.segments.begin_change()
         try:
             with held(state.lock):
                 state.publish_locked()
@@ -95,10 +95,10 @@ def swap(
                 raise
         finally:
             with held(state.lock):
-                state.files_changing -= 1
+                state.segments.end_change()
                 if state.failed is None:
                     state.publish_locked()
-        return state.generation
+        return state.segments.generation
 
 
 def _finish_aside(state: State, new: Segment, listed: list[AbortedTransaction]) -> None:
@@ -185,9 +185,9 @@ def _replace(state: State, old: Sequence[Segment], new: Segment, listed: list[Ab
         with held(state.lock):
             state.check_writable()
             segments.replace([passing], settled)
-            state.generation += 1
-            state.recovery.write(state.point_now(clean=False))
-            state.transactions.save_own_snapshot(state.end.value, state.generation)
+            generation = segments.replaced()
+            state.durability.write_locked()
+            state.transactions.save_own_snapshot(state.end.value, generation)
     finally:
         if pin is not None:
             pin.close()

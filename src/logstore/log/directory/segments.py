@@ -22,6 +22,7 @@ from logstore.errors import DamagedLogError, LogstoreError, StorageError
 from logstore.io._files import File, errno_of
 from logstore.io._preallocation import Chunked, Growth, Preallocate
 from logstore.log.directory import files, next_segment
+from logstore.log.directory._segment_set import SegmentSet
 from logstore.log.directory.files import Directory
 from logstore.records import INT64_MAX
 
@@ -47,14 +48,13 @@ class NotTaken(LogstoreError):
     """File that did not become a segment; nothing has changed, and its bytes must be copied instead."""
 
 
-class Segments:
-    """Segments of one log, by base offset. The last one is active, the others are sealed."""
+class Segments(SegmentSet):
+    """The segments of one log, with their files: opens, adds, swaps and drops them."""
 
     def __init__(self, directory: Directory, config: LogConfig, segments: Iterable[Segment] = ()) -> None:
         self.directory = directory
         self._config = config
-        #: The segments as they are now; the tuple never changes.
-        self.all: tuple[Segment, ...] = tuple(segments)
+        self.all = tuple(segments)
 
     @classmethod
     def open(
@@ -104,13 +104,6 @@ class Segments:
         return True
 
     # -- finding
-
-    @property
-    def active(self) -> Segment:
-        return self.all[-1]
-
-    def __len__(self) -> int:
-        return len(self.all)
 
     def from_offset(self, offset: int) -> tuple[Segment, ...]:
         """Return the segment that may hold ``offset`` and all after it."""
@@ -320,16 +313,17 @@ class Positions:
         self._segments = segments
         self._known: tuple[str, int, int] | None = None  # path, generation, offset of the first batch
 
-    def next(self, end: int, generation: int) -> int:
-        """Return the base offset of the next batch in this generation of a log that ends at ``end``."""
+    def next(self, end: int) -> int:
+        """Return the base offset of the next batch in a log that ends at ``end``."""
         for segment in reversed(self._segments.all):
             # An empty segment has no first batch to count from: the bytes before it are the previous segment's.
             if segment.size:
-                return max(end, self._start(segment, generation) + segment.size)
+                return max(end, self._start(segment) + segment.size)
         return end
 
-    def _start(self, segment: Segment, generation: int) -> int:
+    def _start(self, segment: Segment) -> int:
         """Return the offset of a segment's first batch, which may be above the segment's base offset."""
+        generation = self._segments.generation
         if self._known is not None and self._known[:2] == (segment.path, generation):
             return self._known[2]
         found = segment.read(segment.base_offset, 1, INT64_MAX)

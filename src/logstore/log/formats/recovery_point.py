@@ -58,6 +58,10 @@ class RecoveryPointFile:
                 self._write_slot(point)
                 self.opened().sync()
 
+    def written(self, point: RecoveryPoint) -> None:
+        """Record that a caller has written this point to the older slot."""
+        self.point = point
+
     def _write_slot(self, point: RecoveryPoint) -> None:
         with held(self._turn):
             point = point._replace(sequence=self.point.sequence + 1)

@@ -33,6 +33,7 @@ from logstore.log.directory import files, next_segment
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments, sync_unless_dropped
 from logstore.log.directory.unsynced import Unsynced
+from logstore.log.durability import Durability
 from logstore.log.marks._watermark import LogLock
 from logstore.log.rolling.worker import RollWorker
 from logstore.log.tail import MemoryTail
@@ -58,20 +59,19 @@ class RollingLog(Protocol):
     segments_mutex: Lock
     closed: bool
     failed: StorageFailedError | None
-    generation: int
+    durability: Durability
     unsynced: Unsynced
-    prepare_bytes: int
-    has_work: bool
-    has_durable_point: bool
 
     @property
     def counters(self) -> Counters: ...
 
+    def prepare_from(self, size: int) -> None: ...
+
+    def ask_follow_up(self) -> None: ...
+
     def fail_locked(self, error: StorageError) -> StorageFailedError: ...
 
-    def raise_point_locked(self, active: Segment) -> None: ...
-
-    def make_point_durable(self) -> None: ...
+    def move_marks_locked(self, *, has_grown: bool) -> None: ...
 
 
 class _Roll:
@@ -111,9 +111,10 @@ class Rolls:
 
     def watch_locked(self) -> None:
         """Have the append that half fills the active segment ask for the next one."""
-        self._state.prepare_bytes = INT64_MAX if self._is_ready() else self._state.config.segment_bytes // 2
-        if self._state.tail is not None:
-            self._state.prepare_bytes = INT64_MAX  # its segments are written under the lock
+        state = self._state
+        # Of a memory tail, the segments are written under the lock.
+        needs_none = self._is_ready() or state.tail is not None
+        state.prepare_from(INT64_MAX if needs_none else state.config.segment_bytes // 2)
 
     def _is_ready(self) -> bool:
         return self._next is not None and self._follows is self._state.segments.active
@@ -146,12 +147,12 @@ class Rolls:
         old.index.load()
         old.seal()
         base = old.next_offset
-        snapshots = state.transactions.begin_segment(base, state.generation)
+        snapshots = state.transactions.begin_segment(base, state.segments.generation)
         self._next = self._follows = None
         new = state.segments.begin(file, base)
         state.unsynced.add(old)
-        self._unfinished = (*self._unfinished, _Roll(old, new, snapshots, state.generation))
-        state.has_work = self.has_work = True
+        self._unfinished = (*self._unfinished, _Roll(old, new, snapshots, state.segments.generation))
+        self.need_work()
 
     def finish_locked(self) -> None:
         """Finish every roll at once, under the log's lock; may be called again after an error.
@@ -187,6 +188,11 @@ class Rolls:
             self._unfinished = ()
         if self._next is not None:
             self._next.close()
+
+    def need_work(self) -> None:
+        """Record that `ask` has something to do, once the lock is free."""
+        self.has_work = True
+        self._state.ask_follow_up()
 
     # -- without it
 
@@ -286,7 +292,7 @@ class Rolls:
         with held(state.lock):
             if self._is_open() and state.unsynced.segments is found and state.segments.active is after:
                 state.unsynced.clear()
-                state.raise_point_locked(after)
+                self._raise_locked(after)
 
     def _prepare(self) -> None:
         """Create the file for the next segment, unless there is one; its name is durable on return.
@@ -297,12 +303,12 @@ class Rolls:
         with held(state.lock):
             if not self._is_open() or self._is_ready():
                 return
-            active, is_first = state.segments.active, not state.has_durable_point
+            active, is_first = state.segments.active, not state.durability.has_durable_point
         name = next_segment.name_after(active.base_offset)
         with self._failing():
             if is_first:
                 # Without a recovery point, recovery of several segments would report a torn tail as damage.
-                state.make_point_durable()
+                state.durability.make_point_durable()
             file = state.directory.open(name, create=True, writable=True, truncate=True)
             with held(state.lock):
                 state.unsynced.names_changed()
@@ -358,13 +364,18 @@ class Rolls:
 
     def _save_snapshots(self, roll: _Roll) -> None:
         # A compaction since then has written a newer state of its own generation.
-        wanted = roll.snapshots if roll.generation == self._state.generation else {}
+        wanted = roll.snapshots if roll.generation == self._state.segments.generation else {}
         try:
             for name, data in wanted.items():
                 self._state.directory.replace(name, data, durable=False)
         except StorageError as error:
             # Snapshots only make the next open faster.
             _logger.warning("producers not saved: log=%s error=%s", self._state.path, error)
+
+    def _raise_locked(self, active: Segment) -> None:
+        """Raise synced end and recovery point to the base offset of a segment, and the marks that follow them."""
+        self._state.durability.raise_locked(active)
+        self._state.move_marks_locked(has_grown=False)
 
     def _record_locked(self, roll: _Roll) -> None:
         """Raise synced end and recovery point over a sealed segment that is on disk."""
@@ -375,4 +386,4 @@ class Rolls:
         synced = [each for each in state.unsynced.segments if each.base_offset <= roll.old.base_offset]
         if synced:
             state.unsynced.remove(synced)
-            state.raise_point_locked(roll.new)
+            self._raise_locked(roll.new)

@@ -71,7 +71,7 @@ def checkpoint(state: State) -> LogCheckpoint:
             name=state.name,
             log_start_offset=state.log_start,
             end_offset=state.end.value,
-            generation=state.generation,
+            generation=state.segments.generation,
             sealed=segments[:-1],
             active=segments[-1],
             active_bytes=segments[-1].size,
@@ -195,7 +195,9 @@ def _verify_aborted(checkpoint: LogCheckpoint, target: Directory) -> None:
 
 
 def _has_moved(state: State, checkpoint: LogCheckpoint) -> bool:
-    return not set(checkpoint.sealed) <= set(state.segments.all) or state.generation != checkpoint.generation
+    return (
+        not set(checkpoint.sealed) <= set(state.segments.all) or state.segments.generation != checkpoint.generation
+    )
 
 
 def _moved(checkpoint: LogCheckpoint) -> CheckpointCopyError:

@@ -1,0 +1,309 @@
+"""Durability of an open log: what of it is on disk, and the record of that for the next opening.
+
+`Durability` writes ``logstore.recovery`` and the epochs' file, and syncs what a higher recovery point needs. It
+decides when the mark of a clean close goes and comes. It neither rolls nor appends: `log.rolling` and `log.append`
+call it. Methods whose names end in ``_locked`` are called with the log's lock held.
+
+Invariant: a recovery point rises over bytes, names and epochs only once all of them are on disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import Lock
+from typing import Any, Protocol
+from weakref import ref
+
+from logstore._segment import Segment
+from logstore.config.log import LogConfig
+from logstore.errors import OUT_OF_RESOURCES, FencedLeaderEpochError, StorageError, StorageFailedError
+from logstore.io._interrupts import held
+from logstore.log.directory.files import Directory
+from logstore.log.directory.segments import Segments
+from logstore.log.directory.unsynced import Unsynced
+from logstore.log.formats.checkpoints import RecoveryPoint
+from logstore.log.formats.epoch_file import EpochFile
+from logstore.log.formats.last_stop import LastStop, Run, Stop, StopEvidence, judge
+from logstore.log.formats.recovery_point import RecoveryPointFile, note_start
+from logstore.log.marks._watermark import LogLock, Watermark
+from logstore.log.recovery.recovery import Recovered
+from logstore.log.transactions import Transactions
+from logstore.records import TopicPartition
+
+_logger = logging.getLogger(__name__)
+
+
+class DurableLog(Protocol):
+    """The open log whose durability this is: its `State`."""
+
+    name: TopicPartition
+    config: LogConfig
+    segments: Segments
+    transactions: Transactions
+    lock: LogLock
+    segments_mutex: Lock
+    log_start: int
+    leader_epoch: int
+    must_unmark: bool
+    closed: bool
+    failed: StorageFailedError | None
+
+    @property
+    def end(self) -> Watermark: ...
+    @property
+    def synced(self) -> Watermark: ...
+    def fail_locked(self, error: StorageError) -> StorageFailedError: ...
+    def has_unmarked(self) -> None: ...
+
+
+class Durability:
+    """Part of a `State`. Owns: the recovery file, the epochs' file, and the list of what is not on disk yet."""
+
+    def __init__(self, log: DurableLog, directory: Directory, root: Directory, found: Recovered) -> None:
+        # Weak: in a cycle, a log that was dropped would wait for the garbage collector.
+        self._ref = ref(log)
+        self._directory = directory
+        self.recovery = RecoveryPointFile(directory, found.point)
+        unsynced = tuple(s for s in found.segments.all[:-1] if s.next_offset > found.synced_end)
+        self.unsynced = Unsynced(directory, root, unsynced, names_are_synced=found.was_clean)
+        self.epochs = EpochFile(directory, found.epochs, self.unsynced)
+        self.has_durable_point = False  #: whether a power cut leaves a recovery point
+        if found.segments.active.next_offset > found.synced_end:
+            # An earlier process wrote these bytes, perhaps not to disk. Without the mark a flush would skip them.
+            for segment in (*unsynced, found.segments.active):
+                segment.file.mark_dirty()
+
+    @property
+    def _log(self) -> DurableLog:
+        log = self._ref()
+        assert log is not None
+        return log
+
+    # -- the recovery point
+
+    def point_now(self, *, clean: bool) -> RecoveryPoint:
+        """Return the current recovery point; its position is the end of the active segment, if that is synced."""
+        log = self._log
+        active = log.segments.active
+        synced = log.synced.value
+        at_end = synced == active.next_offset and synced >= active.base_offset
+        known = self.recovery.point
+        place = (active.base_offset, active.size) if at_end else (known.segment_base_offset, known.position)
+        if place[0] < 0 or place[0] > synced:
+            place = (min(log.segments.all[0].base_offset, synced), 0)
+        return known._replace(
+            generation=log.segments.generation,
+            recovery_point=synced,
+            segment_base_offset=place[0],
+            position=place[1],
+            log_start_offset=log.log_start,
+            replay_from=synced if log.transactions.is_idle else -1,
+            clean=clean,
+            suspect=False,
+            lists_aborted=log.transactions.sums is not None,
+        )
+
+    def write_locked(self, **changes: Any) -> None:
+        """Write the current recovery point, with these fields changed; not synced."""
+        self.recovery.write(self.point_now(clean=False)._replace(**changes))
+
+    def write_durably_locked(self, **changes: Any) -> None:
+        """Write the current recovery point, with these fields changed, to both slots; durable on return.
+
+        So no slot says any more that the log was closed cleanly.
+        """
+        self.recovery.write_durably(self.point_now(clean=False)._replace(**changes))
+        self._log.has_unmarked()
+
+    def suspect_locked(self) -> None:
+        """Have the next opening trust no cached page: after a failed write or sync, the disk may lack it."""
+        try:
+            self.recovery.write(self.recovery.point._replace(suspect=True, clean=False))
+        except StorageError:
+            _logger.error("could not mark the log as suspect: log=%s", self._directory.path)
+
+    def raise_locked(self, active: Segment) -> None:
+        """Raise synced end and recovery point to the base offset of a segment: all before it is on disk.
+
+        On a full disk, or without a free descriptor, the recovery point stays.
+
+        Raises:
+            StorageFailedError: the point could not be written, and the log has failed.
+        """
+        self._advance_locked(active)
+        try:
+            self._record_locked(active)
+        except OUT_OF_RESOURCES as error:
+            _logger.warning("recovery point not written: log=%s error=%s", self._directory.path, error)
+        except StorageError as error:
+            raise self._log.fail_locked(error) from error
+
+    def _advance_locked(self, active: Segment) -> None:
+        # At most the log end offset: in the middle of an append over several segments, readers would see a part.
+        self._log.synced.advance(min(active.base_offset, self._log.end.value))
+
+    def _record_locked(self, active: Segment) -> None:
+        # An epoch, or an aborted transaction, that is in no file is found only by a scan from this point on.
+        if self.epochs.is_saved and self._log.transactions.is_saved:
+            if self._log.synced.value == active.base_offset:
+                base = active.base_offset
+                self.write_locked(recovery_point=base, segment_base_offset=base, position=0)
+            else:
+                self.write_locked()
+
+    def sync_to_locked(self, active: Segment) -> None:
+        """Sync everything below a segment, and raise the synced end to its base offset.
+
+        So after a crash, a log that was never flushed is scanned from its last two segments on, not from its
+        start. `record_sync_locked` writes the recovery point.
+        """
+        for segment in self.unsynced.segments:
+            segment.file.sync()
+        if not self.epochs.is_saved:
+            self.epochs.save_locked()
+        self.unsynced.sync_names()
+        self.unsynced.clear()
+        self._advance_locked(active)
+
+    def record_sync_locked(self, active: Segment) -> None:
+        """Raise the recovery point as `sync_to_locked` has raised the synced end; the first one durably."""
+        self._record_locked(active)
+        if not self.has_durable_point:
+            # Without a recovery point, recovery of several segments would report a torn tail as damage.
+            self.recovery.sync()
+            self.has_durable_point = True
+            self.note_start_locked(durable=False)
+
+    def make_point_durable(self) -> None:
+        """Sync the first recovery point, before the log has a second segment. Called without the lock."""
+        self.recovery.sync()
+        with held(self._log.lock):
+            self.note_start_locked(durable=False)
+            self.has_durable_point = True
+
+    def sync_all_locked(self, active: Segment) -> None:
+        """Sync every file and name of the log up to the end of the active segment."""
+        if not self.epochs.is_saved:
+            self.epochs.save_locked()
+        for segment in (*self.unsynced.segments, active):
+            segment.file.sync()
+        self.unsynced.names_changed()
+        self.unsynced.sync_names()
+        self._log.transactions.sync()
+
+    def write_synced_locked(self, **changes: Any) -> None:
+        """Write the current recovery point, with these fields changed, to the older slot; durable on return."""
+        self.write_locked(**changes)
+        self.recovery.sync()
+        self.has_durable_point = True
+
+    def note_start_locked(self, *, durable: bool = True) -> None:
+        """Copy the log start offset and the log's kind from the recovery file to a second file."""
+        point = self.recovery.point
+        note_start(self._directory, point.log_start_offset, point.kind, durable=durable)
+
+    # -- the clean mark
+
+    def unmark_locked(self) -> None:
+        """Remove the clean mark durably, before the first write: after a crash a torn log must not have it."""
+        try:
+            self.write_durably_locked()
+        except OUT_OF_RESOURCES:
+            raise
+        except StorageError as error:
+            raise self._log.fail_locked(error) from error
+
+    def unmark(self) -> None:
+        """Remove the clean mark as `unmark_locked` does, without the lock."""
+        log = self._log
+        with held(log.segments_mutex):
+            with held(log.lock):
+                if not log.must_unmark or log.closed or log.failed is not None:
+                    return
+                point = self.point_now(clean=False)
+            try:
+                self.recovery.write_durably(point)
+            except OUT_OF_RESOURCES:
+                raise
+            except StorageError as error:
+                with held(log.lock):
+                    raise log.fail_locked(error) from error
+            with held(log.lock):
+                log.has_unmarked()
+
+    def mark_clean_locked(self) -> None:
+        """Save indexes, snapshot and epochs, and mark the log as cleanly closed."""
+        log = self._log
+        end = log.end.value
+        log.segments.save_indexes(log.segments.active, complete=True)
+        log.transactions.save_snapshot(end, log.segments.generation)
+        log.transactions.sync()
+        latest = self.epochs.table.latest
+        if log.leader_epoch > (0 if latest is None else latest.epoch):
+            # Nothing was written in this epoch. If it is not recorded, the next open uses the epoch before it.
+            self.epochs.note(log.leader_epoch, end)
+        if not self.epochs.is_saved and self.epochs.table.entries:
+            self.epochs.save_locked()
+        point = self.point_now(clean=True)
+        if point != self.recovery.point._replace(sequence=point.sequence):
+            self.recovery.write(point)
+            # The mark is synced: after a power cut, recovery need not scan the log.
+            self.recovery.sync()
+
+    # -- the run of the machine
+
+    def judge_stop(self, found: StopEvidence, *, is_standalone: bool) -> LastStop:
+        """Judge how the log was stopped, and record the machine's run for the next opening.
+
+        A standalone log has no leader to tell of an unclean stop. Of a replica it is recorded until it is accepted.
+        """
+        run = self._run_now()
+        stop = judge(found, run, self._directory)
+        run = run._replace(is_pending=stop.stop is Stop.UNCLEAN and not is_standalone)
+        if run != found.recorded:
+            try:
+                self.recovery.write_run(run.encode())
+            except OUT_OF_RESOURCES:
+                # Without a record of this run, the next opening takes a stop without a close for unclean.
+                if run.is_pending or (found.recorded is not None and found.recorded.boot == run.boot):
+                    raise
+        return stop
+
+    def accept_stop_locked(self) -> None:
+        """Record that the last stop was dealt with, see `LogReplica.accept_stop`."""
+        self.recovery.write_run(self._run_now().encode())
+
+    def _run_now(self) -> Run:
+        has_memory_tail = self._log.config.tail == "memory"
+        return Run(self._directory.files.boot(), *self.recovery.identity(), has_memory_tail)
+
+    # -- the leader epochs
+
+    def save_epochs(self) -> None:
+        """Write the epochs' file without the lock, if it lacks an epoch and the log can still be written."""
+        log = self._log
+        if not self.epochs.is_saved:
+            self.epochs.save(log.lock, lambda: not log.closed and log.failed is None)
+
+    def begin_epoch_locked(self, epoch: int) -> None:
+        """Record durably that a leader epoch begins at the log end offset, see `LogReplica.begin_epoch`."""
+        log = self._log
+        latest = self.epochs.table.latest
+        newest = log.leader_epoch if latest is None else max(log.leader_epoch, latest.epoch)
+        if epoch < newest:
+            raise FencedLeaderEpochError(f"{log.name}: leader epoch {epoch} begins, the log has seen {newest}")
+        try:
+            self.epochs.begin(epoch, log.end.value)
+        except OUT_OF_RESOURCES:
+            raise
+        except StorageError as error:
+            raise log.fail_locked(error) from error
+        try:
+            self.unsynced.sync_names()
+        except StorageError as error:
+            # The file may name the new epoch after a power cut: batches of the old one must not follow.
+            raise log.fail_locked(error) from error
+
+    def close(self) -> None:
+        """Close the recovery file."""
+        self.recovery.close()
