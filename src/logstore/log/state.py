@@ -296,12 +296,20 @@ class State(PartitionLog):
         self.settle_interrupted_locked()
         self.check_writable()
 
+    def reserve_locked(self, size: int) -> None:
+        """Reserve disk space for bytes to write, unless it is reserved already."""
+        if size > self.reserved_bytes:
+            self.reserved_bytes += self.quota.reserve(size - self.reserved_bytes)
+
+    def spend_locked(self, size: int) -> None:
+        """Record that reserved bytes are written."""
+        self.reserved_bytes -= size
+
     def append_locked(self, data: Any, first: int, leader_epoch: int) -> None:
         size = len(data)
         # The same as `storing_locked`, with fewer calls, since each append of several batches comes here.
         try:
-            if size > self.reserved_bytes:
-                self.reserved_bytes += self.quota.reserve(size - self.reserved_bytes)
+            self.reserve_locked(size)
             self.segments.active.append(data, first, leader_epoch)
             self.reserved_bytes -= size
         except OUT_OF_RESOURCES as error:

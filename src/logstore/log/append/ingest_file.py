@@ -192,13 +192,12 @@ def _make_segment_locked(state: State, whole: Whole, file: File, first: int) -> 
             raise StorageFailedError(f"{state.name}: a sync of the file failed", path=segment.path)
         return segment
 
-    if whole.size > state.reserved_bytes:
-        state.reserved_bytes += state.quota.reserve(whole.size - state.reserved_bytes)
+    state.reserve_locked(whole.size)
     if state.segments.active.size:
         state.roll_locked(begin=begin)
     else:
         _replace_empty_locked(state, begin)
-    state.reserved_bytes -= whole.size
+    state.spend_locked(whole.size)
 
 
 def _replace_empty_locked(state: State, begin: Callable[[int], Segment]) -> None:
