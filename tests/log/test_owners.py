@@ -1,6 +1,7 @@
 """Each part of an open log owns its attributes: no other module assigns them.
 
-The parts are those that `State` leads: marks and limits, segments, durability, rolls, transactions. the exception: whatever happens counts itself.
+The parts are those that `State` leads: marks and limits, segments, durability, rolls, transactions.
+Counters are the exception: whatever happens counts itself.
 """
 
 from __future__ import annotations

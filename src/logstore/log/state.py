@@ -1,12 +1,12 @@
 """State of one open log: its parts, and the steps that change several of them together.
 
-All modules of `log` that work on one open log share its `State`. It has the segments, producers, leader epochs,
-marks (the log end offset and others), the recovery file and the published file, with the lock that guards them.
-Methods whose names end in ``_locked`` are called with that lock held.
+All modules of `log` that work on one open log share its `State`, and the lock in it. Each part owns its fields, and
+no other module assigns them: the marks and the append are `PartitionLog`, the files `Segments`, what is on disk
+`Durability`, what rolls leave to do `Rolls`, producers and transactions `Transactions`. Methods whose names end in
+``_locked`` are called with the lock held.
 
-Invariants, under the lock: log start <= last stable offset <= high watermark <= log end offset;
-recovery point <= synced end <= log end offset; the active segment ends at the log end offset
-unless a memory tail holds the rest.
+Invariants, under the lock: those of the marks, see `PartitionLog.check_marks`; recovery point <= synced end; the
+active segment ends at the log end offset unless a memory tail holds the rest.
 """
 
 from __future__ import annotations
