@@ -113,8 +113,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "recovery",
         "root",
         "_partition_log",
-        "formats",
-        "directory marks moments _producers space_quota tail",
+        "formats write_modes",
+        "directory marks moments _producers space_quota",
     ),
     "logstore.log.append": (
         "encoded_run ingest_file replicated",

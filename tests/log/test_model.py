@@ -144,7 +144,7 @@ class LogMachine(RuleBasedStateMachine):
             for base, last, *_ in segment.index.headers(0):
                 if base >= self.model.end:
                     yield last - base + 1
-        for held in () if state.tail is None else state.tail._batches:
+        for held in getattr(state.mode, "_batches", ()):
             for batch in batches_of(held.data):
                 if int.from_bytes(batch[:8], "big") >= self.model.end:
                     yield int.from_bytes(batch[23:27], "big") + 1

@@ -60,9 +60,8 @@ cdef class PartitionLog:
     cdef public PublishedFile published
     cdef public SegmentSet segments
     cdef public object transactions
-    cdef public object positions        # of offsets that are positions; None: they are counted
     cdef public object quota            # of disk space
-    cdef public object tail             # batches in memory; None: all are in the segments
+    cdef public object mode             # how batches get their offsets and reach the files
     # What refuses writes.
     cdef public bint closed
     cdef public object failed

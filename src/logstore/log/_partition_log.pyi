@@ -7,14 +7,14 @@ from logstore.batch._batch import Record
 from logstore.batch._encode import Encoder
 from logstore.clock import Clock
 from logstore.errors import LogstoreError, StorageFailedError
-from logstore.log.directory.segments import Positions, Segments
+from logstore.log.directory.segments import Segments
 from logstore.log.formats._published import PublishedFile
 from logstore.log.formats.epoch_file import EpochFile
 from logstore.log.marks._watermark import LogLock, Watermark
 from logstore.log.marks.policies import HighWatermarkPolicy
 from logstore.log.marks.view import View
 from logstore.log.space_quota import SpaceQuota
-from logstore.log.tail import MemoryTail
+from logstore.log.write_modes import WriteMode
 from logstore.records import AppendResult, ProducerStamp, RecordMetadata
 
 def mark_appended(batches: object, first: int) -> int:
@@ -68,9 +68,8 @@ class PartitionLog:
     published: PublishedFile
     segments: Segments
     transactions: Any
-    positions: Positions | None
     quota: SpaceQuota
-    tail: MemoryTail | None
+    mode: WriteMode
     closed: bool
     failed: StorageFailedError | None
     mutation_depth: int

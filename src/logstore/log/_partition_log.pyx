@@ -41,9 +41,11 @@ from logstore.errors import OUT_OF_RESOURCES as _OUT_OF_RESOURCES
 from logstore.errors import DiskFullError, LogstoreError, RecordError, StorageError
 from logstore.io._interrupts import shielded
 from logstore.log.marks.view import View
+from logstore.log.write_modes import DIRECT
 from logstore.records import AppendResult, RecordMetadata
 
 cdef object _new = tuple.__new__
+cdef object _DIRECT = DIRECT
 
 cdef enum:
     EXPIRY_MS = 600_000           # Kafka's producer.id.expiration.check.interval.ms
@@ -339,7 +341,7 @@ cdef class PartitionLog:
 
     cdef bint _takes_synced(self) except -1:
         """Return whether an append is answered once it is synced, and the log takes any."""
-        return self._keeps_times and self.tail is None and self._takes_any()
+        return self._keeps_times and self.mode is _DIRECT and self._takes_any()
 
     cdef bint _takes_any(self) except -1:
         return not self.closed and self.failed is None and self.fork == fork_generation()
@@ -651,7 +653,7 @@ cdef class PartitionLog:
         """
         cdef Segment segment
         if (self.closed or self.failed is not None or self.mutation_depth or self.appending
-                or self.must_unmark or self.must_check_keys or self.tail is not None or self.positions is not None
+                or self.must_unmark or self.must_check_keys or self.mode is not _DIRECT
                 or self.noted_epoch != self.leader_epoch or newest < self.old_below_ms
                 or size > self.reserved_bytes or size > self._segment_bytes
                 or self._moves == BY_POLICY):

@@ -224,7 +224,7 @@ class Log(Readable):
             return
         TICKER.remove(self._flusher)
         self._close_dropped()
-        if state.tail is not None and state.failed is None:
+        if state.mode.in_memory and state.failed is None:
             # Space for the tail is reclaimed under the locks of other logs: with this log's lock held, that could
             # deadlock with their threads.
             with contextlib.suppress(LogstoreError):
@@ -463,7 +463,7 @@ class Log(Readable):
                 recovery_point=self._state.recovery.point.recovery_point,
                 leader_epoch=self._state.leader_epoch,
                 segment_count=len(self._state.segments),
-                size=self._state.segments.size() + (0 if self._state.tail is None else self._state.tail.size),
+                size=self._state.segments.size() + self._state.mode.size,
                 producer_count=len(self._state.transactions.producers),
                 open_transactions=len(self._state.transactions.producers.open_transactions),
                 was_clean=self._state.was_clean,

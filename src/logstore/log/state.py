@@ -39,7 +39,7 @@ from logstore.io._interrupts import held, shielded
 from logstore.log._partition_log import PartitionLog
 from logstore.log._producers import Producers
 from logstore.log.directory.files import Directory
-from logstore.log.directory.segments import Positions, check_joint
+from logstore.log.directory.segments import check_joint
 from logstore.log.durability import Durability
 from logstore.log.formats.checkpoints import LogKind
 from logstore.log.formats.cleaned import Cleaned
@@ -53,8 +53,8 @@ from logstore.log.rolling import worker
 from logstore.log.rolling.rolls import Rolls
 from logstore.log.root import PartitionFacts, Root
 from logstore.log.space_quota import SpaceQuota
-from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
+from logstore.log.write_modes import mode_of
 from logstore.records import INT32_MAX, INT64_MAX, TopicPartition
 
 if TYPE_CHECKING:
@@ -151,9 +151,8 @@ class State(PartitionLog):
             self.durability.unsynced,
             self.durability.epochs,
         )
-        self.tail = MemoryTail() if config.tail == "memory" else None
+        self.mode = mode_of(config, self.segments)
         self.cleaned = Cleaned(directory, found.names, start, end, compacts=config.compacts)
-        self.positions = self._positions_of(config)
         self._warned_of_old = False
         self.look_back(clock.now_ms())
         self.last_flush_s = clock.monotonic_s()
@@ -227,8 +226,7 @@ class State(PartitionLog):
 
     def next_offset_locked(self) -> int:
         """Return the offset of the next append."""
-        end = self.end.value
-        return end if self.positions is None else self.positions.next(end)
+        return self.mode.next_offset(self.end.value)
 
     def check_open(self) -> None:
         if self.closed:
@@ -353,7 +351,7 @@ class State(PartitionLog):
 
     def publish_locked(self, *, by_append: bool = False) -> None:
         # The published end is that of the files: other processes would report a missing memory tail as damage.
-        end = self.end.value if self.tail is None else min(self.end.value, self.segments.active.next_offset)
+        end = self.mode.end_of_files(self.end.value, self.segments.active.next_offset)
         self._is_published = False
         try:
             high_watermark, last_stable = min(self.high_watermark.value, end), min(self.last_stable.value, end)
@@ -434,7 +432,7 @@ class State(PartitionLog):
         self.rolls.finish_locked()
         old = self.segments.active
         self.durability.sync_to_locked(old)
-        if self.tail is not None:
+        if self.mode.in_memory:
             # Published before the recovery point rises: readers take a lower published end for that of a copy.
             self.publish_locked()
         self.durability.record_sync_locked(old)
@@ -446,7 +444,7 @@ class State(PartitionLog):
         begin(base)
         self.segments.seal(old)
         self.unsynced.add(old)
-        if self.tail is None or self.tail.head() is None:
+        if self.mode.head() is None:
             self.transactions.rolled(base, self.segments.generation)
         else:
             self.transactions.rolled(base, self.segments.generation, lambda: self._written_producers_locked(base))
@@ -458,7 +456,7 @@ class State(PartitionLog):
 
         False only if `make_ready` helps: not for a memory tail, nor for an append of more than one segment.
         """
-        if self.closed or self.failed is not None or self.tail is not None or not self.transactions.is_saved:
+        if self.closed or self.failed is not None or self.mode.in_memory or not self.transactions.is_saved:
             return True
         if self.must_unmark:
             return False
@@ -544,16 +542,14 @@ class State(PartitionLog):
         elif not self.config.compacts:
             self.must_check_keys = True
         self.config = config
-        self.positions = self._positions_of(config)
+        if not self.mode.in_memory:
+            self.mode = mode_of(config, self.segments)
         self.segments.reconfigure(config)
         self.transactions.reconfigure(config)
         self.set_limits(config.segment_bytes, config.segment_index_bytes)
         self.rolls.watch_locked()
         self.roll_after_ms = self._new_roll_age()
         self.look_back(self.clock.now_ms())
-
-    def _positions_of(self, config: LogConfig) -> Positions | None:
-        return Positions(self.segments) if config.offset_mode == "bytes" else None
 
     def _new_roll_age(self) -> int:
         """Return the age in ms at which the active segment is rolled, less a new random jitter."""
@@ -573,9 +569,7 @@ class State(PartitionLog):
 
     def drain_tail_locked(self) -> None:
         """Write the memory tail into the segments."""
-        if self.tail is None:
-            return
-        while (head := self.tail.head()) is not None:
+        while (head := self.mode.head()) is not None:
             # Each batch is written by itself: an append may have more batches than one segment takes. Batches in a
             # segment already are skipped: a full disk may have stopped an earlier call between two of them.
             for batch in batches_of(head.data):
@@ -588,7 +582,7 @@ class State(PartitionLog):
                 self.append_locked(batch, first, -1)
             if head.aborted is not None:
                 self.transactions.note_aborted(head.aborted)
-            self.tail.drop_head()
+            self.mode.drop_head()
 
     def name_close(self, reason: str) -> None:
         """Give the reason that the errors of calls to the closed log will name, if there is one."""

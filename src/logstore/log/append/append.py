@@ -36,7 +36,7 @@ from logstore.log.moments import Time
 from logstore.log.read.range import Scan
 from logstore.log.space_quota import with_space
 from logstore.log.state import State, batches_of
-from logstore.log.tail import Held
+from logstore.log.write_modes import Held, MemoryTail
 from logstore.records import INT32_MAX, INT64_MAX, Ack, AppendResult, Codec, Origin, ProducerStamp, TimestampType
 
 _logger = logging.getLogger(__name__)
@@ -342,11 +342,11 @@ class LogWriter:
         """Make everything below an offset durable."""
         # A memory tail is written to the disk first. If the disk is full, the quota reclaims space, and one retry
         # follows.
-        tail = self.state.tail
-        if tail is None:
-            self.commit.run(offset)
+        mode = self.state.mode
+        if mode.in_memory:
+            with_space(self.state.quota, mode.size, lambda: self.flusher.sync_to(offset))
         else:
-            with_space(self.state.quota, tail.size, lambda: self.flusher.sync_to(offset))
+            self.commit.run(offset)
 
 
 def write_locked(
@@ -389,10 +389,21 @@ def write_locked(
     # 4. Write the bytes, then the epoch and producer state.
     # An interrupt before the log end offset rises leaves bytes after the end: `settle_locked` truncates them.
     state.begin_append()
-    # With a memory tail, an interrupted append could not be undone: producer state is replayed from files.
-    change = _change_locked if state.tail is None or produced is None else _change_shielded_locked
     try:
-        end = change(state, data, span, max_timestamp, produced, now, first, leader_epoch, batch_count, put)
+        if state.must_unmark:
+            shielded(state.durability.unmark_locked)
+        if len(data) > state.config.segment_bytes and batch_count == 1:
+            raise too_large(len(data), state.config)
+        mode = state.mode
+        if isinstance(mode, MemoryTail):
+            held = (state, mode, data, span, max_timestamp, produced, now, first, leader_epoch)
+            # Interrupted, a change of producers could not be undone: they are replayed from the files.
+            end = _hold_locked(*held) if produced is None else shielded(_hold_locked, *held)
+        else:
+            end = (put or _put_locked)(state, data, first, span, max_timestamp, leader_epoch, batch_count)
+            note_epoch_locked(state, leader_epoch, first)
+            if produced is not None:
+                _record_locked(state, produced, now)
         # 5. Count the append, raise the log end offset, then the marks that follow it.
         state.count_append(record_count, batch_count, len(data))
         state.note_growth_locked()
@@ -416,12 +427,9 @@ def _check_keys(state: State, data: Any) -> None:
     )
 
 
-def _change_shielded_locked(*args: Any) -> int:
-    return shielded(_change_locked, *args)
-
-
-def _change_locked(
+def _hold_locked(
     state: State,
+    tail: MemoryTail,
     data: Any,
     span: int,
     max_timestamp: int,
@@ -429,32 +437,26 @@ def _change_locked(
     now: int,
     first: int,
     leader_epoch: int,
-    batch_count: int,
-    put: Put | None,
 ) -> int:
-    """Write the bytes, then the epoch and producer state; return the offset after the last record."""
-    if state.must_unmark:
-        shielded(state.durability.unmark_locked)
-    size = len(data)
-    if size > state.config.segment_bytes and batch_count == 1:
-        raise too_large(size, state.config)
-    end = first + span
-    if state.tail is None:
-        end = (put or _put_locked)(state, data, first, span, max_timestamp, leader_epoch, batch_count)
-    else:
-        if state.tail.size >= 2 * state.config.tail_bytes:
-            # If the disk is full, this write fails, and so does the append: the tail must not exhaust memory.
-            shielded(state.drain_tail_locked)
-        stamp_run(data, first, leader_epoch)
+    """Stamp batches and hold them in memory, then record epoch and producer; return the new log end offset."""
+    if tail.size >= 2 * state.config.tail_bytes:
+        # If the disk is full, this write fails, and so does the append: the tail must not exhaust memory.
+        shielded(state.drain_tail_locked)
+    stamp_run(data, first, leader_epoch)
     note_epoch_locked(state, leader_epoch, first)
     aborted = None if produced is None else state.transactions.apply(produced, now)
-    if state.tail is not None:
-        state.tail.add(Held(bytes(data), first + span, max_timestamp, aborted), partial(mark_appended, data, first))
-    elif aborted is not None:
-        state.transactions.note_aborted(aborted)
+    tail.add(Held(bytes(data), first + span, max_timestamp, aborted), partial(mark_appended, data, first))
     if produced is not None:
         state.expire_producers_locked(now)
-    return end
+    return first + span
+
+
+def _record_locked(state: State, produced: ProducedBatch, now: int) -> None:
+    """Record the producer of batches that are in the files, and the transaction that they abort."""
+    aborted = state.transactions.apply(produced, now)
+    if aborted is not None:
+        state.transactions.note_aborted(aborted)
+    state.expire_producers_locked(now)
 
 
 def note_epoch_locked(state: State, leader_epoch: int, first: int) -> None:
@@ -474,7 +476,7 @@ def _put_locked(
     size = len(data)
     if state.roll_is_due_locked(size, first + span - 1, max_timestamp):
         shielded(state.roll_locked)
-    by_position = state.positions is not None
+    by_position = state.mode.by_position
     if size <= state.config.segment_bytes and not (by_position and batch_count > 1):
         state.append_locked(data, first, leader_epoch)
         return first + span

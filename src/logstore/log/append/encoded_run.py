@@ -57,7 +57,7 @@ def _write_piece_locked(
 ) -> tuple[int, AppendResult]:
     """Write as many batches as one segment takes, and roll before if need be; return their bytes and the result."""
     # Under the lock: a smaller segment.bytes may be set at any time.
-    size, batch_count, count = _piece(rest, 0 if state.positions is not None else state.config.segment_bytes)
+    size, batch_count, count = _piece(rest, state.mode.most_bytes(state.config.segment_bytes))
     produced = produced_run(producer, count, newest) if producer.producer_id >= 0 else None
     result = write_locked(state, rest[:size], count, count, batch_count, newest, produced, Origin.CLIENT, now_ms)
     assert not result.duplicate, (state.name, producer)

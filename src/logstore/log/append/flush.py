@@ -74,7 +74,7 @@ class Flusher:
         state.check_whole_locked()
         return (
             not state.unsynced.segments
-            and state.tail is None
+            and not state.mode.in_memory
             and state.epochs.is_saved
             and state.unsynced.names_are_synced
             and state.transactions.is_synced
@@ -91,11 +91,11 @@ class Flusher:
 
     def sync_round(self) -> None:
         """Run a round that has more to sync: older segments, names, the active segment; then the recovery point."""
-        if self._state.tail is None:
+        if self._state.mode.in_memory:
+            shielded(self._sync_written)
+        else:
             # Unshielded: after an interrupt, every step may be repeated.
             self._sync_written()
-        else:
-            shielded(self._sync_written)
 
     def _sync_written(self) -> None:
         state = self._state
@@ -119,7 +119,7 @@ class Flusher:
     def _begin_locked(self) -> _Round:
         state = self._state
         state.check_whole_locked()
-        if state.tail is not None:
+        if state.mode.in_memory:
             with state.change():
                 state.drain_tail_locked()
         if not state.epochs.is_saved:
@@ -181,7 +181,7 @@ class Flusher:
         except StorageError as error:
             self.point_failed_locked(error)
         # Only draining a memory tail grows the files; a sync moves marks that depend on the synced end.
-        state.move_marks_locked(has_grown=state.tail is not None)
+        state.move_marks_locked(has_grown=state.mode.in_memory)
 
     def point_failed_locked(self, error: StorageError) -> None:
         """Deal with a recovery point that could not be written."""
@@ -194,7 +194,7 @@ class Flusher:
     def may_become_due(self) -> bool:
         """Return whether the settings ever ask for a flush."""
         config = self._state.config
-        return config.flush_messages < INT64_MAX or config.flush_ms < INT64_MAX or self._state.tail is not None
+        return config.flush_messages < INT64_MAX or config.flush_ms < INT64_MAX or self._state.mode.in_memory
 
     def is_due(self) -> bool:
         """Return whether the settings ask for a flush after the latest append."""
@@ -202,7 +202,7 @@ class Flusher:
         config = state.config
         if state.unflushed_records >= config.flush_messages:
             return True
-        if state.tail is not None and state.tail.size >= config.tail_bytes:
+        if state.mode.size >= config.tail_bytes:
             return True
         return config.flush_ms < INT64_MAX and self._time_is_due()
 

@@ -29,6 +29,7 @@ from logstore.log.append.append import produced_run, write_locked
 from logstore.log.directory.segments import NotTaken
 from logstore.log.space_quota import with_space
 from logstore.log.state import State, batches_of
+from logstore.log.write_modes import DIRECT
 from logstore.records import BATCH_HEADER_BYTES, INT32_MAX, AppendResult, Origin, ProducerStamp
 
 _logger = logging.getLogger(__name__)
@@ -116,8 +117,7 @@ def _is_fit(state: State, whole: Whole, append_time: bool) -> bool:
         and whole.record_count <= INT32_MAX
         and (append_time or whole.max_timestamp_ms - whole.first_timestamp_ms <= state.roll_after_ms)
         # With offsets that are positions, or a memory tail, the log places each batch itself.
-        and state.positions is None
-        and state.tail is None
+        and state.mode is DIRECT
         # The keys were checked before the log became a compacted one; only a copy is checked again.
         and not state.must_check_keys
         # The file is named by the next offset; it cannot replace an empty segment of another name.

@@ -47,7 +47,7 @@ def append_replicated(writer: LogWriter, data: Buffer, ack: Ack | str | None) ->
 def _write(writer: LogWriter, run: ReplicatedRun) -> int:
     state = writer.state
     now_ms = state.clock.now_ms()
-    if state.tail is None:
+    if not state.mode.in_memory:
         while True:
             state.get_ready(min(run.left, state.config.segment_bytes), 1, -1)
             written = locked(state.lock, writer.settle_locked, _write_locked, state, run, now_ms)
@@ -62,7 +62,7 @@ def _write(writer: LogWriter, run: ReplicatedRun) -> int:
 def _write_locked(state: State, run: ReplicatedRun, now_ms: int) -> int:
     """Write the batches that are left, up to a roll that has to wait; return the offset after the last one."""
     state.check_whole_locked()
-    if state.tail is not None:
+    if state.mode.in_memory:
         with state.change():
             state.drain_tail_locked()
     latest = state.epochs.table.latest
@@ -73,7 +73,7 @@ def _write_locked(state: State, run: ReplicatedRun, now_ms: int) -> int:
     while run.taken < run.count:
         piece = run.piece(state)
         if piece is None:
-            if run.taken > taken and state.tail is None and not state.rolls.may_switch_locked():
+            if run.taken > taken and not state.mode.in_memory and not state.rolls.may_switch_locked():
                 break
             if run.first_offset - state.end.value > INT32_MAX:
                 shielded(state.skip_to_locked, run.first_offset)

@@ -133,7 +133,7 @@ def _is_idle(state: State, now_ms: int) -> bool:
     few imported old records.
     """
     active = state.segments.active
-    if active.size == 0 or state.tail is not None:
+    if active.size == 0 or state.mode.in_memory:
         return False
     first = active.index.first_timestamp()
     since = max(state.segment_began_ms, -1 if first is None else first)

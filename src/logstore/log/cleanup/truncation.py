@@ -20,6 +20,7 @@ from logstore.log.formats import checkpoints, producer_snapshot
 from logstore.log.formats.recovery_point import published_file
 from logstore.log.recovery import recovery
 from logstore.log.state import State
+from logstore.log.write_modes import MemoryTail
 
 _logger = logging.getLogger(__name__)
 
@@ -142,8 +143,8 @@ def settle_locked(state: State) -> None:
     if state.closed or state.failed is not None or state.mutation_depth:
         return
     if state.appending:
-        if state.tail is not None:
-            state.end.advance(state.tail.next_offset)
+        if isinstance(state.mode, MemoryTail):
+            state.end.advance(state.mode.held_end)
         elif state.segments.active.next_offset > state.end.value:
             cut_locked(state, state.end.value)
         state.end_append()

@@ -24,7 +24,6 @@ from logstore.io._preallocation import Chunked, Growth, Preallocate
 from logstore.log.directory import files, next_segment
 from logstore.log.directory._segment_set import SegmentSet
 from logstore.log.directory.files import Directory
-from logstore.records import INT64_MAX
 
 _logger = logging.getLogger(__name__)
 
@@ -294,43 +293,6 @@ class Segments(SegmentSet):
         """Close every file."""
         for segment in self.all:
             segment.close()
-
-
-class Positions:
-    """Offsets that are positions: ``logstore.offset.mode=bytes``, the message ids of the paper of 2011.
-
-    The base offset of a batch is the number of bytes that were written to the log before it, so ids rise but
-    are not consecutive. An id gives the position of its bytes without an index: in the file of its segment a batch
-    is stored at its offset less the offset of the segment's first batch. An uncompressed batch has more bytes than
-    records, so offsets never overlap; the records of one batch follow its base offset one by one. Readers and
-    Kafka's clients see gaps between batches, as a compaction leaves them. Called under the log's lock.
-
-    Invariant: the result is at least the log end offset. It is the previous result plus the bytes
-    written since, even if the log was rolled or opened in between.
-    """
-
-    def __init__(self, segments: Segments) -> None:
-        self._segments = segments
-        self._known: tuple[str, int, int] | None = None  # path, generation, offset of the first batch
-
-    def next(self, end: int) -> int:
-        """Return the base offset of the next batch in a log that ends at ``end``."""
-        for segment in reversed(self._segments.all):
-            # An empty segment has no first batch to count from: the bytes before it are the previous segment's.
-            if segment.size:
-                return max(end, self._start(segment) + segment.size)
-        return end
-
-    def _start(self, segment: Segment) -> int:
-        """Return the offset of a segment's first batch, which may be above the segment's base offset."""
-        generation = self._segments.generation
-        if self._known is not None and self._known[:2] == (segment.path, generation):
-            return self._known[2]
-        found = segment.read(segment.base_offset, 1, INT64_MAX)
-        assert found is not None
-        start = int.from_bytes(found[0][:8], "big")
-        self._known = segment.path, generation, start
-        return start
 
 
 def _opened(

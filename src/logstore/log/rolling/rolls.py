@@ -36,8 +36,8 @@ from logstore.log.directory.unsynced import Unsynced
 from logstore.log.durability import Durability
 from logstore.log.marks._watermark import LogLock
 from logstore.log.rolling.worker import RollWorker
-from logstore.log.tail import MemoryTail
 from logstore.log.transactions import Transactions
+from logstore.log.write_modes import WriteMode
 from logstore.records import INT64_MAX, TopicPartition
 
 _logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class RollingLog(Protocol):
     config: LogConfig
     segments: Segments
     transactions: Transactions
-    tail: MemoryTail | None
+    mode: WriteMode
     lock: LogLock
     segments_mutex: Lock
     closed: bool
@@ -113,7 +113,7 @@ class Rolls:
         """Have the append that half fills the active segment ask for the next one."""
         state = self._state
         # Of a memory tail, the segments are written under the lock.
-        needs_none = self._is_ready() or state.tail is not None
+        needs_none = self._is_ready() or state.mode.in_memory
         state.prepare_from(INT64_MAX if needs_none else state.config.segment_bytes // 2)
 
     def _is_ready(self) -> bool:
@@ -134,7 +134,7 @@ class Rolls:
             self._is_ready()
             and self.is_active_named
             and len(state.unsynced.segments) < MOST_UNSYNCED
-            and state.tail is None
+            and not state.mode.in_memory
             and state.transactions.is_saved
         )
 
