@@ -120,6 +120,10 @@ class PartitionLog:
         While a truncation lowers the marks (`files_changing`), the moment may be between two of them.
         """
 
+    @property
+    def view_generation(self) -> int:
+        """The generation of a view that is taken now; of a closed log as well."""
+
     def is_at(self, generation: int) -> bool:
         """Return whether no truncation or segment swap has begun or ended since a view of this generation."""
 

@@ -126,6 +126,11 @@ cdef class PartitionLog:
         """Return whether no truncation or segment swap has begun or ended since a view of this generation."""
         return self._generation_now() == generation
 
+    @property
+    def view_generation(self) -> int:
+        """The generation of a view that is taken now; of a closed log as well."""
+        return self._generation_now()
+
     cdef int64_t _generation_now(self) noexcept:
         """Return the generation as readers see it: odd while files are removed, to be opened again afterwards."""
         return 2 * self.generation + (self.files_changing > 0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from logstore.errors import OffsetOutOfRangeError
+from logstore.errors import LogChangedError, OffsetOutOfRangeError, StorageError
+from logstore.io._files import Files
 from logstore.log import FixedPolicy, Log, Moves
 from logstore.log.read.live_reader import LogReader
 from tests.kit.inside import at_the_next_look
@@ -92,28 +94,72 @@ def test_planted_marks_of_one_moment_and_segments_of_another_are_found(ram_path,
         plant.undo()
 
 
-@pytest.mark.parametrize("beside", [False, True])
-@pytest.mark.parametrize("look", [name for name in LOOKS if name != "record"])
-def test_truncations_without_an_end_are_told_by_the_documented_error(ram_path, monkeypatch, look, beside):
-    with open_log(ram_path) as log:
-        for n in range(10):
-            log.append([b"value"], timestamp=n)
-        reader = open_log(ram_path, read_only=True) if beside else log
-        kind = type(reader)
-        honest = kind._view
+def always_cut(monkeypatch: pytest.MonkeyPatch, log: Log, reader: Log | LogReader) -> list[int]:
+    """Truncate and refill a log after each look at where it ends, before the files are read; return the looks."""
+    honest, looks = type(reader)._view, []
 
-        def view(self):
-            """A view that is of the past already."""
-            found = honest(self)
+    def view(self):
+        """A view that is of the past already, unless changes are stopped."""
+        found = honest(self)
+        looks.append(found.generation)
+        if not log._state.segments_mutex.locked():
             log.replica.truncate_to(9)
             log.append([b"value"], timestamp=9)
-            return found
+        return found
 
-        monkeypatch.setattr(kind, "_view", view)
-        with pytest.raises(OffsetOutOfRangeError, match="kept changing"):
+    monkeypatch.setattr(type(reader), "_view", view)
+    return looks
+
+
+def ten(path: Path) -> Log:
+    log = open_log(path)
+    for n in range(10):
+        log.append([b"value"], timestamp=n)
+    return log
+
+
+@pytest.mark.parametrize("look", [name for name in LOOKS if name != "record"])
+def test_a_read_beside_truncations_without_an_end_stops_them_in_its_own_process(ram_path, monkeypatch, look):
+    with ten(ram_path) as log:
+        wanted = LOOKS[look](log)
+        looks = always_cut(monkeypatch, log, log)
+        assert LOOKS[look](log) == wanted
+        monkeypatch.undo()
+        assert (
+            len(set(looks)) == Log._attempts + 2
+        )  # the last two are with changes stopped, and before the first look
+        assert not log._state.segments_mutex.locked()
+
+
+@pytest.mark.parametrize("look", [name for name in LOOKS if name != "record"])
+def test_a_read_beside_truncations_without_an_end_is_asked_again_in_another_process(ram_path, monkeypatch, look):
+    """Not out of range: a consumer would go where auto.offset.reset says."""
+    with ten(ram_path) as log, open_log(ram_path, read_only=True) as reader:
+        wanted = LOOKS[look](reader)
+        looks = always_cut(monkeypatch, log, reader)
+        with pytest.raises(LogChangedError, match="read again") as raised:
             LOOKS[look](reader)
         monkeypatch.undo()
-        assert LOOKS[look](reader)
+        assert raised.value.retriable
+        assert not isinstance(raised.value, OffsetOutOfRangeError)
+        assert len(looks) > LogReader._attempts
+        assert LOOKS[look](reader) == wanted
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_lost_file_is_no_offset_out_of_range(ram_path, beside):
+    """Else a consumer would go where auto.offset.reset says, and nothing would tell of the loss."""
+    with open_log(ram_path, files=Files(descriptor_limit=2)) as log:
+        for n in range(3):
+            log.append([b"%d" % n])
+            log.maintenance.roll()
+        log.append([b"last"])
+        reader = open_log(ram_path, read_only=True, files=Files(descriptor_limit=2)) if beside else log
+        for offset in (1, 2, 3):
+            assert reader.read(offset)  # the file of offset 0 is closed now
+        os.remove(reader.maintenance.segments[0].path)
+        with pytest.raises(StorageError, match="No such file"):
+            reader.read(0)
         reader.close()
 
 
