@@ -206,7 +206,7 @@ def test_planted_a_compiled_look_up_that_misses_a_truncation_is_found(ram_path):
 
 
 def deleted_before_its_list(path: Path, monkeypatch: pytest.MonkeyPatch, look: Look, beside: bool) -> object:
-    """Return what a committed look finds of an aborted record whose segments are deleted before the list is read."""
+    """Return what a committed look finds of an aborted record that is deleted before the list is read."""
     with open_log(path) as log:
         log.append([b"aborted"], producer=ProducerStamp(5, 0, 0, True))
         log.replica.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)

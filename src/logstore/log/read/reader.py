@@ -42,6 +42,7 @@ from logstore.renamed import keep_names
 REST_S = 5.0
 
 _UNCOMMITTED = Isolation.READ_UNCOMMITTED
+_COMMITTED = Isolation.READ_COMMITTED
 
 _Answer = TypeVar("_Answer")
 
@@ -403,7 +404,7 @@ class Readable(ABC):
         bounds: Bounds,
         hold: Hold | None = None,
     ) -> Batches:
-        committed = isolation is Isolation.READ_COMMITTED
+        committed = isolation is _COMMITTED
         data, position, next_offset, path = found
         aborted: Sequence[AbortedTransaction] = ()
         if data:
@@ -439,7 +440,9 @@ class Readable(ABC):
         found = self._aborted_between(start_offset, end_offset)
         # A deletion removes lists with their segments: without them, aborted records would be shown. The log start
         # rises before that.
-        self._check_range(start_offset, self.log_start_offset, view.log_end_offset)
+        start = self.log_start_offset
+        if start > start_offset:
+            self._check_range(start_offset, start, view.log_end_offset)
         return found
 
     def _count_whole(
