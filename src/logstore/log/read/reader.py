@@ -236,12 +236,9 @@ class Readable(ABC):
 
     def _record_slowly(self, offset: int, isolation: Isolation) -> Record | None:
         batches, _ = self._read(offset, 1, isolation)
-        is_committed = isolation is Isolation.READ_COMMITTED
-        self._check_range(
-            offset,
-            batches.log_start_offset,
-            (batches.last_stable_offset if is_committed else batches.high_watermark) - 1,
-        )
+        end = batches.last_stable_offset if isolation is _COMMITTED else batches.high_watermark
+        if offset >= end:
+            raise self._out_of_range(offset, batches.log_start_offset, end)
         for record in batches:
             return record.copy() if record.offset == offset else None
         return None
@@ -459,10 +456,12 @@ class Readable(ABC):
         return self._of_one_moment(count, self._view(), hold)
 
     def _check_range(self, offset: int, start: int, end: int) -> None:
-        if start <= offset <= end:
-            return
+        if not start <= offset <= end:
+            raise self._out_of_range(offset, start, end)
+
+    def _out_of_range(self, offset: int, start: int, end: int) -> OffsetOutOfRangeError:
         held = f"holds {start} to {end - 1}" if start < end else f"is empty and begins and ends at {start}"
-        raise OffsetOutOfRangeError(
+        return OffsetOutOfRangeError(
             f"{self.name}: offset {offset} is out of range, the log {held}; begin again at log_start_offset or at "
             "the end",
             offset=offset,
