@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from logstore.log.read.live_reader import LogReader
 from logstore.log.read.reader import Readable
 from logstore.testing import FaultyFiles
 from tests.kit.inside import at_the_next_look
+from tests.kit.waiting import wait_for
 from tests.log.logs import open_log
 
 Look = Callable[[Log], object]
@@ -182,8 +182,7 @@ def found_around_a_cut(path: Path, *, is_planted: bool) -> bytes | None:
         with ThreadPoolExecutor(1) as pool:
             looking = pool.submit(look)
             try:
-                while not files.held_syncs() and not looking.done():
-                    time.sleep(0.001)
+                wait_for(lambda: files.held_syncs() or looking.done())
                 assert files.held_syncs() == 1
                 cut_and_hidden(log)()
                 after = log._state.generation
