@@ -494,6 +494,12 @@ class PartialAppendError(StorageError):
         super().__init__(message)
 
 
+class LogChangedError(StorageError):
+    """Another process truncated or compacted the log during each of many attempts to read it. Read again."""
+
+    retriable = True
+
+
 class CheckpointCopyError(StorageError):
     """Segments were deleted or swapped during every attempt to copy them. Nothing is left of the copy."""
 

@@ -22,7 +22,7 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.groups.offsets import decode_key, decode_value
-from logstore.log.read.reader import ReaderReplica
+from logstore.log.read.replica import ReaderReplica
 from logstore.records import Ack, TopicPartition
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles

@@ -17,8 +17,10 @@ import os
 import sys
 import time
 import warnings
+from threading import Lock
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
+from logstore._segment import Segment
 from logstore.accumulator.timer import TICKER
 from logstore.batch._encode import Encoder
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -480,6 +482,15 @@ class Log(Readable):
     def _is_as_in(self, view: View) -> bool:
         return self._state.is_at(view.generation)
 
+    def _changes_mutex(self) -> Lock:
+        return self._state.segments_mutex
+
+    def _segments_now(self) -> tuple[Segment, ...]:
+        return self._state.segments.all
+
+    def _generation(self) -> int:
+        return self._state.segments.moment()
+
     def _wait_for_rest(self) -> None:
         until_s = time.monotonic() + REST_S
         while self._state.segments.changing and time.monotonic() < until_s:
@@ -487,7 +498,7 @@ class Log(Readable):
             self._check_open()
 
     def _hold(self, start: int, end: int) -> Hold:
-        return self._state.holds.take(start, end, self._state.segments.cuts, lambda: self._state.segments.all)
+        return self._state.holds.take(start, end, self._state.segments.cuts, self._segments_now)
 
     def _is_held(self, hold: Hold) -> bool:
         return not hold.is_lost and hold.cuts == self._state.segments.cuts

@@ -18,7 +18,8 @@ from logstore.log.compaction import compaction, plan
 from logstore.log.compaction.compaction import Compacted, Throttle
 from logstore.log.compaction.plan import Cleanable
 from logstore.log.directory.files import Directory
-from logstore.log.read.reader import Readable, ReaderMaintenance
+from logstore.log.read.maintenance import ReaderMaintenance
+from logstore.log.read.reader import Readable
 from logstore.log.root import PartitionFacts
 from logstore.log.tools import checkpoint_copy
 from logstore.log.tools.checkpoint_copy import Copied, LogCheckpoint
@@ -32,6 +33,7 @@ class LogMaintenance(ReaderMaintenance):
     """The maintenance calls of one open log."""
 
     __slots__ = ("_state", "_writer")
+    log: Readable
 
     def __init__(self, log: Readable, writer: LogWriter) -> None:
         super().__init__(log)

@@ -23,7 +23,9 @@ from logstore.log.cleanup import truncation
 from logstore.log.formats.last_stop import LastStop
 from logstore.log.marks.policies import HighWatermarkPolicy
 from logstore.log.marks.view import View
-from logstore.log.read.reader import DEFAULT_READ_BYTES, Readable, ReaderReplica, located
+from logstore.log.read.range import DEFAULT_READ_BYTES
+from logstore.log.read.reader import Readable
+from logstore.log.read.replica import ReaderReplica, located
 from logstore.log.state import State
 from logstore.records import (
     INT32_MAX,
@@ -60,6 +62,7 @@ class LogReplica(ReaderReplica):
     """The calls of one open log for brokers, replicas and coordinators."""
 
     __slots__ = ("_state", "_writer")
+    log: Readable
 
     def __init__(self, log: Readable, writer: LogWriter) -> None:
         super().__init__(log)
@@ -339,7 +342,7 @@ class LogReplica(ReaderReplica):
                 region = None
             aborted: Sequence[AbortedTransaction] = ()
             if region is not None and wanted is Isolation.READ_COMMITTED:
-                aborted = log._aborted_between(offset, region.next_offset)
+                aborted = log._aborted_in(view, offset, region.next_offset)
             return FetchedRegion(region, start, stable, visible, log_end, tuple(aborted))
 
         return log._of_one_moment(fetch, log._view())

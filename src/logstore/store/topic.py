@@ -17,7 +17,7 @@ from logstore.config.log import LogConfig
 from logstore.errors import InvalidRecordError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
 from logstore.log import Log
 from logstore.log.moments import moment_of
-from logstore.log.read.reader import DEFAULT_READ_BYTES
+from logstore.log.read.range import DEFAULT_READ_BYTES
 from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset
 from logstore.store.catalog.partitions import LentLog
 from logstore.topic_names import INTERNAL, check_writable_by_users

@@ -20,13 +20,16 @@ cdef class FaultyFiles(Files):
     cdef int64_t _counts[OP_COUNT]
     cdef int64_t _delays_ns[OP_COUNT]
     cdef int64_t _changes
-    cdef bytes _held                # syncs of files whose path contains it wait; None: no sync waits
+    cdef bytes _held                # calls on files whose path contains it wait; None: no call waits
+    cdef int _held_op               # the operation whose calls wait
+    cdef unsigned long _held_thread  # only those of this thread; 0: those of every thread
     cdef int64_t _waiting
     cdef int64_t _releases
     cdef unsigned long _watched     # a thread whose calls are counted; 0: none
     cdef int64_t _watched_calls
     cdef int64_t _answer(self, const Call *call) except? -1
     cdef int _wait(self, int op, bytes path) except -1
+    cdef int _hold(self, int op, str path_contains, unsigned long thread) except -1
     cdef Verdict _decide(self, const Call *call, bytes path, bytes new_path) except *
     cdef int64_t _pass_on(self, const Call *call) except? -1
     cdef int _lose(self, const Call *call) except -1

@@ -33,10 +33,12 @@ class FaultyFiles(Files):
         """Return how many calls the thread of `watch_thread` has made."""
     def hold_syncs(self, path_contains: str = "") -> None:
         """Make each sync of a file whose path contains ``path_contains`` wait until `release_syncs`."""
+    def hold_reads(self, path_contains: str = "") -> None:
+        """Make each read by the calling thread of such a file wait, before it reads, until `release_syncs`."""
     def held_syncs(self) -> int:
-        """Return how many syncs have reached `hold_syncs`."""
+        """Return how many calls have reached `hold_syncs` or `hold_reads`."""
     def release_syncs(self) -> None:
-        """Release the waiting syncs, and hold no further ones."""
+        """Release the waiting calls, and hold no further ones."""
     def fired(self) -> list[tuple[str, str, int]]:
         """Return (operation, path of the last such call, how often) of each plan that has affected a call."""
     def counts(self) -> dict[str, int]:

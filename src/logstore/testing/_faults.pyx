@@ -144,7 +144,8 @@ cdef class FaultyFiles(Files):
     cdef int _wait(self, int op, bytes path) except -1:
         """Wait at a held sync, and for the delay of an operation, as on a slow disk."""
         cdef int64_t releases = self._releases, delay_ns = self._delays_ns[op]
-        if op == OP_FDATASYNC and self._held is not None and path is not None and self._held in path:
+        if op == self._held_op and self._held is not None and path is not None and self._held in path and (
+                self._held_thread == 0 or self._held_thread == PyThread_get_thread_ident()):
             self._waiting += 1
             while releases == self._releases:
                 with nogil:
@@ -256,17 +257,26 @@ cdef class FaultyFiles(Files):
 
     def hold_syncs(self, path_contains: str = "") -> None:
         """Make each sync of a file whose path contains ``path_contains`` wait until `release_syncs`."""
+        self._hold(OP_FDATASYNC, path_contains, 0)
+
+    def hold_reads(self, path_contains: str = "") -> None:
+        """Make each read by the calling thread of such a file wait, before it reads, until `release_syncs`."""
+        self._hold(OP_PREADV, path_contains, PyThread_get_thread_ident())
+
+    cdef int _hold(self, int op, str path_contains, unsigned long thread) except -1:
         if self._held is not None:
             raise ValueError("the syncs are held already")
         self._waiting = 0
+        self._held_op, self._held_thread = op, thread
         self._held = os.fsencode(path_contains)
+        return 0
 
     def held_syncs(self) -> int:
-        """Return how many syncs have reached `hold_syncs`."""
+        """Return how many calls have reached `hold_syncs` or `hold_reads`."""
         return self._waiting
 
     def release_syncs(self) -> None:
-        """Release the waiting syncs, and hold no further ones."""
+        """Release the waiting calls, and hold no further ones."""
         self._held = None
         self._releases += 1
 

@@ -50,6 +50,9 @@ def test_out_of_range_and_closed(tmp_path):
     for offset in (-1, 0, 9, 20, 21, 10**12):
         with pytest.raises(OffsetOutOfRangeError, match=str(offset)):
             log.record_at(offset)
+    for isolation in ("read_uncommitted", "read_committed"):
+        with pytest.raises(OffsetOutOfRangeError, match="the log holds 10 to 19;"):
+            log.record_at(20, isolation=isolation)
     assert log.record_at(10).offset == 10
     log.close()
     with pytest.raises(LogClosedError):

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from logstore.errors import OffsetOutOfRangeError
-from logstore.log import FixedPolicy, Log, Moves
+from logstore.errors import LogChangedError, OffsetOutOfRangeError, StorageError
+from logstore.io._files import Files
+from logstore.log import FixedPolicy, Log, Marker, Moves, ProducerStamp
+from logstore.log.directory.files import LOG
 from logstore.log.read.live_reader import LogReader
+from logstore.log.read.reader import Readable
+from logstore.testing import FaultyFiles
 from tests.kit.inside import at_the_next_look
+from tests.kit.waiting import wait_for
 from tests.log.logs import open_log
 
 Look = Callable[[Log], object]
@@ -92,29 +99,170 @@ def test_planted_marks_of_one_moment_and_segments_of_another_are_found(ram_path,
         plant.undo()
 
 
-@pytest.mark.parametrize("beside", [False, True])
-@pytest.mark.parametrize("look", [name for name in LOOKS if name != "record"])
-def test_truncations_without_an_end_are_told_by_the_documented_error(ram_path, monkeypatch, look, beside):
-    with open_log(ram_path) as log:
-        for n in range(10):
-            log.append([b"value"], timestamp=n)
-        reader = open_log(ram_path, read_only=True) if beside else log
-        kind = type(reader)
-        honest = kind._view
+def always_cut(monkeypatch: pytest.MonkeyPatch, log: Log, reader: Log | LogReader) -> list[int]:
+    """Truncate and refill a log after each look at where it ends, before the files are read; return the looks."""
+    honest, looks = type(reader)._view, []
 
-        def view(self):
-            """A view that is of the past already."""
-            found = honest(self)
+    def view(self):
+        """A view that is of the past already, unless changes are stopped."""
+        found = honest(self)
+        looks.append(found.generation)
+        if not log._state.segments_mutex.locked():
             log.replica.truncate_to(9)
             log.append([b"value"], timestamp=9)
-            return found
+        return found
 
-        monkeypatch.setattr(kind, "_view", view)
-        with pytest.raises(OffsetOutOfRangeError, match="kept changing"):
+    monkeypatch.setattr(type(reader), "_view", view)
+    return looks
+
+
+def ten(path: Path) -> Log:
+    log = open_log(path)
+    for n in range(10):
+        log.append([b"value"], timestamp=n)
+    return log
+
+
+@pytest.mark.parametrize("look", [name for name in LOOKS if name != "record"])
+def test_a_read_beside_truncations_without_an_end_stops_them_in_its_own_process(ram_path, monkeypatch, look):
+    with ten(ram_path) as log:
+        wanted = LOOKS[look](log)
+        looks = always_cut(monkeypatch, log, log)
+        assert LOOKS[look](log) == wanted
+        monkeypatch.undo()
+        # One before the first attempt, one after each, and one with changes stopped.
+        assert len(set(looks)) == Log._attempts + 2
+        assert not log._state.segments_mutex.locked()
+
+
+@pytest.mark.parametrize("look", [name for name in LOOKS if name != "record"])
+def test_a_read_beside_truncations_without_an_end_is_asked_again_in_another_process(ram_path, monkeypatch, look):
+    """Not out of range: a consumer would go where auto.offset.reset says."""
+    with ten(ram_path) as log, open_log(ram_path, read_only=True) as reader:
+        wanted = LOOKS[look](reader)
+        looks = always_cut(monkeypatch, log, reader)
+        with pytest.raises(LogChangedError, match="read again") as raised:
             LOOKS[look](reader)
         monkeypatch.undo()
-        assert LOOKS[look](reader)
+        assert raised.value.retriable
+        assert not isinstance(raised.value, OffsetOutOfRangeError)
+        assert len(looks) > LogReader._attempts
+        assert LOOKS[look](reader) == wanted
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_lost_file_is_no_offset_out_of_range(ram_path, beside):
+    """Else a consumer would go where auto.offset.reset says, and nothing would tell of the loss."""
+    with open_log(ram_path, files=Files(descriptor_limit=2)) as log:
+        for n in range(3):
+            log.append([b"%d" % n])
+            log.maintenance.roll()
+        log.append([b"last"])
+        reader = open_log(ram_path, read_only=True, files=Files(descriptor_limit=2)) if beside else log
+        for offset in (1, 2, 3):
+            assert reader.read(offset)  # the file of offset 0 is closed now
+        os.remove(reader.maintenance.segments[0].path)
+        with pytest.raises(StorageError, match="No such file"):
+            reader.read(0)
         reader.close()
+
+
+def found_around_a_cut(path: Path, *, is_planted: bool) -> bytes | None:
+    """Return what one compiled look-up finds whose read waits until the end of the log was replaced."""
+    files, found = FaultyFiles(), []
+    with open_log(path, files=files) as log:
+        for n in range(10):
+            log.append([b"seen %d" % n], timestamp=n)
+
+        def look() -> None:
+            files.hold_reads(LOG)
+            found.append(log._state.record_at(5, False, log.name))
+
+        before = log._state.segments.generation
+        with ThreadPoolExecutor(1) as pool:
+            looking = pool.submit(look)
+            try:
+                wait_for(lambda: files.held_syncs() or looking.done())
+                assert files.held_syncs() == 1
+                cut_and_hidden(log)()
+                after = log._state.segments.generation
+                if is_planted:
+                    log._state.segments.begin_at(before)
+            finally:
+                files.release_syncs()
+            looking.result()
+        log._state.segments.begin_at(after)
+    return None if found[0] is None else found[0].value
+
+
+def test_a_compiled_look_up_shows_no_record_of_after_a_truncation(ram_path):
+    assert found_around_a_cut(ram_path, is_planted=False) is None
+
+
+def test_planted_a_compiled_look_up_that_misses_a_truncation_is_found(ram_path):
+    """Planted in the generation, for the comparison is compiled: it is that of before the truncation again."""
+    assert found_around_a_cut(ram_path, is_planted=True) == b"hidden 0"
+
+
+def deleted_before_its_list(path: Path, monkeypatch: pytest.MonkeyPatch, look: Look, beside: bool) -> object:
+    """Return what a committed look finds of an aborted record that is deleted before the list is read."""
+    with open_log(path) as log:
+        log.append([b"aborted"], producer=ProducerStamp(5, 0, 0, True))
+        log.replica.append_control(Marker.ABORT, producer_id=5, producer_epoch=0)
+        log.maintenance.roll()
+        log.append([b"last"])
+        reader = open_log(path, read_only=True) if beside else log
+        kind = type(reader)
+        honest = kind._aborted_between
+
+        def late(self, start, end):
+            log.delete_before(2)
+            if beside:
+                self.refresh()
+            return honest(self, start, end)
+
+        monkeypatch.setattr(kind, "_aborted_between", late)
+        try:
+            return look(reader)
+        finally:
+            monkeypatch.undo()
+            reader.close()
+
+
+COMMITTED = {
+    "read": lambda log: log.read(0, isolation="read_committed").values(),
+    "region": lambda log: log.replica.fetch_region(0, isolation="read_committed").aborted,
+}
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_deletion_between_the_records_and_the_list_shows_no_aborted_record(ram_path, monkeypatch, beside):
+    with pytest.raises(OffsetOutOfRangeError, match="offset 0 is out of range, the log holds 2 to 2"):
+        deleted_before_its_list(ram_path, monkeypatch, COMMITTED["read"], beside)
+
+
+def test_a_region_that_is_deleted_before_its_list_is_read_is_not_given(ram_path, monkeypatch):
+    with pytest.raises(OffsetOutOfRangeError):
+        deleted_before_its_list(ram_path, monkeypatch, COMMITTED["region"], False)
+
+
+def test_planted_a_list_of_after_a_deletion_is_found(ram_path, monkeypatch):
+    plant = pytest.MonkeyPatch()
+    plant.setattr(Readable, "_aborted_in", lambda self, view, start, end: self._aborted_between(start, end))
+    try:
+        assert b"aborted" in deleted_before_its_list(ram_path, monkeypatch, COMMITTED["read"], False)
+    finally:
+        plant.undo()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_closed_log_tells_what_it_had(ram_path, beside):
+    with open_log(ram_path) as log:
+        log.append([b"value"])
+        reader = open_log(ram_path, read_only=True) if beside else log
+        facts = (reader.replica.generation, reader.maintenance.size, reader.maintenance.segment_count)
+        reader.close()
+        assert (reader.replica.generation, reader.maintenance.size, reader.maintenance.segment_count) == facts
 
 
 def test_a_roll_is_no_reason_to_doubt_damage(ram_path):

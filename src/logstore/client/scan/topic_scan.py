@@ -18,8 +18,8 @@ from logstore.columns.tables import Tabular
 from logstore.errors import UnknownPartitionError
 from logstore.log.moments import When
 from logstore.log.read.damage import LeftOut
-from logstore.log.read.range import Scan, check_limit, limited, values_of
-from logstore.log.read.reader import DEFAULT_READ_BYTES, Readable
+from logstore.log.read.range import DEFAULT_READ_BYTES, Scan, check_limit, limited, values_of
+from logstore.log.read.reader import Readable
 from logstore.records import Isolation
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from logstore._segment import Segment
 from logstore.records import Isolation
 
+_COMMITTED = Isolation.READ_COMMITTED
+
 
 class View(NamedTuple):
     """One moment of a log."""
@@ -24,4 +26,4 @@ class View(NamedTuple):
 
     def end_offset(self, isolation: Isolation) -> int:
         """Return the end of the records visible to a reader of that isolation, exclusive."""
-        return self.last_stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
+        return self.last_stable_offset if isolation is _COMMITTED else self.high_watermark

@@ -41,7 +41,9 @@ from logstore.log.formats.recovery_point import PublishedReader
 from logstore.log.formats.transaction_index import Note
 from logstore.log.marks._watermark import Watermark
 from logstore.log.marks.view import View
-from logstore.log.read.reader import REST_S, Readable, ReaderMaintenance, ReaderReplica
+from logstore.log.read.maintenance import ReaderMaintenance
+from logstore.log.read.reader import REST_S, Readable
+from logstore.log.read.replica import ReaderReplica
 from logstore.log.recovery import recovery
 from logstore.log.root import Root
 from logstore.records import AbortedTransaction, Isolation, TopicPartition
@@ -49,7 +51,6 @@ from logstore.records import AbortedTransaction, Isolation, TopicPartition
 POLL_S = 0.010
 SOON_MS = (1, 2, 4)  #: pauses between looks for marks that follow a write; together less than `POLL_S`
 ATTEMPTS = 500  #: to open files that a writer is changing
-OPENED_AGAIN = 4  #: times that segments without the published end are opened again
 
 
 def _refuse(self: LogReader | ReaderReplica | ReaderMaintenance, *_args: Any, **_kwargs: Any) -> NoReturn:
@@ -66,6 +67,9 @@ class LogReader(Readable):
     ...     log.log_end_offset
     0
     """
+
+    #: A writer that keeps truncating publishes each, and the segments are opened again after it.
+    _attempts = 100
 
     def __init__(
         self, directory: Directory, config: LogConfig, clock: Clock, kind: LogKind = LogKind.UNRECORDED
@@ -86,7 +90,6 @@ class LogReader(Readable):
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         self._note = Note(None)
         self._latest: tuple[Published, View] | None = None  # the view, and what it was made of
-        self._opened_again: tuple[Published | None, int] = None, 0  # marks whose segments lacked the end; how often
         files.refuse_file(directory)
         names = directory.names() if directory.exists() else []
         root = Directory(os.path.dirname(directory.path), directory.files)
@@ -253,24 +256,15 @@ class LogReader(Readable):
         published = self._published_file.read() if self._watched else None
         return published is None or published.generation == view.generation
 
-    def _is_latest(self, view: View) -> bool:
-        """Return whether the log still has what is in a view; False too if its segments may lack the newest ones.
+    def _changes_mutex(self) -> None:
+        return None
 
-        A segment that was rolled, deleted or cut while this reader followed the writer may be missing, though the
-        generation is the same. The segments are opened again then, a few times for these marks.
-        """
-        if not super()._is_latest(view):
-            return False
-        with held(self._lock):
-            published, (known, times) = self._published, self._opened_again
-            times = times + 1 if known == published else 1
-            if published is None or not self._watched or times > OPENED_AGAIN:
-                return True
-            if _end_of(view) >= view.log_end_offset:
-                return True
-            self._opened_again = published, times
-            self._published = published._replace(generation=-1)
-            return False
+    def _segments_now(self) -> tuple[Segment, ...]:
+        return self._segments.all
+
+    def _generation(self) -> int:
+        published = self._published
+        return 0 if published is None else published.generation
 
     @property
     def log_start_offset(self) -> int:
@@ -441,6 +435,12 @@ class RefusingMaintenance(ReaderMaintenance):
     """`ReaderMaintenance` of a log that is open read-only: calls that write are refused."""
 
     __slots__ = ()
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments as the writer has left them now, in order."""
+        return self.log._view().segments
+
     roll = retain = compact = cleanable = reconfigure = _refuse
 
 

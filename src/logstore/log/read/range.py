@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+#: Most bytes of one read, unless its caller says otherwise.
+DEFAULT_READ_BYTES = 1 << 20
+
 #: The end of the previous read, (file, position): the next one begins there without a search.
 Hint = tuple[str | None, int] | None
 

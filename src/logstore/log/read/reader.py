@@ -6,43 +6,43 @@ found may be of two moments, and an error may come from files that were removed:
 view. The only loop for that is in `_of_one_moment`.
 
 `Readable` has the calls for consumers. `ReaderReplica` has those for brokers and replicas, `ReaderMaintenance`
-those for maintenance. An object of these two is made at each use; it refers to the log and owns nothing.
+those for maintenance.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from threading import Lock
 from typing import Any, TypeVar
 
 from logstore._segment import Segment
 from logstore.batch._batch import Batches, Record, run_of
 from logstore.clock import Clock, seconds_of
 from logstore.config.log import LogConfig
-from logstore.errors import CorruptRecordError, DamagedLogError, OffsetOutOfRangeError, RecordError, StorageError
-from logstore.io._file_region import FileRegion
-from logstore.log.directory.segments import check_joint, floor_of, is_gone
+from logstore.errors import CorruptRecordError, LogChangedError, OffsetOutOfRangeError, RecordError, StorageError
+from logstore.io._interrupts import held
+from logstore.log.directory.segments import check_joint, floor_of
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.marks._watermark import Watermark
 from logstore.log.marks.view import View
 from logstore.log.moments import When, moment_of
-from logstore.log.read import damage
 from logstore.log.read._record_count import count_whole
-from logstore.log.read.range import Bounds, Hint, Scan
+from logstore.log.read.maintenance import ReaderMaintenance
+from logstore.log.read.range import DEFAULT_READ_BYTES, Bounds, Hint, Scan
+from logstore.log.read.remainder import read_behind
+from logstore.log.read.replica import ReaderReplica
 from logstore.log.read.segment_holds import Hold
+from logstore.log.read.timestamps import first_since
 from logstore.records import INT64_MAX, AbortedTransaction, Isolation, TimestampOffset, TopicPartition
 from logstore.renamed import keep_names
-
-DEFAULT_READ_BYTES = 1 << 20
-
-#: Count of views that a read tries while the log is truncated, deleted or compacted meanwhile. A reader in another
-#: process opens the segments again after each change, and needs several beside a writer that keeps truncating.
-_ATTEMPTS = 100
 
 #: Longest wait of a read for a truncation or swap in progress: generous for a slow disk.
 REST_S = 5.0
 
 _UNCOMMITTED = Isolation.READ_UNCOMMITTED
+_COMMITTED = Isolation.READ_COMMITTED
 
 _Answer = TypeVar("_Answer")
 
@@ -74,6 +74,7 @@ class Readable(ABC):
 
     name: TopicPartition
     path: str
+    _attempts = 8  #: views that a read tries before it holds the lock of `_changes_mutex`
     _config: LogConfig
     _clock: Clock
 
@@ -140,6 +141,18 @@ class Readable(ABC):
     @abstractmethod
     def _elsewhere(self) -> object:
         """Return a stand-in for the log in a pickled scan: it opens the log again, for reading."""
+
+    @abstractmethod
+    def _changes_mutex(self) -> Lock | None:
+        """Return the lock that truncations, swaps and deletions hold; None if another process makes them."""
+
+    @abstractmethod
+    def _segments_now(self) -> tuple[Segment, ...]:
+        """Return the segments as they are known; of a closed log as well."""
+
+    @abstractmethod
+    def _generation(self) -> int:
+        """Return the generation as it is known; of a closed log as well. See `View.generation`."""
 
     def _check_whole(self, view: View) -> None:  # noqa: B027  a log's writer knows that its files are whole
         """Raise if the files hold less than they should: called when nothing is found below the end."""
@@ -223,12 +236,9 @@ class Readable(ABC):
 
     def _record_slowly(self, offset: int, isolation: Isolation) -> Record | None:
         batches, _ = self._read(offset, 1, isolation)
-        is_committed = isolation is Isolation.READ_COMMITTED
-        self._check_range(
-            offset,
-            batches.log_start_offset,
-            (batches.last_stable_offset if is_committed else batches.high_watermark) - 1,
-        )
+        end = batches.last_stable_offset if isolation is _COMMITTED else batches.high_watermark
+        if offset >= end:
+            raise self._out_of_range(offset, batches.log_start_offset, end)
         for record in batches:
             return record.copy() if record.offset == offset else None
         return None
@@ -258,33 +268,55 @@ class Readable(ABC):
         is as in the view, so that the error comes from what is stored.
 
         Raises:
-            OffsetOutOfRangeError: raised by ``look``, or the log was changed during each of several attempts.
+            OffsetOutOfRangeError: raised by ``look``: the offset is out of the range of one moment.
+            LogChangedError: another process changed the log during each of many attempts.
         """
         if hold is not None and self._is_held(hold):
             try:
-                held = look(view._replace(segments=hold.segments), hold, *arguments)
+                found = look(View(*view[:4], hold.segments, view.generation), hold, *arguments)
             except (RecordError, OffsetOutOfRangeError, StorageError):
                 pass  # damaged, or no longer held: read the log as it is now
             else:
                 if self._is_held(hold):
-                    return held
-        reason: Exception | None = None
-        for _ in range(_ATTEMPTS):
+                    return found
+        try:
+            return self._attempt(look, view, arguments)
+        except LogChangedError:
+            mutex = self._changes_mutex()
+            if mutex is None:
+                raise
+        # Changes in a row could disturb each attempt, since readers hold no lock. None can begin meanwhile here.
+        with held(mutex):
+            return self._attempt(look, self._view(), arguments)
+
+    def _attempt(self, look: Callable[..., _Answer], view: View, arguments: tuple[object, ...]) -> _Answer:
+        """Look in a view, and if the log has changed meanwhile in a newer one, `_attempts` times at most.
+
+        An attempt fails only if a truncation or swap has begun or ended, or a segment was deleted, since its view
+        was taken. Each of these changes waits for the disk several times, and there is no gap in the attempts: as
+        many fail in a row only beside a writer that does nothing else.
+
+        Raises:
+            LogChangedError: all attempts have failed; the cause is what the last one has found.
+        """
+        found_wrong: Exception | None = None
+        for _ in range(self._attempts):
             try:
                 found = look(view, None, *arguments)
                 if self._is_as_in(view):
                     return found
             except (RecordError, StorageError) as error:
                 self._check_open()
-                # A missing file is deleted by the log's writer, who tells of it before or after.
-                if self._is_latest(view) and not is_gone(error):
+                if self._is_latest(view):
                     raise
-                reason = error
+                found_wrong = error
             view = self._view()
-        raise OffsetOutOfRangeError(
-            f"{self.name}: the segments kept changing in each of {_ATTEMPTS} attempts to read them; read again",
+        # Not out of range: a consumer would begin again where auto.offset.reset says, and skip records.
+        raise LogChangedError(
+            f"{self.name}: the log was truncated, deleted or compacted during each of {self._attempts} attempts to "
+            "read it; read again",
             path=self.path,
-        ) from reason
+        ) from found_wrong
 
     def _is_latest(self, view: View) -> bool:
         """Return whether the log still has what is in a view: nothing was truncated, swapped or deleted since.
@@ -299,50 +331,6 @@ class Readable(ABC):
         return (now.generation, now.log_start_offset) == (view.generation, view.log_start_offset) and (
             now.segments is view.segments or set(view.segments).issubset(now.segments)
         )
-
-    def _behind_damage(
-        self, view: View, error: RecordError, offset: int, max_bytes: int, isolation: Isolation, bounds: Bounds
-    ) -> tuple[Batches, Hint]:
-        """Read at an offset although the search for it has found damage before it.
-
-        Raises:
-            RecordError: the damage is at the offset; names the unreadable range.
-        """
-        segments, end = view.segments, view.end_offset(isolation)
-        since: damage.WholeBatch | None = None
-        while True:
-            before, since = since, damage.behind(segments, error, end, since)
-            if before is not None and since is not None and since[:2] == before[:2]:
-                raise error
-            if since is None or since.base_offset > offset:
-                error.bound(offset, end if since is None else min(since.base_offset, end))
-                raise error
-            try:
-                found = since.segment.index.holding(offset, since.position)
-                if found is None:
-                    # Nothing is left in this segment. The next one is found without a search.
-                    first = offset
-                    offset = min((each.base_offset for each in segments if each.base_offset > offset), default=end)
-                    if since.segment.sealed and self._is_contiguous():
-                        raise DamagedLogError(
-                            f"{self.name}: offsets {first} to {offset - 1} are missing: the segment ends before "
-                            f"the next one begins; read on from offset {offset}",
-                            path=since.segment.path,
-                            position=since.segment.size,
-                            offset=first,
-                            next_offset=offset,
-                        )
-                    return self._read_whole(view, None, offset, max_bytes, isolation, None, bounds)
-                position, base_offset = found
-                read = since.segment.read(base_offset, max_bytes, end, position)
-                assert read is not None
-                batches = self._run_of(view, end, (*read, since.segment.path), offset, isolation, bounds)
-                return batches, (batches.path, batches.position + batches.size)
-            except RecordError as another:
-                if another.next_offset is not None:
-                    raise
-                # More damage on the way. The next readable batch is further on, so the loop ends.
-                error = another
 
     def _hold(self, start: int, end: int) -> Hold | None:
         """Hold the segments of a range for a scan; None if another process removes segments."""
@@ -369,7 +357,7 @@ class Readable(ABC):
             # If where to continue is known, a segment is missing.
             if hold is not None or error.next_offset is not None:
                 raise
-            return self._behind_damage(view, error, offset, max_bytes, isolation, bounds)
+            return read_behind(self, view, error, offset, max_bytes, isolation, bounds)
 
     def _read_whole(
         self,
@@ -413,7 +401,7 @@ class Readable(ABC):
         bounds: Bounds,
         hold: Hold | None = None,
     ) -> Batches:
-        committed = isolation is Isolation.READ_COMMITTED
+        committed = isolation is _COMMITTED
         data, position, next_offset, path = found
         aborted: Sequence[AbortedTransaction] = ()
         if data:
@@ -422,7 +410,7 @@ class Readable(ABC):
             if committed and hold is not None:
                 aborted = hold.aborted_between(offset, next_offset, self._aborted_between)
             elif committed:
-                aborted = self._aborted_between(offset, next_offset)
+                aborted = self._aborted_in(view, offset, next_offset)
         return run_of(
             data,
             offset,
@@ -440,6 +428,20 @@ class Readable(ABC):
             view[:3],
         )
 
+    def _aborted_in(self, view: View, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions that touch a range, whose first record was found in a view.
+
+        Raises:
+            OffsetOutOfRangeError: the record was deleted meanwhile.
+        """
+        found = self._aborted_between(start_offset, end_offset)
+        # A deletion removes lists with their segments: without them, aborted records would be shown. The log start
+        # rises before that.
+        start = self.log_start_offset
+        if start > start_offset:
+            self._check_range(start_offset, start, view.log_end_offset)
+        return found
+
     def _count_whole(
         self, offset: int, end: int, isolation: Isolation, hold: Hold | None = None
     ) -> tuple[int, int]:
@@ -454,10 +456,12 @@ class Readable(ABC):
         return self._of_one_moment(count, self._view(), hold)
 
     def _check_range(self, offset: int, start: int, end: int) -> None:
-        if start <= offset <= end:
-            return
+        if not start <= offset <= end:
+            raise self._out_of_range(offset, start, end)
+
+    def _out_of_range(self, offset: int, start: int, end: int) -> OffsetOutOfRangeError:
         held = f"holds {start} to {end - 1}" if start < end else f"is empty and begins and ends at {start}"
-        raise OffsetOutOfRangeError(
+        return OffsetOutOfRangeError(
             f"{self.name}: offset {offset} is out of range, the log {held}; begin again at log_start_offset or at "
             "the end",
             offset=offset,
@@ -500,41 +504,7 @@ class Readable(ABC):
         """
         self._check_open()
         wanted, isolation = moment_of(timestamp, self._clock), Isolation(isolation)
-        return self._of_one_moment(self._find_time, self._view(), None, wanted, isolation)
-
-    def _find_time(
-        self, view: View, _hold: Hold | None, wanted: int, isolation: Isolation
-    ) -> TimestampOffset | None:
-        start, end = view.log_start_offset, view.end_offset(isolation)
-        # Raise if the first segment is lost: it may have held the first such record.
-        self._at_segment(view, start, lambda _segment: (), end)
-        for segment in view.segments:
-            if segment.base_offset >= end:
-                break
-            begin = segment.index.offset_for_time(wanted)
-            if begin is not None:
-                found = self._first_at(view, max(begin, start), segment, wanted, isolation)
-                if found is not None:
-                    return found
-            self._check_joined(segment)
-        self._check_whole(view)
-        return None
-
-    def _first_at(
-        self, view: View, offset: int, segment: Segment, wanted: int, isolation: Isolation
-    ) -> TimestampOffset | None:
-        hint: Hint = None
-        end = view.end_offset(isolation)
-        stop = segment.next_offset if segment.next_offset >= 0 else end
-        while offset < min(end, stop):
-            batches, hint = self._read_at(view, None, offset, DEFAULT_READ_BYTES, isolation, hint)
-            found = batches.first_at_or_after(wanted)
-            if found is not None:
-                return TimestampOffset(*found)
-            if not batches:
-                break
-            offset = batches.next_offset
-        return None
+        return self._of_one_moment(partial(first_since, self), self._view(), None, wanted, isolation)
 
     def scan(
         self,
@@ -608,147 +578,3 @@ class Readable(ABC):
 
 def _position_in(segment: Segment, hint: tuple[str | None, int]) -> int:
     return hint[1] if hint[0] == segment.path else -1
-
-
-class ReaderReplica:
-    """The calls for brokers and replicas that only read."""
-
-    __slots__ = ("log",)
-
-    def __init__(self, log: Readable) -> None:
-        self.log = log
-
-    @property
-    def epochs(self) -> Epochs:
-        """Leader epochs and their start offsets. A reader in another process may see the newest one late."""
-        return self.log._epochs()
-
-    @property
-    def generation(self) -> int:
-        """A number that changes when records may have been lost: by a truncation, or by opening after a crash."""
-        return self.log._view().generation
-
-    def locate(
-        self,
-        offset: int,
-        *,
-        max_bytes: int = DEFAULT_READ_BYTES,
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> FileRegion | None:
-        """Return the file region of the batches of a read, for a socket to send; None at the end.
-
-        The region pins its file: it stays whole when the segment is deleted. Its bytes are not
-        checked; the receiver checks the CRC of each batch.
-
-        Raises:
-            OffsetOutOfRangeError: as `Log.read`.
-        """
-        log, wanted = self.log, Isolation(isolation)
-
-        def locate(view: View, _hold: object) -> FileRegion | None:
-            end = view.end_offset(wanted)
-            log._check_range(offset, view.log_start_offset, end)
-            return located(log, view, offset, max_bytes, end) if offset < end else None
-
-        return log._of_one_moment(locate, log._view())
-
-    def offset_of_max_timestamp(
-        self, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
-    ) -> TimestampOffset | None:
-        """Return the record with the largest timestamp that can be seen, or None; of several, the first.
-
-        Kafka's ListOffsets calls this timestamp -3 (KIP-734). The time indexes answer it, and one batch is read.
-        Only if newer records are deleted, aborted or not visible yet, the batch headers of their segment are read,
-        too. Records without a timestamp do not count.
-        """
-        log, wanted = self.log, Isolation(isolation)
-        return log._of_one_moment(lambda view, _hold: _newest(log, view, wanted), log._view())
-
-
-def _newest(log: Readable, view: View, isolation: Isolation) -> TimestampOffset | None:
-    """Return the first record of the largest timestamp that can be seen, or None."""
-    best: TimestampOffset | None = None
-    for segment in view.segments:
-        if segment.base_offset >= view.end_offset(isolation):
-            break
-        largest = segment.index.largest_timestamp()
-        if largest is None or (best is not None and largest[0] <= best.timestamp_ms):
-            continue
-        found = _newest_in(log, view, segment, largest[0], isolation)
-        if found is not None and (best is None or found.timestamp_ms > best.timestamp_ms):
-            best = found
-    return best
-
-
-def _newest_in(
-    log: Readable, view: View, segment: Segment, largest: int, isolation: Isolation
-) -> TimestampOffset | None:
-    start, end = view.log_start_offset, view.end_offset(isolation)
-    begin = segment.index.offset_for_time(largest)
-    found = None if begin is None else log._first_at(view, max(begin, start), segment, largest, isolation)
-    if found is not None:
-        return found
-    # The record is deleted, aborted, or cannot be seen yet. No record of a batch is newer than its header says, so
-    # batches are read from the newest header on, until the next one cannot have a newer record.
-    best = (-1, 0)  # timestamp, and the offset below 0: the larger one is the first of the newest
-    headers = [
-        (stamp, -first, last)
-        for first, last, _, _, stamp, _ in segment.index.headers()
-        if stamp >= 0 and last >= start and first < end
-    ]
-    for stamp, first, last in sorted(headers, reverse=True):
-        if (stamp, first) < best:
-            break
-        batches, _ = log._read_at(view, None, max(-first, start), 1, isolation)
-        seen = ((record.timestamp_ms, -record.offset) for record in batches if record.offset <= last)
-        best = max(best, *seen, (-1, 0))
-    return None if best[0] < 0 else TimestampOffset(best[0], -best[1])
-
-
-def located(log: Readable, view: View, offset: int, max_bytes: int, end: int) -> FileRegion | None:
-    """Return the file region of whole batches from ``offset`` up to ``end``; None if no batch is there."""
-    found = log._at_segment(view, offset, lambda segment: _located(segment, offset, max_bytes, end), end)
-    if found is None:
-        log._check_whole(view)
-    return None if found is None else found[0]
-
-
-def _located(segment: Segment, offset: int, max_bytes: int, end: int) -> tuple[FileRegion, int, int] | None:
-    found = segment.locate(offset, max_bytes, end)
-    return None if found is None else (found, found.position, found.next_offset)
-
-
-class ReaderMaintenance:
-    """The calls for maintenance that only read: settings and segments of a log."""
-
-    __slots__ = ("log",)
-
-    def __init__(self, log: Readable) -> None:
-        self.log = log
-
-    @property
-    def config(self) -> LogConfig:
-        """The settings as they are now."""
-        return self.log._config
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """The segments as they are now, in order, for planning: one may be dropped or cut at any time."""
-        return self.log._view().segments
-
-    @property
-    def segment_count(self) -> int:
-        return len(self.log._view().segments)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all segments, without their indexes."""
-        return sum(segment.size for segment in self.log._view().segments)
-
-    def check_joined(self, segment: Segment) -> None:
-        """Raise if offsets between a segment and the next one were lost.
-
-        Raises:
-            DamagedLogError: names them, and how to read on.
-        """
-        self.log._check_joined(segment)
