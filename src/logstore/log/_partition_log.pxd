@@ -8,7 +8,7 @@ from cpython.object cimport PyObject
 from logstore._segment cimport Segment
 from logstore.batch._batch cimport BatchHeader
 from logstore.batch._encode cimport Encoder
-from logstore.log._producers cimport Producers
+from logstore.log._producers cimport Producers, ProducersOfLog
 from logstore.log.marks._watermark cimport LogLock, Watermark
 from logstore.log.formats._published cimport PublishedFile
 
@@ -60,7 +60,7 @@ cdef class PartitionLog:
     cdef public int64_t generation      # rises when files are replaced
     cdef public int32_t files_changing  # truncations and segment swaps that are removing files
     cdef public object segments         # its tuple `all` ends with the active segment
-    cdef public object transactions
+    cdef public ProducersOfLog transactions
     cdef public object positions        # of offsets that are positions; None: they are counted
     cdef public object quota            # of disk space
     cdef public object tail             # batches in memory; None: all are in the segments
@@ -89,7 +89,8 @@ cdef class PartitionLog:
     cdef int64_t _segment_bytes
     cdef int64_t _index_bytes
     # What the settings ask of an append.
-    cdef list _encoders                 # with the settings of a plain append; new settings replace the list
+    cdef Encoder _encoder               # with the settings of a plain append; None: an append has it
+    cdef list _encoders                 # more of them, for threads beside it; new settings replace the list
     cdef bint _is_plain                 # an append is answered once it is written, with no time of its own
     cdef bint _is_synced                # an append is answered once it is on disk
     cdef bint _keeps_times              # the log does not set its own time in batches
@@ -108,6 +109,8 @@ cdef class PartitionLog:
     cpdef int64_t wanted_mark(self) except -1
     cdef int64_t _now(self) except? -1
     cdef double monotonic_s(self) except? -1
+    cdef Encoder _take_encoder(self, int64_t now, object writer)
+    cdef int _give_back(self, Encoder encoder, list encoders) except -1
     cdef bint _takes_plain(self) except -1
     cdef bint _takes_synced(self) except -1
     cdef bint _takes_any(self) except -1
