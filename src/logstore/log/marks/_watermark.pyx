@@ -259,20 +259,19 @@ cdef class LogLock:
     cdef bint _wait(self, double timeout) except -1:
         """Acquire the lock once another thread has released it. A signal's handler runs meanwhile, and may raise."""
         cdef PyLockStatus status
-        cdef double left = timeout
         cdef double until = 0 if timeout < 0 else SYSTEM_CLOCK.monotonic_s() + timeout
+        cdef long long most_us = -1
         while True:
+            if timeout >= 0:
+                most_us = <long long>(1e6 * min(max(until - <double>SYSTEM_CLOCK.monotonic_s(), 0.0), 1e9))
             with nogil:
-                status = PyThread_acquire_lock_timed(self._lock, -1 if timeout < 0 else <long long>(min(left, 1e9) * 1e6),
-                                                     1)
+                status = PyThread_acquire_lock_timed(self._lock, most_us, 1)
             if status == PY_LOCK_ACQUIRED:
                 self._is_held = True
                 return True
             if status != PY_LOCK_INTR:
                 return False
             PyErr_CheckSignals()
-            if timeout >= 0:
-                left = max(until - <double>SYSTEM_CLOCK.monotonic_s(), 0.0)
 
     cpdef release(self):
         """Release the lock, then notify the waiters of marks that have reached what they wait for."""
