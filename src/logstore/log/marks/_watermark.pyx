@@ -257,7 +257,7 @@ cdef class LogLock:
         return blocking and self._wait(timeout)
 
     cdef bint _wait(self, double timeout) except -1:
-        """Acquire the lock once another thread has released it. A signal's handler runs meanwhile, and may raise."""
+        """Acquire the lock once another thread has released it. A signal handler runs meanwhile, and may raise."""
         cdef PyLockStatus status
         cdef double until = 0 if timeout < 0 else SYSTEM_CLOCK.monotonic_s() + timeout
         cdef long long most_us = -1
