@@ -20,6 +20,8 @@
 /* Takes over the reference, as the macro does; of a list that is being filled nothing is let go. */
 #define PyList_SET_ITEM(object, index, item) ((void)PyList_SetItem((PyObject *)(object), (index), (PyObject *)(item)))
 #define PyTuple_GET_ITEM(object, index) PyTuple_GetItem((PyObject *)(object), (index))
+/* As for a list: of a tuple that is being filled. */
+#define PyTuple_SET_ITEM(object, index, item) ((void)PyTuple_SetItem((PyObject *)(object), (index), (PyObject *)(item)))
 #define PyTuple_GET_SIZE(object) PyTuple_Size((PyObject *)(object))
 
 /* A `__del__` in a cdef class. Cython leaves it out below the stable ABI of 3.15, because what calls it for

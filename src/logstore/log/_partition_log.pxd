@@ -8,7 +8,7 @@ from cpython.object cimport PyObject
 from logstore._segment cimport Segment
 from logstore.batch._batch cimport BatchHeader
 from logstore.batch._encode cimport Encoder
-from logstore.log._producers cimport Producers
+from logstore.log._producers cimport Producers, ProducersOfLog
 from logstore.log.directory._segment_set cimport SegmentSet
 from logstore.log.marks._watermark cimport LogLock, Watermark
 from logstore.log.formats._published cimport PublishedFile
@@ -59,7 +59,7 @@ cdef class PartitionLog:
     cdef readonly Counters counters
     cdef public PublishedFile published
     cdef public SegmentSet segments
-    cdef public object transactions
+    cdef public ProducersOfLog transactions
     cdef public object quota            # of disk space
     cdef public object mode             # how batches get their offsets and reach the files
     # What refuses writes.
@@ -87,7 +87,8 @@ cdef class PartitionLog:
     cdef int64_t _segment_bytes
     cdef int64_t _index_bytes
     # What the settings ask of an append.
-    cdef list _encoders                 # with the settings of a plain append; new settings replace the list
+    cdef Encoder _encoder               # with the settings of a plain append; None: an append has it
+    cdef list _encoders                 # more of them, for threads beside it; new settings replace the list
     cdef bint _is_plain                 # an append is answered once it is written, with no time of its own
     cdef bint _is_synced                # an append is answered once it is on disk
     cdef bint _keeps_times              # the log does not set its own time in batches
@@ -109,6 +110,8 @@ cdef class PartitionLog:
     cpdef int64_t wanted_mark(self) except -1
     cdef int64_t _now(self) except? -1
     cdef double monotonic_s(self) except? -1
+    cdef Encoder _take_encoder(self, int64_t now, object writer)
+    cdef int _give_back(self, Encoder encoder, list encoders) except -1
     cdef bint _takes_plain(self) except -1
     cdef bint _takes_synced(self) except -1
     cdef bint _takes_any(self) except -1

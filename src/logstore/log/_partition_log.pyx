@@ -20,7 +20,9 @@ from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
@@ -44,6 +46,9 @@ from logstore.log.marks.view import View
 from logstore.log.write_modes import DIRECT
 from logstore.records import AppendResult, RecordMetadata
 
+cdef extern from "Python.h":
+    tuple PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t items)
+
 cdef object _new = tuple.__new__
 cdef object _DIRECT = DIRECT
 
@@ -59,6 +64,26 @@ cdef enum:                        # `Moves` of `log.marks.policies`
     WITH_END = 1
     WITH_SYNCED_END = 2
     FROM_OUTSIDE = 3
+
+
+cdef tuple _made(object kind, object a, object b, object c, object d):
+    """Return a named tuple of four fields; `tuple.__new__` takes a fifth of a microsecond."""
+    cdef tuple made = PyType_GenericAlloc(<PyTypeObject *>kind, 4)
+    # Each item is stolen.
+    Py_INCREF(a)
+    Py_INCREF(b)
+    Py_INCREF(c)
+    Py_INCREF(d)
+    PyTuple_SET_ITEM(made, 0, a)
+    PyTuple_SET_ITEM(made, 1, b)
+    PyTuple_SET_ITEM(made, 2, c)
+    PyTuple_SET_ITEM(made, 3, d)
+    return made
+
+
+cdef tuple _result(int64_t first, int64_t last):
+    """Return the result of an append that is no duplicate, in a log that keeps times."""
+    return _made(AppendResult, first, last, -1, False)
 
 
 @cython.final
@@ -269,6 +294,7 @@ cdef class PartitionLog:
 
         ``codec`` is that of every batch, -1 if each keeps its own.
         """
+        self._encoder = None
         self._encoders = []
         self._is_plain = plain
         self._is_synced = synced
@@ -293,7 +319,7 @@ cdef class PartitionLog:
         if not records or not (self._takes_synced() if synced else self._takes_plain()):
             return None
         now = self._now()
-        encoder = encoders.pop() if encoders else writer.plain_encoder(now)
+        encoder = self._take_encoder(now, writer)
         try:
             encoder.restart(now)
             encoder.add_list(records)
@@ -301,7 +327,7 @@ cdef class PartitionLog:
                 encoder._close_batch()
             result = self._append_encoded(encoder, None, now, writer)
         finally:
-            encoders.append(encoder)
+            self._give_back(encoder, encoders)
         if synced:
             try:
                 writer.commit.run(result[1] + 1)
@@ -321,7 +347,7 @@ cdef class PartitionLog:
         if not self._takes_plain():
             return None
         now = self._now()
-        encoder = encoders.pop() if encoders else writer.plain_encoder(now)
+        encoder = self._take_encoder(now, writer)
         try:
             encoder.restart(now)
             if key is None and type(value) is bytes:
@@ -331,9 +357,25 @@ cdef class PartitionLog:
                 encoder._add_fields(key, value, None, None)
             encoder._close_batch()
             result = self._append_encoded(encoder, None, now, writer)
-            return _new(RecordMetadata, (topic, partition, (<tuple>result)[0], now))
+            return _made(RecordMetadata, topic, partition, (<tuple>result)[0], now)
         finally:
+            self._give_back(encoder, encoders)
+
+    cdef Encoder _take_encoder(self, int64_t now, object writer):
+        """Return an encoder with the settings of a plain append, which no other thread has."""
+        cdef Encoder encoder = self._encoder
+        if encoder is not None:
+            self._encoder = None
+            return encoder
+        return self._encoders.pop() if self._encoders else writer.plain_encoder(now)
+
+    cdef int _give_back(self, Encoder encoder, list encoders) except -1:
+        """Keep an encoder for the next append. Taken beside other ``encoders``, it has the settings of before."""
+        if self._encoder is None and encoders is self._encoders:
+            self._encoder = encoder
+        else:
             encoders.append(encoder)
+        return 0
 
     cdef bint _takes_plain(self) except -1:
         """Return whether an append is answered once it is written, and the log takes any."""
@@ -466,7 +508,7 @@ cdef class PartitionLog:
             PyBuffer_Release(&view)
         if not taken:
             return None
-        return piece.size, _new(AppendResult, (first, first + piece.record_count - 1, -1, False))
+        return piece.size, _result(first, first + piece.record_count - 1)
 
     cdef int _measure(self, uint8_t *data, int64_t size, Run *run) except -1:
         """Fill ``run`` with the first batches, at least one, that an empty segment takes together."""
@@ -556,7 +598,7 @@ cdef class PartitionLog:
                 # The writer refuses an idempotent append of several batches.
                 if encoder._batch_start < 0 and (producer is None or run.batch_count == 1) and (
                         self._append(&run, 1, encoder, now, &first)):
-                    result = _new(AppendResult, (first, first + run.record_count - 1, -1, False))
+                    result = _result(first, first + run.record_count - 1)
                     break
                 if left == 0 or writer.is_ready_locked(run.size, run.record_count, run.newest):
                     result = writer.write_other_locked(encoder, producer, now)
@@ -602,7 +644,7 @@ cdef class PartitionLog:
             writer.follow_up()
         for n in range(taken):
             end = first + runs[n].record_count
-            results.append(_new(AppendResult, (first, end - 1, -1, False)))
+            results.append(_result(first, end - 1))
             first = end
         return taken
 
@@ -800,7 +842,7 @@ cdef class PartitionLog:
         """Move the marks that follow the log end offset, and publish them."""
         cdef Watermark mark = self.high_watermark
         mark.advance(self.wanted_mark())
-        if self.transactions.has_producers and not (<Producers?>self.transactions.producers).is_all_stable():
+        if self.transactions.has_producers and not self.transactions.producers.is_all_stable():
             self.last_stable.advance(self.transactions.last_stable_offset(mark.value))
         else:
             self.last_stable.advance(mark.value)

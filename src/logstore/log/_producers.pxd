@@ -47,3 +47,8 @@ cdef class Producers:
     cdef void take(self, ProducerState state, int32_t base_sequence, int32_t last_sequence, int64_t base_offset,
                    int64_t last_offset, int64_t timestamp_ms, int64_t now_ms) noexcept
     cdef bint is_all_stable(self) except -1
+
+
+cdef class ProducersOfLog:
+    cdef public Producers producers
+    cdef public bint has_producers

@@ -114,3 +114,10 @@ class Producers:
 
     def expire(self, now_ms: int) -> list[int]:
         """Forget producers that wrote nothing for producer.id.expiration.ms; return their ids."""
+
+@disjoint_base
+class ProducersOfLog:
+    """Producer state as each append reads it; the subclass, `Transactions`, keeps its files."""
+
+    producers: Producers
+    has_producers: bool

@@ -470,3 +470,10 @@ cdef object _check_sequence(ProducerState state, batch):
 
 cdef str _producer_name(batch):
     return f"producer {batch.producer_id} epoch {batch.producer_epoch}"
+
+
+cdef class ProducersOfLog:
+    """Producer state as each append reads it; the subclass, `Transactions`, keeps its files.
+
+    ``has_producers`` is whether any producer has written here, as far as is known.
+    """

@@ -15,7 +15,7 @@ from itertools import chain
 from logstore.config.log import LogConfig
 from logstore.errors import OUT_OF_RESOURCES, RecordError, StorageError, TooManyFilesError
 from logstore.io._files import File
-from logstore.log._producers import ProducedBatch, Producers
+from logstore.log._producers import ProducedBatch, Producers, ProducersOfLog
 from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments
@@ -25,7 +25,7 @@ from logstore.log.recovery import recovery
 from logstore.records import INT64_MAX, AbortedTransaction, AppendResult, Origin
 
 
-class Transactions:
+class Transactions(ProducersOfLog):
     """Producer state and aborted transactions of one log."""
 
     def __init__(self, directory: Directory, segments: Segments, config: LogConfig, producers: Producers) -> None:
@@ -49,7 +49,6 @@ class Transactions:
         self._superseded: set[int] = set()
         # The entries in the files of compacted segments; the lists above may hold more.
         self._listed: dict[int, list[AbortedTransaction]] = {}
-        #: Whether any producer has written here, as far as is known.
         self.has_producers = not self.is_idle
 
     def reconfigure(self, config: LogConfig) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 import weakref
 
@@ -279,6 +280,32 @@ def test_the_lock_is_a_lock():
     lock.release()
     with pytest.raises(RuntimeError):
         lock.release()
+
+
+def test_a_wait_for_the_lock_ends_with_the_exception_of_a_signal_handler():
+    lock = LogLock()
+    assert lock.acquire()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(KeyboardInterrupt):
+            lock.acquire()
+        assert lock.locked()
+        lock.release()
+        assert not lock.locked()
+        assert lock.acquire(False)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("timeout", [(True, -2.0), (False, 1.0)])
+def test_a_timeout_that_means_nothing_is_refused(timeout):
+    with pytest.raises(ValueError, match="timeout"):
+        LogLock().acquire(*timeout)
 
 
 # --- notifiers

@@ -7,6 +7,9 @@ from cpython.object cimport PyObject
 
 from logstore.log.marks._notifier cimport Notifier
 
+cdef extern from "pythread.h":
+    ctypedef void *PyThread_type_lock
+
 
 cdef class Registration:
     cdef readonly Watermark mark
@@ -36,9 +39,9 @@ cdef class Watermark:
 
 
 cdef class LogLock:
-    cdef object _acquire                # of a lock of the interpreter
-    cdef object _release
-    cdef object _is_locked
+    cdef PyThread_type_lock _lock
+    cdef bint _is_held
     cdef list _due                      # marks whose waiters are to be notified; None: there are none
     cpdef bint acquire(self, bint blocking=*, double timeout=*) except -1
+    cdef bint _wait(self, double timeout) except -1
     cpdef release(self)
