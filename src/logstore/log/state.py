@@ -738,7 +738,7 @@ class State(PartitionLog):
     def mark_clean_locked(self) -> None:
         """Save indexes, snapshot and epochs, and mark the log as cleanly closed."""
         end = self.end.value
-        self.segments.save_indexes(self.segments.active, complete=True)
+        self.segments.save_indexes(self.segments.active)
         self.transactions.save_snapshot(end, self.generation)
         self.transactions.sync()
         latest = self.epochs.table.latest
