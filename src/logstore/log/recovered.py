@@ -59,7 +59,7 @@ class RecoveredLog:
         return log
 
     def close(self) -> None:
-        """Close a log that was not attached, as `Log.close` does. May be called again; does nothing after attach."""
+        """Close a log that was not attached, as `Log.close` does. May be called again, and after `attach`."""
         shielded(self._end)
 
     def _end(self) -> None:
