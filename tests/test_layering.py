@@ -153,6 +153,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "damage _record_count segment_holds",
     ),
     "logstore.log.recovery": (
+        "recovered",
         "recovery",
         "interrupted_swap",
     ),

@@ -58,7 +58,7 @@ def test_attach_makes_no_file_operation(tmp_path: Path, settings: dict[str, obje
 def test_planted_recovery_in_attach_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     attach = RecoveredLog.attach
 
-    def flushing(recovered: RecoveredLog) -> Log:
+    def flushing(recovered: RecoveredLog[Log]) -> Log:
         log = attach(recovered)
         log.flush()
         return log
@@ -71,7 +71,7 @@ def test_a_thread_recovers_and_the_loop_attaches(tmp_path: Path) -> None:
     path = crashed(tmp_path)
     recovering: list[threading.Thread] = []
 
-    def recover() -> RecoveredLog:
+    def recover() -> RecoveredLog[Log]:
         recovering.append(threading.current_thread())
         return Log.recover(path)
 

@@ -6,7 +6,7 @@ from logstore.log.log import Log
 from logstore.log.maintenance import LogMaintenance
 from logstore.log.policies import FixedPolicy, HighWatermarkPolicy, Moves, StandalonePolicy
 from logstore.log.read.live_reader import LogReader
-from logstore.log.recovered import RecoveredLog
+from logstore.log.recovery.recovered import RecoveredLog
 from logstore.log.replica import LogReplica
 from logstore.records import AbortedTransaction, Marker, Origin, ProducerStamp
 

@@ -42,7 +42,7 @@ from logstore.log.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.live_reader import LogElsewhere, LogReader
 from logstore.log.read.reader import REST_S, Readable
 from logstore.log.read.segment_holds import Hold
-from logstore.log.recovered import RecoveredLog
+from logstore.log.recovery.recovered import RecoveredLog
 from logstore.log.replica import LogReplica
 from logstore.log.root import Root
 from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
@@ -178,7 +178,7 @@ class Log(Readable):
         kind: LogKind = LogKind.UNRECORDED,
         drop_keyless: bool = False,
         **settings: Unpack[LogSettings],
-    ) -> RecoveredLog:
+    ) -> RecoveredLog[Log]:
         """Do the part of `open` that takes file operations and time, in any thread; `RecoveredLog.attach` the rest.
 
         The arguments are those of `open` for writing. On return the root is locked, a torn tail is truncated, and
@@ -212,7 +212,7 @@ class Log(Readable):
         quota: SpaceQuota | None,
         kind: LogKind,
         drop_keyless: bool,
-    ) -> RecoveredLog:
+    ) -> RecoveredLog[Log]:
         chosen = policy or StandalonePolicy(config)
         space = quota or UnlimitedSpace()
         return RecoveredLog(cls(directory, config, chosen, clock, rng, create, space, kind, drop_keyless))

@@ -7,16 +7,26 @@ and attaches the log in the loop. Any thread may call the methods.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
 from logstore.errors import LogClosedError
 from logstore.io._interrupts import held, made, shielded
-
-if TYPE_CHECKING:
-    from logstore.log.log import Log
+from logstore.records import TopicPartition
 
 
-class RecoveredLog:
+class _Log(Protocol):
+    """What is recovered: a `Log`, which stands above this module."""
+
+    name: TopicPartition
+    path: str
+
+    def close(self) -> None: ...
+
+
+L = TypeVar("L", bound=_Log)
+
+
+class RecoveredLog(Generic[L]):
     """One partition's log, recovered by `Log.recover`, until `attach` gives it to its user.
 
     It holds the lock of the root and the log's open files. One that is neither attached nor closed releases them
@@ -31,14 +41,14 @@ class RecoveredLog:
     0
     """
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: L) -> None:
         self.name = log.name
         self.path = log.path
         #: The log, which no user has yet; None once it is attached or closed.
-        self._log: Log | None = log
+        self._log: L | None = log
         self._lock = threading.Lock()
 
-    def attach(self) -> Log:
+    def attach(self) -> L:
         """Return the log, once; the caller closes it. Makes no file operation, and waits for none.
 
         If an interrupt (Ctrl-C) comes before the caller has the log, the log is closed.
@@ -48,7 +58,7 @@ class RecoveredLog:
         """
         return made(self._attached, _close)
 
-    def _attached(self) -> Log:
+    def _attached(self) -> L:
         log = self._taken()
         if log is None:
             raise LogClosedError(
@@ -67,12 +77,12 @@ class RecoveredLog:
         if log is not None:
             log.close()
 
-    def _taken(self) -> Log | None:
+    def _taken(self) -> L | None:
         with held(self._lock):
             log, self._log = self._log, None
         return log
 
-    def __enter__(self) -> RecoveredLog:
+    def __enter__(self) -> RecoveredLog[L]:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -82,5 +92,5 @@ class RecoveredLog:
         return f"<RecoveredLog {self.name} {'attached or closed' if self._log is None else 'ready'} {self.path!r}>"
 
 
-def _close(log: Log) -> None:
+def _close(log: _Log) -> None:
     log.close()
