@@ -193,7 +193,7 @@ soak: $(VENV)/.with-test $(VENV)/.built java
 	@$(MAKE) --no-print-directory fuzz INPUTS=$(FUZZ_INPUTS) ARGS=
 
 bench: $(VENV)/.with-bench $(VENV)/.built
-	$(SAY) 'bench: ours and peers in turn, about six minutes and 8 GB below TMPDIR'
+	$(SAY) 'bench: ours and peers in turn, about a quarter of an hour and 8 GB below TMPDIR'
 	@mkdir -p benchmarks/results && rm -f benchmarks/results/latest.*
 	@$(PY) -m pytest benchmarks -q --benchmark-quiet --benchmark-json=benchmarks/results/latest.json $(ARGS); \
 		status=$$?; test ! -s benchmarks/results/latest.json || $(PY) benchmarks/report.py; exit $$status

@@ -155,7 +155,7 @@ def test_a_store_of_ten_thousand_topics(benchmark: Any, places: Any, tmp_path: P
         records=10_000,
         size=0,
         targets=targets,
-        rounds=3,
+        rounds=1,
         unit="s in all",
         codec="none",
     )

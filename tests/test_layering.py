@@ -157,6 +157,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "damage _record_count segment_holds",
     ),
     "logstore.log.recovery": (
+        "recovered",
         "recovery",
         "interrupted_swap",
     ),

@@ -10,7 +10,6 @@ sets the number of cuts. Needs root.
 from __future__ import annotations
 
 import os
-import select
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from logstore import Log
 from tests.crash.histories import seeded
 from tests.interop.disks import make, mounted, run
 from tests.interop.power_cut_writer import SETTINGS, value_of
+from tests.kit.waiting import is_readable
 
 pytestmark = [pytest.mark.interop, pytest.mark.row("S20", part="power cuts")]
 
@@ -89,8 +89,7 @@ class Writer:
         """Read all that was said by now, and wait for ``count`` more lines first; how many there are."""
         wanted = len(self.lines) + count
         while True:
-            ready, _, _ = select.select([self.process.stdout], [], [], 60 if len(self.lines) < wanted else 0)
-            if not ready:
+            if not is_readable(self.process.stdout, 60 if len(self.lines) < wanted else 0):
                 assert len(self.lines) >= wanted, "the writer says nothing"
                 return len(self.lines)
             data = os.read(self.process.stdout.fileno(), 65_536)

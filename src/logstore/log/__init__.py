@@ -6,6 +6,7 @@ from logstore.log.log import Log
 from logstore.log.maintenance import LogMaintenance
 from logstore.log.marks.policies import FixedPolicy, HighWatermarkPolicy, Moves, StandalonePolicy
 from logstore.log.read.live_reader import LogReader
+from logstore.log.recovery.recovered import RecoveredLog
 from logstore.log.replica import LogReplica
 from logstore.records import AbortedTransaction, Marker, Origin, ProducerStamp
 
@@ -24,6 +25,7 @@ __all__ = [
     "Moves",
     "Origin",
     "ProducerStamp",
+    "RecoveredLog",
     "StandalonePolicy",
     "Stop",
 ]

@@ -17,6 +17,8 @@ from logstore.log.space_quota import SpaceQuota
 from logstore.log.write_modes import WriteMode
 from logstore.records import AppendResult, ProducerStamp, RecordMetadata
 
+READY_ATTEMPTS: int
+
 def mark_appended(batches: object, first: int) -> int:
     """Record in an encoder that its batches are in the log, from an offset on."""
 

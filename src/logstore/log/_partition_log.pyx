@@ -56,8 +56,11 @@ cdef enum:
     EXPIRY_MS = 600_000           # Kafka's producer.id.expiration.check.interval.ms
     KEPT_BYTES = 1 << 20          # of the copy of clients' batches, from one append to the next
     TURN_BATCHES = 128            # of clients, in one write at most
-    READY_ATTEMPTS = 3            # as in `log.state`
+    ATTEMPTS = 3
     SURVEYED_BYTES = 32_768       # of a client's records, in 2 to 5 us
+
+#: Other appends may use up what one has prepared: after so many, it waits under the lock.
+READY_ATTEMPTS = ATTEMPTS
 
 cdef enum:                        # `Moves` of `log.marks.policies`
     BY_POLICY = 0
@@ -583,7 +586,7 @@ cdef class PartitionLog:
         """Write an encoder's batches at the log end offset, under the lock."""
         cdef Run run
         cdef int64_t first = -1
-        cdef int left = READY_ATTEMPTS
+        cdef int left = ATTEMPTS
         run.data, run.size, run.in_place = encoder.data, encoder.size, True
         run.record_count, run.batch_count = encoder.record_count, encoder.batch_count
         run.newest = encoder.max_timestamp_ms

@@ -235,7 +235,7 @@ class Durability:
         """Save indexes, snapshot and epochs, and mark the log as cleanly closed."""
         log = self._log
         end = log.end.value
-        log.segments.save_indexes(log.segments.active, complete=True)
+        log.segments.save_indexes(log.segments.active)
         log.transactions.save_snapshot(end, log.segments.generation)
         log.transactions.sync()
         latest = self.epochs.table.latest

@@ -44,6 +44,7 @@ from logstore.log.moments import Time
 from logstore.log.read.live_reader import LogElsewhere, LogReader
 from logstore.log.read.reader import REST_S, Readable
 from logstore.log.read.segment_holds import Hold
+from logstore.log.recovery.recovered import RecoveredLog
 from logstore.log.replica import LogReplica
 from logstore.log.root import Root
 from logstore.log.space_quota import SpaceQuota, UnlimitedSpace
@@ -128,6 +129,8 @@ class Log(Readable):
     ) -> Log | LogReader:
         """Open the log of one partition, a directory ``topic-N``, and lock the root above it.
 
+        Blocks on the disk: a program with an event loop calls `recover` in a thread, and attaches the log.
+
         ``config`` and ``settings`` are Kafka's topic settings (`LogConfig`). With ``read_only`` another
         process may write the log concurrently; nothing is locked, recovered or written. A log that was not
         closed is recovered: synced records are kept, and so are written ones unless the machine went
@@ -154,13 +157,67 @@ class Log(Readable):
             former = "Log.open(owner=...) is Log.open(policy=...) now; the next release deletes the old name"
             warnings.warn(former, DeprecationWarning, 3)
             policy = owner
-        chosen = policy or StandalonePolicy(settled)
         return made(
-            lambda: cls(
-                directory, settled, chosen, clock, rng, create, quota or UnlimitedSpace(), kind, drop_keyless
-            ),
+            lambda: cls._recovered(
+                directory, settled, policy, clock, rng, create, quota, kind, drop_keyless
+            ).attach(),
             Log.close,
         )
+
+    @classmethod
+    @naming_arguments
+    def recover(
+        cls,
+        path: Path,
+        config: Settings = None,
+        *,
+        create: bool = True,
+        policy: HighWatermarkPolicy | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        files: Files = LIBC,
+        rng: random.Random | None = None,
+        quota: SpaceQuota | None = None,
+        kind: LogKind = LogKind.UNRECORDED,
+        drop_keyless: bool = False,
+        **settings: Unpack[LogSettings],
+    ) -> RecoveredLog[Log]:
+        """Do the part of `open` that takes file operations and time, in any thread; `RecoveredLog.attach` the rest.
+
+        The arguments are those of `open` for writing. On return the root is locked, a torn tail is truncated, and
+        the marks are set. Records that were synced before are on disk; others are after the next flush, as after
+        `open`. Blocks on the disk; after a crash it reads what may not be on disk.
+
+        Raises:
+            NotALogError, DirectoryLockedError, ReadOnlyError, DamagedLogError, ConfigError, PolicyViolationError:
+                as `open`. The root is not locked then.
+
+        >>> with Log.recover(tmp / "flights-0") as recovered:
+        ...     log = recovered.attach()
+        >>> log.close()
+        """
+        settled = LogConfig.of(config, **settings)
+        directory = Directory(path, files)
+        return made(
+            lambda: cls._recovered(directory, settled, policy, clock, rng, create, quota, kind, drop_keyless),
+            RecoveredLog.close,
+        )
+
+    @classmethod
+    def _recovered(
+        cls,
+        directory: Directory,
+        config: LogConfig,
+        policy: HighWatermarkPolicy | None,
+        clock: Clock,
+        rng: random.Random | None,
+        create: bool,
+        quota: SpaceQuota | None,
+        kind: LogKind,
+        drop_keyless: bool,
+    ) -> RecoveredLog[Log]:
+        chosen = policy or StandalonePolicy(config)
+        space = quota or UnlimitedSpace()
+        return RecoveredLog(cls(directory, config, chosen, clock, rng, create, space, kind, drop_keyless))
 
     def __init__(
         self,

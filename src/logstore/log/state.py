@@ -36,7 +36,7 @@ from logstore.errors import (
 )
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import held, shielded
-from logstore.log._partition_log import PartitionLog
+from logstore.log._partition_log import READY_ATTEMPTS, PartitionLog
 from logstore.log._producers import Producers
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import check_joint
@@ -66,9 +66,6 @@ _logger = logging.getLogger(__name__)
 
 #: Settings that cannot change while a log is open: field and key.
 _FIXED = {"tail": "logstore.tail", "visible_after": "logstore.visible.after"}
-
-#: Other appends may use up what one has prepared: after so many, it waits under the lock.
-READY_ATTEMPTS = 3
 
 #: Interval of the search for expired producers: Kafka's producer.id.expiration.check.interval.ms.
 EXPIRY_PERIOD_MS = 600_000

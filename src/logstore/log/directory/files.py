@@ -12,7 +12,7 @@ import errno
 import functools
 import os
 import re
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable, Sequence
 from typing import Final
 
 from logstore.errors import CorruptRecordError, DiskFullError, NotALogError, StorageError
@@ -312,13 +312,13 @@ def is_ours(names: list[str]) -> bool:
     return any(name.startswith(OURS) for name in names)
 
 
-def segments_in(directory: Directory) -> list[int]:
-    """Return the base offsets of the segments in a partition's directory.
+def segments_in(directory: Directory, names: Sequence[str] | None = None) -> list[int]:
+    """Return the base offsets of the segments in a partition's directory; ``names`` are those in it, if known.
 
     Raises:
         NotALogError: there are none.
     """
-    found = base_offsets(directory.names())
+    found = base_offsets(directory.names() if names is None else names)
     if not found:
         raise NotALogError("the directory holds no segments; name that of a partition", path=directory.path)
     return found

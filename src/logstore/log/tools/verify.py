@@ -101,8 +101,9 @@ def find(path: str | os.PathLike[str], table: Files = LIBC) -> LogSegments:
     """
     here = Directory(path, table)
     try:
-        files.segments_in(here)
-        return LogSegments(here, tuple(next_segment.base_offsets(here)))
+        names = here.names()
+        files.segments_in(here, names)
+        return LogSegments(here, tuple(next_segment.base_offsets(here, names)))
     except NotALogError:
         raise
     except StorageError:
