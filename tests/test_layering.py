@@ -143,7 +143,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_published _recovery_slot",
     ),
     "logstore.log.marks": (
-        "_watermark policies view",
+        "_marks policies view",
+        "_watermark",
         "_notifier",
     ),
     "logstore.log.read": (

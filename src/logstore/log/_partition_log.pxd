@@ -10,6 +10,7 @@ from logstore.batch._batch cimport BatchHeader
 from logstore.batch._encode cimport Encoder
 from logstore.log._producers cimport Producers, ProducersOfLog
 from logstore.log.directory._segment_set cimport SegmentSet
+from logstore.log.marks._marks cimport Marks
 from logstore.log.marks._watermark cimport LogLock, Watermark
 from logstore.log.formats._published cimport PublishedFile
 
@@ -44,14 +45,24 @@ cdef class Counters:
     cdef public int64_t deleted_segments
     cdef public int64_t roll_waits      # appends that waited for the sync of earlier segments
     cdef public int64_t disk_full       # writes that failed for lack of space
+    # Of flushes.
+    cdef readonly int64_t unflushed_records
+    cdef readonly double last_flush_s   # monotonic time at which the last one began
+    cdef readonly double sync_s         # time spent in syncs of appended batches
+    cdef object _clock
+    cdef void _count(self, int64_t appends, int64_t records, int64_t batches, int64_t size) noexcept
+    cpdef int64_t take_unflushed(self) except -1
+    cpdef int untake_unflushed(self, int64_t records) except -1
+    cpdef int count_sync(self, double began_s) except -1
+    cdef double _monotonic_s(self) except? -1
 
 
 cdef class PartitionLog:
     cdef public LogLock lock
     cdef public object clock
     cdef public uint64_t fork           # of the process that has opened the log
-    # Marks: log_start <= last_stable <= high_watermark <= end, and synced <= end.
-    cdef public int64_t log_start
+    cdef readonly Marks marks
+    # Those that each append moves.
     cdef readonly Watermark end
     cdef readonly Watermark synced
     cdef readonly Watermark high_watermark
@@ -76,9 +87,6 @@ cdef class PartitionLog:
     cdef public int64_t old_below_ms    # retention deletes older records; their caller is warned once
     # What an append counts down, or up.
     cdef public int64_t reserved_bytes  # not written yet
-    cdef public int64_t unflushed_records
-    cdef public double last_flush_s     # monotonic time of the last round
-    cdef public double sync_s           # time spent in syncs of appended batches
     # When a segment is full, and what has to be done before and after.
     cdef public object rolls
     cdef public int64_t prepare_bytes   # size of the active segment from which on the next one is prepared
@@ -103,13 +111,8 @@ cdef class PartitionLog:
     cdef public int64_t last_expiry_ms  # of the last search for expired producers
     cdef readonly object policy         # of the high watermark
     cdef int _moves                     # what moves it, by that policy
-    cpdef int check_marks(self) except -1
-    cpdef int64_t take_unflushed(self) except -1
-    cpdef int untake_unflushed(self, int64_t records) except -1
-    cpdef int count_sync(self, double seconds) except -1
     cpdef int64_t wanted_mark(self) except -1
     cdef int64_t _now(self) except? -1
-    cdef double monotonic_s(self) except? -1
     cdef Encoder _take_encoder(self, int64_t now, object writer)
     cdef int _give_back(self, Encoder encoder, list encoders) except -1
     cdef bint _takes_plain(self) except -1

@@ -10,6 +10,7 @@ from logstore.errors import LogstoreError, StorageFailedError
 from logstore.log.directory.segments import Segments
 from logstore.log.formats._published import PublishedFile
 from logstore.log.formats.epoch_file import EpochFile
+from logstore.log.marks._marks import Marks
 from logstore.log.marks._watermark import LogLock, Watermark
 from logstore.log.marks.policies import HighWatermarkPolicy
 from logstore.log.marks.view import View
@@ -56,6 +57,25 @@ class Counters:
     roll_waits: int
     disk_full: int
 
+    @property
+    def unflushed_records(self) -> int: ...
+    @property
+    def last_flush_s(self) -> float: ...
+    @property
+    def sync_s(self) -> float: ...
+    def __init__(self, clock: Clock) -> None: ...
+    def count(self, records: int, batches: int, size: int) -> None:
+        """Count one append."""
+
+    def take_unflushed(self) -> int:
+        """Return the count of records since the last flush, as the next one begins."""
+
+    def untake_unflushed(self, records: int) -> int:
+        """Count records again as not flushed: the flush has ended without its sync."""
+
+    def count_sync(self, began_s: float) -> int:
+        """Count the time of a sync of appended batches, from its begin until now."""
+
     def snapshot(self) -> dict[str, int]:
         """Return the current counts by name."""
 
@@ -66,7 +86,6 @@ class PartitionLog:
     lock: LogLock
     clock: Clock
     fork: int
-    log_start: int
     published: PublishedFile
     segments: Segments
     transactions: Any
@@ -87,9 +106,6 @@ class PartitionLog:
     old_below_ms: int
     last_expiry_ms: int
     reserved_bytes: int
-    unflushed_records: int
-    last_flush_s: float
-    sync_s: float
     roll_after_ms: int
 
     @property
@@ -102,26 +118,17 @@ class PartitionLog:
     def last_stable(self) -> Watermark: ...
     @property
     def counters(self) -> Counters: ...
-    def set_marks(self, log_start: int, end: int, synced: int, visible: int, clock: Clock) -> None:
-        """Begin with the offsets that recovery has found, and with those that were visible before."""
+    @property
+    def marks(self) -> Marks: ...
+    @property
+    def log_start(self) -> int:
+        """The log start offset."""
 
-    def check_marks(self) -> int:
-        """Assert the order of the marks; called once each move is complete."""
-
-    def raise_start(self, offset: int) -> None:
-        """Raise the log start offset: records below it are deleted."""
-
-    def lower_marks(self, end: int, stable: int) -> None:
-        """Lower the log end offset to that of a truncation, and to it all marks; the last stable one to ``stable``."""
-
-    def restart_marks(self, offset: int) -> None:
-        """Set every mark to the one offset of an empty log."""
+    def set_marks(self, marks: Marks) -> None:
+        """Begin with the offsets that recovery has found."""
 
     def note_epoch(self, epoch: int) -> None:
-        """Record that the epoch table ends with an epoch: appends in it need not look there."""
-
-    def forget_epoch(self) -> None:
-        """Have the next append look into the epoch table, which has lost entries."""
+        """Record that the epoch table ends with an epoch: appends in it need not look there; -1: they have to."""
 
     def begin_epoch(self, epoch: int) -> None:
         """Write in a leader epoch from now on; the epoch table has it."""
@@ -134,18 +141,6 @@ class PartitionLog:
 
     def end_append(self) -> None:
         """Record that an append is in the log as a whole, or not at all."""
-
-    def count_append(self, records: int, batches: int, size: int) -> None:
-        """Count one append of several batches."""
-
-    def take_unflushed(self) -> int:
-        """Return the count of records since the last flush, as the next one begins."""
-
-    def untake_unflushed(self, records: int) -> int:
-        """Count records again as not flushed: the flush has ended without its sync."""
-
-    def count_sync(self, seconds: float) -> int:
-        """Count the time of a sync of appended batches."""
 
     def prepare_from(self, size: int) -> None:
         """Have the append by which the active segment reaches this size ask for the next segment."""
@@ -166,9 +161,6 @@ class PartitionLog:
 
         While a truncation lowers the marks (`SegmentSet.changing`), the moment may be between two of them.
         """
-
-    def is_at(self, generation: int) -> bool:
-        """Return whether no truncation or segment swap has begun or ended since a view of this generation."""
 
     def record_at(self, offset: int, committed: bool, name: tuple[str, int]) -> Record | None:
         """Return the record at an offset as readers may see it; None if the steps of `Readable` have to decide."""

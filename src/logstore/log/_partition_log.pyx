@@ -91,7 +91,46 @@ cdef tuple _result(int64_t first, int64_t last):
 
 @cython.final
 cdef class Counters:
-    """Counters of one log since it was opened. Changed under its lock."""
+    """Counters of one log since it was opened, and those of its flushes. Changed under its lock."""
+
+    def __init__(self, clock: Clock):
+        self._clock = clock
+        self.last_flush_s = self._monotonic_s()
+
+    def count(self, int64_t records: int, int64_t batches: int, int64_t size: int) -> None:
+        """Count one append."""
+        self._count(1, records, batches, size)
+
+    cdef void _count(self, int64_t appends, int64_t records, int64_t batches, int64_t size) noexcept:
+        self.appends += appends
+        self.appended_records += records
+        self.appended_batches += batches
+        self.appended_bytes += size
+        self.unflushed_records += records
+
+    cpdef int64_t take_unflushed(self) except -1:
+        """Return the count of records since the last flush, as the next one begins."""
+        cdef int64_t taken = self.unflushed_records
+        self.last_flush_s = self._monotonic_s()
+        self.unflushed_records = 0
+        return taken
+
+    cpdef int untake_unflushed(self, int64_t records) except -1:
+        """Count records again as not flushed: the flush has ended without its sync."""
+        self.unflushed_records += records
+        return 0
+
+    cpdef int count_sync(self, double began_s) except -1:
+        """Count the time of a sync of appended batches, from its begin until now."""
+        self.sync_s += self._monotonic_s() - began_s
+        return 0
+
+    cdef double _monotonic_s(self) except? -1:
+        cdef timespec moment
+        if self._clock is not SYSTEM_CLOCK:
+            return self._clock.monotonic_s()
+        clock_gettime(CLOCK_MONOTONIC, &moment)
+        return <double>moment.tv_sec + <double>moment.tv_nsec * 1e-9
 
     def snapshot(self) -> dict[str, int]:
         """Return the current counts by name."""
@@ -116,54 +155,22 @@ cdef class PartitionLog:
     Owns: the marks and counters. Its subclass has the parts that it refers to, and closes them.
     """
 
-    def set_marks(self, int64_t log_start: int, int64_t end: int, int64_t synced: int, int64_t visible: int,
-                  clock: Clock) -> None:
-        """Begin with the offsets that recovery has found, and with those that were visible before."""
-        self.counters = Counters()
-        self.log_start = log_start
-        self.end = Watermark(end, clock=clock, lock=self.lock)
-        self.synced = Watermark(synced, clock=clock, lock=self.lock)
-        self.high_watermark = Watermark(visible, clock=clock, lock=self.lock)
-        self.last_stable = Watermark(log_start, clock=clock, lock=self.lock)
+    def set_marks(self, Marks marks: Marks) -> None:
+        """Begin with the offsets that recovery has found."""
+        self.counters = Counters(self.clock)
+        self.marks = marks
+        self.end, self.synced = marks.end, marks.synced
+        self.high_watermark, self.last_stable = marks.high_watermark, marks.last_stable
         self.noted_epoch = -1
 
-    cpdef int check_marks(self) except -1:
-        """Assert the order of the marks; called once each move is complete."""
-        cdef int64_t end = self.end.value, visible = self.high_watermark.value
-        assert self.log_start <= self.last_stable.value <= visible <= end and self.synced.value <= end, (
-            self.log_start, self.last_stable.value, visible, end, self.synced.value)
-        return 0
-
-    def raise_start(self, int64_t offset: int) -> None:
-        """Raise the log start offset: records below it are deleted."""
-        self.log_start = offset
-        self.last_stable.advance(offset)
-        self.check_marks()
-
-    def lower_marks(self, int64_t end: int, int64_t stable: int) -> None:
-        """Lower the log end offset to that of a truncation, and to it all marks; the last stable one to ``stable``.
-
-        The synced end is lowered before, with the recovery point.
-        """
-        self.end.reset(end)
-        self.high_watermark.reset(min(self.high_watermark.value, end))
-        self.last_stable.reset(min(self.last_stable.value, stable))
-        self.check_marks()
-
-    def restart_marks(self, int64_t offset: int) -> None:
-        """Set every mark to the one offset of an empty log."""
-        cdef Watermark mark
-        self.log_start = offset
-        for mark in (self.last_stable, self.high_watermark, self.synced, self.end):
-            mark.reset(offset)
+    @property
+    def log_start(self) -> int:
+        """The log start offset."""
+        return self.marks.log_start
 
     def note_epoch(self, int32_t epoch: int) -> None:
-        """Record that the epoch table ends with an epoch: appends in it need not look there."""
+        """Record that the epoch table ends with an epoch: appends in it need not look there; -1: they have to."""
         self.noted_epoch = epoch
-
-    def forget_epoch(self) -> None:
-        """Have the next append look into the epoch table, which has lost entries."""
-        self.noted_epoch = -1
 
     def begin_epoch(self, int32_t epoch: int) -> None:
         """Write in a leader epoch from now on; the epoch table has it."""
@@ -180,32 +187,6 @@ cdef class PartitionLog:
     def end_append(self) -> None:
         """Record that an append is in the log as a whole, or not at all."""
         self.appending = False
-
-    def count_append(self, int64_t records: int, int64_t batches: int, int64_t size: int) -> None:
-        """Count one append of several batches."""
-        cdef Counters counters = self.counters
-        counters.appends += 1
-        counters.appended_records += records
-        counters.appended_batches += batches
-        counters.appended_bytes += size
-        self.unflushed_records += records
-
-    cpdef int64_t take_unflushed(self) except -1:
-        """Return the count of records since the last flush, as the next one begins."""
-        cdef int64_t taken = self.unflushed_records
-        self.last_flush_s = self.monotonic_s()
-        self.unflushed_records = 0
-        return taken
-
-    cpdef int untake_unflushed(self, int64_t records) except -1:
-        """Count records again as not flushed: the flush has ended without its sync."""
-        self.unflushed_records += records
-        return 0
-
-    cpdef int count_sync(self, double seconds) except -1:
-        """Count the time of a sync of appended batches."""
-        self.sync_s += seconds
-        return 0
 
     def prepare_from(self, int64_t size: int) -> None:
         """Have the append by which the active segment reaches this size ask for the next segment."""
@@ -234,15 +215,11 @@ cdef class PartitionLog:
             self.check_open()
         # All are read before the first object is made: making one may run finalizers, and so other threads.
         cdef object segments = self.segments.all
-        cdef int64_t start = self.log_start, end = self.end.value
+        cdef int64_t start = self.marks.log_start, end = self.end.value
         cdef int64_t visible = min(self.high_watermark.value, end)
         cdef int64_t stable = min(self.last_stable.value, visible)
         cdef int64_t generation = self.segments._moment()
         return _new(View, (start, visible, stable, end, segments, generation))
-
-    def is_at(self, int64_t generation: int) -> bool:
-        """Return whether no truncation or segment swap has begun or ended since a view of this generation."""
-        return self.segments._moment() == generation
 
     def record_at(self, object offset: int, bint committed: bool, object name: tuple[str, int]) -> Record | None:
         """Return the record at an offset as readers may see it; None if the steps of `Readable` have to decide.
@@ -259,7 +236,7 @@ cdef class PartitionLog:
             return None
         wanted = PyLong_AsLongLongAndOverflow(offset, &overflow)
         mark = self.last_stable if committed else self.high_watermark
-        if overflow or not self.log_start <= wanted < mark.value:
+        if overflow or not self.marks.log_start <= wanted < mark.value:
             return None
         segments = self.segments.all
         behind = len(segments)
@@ -684,13 +661,6 @@ cdef class PartitionLog:
         clock_gettime(CLOCK_REALTIME, &moment)
         return <int64_t>moment.tv_sec * 1000 + moment.tv_nsec // 1_000_000
 
-    cdef double monotonic_s(self) except? -1:
-        cdef timespec moment
-        if self.clock is not SYSTEM_CLOCK:
-            return self.clock.monotonic_s()
-        clock_gettime(CLOCK_MONOTONIC, &moment)
-        return <double>moment.tv_sec + <double>moment.tv_nsec * 1e-9
-
     cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest):
         """Return the active segment if an append of these bytes, offsets and newest timestamp fits it.
 
@@ -733,7 +703,7 @@ cdef class PartitionLog:
         cdef Segment segment = None, found
         cdef Counters counters = self.counters
         cdef Producers producers = None
-        cdef int64_t size = 0, records = 0, offset = self.end.value, last
+        cdef int64_t size = 0, records = 0, batches = 0, offset = self.end.value, last
         cdef Py_ssize_t taken = 0, n
         cdef uint8_t *data
         while taken < count and taken < TURN_BATCHES and size < KEPT_BYTES:
@@ -778,12 +748,9 @@ cdef class PartitionLog:
             if runs[n].producer_id >= 0:
                 producers.take(<ProducerState>runs[n].state, runs[n].base_sequence, runs[n].last_sequence, offset,
                                last, runs[n].newest, now)
-            counters.appended_batches += runs[n].batch_count
+            batches += runs[n].batch_count
             offset = last + 1
-        counters.appends += taken
-        counters.appended_records += records
-        counters.appended_bytes += size
-        self.unflushed_records += records
+        counters._count(taken, records, batches, size)
         if segment.index.size >= self.prepare_bytes:
             self.prepare_bytes = INT64_MAX
             self.rolls.need_work()
@@ -849,9 +816,9 @@ cdef class PartitionLog:
             self.last_stable.advance(self.transactions.last_stable_offset(mark.value))
         else:
             self.last_stable.advance(mark.value)
-        self.check_marks()
+        self.marks.check()
         try:
-            self.published.put(self.segments._moment(), self.log_start, mark.value,
+            self.published.put(self.segments._moment(), self.marks.log_start, mark.value,
                                self.last_stable.value, self.end.value)
         except StorageError:
             # Once more, by the step that knows which errors fail the log.

@@ -42,12 +42,13 @@ class DurableLog(Protocol):
     transactions: Transactions
     lock: LogLock
     segments_mutex: Lock
-    log_start: int
     leader_epoch: int
     must_unmark: bool
     closed: bool
     failed: StorageFailedError | None
 
+    @property
+    def log_start(self) -> int: ...
     @property
     def end(self) -> Watermark: ...
     @property

@@ -537,7 +537,7 @@ class Log(Readable):
         return self._state.view()
 
     def _is_as_in(self, view: View) -> bool:
-        return self._state.is_at(view.generation)
+        return self._state.segments.moment() == view.generation
 
     def _changes_mutex(self) -> Lock:
         return self._state.segments_mutex

@@ -63,7 +63,7 @@ class LogMaintenance(ReaderMaintenance):
     def taken(self) -> Taken:
         """Disk and core usage of appends to this log since it was opened."""
         counters = self._state.counters
-        return Taken(counters.appends, counters.appended_bytes, self._state.sync_s)
+        return Taken(counters.appends, counters.appended_bytes, counters.sync_s)
 
     # -- segments
 

@@ -71,7 +71,7 @@ cdef class LogRounds(Rounds):
             log.lock.acquire()
         except BaseException:
             # Interrupted, or no descriptor was free. Without their count, the records would not make a flush due.
-            log.untake_unflushed(self._unflushed)
+            log.counters.untake_unflushed(self._unflushed)
             raise
         try:
             self._end_locked(commit)
@@ -97,18 +97,18 @@ cdef class LogRounds(Rounds):
         self._active = log.segments._active()
         self._position = self._active.index.size
         self._generation = log.segments.generation
-        self._unflushed = log.take_unflushed()
+        self._unflushed = log.counters.take_unflushed()
         return True
 
     cdef int _sync_active(self) except -1:
         cdef PartitionLog log = self._log
-        cdef double began_s = log.last_flush_s
+        cdef double began_s = log.counters.last_flush_s
         try:
             self._active.file.sync()
         except LogstoreError as error:
             # Raises, and fails the log, unless the segment was dropped meanwhile. It never tries a second time.
             self._flusher.sync_failed(self._active, error)
-        log.count_sync(log.monotonic_s() - began_s)
+        log.counters.count_sync(began_s)
         return 0
 
     cdef int _end_locked(self, GroupCommit commit) except -1:
@@ -149,7 +149,7 @@ cdef class LogRounds(Rounds):
         recovery = log.recovery
         known = recovery.point
         point = _new(RecoveryPoint, (
-            known[0] + 1, log.segments.generation, self._target, self._active.base_offset, self._position, log.log_start,
+            known[0] + 1, log.segments.generation, self._target, self._active.base_offset, self._position, log.marks.log_start,
             -1 if producers._states or producers._completed else self._target, False, False, known[9],
             log.transactions.sums is not None,
         ))

@@ -405,7 +405,7 @@ def write_locked(
             if produced is not None:
                 _record_locked(state, produced, now)
         # 5. Count the append, raise the log end offset, then the marks that follow it.
-        state.count_append(record_count, batch_count, len(data))
+        state.counters.count(record_count, batch_count, len(data))
         state.note_growth_locked()
         state.raise_end(data, first, end)
         state.move_marks_locked(by_append=True)

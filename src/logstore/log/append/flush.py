@@ -105,14 +105,14 @@ class Flusher:
             self._sync(found)
         except TooManyFilesError:
             # No sync was tried, so none has failed: the next flush syncs the same files.
-            state.untake_unflushed(found.unflushed)
+            state.counters.untake_unflushed(found.unflushed)
             raise
         except StorageError as error:
             with held(state.lock):
                 raise state.fail_locked(error) from error
         except BaseException:
             # Interrupted: without their count, unsynced records would not make a flush due.
-            state.untake_unflushed(found.unflushed)
+            state.counters.untake_unflushed(found.unflushed)
             raise
         locked(state.lock, self.settle_locked, self._end_locked, found)
 
@@ -137,7 +137,7 @@ class Flusher:
         except StorageError as error:
             raise state.fail_locked(error) from error
         active = state.segments.active
-        unflushed = state.take_unflushed()
+        unflushed = state.counters.take_unflushed()
         return _Round(
             state.end.value, state.unsynced.segments, active, active.size, state.segments.generation, unflushed
         )
@@ -149,7 +149,7 @@ class Flusher:
             sync_unless_dropped(segment)
         state.unsynced.sync_names()
         sync_unless_dropped(found.active)
-        state.count_sync(state.clock.monotonic_s() - began_s)
+        state.counters.count_sync(began_s)
 
     def _end_locked(self, done: _Round) -> None:
         state = self._state
@@ -200,7 +200,7 @@ class Flusher:
         """Return whether the settings ask for a flush after the latest append."""
         state = self._state
         config = state.config
-        if state.unflushed_records >= config.flush_messages:
+        if state.counters.unflushed_records >= config.flush_messages:
             return True
         if state.mode.size >= config.tail_bytes:
             return True
@@ -208,9 +208,9 @@ class Flusher:
 
     def _time_is_due(self) -> bool:
         state = self._state
-        if state.unflushed_records == 0:
+        if state.counters.unflushed_records == 0:
             return False
-        return (state.clock.monotonic_s() - state.last_flush_s) * 1000 >= state.config.flush_ms
+        return (state.clock.monotonic_s() - state.counters.last_flush_s) * 1000 >= state.config.flush_ms
 
     def tick(self) -> None:
         """Flush if ``flush.ms`` has passed."""

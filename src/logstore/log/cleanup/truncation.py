@@ -117,7 +117,7 @@ def _restart_locked(state: State, offset: int) -> None:
 def _begin_again_locked(state: State, offset: int, old: tuple[Segment, ...]) -> None:
     state.directory.sync()
     state.segments.replaced()
-    state.restart_marks(offset)
+    state.marks.restart(offset)
     state.durability.write_durably_locked(segment_base_offset=offset, position=0, replay_from=-1)
     state.durability.note_start_locked()
     state.publish_locked()
@@ -127,7 +127,7 @@ def _begin_again_locked(state: State, offset: int, old: tuple[Segment, ...]) -> 
     state.transactions.restarted(
         [segment.base_offset for segment in old], producers, offset, state.segments.generation
     )
-    state.forget_epoch()
+    state.note_epoch(-1)
     state.epochs.restarted()
     state.cleaned.restarted(offset)
     state.unsynced.names_changed()
@@ -200,7 +200,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
             segments.not_replaced()
             state.synced.reset(synced)
         raise
-    state.lower_marks(end, end if stable is None else max(stable, state.log_start))
+    state.marks.lower(end, end if stable is None else max(stable, state.log_start))
     state.publish_locked()
     for segment in reversed(segments.all[place + 1 :]):
         segments.drop([segment])
@@ -215,7 +215,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         target.cut(position, end)
         target.file.sync()
     segments.trim_index_files(target)
-    state.forget_epoch()
+    state.note_epoch(-1)
     state.epochs.truncated(end)
     if producers is not None:
         state.transactions.truncated(end, producers, state.segments.generation)
@@ -282,7 +282,7 @@ def _delete_locked(state: State, offset: int) -> int:
         # If that slot decays, the next open misses segments that the older slot still names.
     state.durability.note_start_locked()
     state.synced.advance(synced)
-    state.raise_start(offset)
+    state.marks.raise_start(offset)
     state.publish_locked()
     doomed = [s for s, after in zip(segments.all, segments.all[1:], strict=False) if after.base_offset <= offset]
     if doomed:
@@ -296,7 +296,7 @@ def _delete_locked(state: State, offset: int) -> int:
         state.counters.deleted_segments += len(doomed)
         state.unsynced.names_changed()
         _logger.info("deleted segments: log=%s count=%d log_start_offset=%d", state.path, len(doomed), offset)
-    state.forget_epoch()
+    state.note_epoch(-1)
     state.epochs.deleted_below(offset)
     return offset
 

@@ -250,7 +250,7 @@ cdef class LogLock:
     cpdef bint acquire(self, bint blocking=True, double timeout=-1) except -1:
         """Acquire the lock, as `threading.Lock` does."""
         if timeout != -1 and (timeout < 0 or not blocking):
-            raise ValueError(f"timeout {timeout}: expected seconds, and only for a call that may block")
+            raise ValueError(f"timeout={timeout}: expected seconds, and only for a call that may block")
         if PyThread_acquire_lock(self._lock, NOWAIT_LOCK):
             self._is_held = True
             return True

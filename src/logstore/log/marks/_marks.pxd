@@ -1,0 +1,15 @@
+# cython: language_level=3
+"""The marks of an open log, as other compiled modules see them; `_marks.pyx` describes them."""
+
+from libc.stdint cimport int64_t
+
+from logstore.log.marks._watermark cimport Watermark
+
+
+cdef class Marks:
+    cdef readonly int64_t log_start         # <= last_stable: no record below it can be read
+    cdef readonly Watermark last_stable     # <= high_watermark: every transaction below it has ended
+    cdef readonly Watermark high_watermark  # <= end: records below it are not truncated any more
+    cdef readonly Watermark end             # of the batches that are in the log
+    cdef readonly Watermark synced          # <= end: everything below it is on disk
+    cdef int check(self) except -1

@@ -1,0 +1,33 @@
+from typing import final
+
+from logstore.clock import Clock
+from logstore.log.marks._watermark import LogLock, Watermark
+
+@final
+class Marks:
+    """The five offsets that say what of a log is there, visible and on disk."""
+
+    @property
+    def log_start(self) -> int: ...
+    @property
+    def last_stable(self) -> Watermark: ...
+    @property
+    def high_watermark(self) -> Watermark: ...
+    @property
+    def end(self) -> Watermark: ...
+    @property
+    def synced(self) -> Watermark: ...
+    def __init__(
+        self, log_start: int, end: int, synced: int, visible: int, clock: Clock, lock: LogLock | None
+    ) -> None: ...
+    def raise_start(self, offset: int) -> None:
+        """Raise the log start offset: records below it are deleted."""
+
+    def lower(self, end: int, stable: int) -> None:
+        """Lower the log end offset to that of a truncation, and to it all marks; the last stable one to ``stable``."""
+
+    def restart(self, offset: int) -> None:
+        """Set every mark to the one offset of an empty log."""
+
+    def close(self) -> None:
+        """Notify every waiter; no later wait blocks."""

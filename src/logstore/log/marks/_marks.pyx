@@ -1,0 +1,65 @@
+# cython: language_level=3
+"""Marks of one open log: log start, last stable offset, high watermark, log end offset, and the synced end.
+
+An append raises them one by one, the end first. Whatever lowers the end, or raises the start, is one call here, with
+the order of the marks asserted after it.
+
+Threads: changed under the log's lock, and read without it.
+"""
+
+cimport cython
+
+
+@cython.final
+cdef class Marks:
+    """The five offsets that say what of a log is there, visible and on disk.
+
+    Owns: their values. Invariant: log start <= last stable <= high watermark <= log end, and synced end <= log end.
+    """
+
+    def __init__(self, int64_t log_start, int64_t end, int64_t synced, int64_t visible, clock, lock):
+        """Begin with the offsets that recovery has found, and with the end of those that were visible before."""
+        self.log_start = log_start
+        self.end = Watermark(end, clock=clock, lock=lock)
+        self.synced = Watermark(synced, clock=clock, lock=lock)
+        self.high_watermark = Watermark(visible, clock=clock, lock=lock)
+        self.last_stable = Watermark(log_start, clock=clock, lock=lock)
+
+    cdef int check(self) except -1:
+        """Assert the order of the marks; called once a move is complete."""
+        cdef int64_t end = self.end.value, visible = self.high_watermark.value
+        assert self.log_start <= self.last_stable.value <= visible <= end and self.synced.value <= end, str(self)
+        return 0
+
+    def raise_start(self, int64_t offset: int) -> None:
+        """Raise the log start offset: records below it are deleted."""
+        self.log_start = offset
+        self.last_stable.advance(offset)
+        self.check()
+
+    def lower(self, int64_t end: int, int64_t stable: int) -> None:
+        """Lower the log end offset to that of a truncation, and to it all marks; the last stable one to ``stable``.
+
+        The synced end is lowered before, with the recovery point.
+        """
+        self.end.reset(end)
+        self.high_watermark.reset(min(self.high_watermark.value, end))
+        self.last_stable.reset(min(self.last_stable.value, stable))
+        self.check()
+
+    def restart(self, int64_t offset: int) -> None:
+        """Set every mark to the one offset of an empty log."""
+        cdef Watermark mark
+        self.log_start = offset
+        for mark in (self.last_stable, self.high_watermark, self.synced, self.end):
+            mark.reset(offset)
+
+    def close(self) -> None:
+        """Notify every waiter; no later wait blocks."""
+        cdef Watermark mark
+        for mark in (self.end, self.synced, self.high_watermark, self.last_stable):
+            mark.close()
+
+    def __repr__(self):
+        return (f"<Marks {self.log_start} <= {self.last_stable.value} <= {self.high_watermark.value} <= "
+                f"{self.end.value}, synced {self.synced.value}>")
