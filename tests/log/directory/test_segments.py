@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from logstore import Log
 from tests.log.logs import NOW_MS, open_log
 
 INDEXES = ("00000000000000000000.index", "00000000000000000000.timeindex")
@@ -34,36 +33,3 @@ def test_an_index_file_is_never_shortened(tmp_path: Path, name: str) -> None:
             log.append([b"value"])
     with open_log(tmp_path) as log:
         assert [record.offset for record in log] == list(range(23))
-
-
-# --- index files of the active segment ----------------------------------------------------------
-
-
-def index_files(log: Log) -> list[str]:
-    return sorted(name for name in os.listdir(log.path) if name.endswith("index"))
-
-
-def test_a_log_that_is_too_small_for_an_index_entry_is_closed_without_index_files(tmp_path: Path) -> None:
-    with open_log(tmp_path) as log:
-        log.append([(None, b"a", NOW_MS), (None, b"b", NOW_MS + 5)])
-    for count in (3, 4):
-        assert index_files(log) == []
-        with open_log(tmp_path) as log:
-            assert log.metrics().was_clean
-            assert log.offset_for_time(NOW_MS + 5) == (NOW_MS + 5, 1)
-            log.append([(None, b"c", NOW_MS + 10)])
-            assert len(list(log.scan())) == count
-            assert log.offset_for_time(NOW_MS + 10) == (NOW_MS + 10, 2)
-    assert index_files(log) == []
-
-
-def test_a_truncation_leaves_no_index_file_without_an_entry(tmp_path: Path) -> None:
-    with open_log(tmp_path, index_interval_bytes=100) as log:
-        for number in range(10):
-            log.append([(None, b"v" * 100, NOW_MS + number)])
-    assert len(index_files(log)) == 2
-    with open_log(tmp_path, index_interval_bytes=100) as log:
-        log.replica.truncate_to(1)
-        assert index_files(log) == []
-        log.append([(None, b"w", NOW_MS)])
-        assert [record.value for record in log.scan()] == [b"v" * 100, b"w"]

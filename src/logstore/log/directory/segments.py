@@ -249,10 +249,9 @@ class Segments(SegmentSet):
         self._config = config
 
     def save_indexes(self, segment: Segment, *, complete: bool = False, at_least: int = 1) -> None:
-        """Write the new entries of a segment's indexes to their files; with ``complete``, those without any, too.
+        """Write the new entries of a segment's indexes to their files; with ``complete``, empty ones too.
 
-        Nothing is written before one of the indexes has ``at_least`` new entries. An empty index of the active
-        segment has no file: to read what it would index costs less than to open one.
+        Nothing is written before one of the indexes has ``at_least`` new entries.
         Index files are hints, so a full disk is no error here: a reader finds shorter indexes, or none.
         """
         index = segment.index
@@ -265,10 +264,7 @@ class Segments(SegmentSet):
                 if not (complete or index.stale or entries.saved < len(entries)):
                     continue
                 name = files.segment_file(segment.base_offset, suffix)
-                if not (len(entries) or segment.sealed):
-                    # A file may be there: of batches that were truncated, or an unsound one.
-                    self.directory.remove(name)
-                elif segment.sealed or index.stale or not self._add_entries(name, entries):
+                if segment.sealed or index.stale or not self._add_entries(name, entries):
                     # An index file is never shortened. A reader in another process may have mapped it: one that has
                     # not seen a truncation yet takes the segment for a sealed one, and would get a bus error.
                     self.directory.replace(name, entries.to_bytes(), durable=False)
