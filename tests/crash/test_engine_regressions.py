@@ -157,7 +157,7 @@ def interrupt(*args, **kwargs):
 
 
 CHANGES = {
-    "append": (lambda log: log.append([b"x"]), [("segments.active", "append"), ("", "_save_epochs")]),
+    "append": (lambda log: log.append([b"x"]), [("segments.active", "append"), ("durability", "save_epochs")]),
     "producer": (
         lambda log: log.append([b"x"], producer=ProducerStamp(9, 0, 0, True)),
         [("transactions", "apply"), ("", "move_marks_locked")],
@@ -168,7 +168,7 @@ CHANGES = {
         [("recovery", "write_durably"), ("segments", "trim_index_files"), ("unsynced", "names_changed")],
     ),
     "delete": (lambda log: log.delete_before(4), [("", "publish_locked"), ("segments", "drop")]),
-    "flush": (lambda log: log.flush(), [("", "append_locked"), ("tail", "drop_head")]),
+    "flush": (lambda log: log.flush(), [("", "append_locked"), ("mode", "drop_head")]),
 }
 
 
@@ -202,7 +202,7 @@ def test_an_append_that_is_interrupted_half_way_is_in_the_log_whole_or_not_at_al
             log.append([b"%d" % n * 40])
         state = state_of(log)
         owner, method = place
-        if method == "_save_epochs":
+        if method == "save_epochs":
             state.epochs.is_saved, state.has_work = False, True
         target = state
         for part in filter(None, owner.split(".")):

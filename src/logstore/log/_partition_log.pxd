@@ -91,6 +91,7 @@ cdef class PartitionLog:
     cdef public object rolls
     cdef public int64_t prepare_bytes   # size of the active segment from which on the next one is prepared
     cdef public bint has_work           # for the thread that has appended, once the lock is free
+    cdef public bint rolls_have_work    # part of it is that of `rolls`
     cdef public int64_t roll_after_ms
     cdef int64_t _segment_bytes
     cdef int64_t _index_bytes

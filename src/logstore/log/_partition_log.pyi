@@ -98,6 +98,7 @@ class PartitionLog:
     rolls: Any
     prepare_bytes: int
     has_work: bool
+    rolls_have_work: bool
     must_unmark: bool
     must_check_keys: bool
     leader_epoch: int
@@ -145,8 +146,8 @@ class PartitionLog:
     def prepare_from(self, size: int) -> None:
         """Have the append by which the active segment reaches this size ask for the next segment."""
 
-    def ask_follow_up(self) -> None:
-        """Have the thread that has appended do more once it has released the lock."""
+    def ask_follow_up(self, *, rolls: bool = False) -> None:
+        """Have the thread that has appended do more once it has released the lock; with ``rolls`` what they need."""
 
     def set_limits(self, segment_bytes: int, index_bytes: int) -> None:
         """Set the size of a segment and of its indexes from which on the next append rolls."""

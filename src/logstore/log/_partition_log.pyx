@@ -192,9 +192,10 @@ cdef class PartitionLog:
         """Have the append by which the active segment reaches this size ask for the next segment."""
         self.prepare_bytes = size
 
-    def ask_follow_up(self) -> None:
-        """Have the thread that has appended do more once it has released the lock."""
+    def ask_follow_up(self, *, bint rolls: bool = False) -> None:
+        """Have the thread that has appended do more once it has released the lock; with ``rolls`` what they need."""
         self.has_work = True
+        self.rolls_have_work = self.rolls_have_work or rolls
 
     def set_limits(self, int64_t segment_bytes: int, int64_t index_bytes: int) -> None:
         """Set the size of a segment and of its indexes from which on the next append rolls."""
@@ -752,8 +753,9 @@ cdef class PartitionLog:
             offset = last + 1
         counters._count(taken, records, batches, size)
         if segment.index.size >= self.prepare_bytes:
+            # No call of Python before the end has risen: an interrupt in it would leave bytes behind the end.
             self.prepare_bytes = INT64_MAX
-            self.rolls.need_work()
+            self.has_work = self.rolls_have_work = True
         self.end.advance(offset)
         self._move_marks()
         if producers is not None and not -EXPIRY_MS < now - self.last_expiry_ms < EXPIRY_MS:

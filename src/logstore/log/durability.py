@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from threading import Lock
 from typing import Any, Protocol
-from weakref import ref
 
 from logstore._segment import Segment
 from logstore.config.log import LogConfig
@@ -61,8 +60,8 @@ class Durability:
     """Part of a `State`. Owns: the recovery file, the epochs' file, and the list of what is not on disk yet."""
 
     def __init__(self, log: DurableLog, directory: Directory, root: Directory, found: Recovered) -> None:
-        # Weak: in a cycle, a log that was dropped would wait for the garbage collector.
-        self._ref = ref(log)
+        # Strong, not weak: the finalizer of a dropped log still writes, when weak references are cleared already.
+        self._log = log
         self._directory = directory
         self.recovery = RecoveryPointFile(directory, found.point)
         unsynced = tuple(s for s in found.segments.all[:-1] if s.next_offset > found.synced_end)
@@ -73,12 +72,6 @@ class Durability:
             # An earlier process wrote these bytes, perhaps not to disk. Without the mark a flush would skip them.
             for segment in (*unsynced, found.segments.active):
                 segment.file.mark_dirty()
-
-    @property
-    def _log(self) -> DurableLog:
-        log = self._ref()
-        assert log is not None
-        return log
 
     # -- the recovery point
 
@@ -236,7 +229,7 @@ class Durability:
         """Save indexes, snapshot and epochs, and mark the log as cleanly closed."""
         log = self._log
         end = log.end.value
-        log.segments.save_indexes(log.segments.active)
+        log.segments.save_indexes(log.segments.active, complete=True)
         log.transactions.save_snapshot(end, log.segments.generation)
         log.transactions.sync()
         latest = self.epochs.table.latest

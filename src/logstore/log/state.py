@@ -1,9 +1,9 @@
 """State of one open log: its parts, and the steps that change several of them together.
 
 All modules of `log` that work on one open log share its `State`, and the lock in it. Each part owns its fields, and
-no other module assigns them: the offsets are `Marks`, the append `PartitionLog`, the files `Segments`, what is on disk
-`Durability`, what rolls leave to do `Rolls`, producers and transactions `Transactions`. Methods whose names end in
-``_locked`` are called with the lock held.
+no other module assigns them: the offsets are `Marks`, the append `PartitionLog`, the files `Segments`, what is on
+disk `Durability`, what rolls leave to do `Rolls`, producers and transactions `Transactions`. Methods whose names
+end in ``_locked`` are called with the lock held.
 
 Invariants, under the lock: those of the marks, see `Marks`; recovery point <= synced end; the
 active segment ends at the log end offset unless a memory tail holds the rest.
@@ -486,14 +486,15 @@ class State(PartitionLog):
         """Record that an append has grown the active segment: half full, it needs a next one soon."""
         if self.segments.active.size >= self.prepare_bytes:
             self.prepare_bytes = INT64_MAX
-            self.rolls.need_work()
+            self.ask_follow_up(rolls=True)
 
     def follow_up(self) -> None:
         """Do what an append has left to do, and ask for what the next ones need; without the lock."""
         self.has_work = False
         if not self.epochs.is_saved:
             shielded(self.durability.save_epochs)
-        if self.rolls.has_work:
+        if self.rolls_have_work:
+            self.rolls_have_work = False
             shielded(self.rolls.ask)
 
     def _written_producers_locked(self, offset: int) -> Producers:

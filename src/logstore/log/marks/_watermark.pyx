@@ -278,7 +278,7 @@ cdef class LogLock:
         cdef Watermark mark
         cdef list due = self._due
         if not self._is_held:
-            raise RuntimeError("release of a lock that no thread holds")
+            raise RuntimeError(f"{type(self).__name__}: no thread holds the lock")
         self._due = None
         self._is_held = False
         PyThread_release_lock(self._lock)

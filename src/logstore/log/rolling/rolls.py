@@ -21,7 +21,6 @@ import threading
 from collections.abc import Iterator
 from threading import Lock
 from typing import Protocol
-from weakref import ref
 
 from logstore._segment import Segment
 from logstore.config.log import LogConfig
@@ -67,7 +66,7 @@ class RollingLog(Protocol):
 
     def prepare_from(self, size: int) -> None: ...
 
-    def ask_follow_up(self) -> None: ...
+    def ask_follow_up(self, *, rolls: bool = False) -> None: ...
 
     def fail_locked(self, error: StorageError) -> StorageFailedError: ...
 
@@ -91,21 +90,14 @@ class Rolls:
     """Part of a `State`. Owns: the prepared file, and the list of rolls that are not finished."""
 
     def __init__(self, state: RollingLog, worker: RollWorker) -> None:
-        # Weak: in a cycle, a log that was dropped would wait for the garbage collector.
-        self._log = ref(state)
+        # Strong, not weak: the finalizer of a dropped log still writes, when weak references are cleared already.
+        self._state = state
         self._worker = worker
         self._mutex = threading.Lock()
         self._next: File | None = None
         self._follows: Segment | None = None  # the segment that the prepared file follows
         self._unfinished: tuple[_Roll, ...] = ()
         self._is_asked = False  # a task is submitted and has not begun
-        self.has_work = False  # an append has left work to `ask` for
-
-    @property
-    def _state(self) -> RollingLog:
-        state = self._log()
-        assert state is not None
-        return state
 
     # -- under the log's lock
 
@@ -152,7 +144,7 @@ class Rolls:
         new = state.segments.begin(file, base)
         state.unsynced.add(old)
         self._unfinished = (*self._unfinished, _Roll(old, new, snapshots, state.segments.generation))
-        self.need_work()
+        state.ask_follow_up(rolls=True)
 
     def finish_locked(self) -> None:
         """Finish every roll at once, under the log's lock; may be called again after an error.
@@ -189,25 +181,17 @@ class Rolls:
         if self._next is not None:
             self._next.close()
 
-    def need_work(self) -> None:
-        """Record that `ask` has something to do, once the lock is free."""
-        self.has_work = True
-        self._state.ask_follow_up()
-
     # -- without it
 
     def ask(self) -> None:
         """Have the worker prepare the next segment and finish rolls. Called after an append, without any lock."""
-        self.has_work = False
         if not self._is_asked:
             self._is_asked = True
             self._worker.submit(self._work)
 
     def _work(self) -> None:
         self._is_asked = False
-        state = self._log()
-        if state is None:
-            return  # the log was dropped
+        state = self._state
         try:
             with held(state.segments_mutex):
                 if self._is_open():
