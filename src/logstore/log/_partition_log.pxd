@@ -10,7 +10,7 @@ from logstore.batch._batch cimport BatchHeader
 from logstore.batch._encode cimport Encoder
 from logstore.log._producers cimport Producers, ProducersOfLog
 from logstore.log.directory._segment_set cimport SegmentSet
-from logstore.log.marks._marks cimport Marks
+from logstore.log.marks._marks cimport LogMarks
 from logstore.log.marks._watermark cimport LogLock, Watermark
 from logstore.log.formats._published cimport PublishedFile
 
@@ -61,7 +61,7 @@ cdef class PartitionLog:
     cdef public LogLock lock
     cdef public object clock
     cdef public uint64_t fork           # of the process that has opened the log
-    cdef readonly Marks marks
+    cdef readonly LogMarks marks
     # Those that each append moves.
     cdef readonly Watermark end
     cdef readonly Watermark synced

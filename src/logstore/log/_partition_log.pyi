@@ -10,7 +10,7 @@ from logstore.errors import LogstoreError, StorageFailedError
 from logstore.log.directory.segments import Segments
 from logstore.log.formats._published import PublishedFile
 from logstore.log.formats.epoch_file import EpochFile
-from logstore.log.marks._marks import Marks
+from logstore.log.marks._marks import LogMarks
 from logstore.log.marks._watermark import LogLock, Watermark
 from logstore.log.marks.policies import HighWatermarkPolicy
 from logstore.log.marks.view import View
@@ -120,12 +120,12 @@ class PartitionLog:
     @property
     def counters(self) -> Counters: ...
     @property
-    def marks(self) -> Marks: ...
+    def marks(self) -> LogMarks: ...
     @property
     def log_start(self) -> int:
         """The log start offset."""
 
-    def set_marks(self, marks: Marks) -> None:
+    def set_marks(self, marks: LogMarks) -> None:
         """Begin with the offsets that recovery has found."""
 
     def note_epoch(self, epoch: int) -> None:

@@ -155,7 +155,7 @@ cdef class PartitionLog:
     Owns: the marks and counters. Its subclass has the parts that it refers to, and closes them.
     """
 
-    def set_marks(self, Marks marks: Marks) -> None:
+    def set_marks(self, LogMarks marks: LogMarks) -> None:
         """Begin with the offsets that recovery has found."""
         self.counters = Counters(self.clock)
         self.marks = marks

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from threading import Lock
 from typing import Any, Protocol
+from weakref import ref
 
 from logstore._segment import Segment
 from logstore.config.log import LogConfig
@@ -60,8 +61,10 @@ class Durability:
     """Part of a `State`. Owns: the recovery file, the epochs' file, and the list of what is not on disk yet."""
 
     def __init__(self, log: DurableLog, directory: Directory, root: Directory, found: Recovered) -> None:
-        # Strong, not weak: the finalizer of a dropped log still writes, when weak references are cleared already.
-        self._log = log
+        # Strong until the log is closed: the finalizer of a dropped log still writes, when weak references are
+        # cleared already. Weak from then on: in a cycle, a closed log would wait for the garbage collector.
+        self._held: DurableLog | None = log
+        self._ref = ref(log)
         self._directory = directory
         self.recovery = RecoveryPointFile(directory, found.point)
         unsynced = tuple(s for s in found.segments.all[:-1] if s.next_offset > found.synced_end)
@@ -72,6 +75,12 @@ class Durability:
             # An earlier process wrote these bytes, perhaps not to disk. Without the mark a flush would skip them.
             for segment in (*unsynced, found.segments.active):
                 segment.file.mark_dirty()
+
+    @property
+    def _log(self) -> DurableLog:
+        log = self._ref() if self._held is None else self._held
+        assert log is not None
+        return log
 
     # -- the recovery point
 
@@ -301,3 +310,4 @@ class Durability:
     def close(self) -> None:
         """Close the recovery file."""
         self.recovery.close()
+        self._held = None

@@ -1,11 +1,11 @@
 """State of one open log: its parts, and the steps that change several of them together.
 
 All modules of `log` that work on one open log share its `State`, and the lock in it. Each part owns its fields, and
-no other module assigns them: the offsets are `Marks`, the append `PartitionLog`, the files `Segments`, what is on
-disk `Durability`, what rolls leave to do `Rolls`, producers and transactions `Transactions`. Methods whose names
+no other module assigns them: the offsets are `LogMarks`, the append `PartitionLog`, the files `Segments`, what is
+on disk `Durability`, what rolls leave to do `Rolls`, producers and transactions `Transactions`. Methods whose names
 end in ``_locked`` are called with the lock held.
 
-Invariants, under the lock: those of the marks, see `Marks`; recovery point <= synced end; the
+Invariants, under the lock: those of the marks, see `LogMarks`; recovery point <= synced end; the
 active segment ends at the log end offset unless a memory tail holds the rest.
 """
 
@@ -45,7 +45,7 @@ from logstore.log.formats.checkpoints import LogKind
 from logstore.log.formats.cleaned import Cleaned
 from logstore.log.formats.last_stop import StopEvidence
 from logstore.log.formats.recovery_point import published_file
-from logstore.log.marks._marks import Marks
+from logstore.log.marks._marks import LogMarks
 from logstore.log.marks._watermark import LogLock
 from logstore.log.marks.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.segment_holds import Holds
@@ -139,7 +139,7 @@ class State(PartitionLog):
         start = found.log_start_offset
         # A standalone log shows what it has; of a replica, the checkpoint says what was on enough others.
         visible = start if is_standalone else max(start, min(root.found.high_watermark or 0, end))
-        self.set_marks(Marks(start, end, found.synced_end, visible, clock, self.lock))
+        self.set_marks(LogMarks(start, end, found.synced_end, visible, clock, self.lock))
         self.follow(policy)
         self.set_limits(config.segment_bytes, config.segment_index_bytes)
         self.durability = Durability(self, directory, root.directory, found)

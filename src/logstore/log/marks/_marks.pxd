@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 from logstore.log.marks._watermark cimport Watermark
 
 
-cdef class Marks:
+cdef class LogMarks:
     cdef readonly int64_t log_start         # <= last_stable: no record below it can be read
     cdef readonly Watermark last_stable     # <= high_watermark: every transaction below it has ended
     cdef readonly Watermark high_watermark  # <= end: records below it are not truncated any more

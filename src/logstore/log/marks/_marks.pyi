@@ -4,7 +4,7 @@ from logstore.clock import Clock
 from logstore.log.marks._watermark import LogLock, Watermark
 
 @final
-class Marks:
+class LogMarks:
     """The five offsets that say what of a log is there, visible and on disk."""
 
     @property

@@ -11,7 +11,7 @@ cimport cython
 
 
 @cython.final
-cdef class Marks:
+cdef class LogMarks:
     """The five offsets that say what of a log is there, visible and on disk.
 
     Owns: their values. Invariant: log start <= last stable <= high watermark <= log end, and synced end <= log end.
@@ -61,5 +61,5 @@ cdef class Marks:
             mark.close()
 
     def __repr__(self):
-        return (f"<Marks {self.log_start} <= {self.last_stable.value} <= {self.high_watermark.value} <= "
+        return (f"<LogMarks {self.log_start} <= {self.last_stable.value} <= {self.high_watermark.value} <= "
                 f"{self.end.value}, synced {self.synced.value}>")

@@ -21,6 +21,7 @@ import threading
 from collections.abc import Iterator
 from threading import Lock
 from typing import Protocol
+from weakref import ref
 
 from logstore._segment import Segment
 from logstore.config.log import LogConfig
@@ -90,14 +91,22 @@ class Rolls:
     """Part of a `State`. Owns: the prepared file, and the list of rolls that are not finished."""
 
     def __init__(self, state: RollingLog, worker: RollWorker) -> None:
-        # Strong, not weak: the finalizer of a dropped log still writes, when weak references are cleared already.
-        self._state = state
+        # Strong until the log is closed: the finalizer of a dropped log still writes, when weak references are
+        # cleared already. Weak from then on: in a cycle, a closed log would wait for the garbage collector.
+        self._held: RollingLog | None = state
+        self._ref = ref(state)
         self._worker = worker
         self._mutex = threading.Lock()
         self._next: File | None = None
         self._follows: Segment | None = None  # the segment that the prepared file follows
         self._unfinished: tuple[_Roll, ...] = ()
         self._is_asked = False  # a task is submitted and has not begun
+
+    @property
+    def _state(self) -> RollingLog:
+        state = self._ref() if self._held is None else self._held
+        assert state is not None
+        return state
 
     # -- under the log's lock
 
@@ -180,6 +189,7 @@ class Rolls:
             self._unfinished = ()
         if self._next is not None:
             self._next.close()
+        self._held = None
 
     # -- without it
 
@@ -191,7 +201,9 @@ class Rolls:
 
     def _work(self) -> None:
         self._is_asked = False
-        state = self._state
+        state = self._ref() if self._held is None else self._held
+        if state is None:
+            return  # the log was closed, and is gone
         try:
             with held(state.segments_mutex):
                 if self._is_open():
