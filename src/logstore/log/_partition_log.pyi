@@ -147,7 +147,7 @@ class PartitionLog:
         """Have the append by which the active segment reaches this size ask for the next segment."""
 
     def ask_follow_up(self, *, rolls: bool = False) -> None:
-        """Have the thread that has appended do more once it has released the lock; with ``rolls`` what they need."""
+        """Have the thread that has appended do more once it has released the lock; ``rolls``: what they need."""
 
     def set_limits(self, segment_bytes: int, index_bytes: int) -> None:
         """Set the size of a segment and of its indexes from which on the next append rolls."""

@@ -193,7 +193,7 @@ cdef class PartitionLog:
         self.prepare_bytes = size
 
     def ask_follow_up(self, *, bint rolls: bool = False) -> None:
-        """Have the thread that has appended do more once it has released the lock; with ``rolls`` what they need."""
+        """Have the thread that has appended do more once it has released the lock; ``rolls``: what they need."""
         self.has_work = True
         self.rolls_have_work = self.rolls_have_work or rolls
 

@@ -149,7 +149,8 @@ cdef class LogRounds(Rounds):
         recovery = log.recovery
         known = recovery.point
         point = _new(RecoveryPoint, (
-            known[0] + 1, log.segments.generation, self._target, self._active.base_offset, self._position, log.marks.log_start,
+            known[0] + 1, log.segments.generation, self._target, self._active.base_offset, self._position,
+            log.marks.log_start,
             -1 if producers._states or producers._completed else self._target, False, False, known[9],
             log.transactions.sums is not None,
         ))

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Marks of one open log: log start, last stable offset, high watermark, log end offset, and the synced end.
 
-An append raises them one by one, the end first. Whatever lowers the end, or raises the start, is one call here, with
-the order of the marks asserted after it.
+An append raises them one by one, the end first. Whatever lowers the end, or raises the start, is one call here,
+with the order of the marks asserted after it.
 
 Threads: changed under the log's lock, and read without it.
 """
