@@ -1,5 +1,8 @@
+from typing_extensions import disjoint_base
+
 from logstore._segment import Segment
 
+@disjoint_base
 class SegmentSet:
     """The segments of one log, by base offset. The last one is active, the others are sealed."""
 
