@@ -10,6 +10,7 @@ Invariant: a recovery point rises over bytes, names and epochs only once all of 
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager
 from threading import Lock
 from typing import Any, Protocol
 from weakref import ref
@@ -55,6 +56,7 @@ class DurableLog(Protocol):
     def synced(self) -> Watermark: ...
     def fail_locked(self, error: StorageError) -> StorageFailedError: ...
     def has_unmarked(self) -> None: ...
+    def storing_locked(self, *, is_append: bool) -> AbstractContextManager[None]: ...
 
 
 class Durability:
@@ -209,12 +211,8 @@ class Durability:
 
     def unmark_locked(self) -> None:
         """Remove the clean mark durably, before the first write: after a crash a torn log must not have it."""
-        try:
+        with self._log.storing_locked(is_append=False):
             self.write_durably_locked()
-        except OUT_OF_RESOURCES:
-            raise
-        except StorageError as error:
-            raise self._log.fail_locked(error) from error
 
     def unmark(self) -> None:
         """Remove the clean mark as `unmark_locked` does, without the lock."""
@@ -285,8 +283,7 @@ class Durability:
     def save_epochs(self) -> None:
         """Write the epochs' file without the lock, if it lacks an epoch and the log can still be written."""
         log = self._log
-        if not self.epochs.is_saved:
-            self.epochs.save(log.lock, lambda: not log.closed and log.failed is None)
+        self.epochs.save(log.lock, lambda: not log.closed and log.failed is None)
 
     def begin_epoch_locked(self, epoch: int) -> None:
         """Record durably that a leader epoch begins at the log end offset, see `LogReplica.begin_epoch`."""
@@ -295,12 +292,8 @@ class Durability:
         newest = log.leader_epoch if latest is None else max(log.leader_epoch, latest.epoch)
         if epoch < newest:
             raise FencedLeaderEpochError(f"{log.name}: leader epoch {epoch} begins, the log has seen {newest}")
-        try:
+        with log.storing_locked(is_append=False):
             self.epochs.begin(epoch, log.end.value)
-        except OUT_OF_RESOURCES:
-            raise
-        except StorageError as error:
-            raise log.fail_locked(error) from error
         try:
             self.unsynced.sync_names()
         except StorageError as error:
