@@ -104,12 +104,12 @@ def kafkas_ms(folder: Path) -> float | None:
 
     It makes the directories afterwards, and syncs none of them.
     """
-    from kafka.admin import KafkaAdminClient, NewTopic
-
     from tests.interop import broker
 
     if not broker.CACHE.joinpath(f"libs-{broker.VERSION}").exists():
         return None
+    from kafka.admin import KafkaAdminClient, NewTopic  # here: installed with that Kafka
+
     kafka = broker.Broker(folder)
     kafka.start()
     try:

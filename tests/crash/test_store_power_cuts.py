@@ -85,7 +85,7 @@ def unannounced(monkeypatch, state: TopicState) -> None:
 
     def save(self, entries):
         if all(entry is not None and entry.state is state for entry in entries.values()):
-            self._catalogue = self._catalogue.with_topics(entries)
+            self.catalogue = self.catalogue.with_topics(entries)
         else:
             honest(self, entries)
 

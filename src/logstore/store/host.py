@@ -291,7 +291,7 @@ class StoreHost:
         """Return the catalogue of all topics: another object after each change."""
         if self.lifecycle.closed or self._fork != fork_generation():
             self.check_open()
-        return self.table._catalogue
+        return self.table.catalogue
 
     @property
     def offsets(self) -> CommittedOffsets:

@@ -9,17 +9,18 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore.batch._encode import timestamp_of
-from logstore.client.backend import Opened
+from logstore.client.backend import Opened, Source
 from logstore.config.log import LogConfig
 from logstore.errors import InvalidRecordError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
 from logstore.log import Log
 from logstore.log.moments import moment_of
 from logstore.log.read.range import DEFAULT_READ_BYTES
 from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset
-from logstore.store.catalog.partitions import LentLog
+from logstore.store.catalog.partitions import LentLog, Partitions
+from logstore.store.catalog.topics import TopicTable
 from logstore.topic_names import INTERNAL, check_writable_by_users
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from logstore.batch._batch import Batches, Record
     from logstore.batch.record_types import ArrowArray, ArrowStream, Headers, Records
-    from logstore.client.backend import Source
     from logstore.client.scan.topic_scan import Bound, TopicScan
     from logstore.columns.value_schema import ValueSchema
     from logstore.log.moments import Time, When
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 
 #: The next partition for a record without a key: one counter for each topic, whichever handle is used.
 _turns: weakref.WeakKeyDictionary[Source, dict[str, itertools.count[int]]] = weakref.WeakKeyDictionary()
+
+
+class TopicHost(Source, Protocol):
+    """The store of a topic, with what an append asks of it without a call of Python."""
+
+    partitions: Partitions
+    table: TopicTable
 
 
 class Topic:
@@ -50,8 +57,10 @@ class Topic:
     [b'AA 1141']
     """
 
-    def __init__(self, host: Source, name: str, topic_id: str, store: Any = None) -> None:
-        self._host = host
+    def __init__(self, host: TopicHost, name: str, topic_id: str, store: Any = None) -> None:
+        self._host: Source = host
+        #: What `append` asks of the host, without a call of Python for each record.
+        self._table, self._open_log = host.table, host.partitions.found
         self.store = store  #: as its user has opened it
         self.name = name
         self.id = topic_id  #: differs from that of an earlier or later topic of the same name
@@ -126,22 +135,23 @@ class Topic:
             StorageFailedError: this or an earlier write or flush failed; reopen the store.
             ReadOnlyError: the store is open read-only.
         """
-        host, name = self._host, self.name
         known, count = self._counted
-        if known is not host._topics_known():
-            count = self._count()
+        # A closed store has no open log, and a log refuses a process that was forked from its own.
+        if known is self._table.catalogue and self._is_usual:
+            if partition is None:
+                partition = 0 if count == 1 else self._choose(key, count)
+            if timestamp is None and headers is None and ack is None and expect is None and type(partition) is int:
+                name = self.name
+                log: Any = self._open_log((name, partition))
+                if log is not None:
+                    written: RecordMetadata | None = log._state.append_one(value, key, name, partition, log._writer)
+                    if written is not None:
+                        return written
+        count = self._count()
         if partition is None:
             partition = 0 if count == 1 else self._choose(key, count)
-        if self._is_usual and type(partition) is int and 0 <= partition < count:
-            log: Any = host._log_there(name, partition)
-            if timestamp is None and headers is None and ack is None and expect is None:
-                written: RecordMetadata | None = log._state.append_one(value, key, name, partition, log._writer)
-                if written is not None:
-                    return written
-        else:
-            log = self._log_to_write(partition)
         stamp = self._host.clock.now_ms() if timestamp is None else timestamp_of(timestamp)
-        result = log.append([(key, value, stamp, headers)], ack=ack, expect=expect)
+        result = self._log_to_write(partition).append([(key, value, stamp, headers)], ack=ack, expect=expect)
         given = stamp if result.timestamp_ms < 0 else result.timestamp_ms
         return RecordMetadata(self.name, partition, result.first_offset, given)
 

@@ -133,13 +133,9 @@ class TopicTable:
     def __init__(self, root: Directory, config: StoreConfig, catalogue: Catalogue) -> None:
         self._root = root
         self._config = config
-        self._catalogue = catalogue
+        #: As it is known now: another object after each change.
+        self.catalogue = catalogue
         self._partitions: Partitions | None = None
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """The catalogue as it is known now."""
-        return self._catalogue
 
     def manage(self, partitions: Partitions) -> None:
         """Set the logs to be closed or changed when their topic is."""
@@ -262,7 +258,7 @@ class Topics(TopicTable):
         )
         super().__init__(root, config, fresh)
         self._settle(found)
-        for name, entry in self._catalogue.topics.items():
+        for name, entry in self.catalogue.topics.items():
             self._by_look[look_of(name)] = name
             if not entry.is_synced:
                 self._new[name] = None
@@ -271,12 +267,12 @@ class Topics(TopicTable):
 
     def _settle(self, found: Catalogue | None) -> None:
         settled: dict[str, TopicEntry | None] = {}
-        for name, entry in self._catalogue.topics.items():
+        for name, entry in self.catalogue.topics.items():
             if entry.state in (TopicState.CREATING, TopicState.DELETING):
                 settled[name] = None
             elif entry.state is TopicState.GROWING:
                 settled[name] = entry.replace(state=TopicState.READY, target=0)
-        before = self._catalogue
+        before = self.catalogue
         if settled:
             doomed = {name: before.topics[name] for name, entry in settled.items() if entry is None}
             self._hold.root.forget(_partitions_of(doomed))
@@ -295,7 +291,7 @@ class Topics(TopicTable):
             # Made by an earlier version, or the mark is lost: a log that is opened alone needs it.
             layout.mark_adopted(self._root)
         layout.write_meta_properties(self._root, catalogue.cluster_id, self._config.node_id, new_id(self._rng))
-        self._catalogue = catalogue
+        self.catalogue = catalogue
 
     def _take_in(self, catalogue: Catalogue) -> Catalogue:
         """Make topics of the logs below the root that the catalogue does not know.
@@ -355,7 +351,7 @@ class Topics(TopicTable):
     def _create(self, wanted: Sequence[NewTopic], *, if_not_exists: bool) -> list[TopicEntry]:
         with held(self._lock):
             missing = [each for each in wanted if not self._is_there(each, if_not_exists)]
-            known = self._catalogue.topics
+            known = self.catalogue.topics
             half_made = {each.name: known[each.name] for each in missing if each.name in known}
             alike = (self._by_look.get(look_of(each.name), "") for each in missing)
             check_names([each.name for each in missing], [name for name in alike if name in known])
@@ -367,7 +363,7 @@ class Topics(TopicTable):
                 self._refuse_in_the_way(name, range(entry.partitions))
             if announced:
                 self._make_locked(announced)
-            return [self._catalogue.topics[each.name] for each in wanted]
+            return [self.catalogue.topics[each.name] for each in wanted]
 
     def _is_there(self, wanted: NewTopic, if_not_exists: bool) -> bool:
         found = self.find(check_is_name(wanted.name))
@@ -467,7 +463,7 @@ class Topics(TopicTable):
     def _undo_locked(self, half_made: Mapping[str, TopicEntry]) -> None:
         """Undo topics that could not be made; where that fails too, the next open does it."""
         # Whatever the file says now, in this process the topics do not exist.
-        self._catalogue = self._catalogue.with_topics(half_made)
+        self.catalogue = self.catalogue.with_topics(half_made)
         try:
             # The file may say "ready" already, if only the last sync has failed.
             self._save_locked(half_made)
@@ -499,7 +495,7 @@ class Topics(TopicTable):
                     self._partitions.settle(name)
                 self._reconfigure(name, after, drop_keyless)
             except BaseException:
-                if self._catalogue.topics[name] is changed:
+                if self.catalogue.topics[name] is changed:
                     self._save_locked({name: entry})
                 self._reconfigure(name, before, drop_keyless=True)
                 raise
@@ -545,7 +541,7 @@ class Topics(TopicTable):
                 )
                 self._save_locked({name: grown})
             except BaseException:
-                self._catalogue = self._catalogue.with_topic(
+                self.catalogue = self.catalogue.with_topic(
                     name, entry.replace(state=TopicState.GROWING, target=total)
                 )
                 try:
@@ -593,16 +589,16 @@ class Topics(TopicTable):
             self._new.pop(name, None)
 
     def _save_locked(self, entries: Mapping[str, TopicEntry | None]) -> None:
-        self._catalogue = self._file.change(self._catalogue, entries)
+        self.catalogue = self._file.change(self.catalogue, entries)
 
     def next_producer_id(self) -> int:
         """Return a producer id that was never given before, nor will be after any crash."""
         with held(self._lock):
             if not self._ids_left:
-                catalogue = self._catalogue
+                catalogue = self.catalogue
                 first = catalogue.next_producer_id
                 last = first + PRODUCER_ID_BLOCK
-                self._catalogue = self.reserve.with_space(lambda: self._file.change(catalogue, {}, last))
+                self.catalogue = self.reserve.with_space(lambda: self._file.change(catalogue, {}, last))
                 self._ids_left = range(first, last)
             number, self._ids_left = self._ids_left[0], self._ids_left[1:]
             return number
@@ -647,7 +643,7 @@ class FollowedTopics(TopicTable):
         super().__init__(root, config, found or Catalogue(cluster_id=""))
         self._is_listed = found is None
         self.refresh()
-        if not self._catalogue.topics and not files.is_ours(root.names()):
+        if not self.catalogue.topics and not files.is_ours(root.names()):
             named = ", ".join(map(str, files.partitions_below(root)[:5]))
             raise NotALogError(
                 "the directory holds no store: no catalogue and no partitions"
@@ -661,13 +657,13 @@ class FollowedTopics(TopicTable):
 
     def refresh(self) -> None:
         found = self._file.read()
-        if found is not None and found is self._catalogue:
+        if found is not None and found is self.catalogue:
             return
         changed = self._listed() if found is None else found
         # Released to Kafka, or adopted: a reader's knowledge of a log's end is that of the former writer.
         changed_hands = (found is None) != self._is_listed
         self._is_listed = found is None
-        known, self._catalogue = self._catalogue, changed
+        known, self.catalogue = self.catalogue, changed
         for name, entry in known.topics.items():
             now = changed.topics.get(name)
             if self._partitions is not None and (changed_hands or now is None or now.id != entry.id):
