@@ -84,6 +84,9 @@ _MADE_TOGETHER = 64
 #: A store with more topics than this names none of them in an error.
 _MOST_NAMED = 1_000
 
+#: Different settings of topics that are kept parsed, some hundred bytes each.
+_KEPT_CONFIGS = 1_000
+
 _THERE = (TopicState.READY, TopicState.GROWING)
 
 
@@ -136,6 +139,8 @@ class TopicTable:
         #: As it is known now: another object after each change.
         self.catalogue = catalogue
         self._partitions: Partitions | None = None
+        #: By defaults and settings of a topic: thousands of topics mostly have the same.
+        self._configs: dict[tuple[object, ...], LogConfig] = {}
 
     def manage(self, partitions: Partitions) -> None:
         """Set the logs to be closed or changed when their topic is."""
@@ -223,7 +228,15 @@ class TopicTable:
 
     def effective(self, entry: TopicEntry, settings: Mapping[str, Setting] | None = None) -> LogConfig:
         """Return all settings of a topic, with its own or with ``settings`` instead."""
-        return effective_config(self._config, entry, settings)
+        if settings is not None:
+            return effective_config(self._config, entry, settings)
+        key = (None if entry.defaults is None else tuple(entry.defaults.items()), tuple(entry.settings.items()))
+        found = self._configs.get(key)
+        if found is None:
+            if len(self._configs) >= _KEPT_CONFIGS:
+                self._configs.clear()
+            found = self._configs[key] = effective_config(self._config, entry)
+        return found
 
     def is_retention_chosen(self, name: str, settings: Mapping[str, str] | None = None) -> bool:
         """Return whether a topic's retention was set, or would be with these settings; else it is the default."""
