@@ -19,6 +19,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Generic, TypeVar
+from weakref import ref
+
+T = TypeVar("T")
 
 _queue: deque[Callable[[], None]] = deque()
 
@@ -29,6 +33,28 @@ _has_thread = False
 
 #: Finalizers of one collection run within milliseconds of each other, unless the machine is stalled.
 _FINALIZERS_S = 10.0
+
+
+class UntilClosed(Generic[T]):
+    """A part's reference to the object that it is a part of: strong until that is closed, weak from then on.
+
+    The finalizer of a dropped object still uses its parts, when weak references are cleared already. After the
+    close a strong reference would leave the object, which refers to its parts, to the garbage collector.
+    """
+
+    __slots__ = ("_held", "_ref")
+
+    def __init__(self, whole: T) -> None:
+        self._held: T | None = whole
+        self._ref = ref(whole)
+
+    def get(self) -> T | None:
+        """Return the object; None if it is closed, and freed."""
+        return self._ref() if self._held is None else self._held
+
+    def has_closed(self) -> None:
+        """Record that the object is closed."""
+        self._held = None
 
 
 def hand_over(release: Callable[[], None]) -> None:

@@ -193,6 +193,7 @@ def test_planted_a_close_that_forgets_the_log_is_found(tmp_path: Path, monkeypat
     kept: list[object] = []
     monkeypatch.setattr(RecoveredLog, "_end", lambda recovered: kept.append(recovered))
     must_break("the root is locked after|already has the log open", lambda: interrupted_anywhere(tmp_path))
+    # What the planted bug has left open is closed here, so that no later test finds its locks taken.
     for recovered in kept:
         if (log := recovered._taken()) is not None:  # type: ignore[attr-defined]
             log.close()

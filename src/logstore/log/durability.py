@@ -13,10 +13,10 @@ import logging
 from contextlib import AbstractContextManager
 from threading import Lock
 from typing import Any, Protocol
-from weakref import ref
 
 from logstore._segment import Segment
 from logstore.config.log import LogConfig
+from logstore.dropped import UntilClosed
 from logstore.errors import OUT_OF_RESOURCES, FencedLeaderEpochError, StorageError, StorageFailedError
 from logstore.io._interrupts import held
 from logstore.log.directory.files import Directory
@@ -56,6 +56,7 @@ class DurableLog(Protocol):
     def synced(self) -> Watermark: ...
     def fail_locked(self, error: StorageError) -> StorageFailedError: ...
     def has_unmarked(self) -> None: ...
+    def storing(self) -> AbstractContextManager[None]: ...
     def storing_locked(self, *, is_append: bool) -> AbstractContextManager[None]: ...
 
 
@@ -63,10 +64,7 @@ class Durability:
     """Part of a `State`. Owns: the recovery file, the epochs' file, and the list of what is not on disk yet."""
 
     def __init__(self, log: DurableLog, directory: Directory, root: Directory, found: Recovered) -> None:
-        # Strong until the log is closed: the finalizer of a dropped log still writes, when weak references are
-        # cleared already. Weak from then on: in a cycle, a closed log would wait for the garbage collector.
-        self._held: DurableLog | None = log
-        self._ref = ref(log)
+        self._whole = UntilClosed(log)
         self._directory = directory
         self.recovery = RecoveryPointFile(directory, found.point)
         unsynced = tuple(s for s in found.segments.all[:-1] if s.next_offset > found.synced_end)
@@ -80,7 +78,7 @@ class Durability:
 
     @property
     def _log(self) -> DurableLog:
-        log = self._ref() if self._held is None else self._held
+        log = self._whole.get()
         assert log is not None
         return log
 
@@ -222,13 +220,8 @@ class Durability:
                 if not log.must_unmark or log.closed or log.failed is not None:
                     return
                 point = self.point_now(clean=False)
-            try:
+            with log.storing():
                 self.recovery.write_durably(point)
-            except OUT_OF_RESOURCES:
-                raise
-            except StorageError as error:
-                with held(log.lock):
-                    raise log.fail_locked(error) from error
             with held(log.lock):
                 log.has_unmarked()
 
@@ -303,4 +296,4 @@ class Durability:
     def close(self) -> None:
         """Close the recovery file."""
         self.recovery.close()
-        self._held = None
+        self._whole.has_closed()

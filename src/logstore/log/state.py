@@ -278,6 +278,17 @@ class State(PartitionLog):
         except StorageError as error:
             raise self.fail_locked(error) from error
 
+    @contextlib.contextmanager
+    def storing(self) -> Iterator[None]:
+        """Fail the log as `storing_locked` does, of a block that runs without the lock and appends nothing."""
+        try:
+            yield
+        except OUT_OF_RESOURCES:
+            raise
+        except StorageError as error:
+            with held(self.lock):
+                raise self.fail_locked(error) from error
+
     def settle_interrupted_locked(self) -> None:
         """Fail the log if an interrupted change has left it inconsistent."""
         if (self.mutation_depth or self.appending) and self.failed is None:

@@ -15,16 +15,15 @@ sealed segment only after its bytes, the segments before it and the names of bot
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from threading import Lock
 from typing import Protocol
-from weakref import ref
 
 from logstore._segment import Segment
 from logstore.config.log import LogConfig
+from logstore.dropped import UntilClosed
 from logstore.errors import OUT_OF_RESOURCES, DiskFullError, LogstoreError, StorageError, StorageFailedError
 from logstore.io._files import File
 from logstore.io._interrupts import held
@@ -69,7 +68,9 @@ class RollingLog(Protocol):
 
     def ask_follow_up(self, *, rolls: bool = False) -> None: ...
 
-    def fail_locked(self, error: StorageError) -> StorageFailedError: ...
+    def storing(self) -> AbstractContextManager[None]: ...
+
+    def storing_locked(self, *, is_append: bool) -> AbstractContextManager[None]: ...
 
     def move_marks_locked(self, *, has_grown: bool) -> None: ...
 
@@ -91,10 +92,7 @@ class Rolls:
     """Part of a `State`. Owns: the prepared file, and the list of rolls that are not finished."""
 
     def __init__(self, state: RollingLog, worker: RollWorker) -> None:
-        # Strong until the log is closed: the finalizer of a dropped log still writes, when weak references are
-        # cleared already. Weak from then on: in a cycle, a closed log would wait for the garbage collector.
-        self._held: RollingLog | None = state
-        self._ref = ref(state)
+        self._whole = UntilClosed(state)
         self._worker = worker
         self._mutex = threading.Lock()
         self._next: File | None = None
@@ -104,7 +102,7 @@ class Rolls:
 
     @property
     def _state(self) -> RollingLog:
-        state = self._ref() if self._held is None else self._held
+        state = self._whole.get()
         assert state is not None
         return state
 
@@ -189,7 +187,7 @@ class Rolls:
             self._unfinished = ()
         if self._next is not None:
             self._next.close()
-        self._held = None
+        self._whole.has_closed()
 
     # -- without it
 
@@ -201,7 +199,7 @@ class Rolls:
 
     def _work(self) -> None:
         self._is_asked = False
-        state = self._ref() if self._held is None else self._held
+        state = self._whole.get()
         if state is None:
             return  # the log was closed, and is gone
         try:
@@ -257,23 +255,12 @@ class Rolls:
         for roll in self._unfinished:
             if not roll.is_complete:
                 break
-            with self._failing():
+            with self._state.storing():
                 self._sync(roll)
             with held(state.lock):
                 if self._is_open():
                     self._save_note_locked()
                     self._record_locked(roll)
-
-    @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
-        """Fail the log on a storage error inside the block, unless space or descriptors ran out."""
-        try:
-            yield
-        except OUT_OF_RESOURCES:
-            raise
-        except StorageError as error:
-            with held(self._state.lock):
-                raise self._state.fail_locked(error) from error
 
     def _sync_found(self) -> None:
         """Sync sealed segments that were found unsynced at opening, if they are too many."""
@@ -281,7 +268,7 @@ class Rolls:
         found, after = state.unsynced.segments, state.segments.active
         if len(found) < MOST_UNSYNCED:
             return
-        with self._failing():
+        with self._state.storing():
             for segment in found:
                 sync_unless_dropped(segment)
             state.unsynced.sync_names()
@@ -301,7 +288,7 @@ class Rolls:
                 return
             active, is_first = state.segments.active, not state.durability.has_durable_point
         name = next_segment.name_after(active.base_offset)
-        with self._failing():
+        with self._state.storing():
             if is_first:
                 # Without a recovery point, recovery of several segments would report a torn tail as damage.
                 state.durability.make_point_durable()
@@ -321,7 +308,7 @@ class Rolls:
 
     def _complete_all(self) -> None:
         """Complete the files of every roll; holding `State.segments_mutex`."""
-        with self._failing():
+        with self._state.storing():
             for roll in self._unfinished:
                 self._complete(roll)
 
@@ -351,12 +338,8 @@ class Rolls:
     def _save_note_locked(self) -> None:
         """Write the note of the aborted indexes, if a roll has left it behind: only with aborted transactions."""
         if not self._state.transactions.is_noted:
-            try:
+            with self._state.storing_locked(is_append=False):
                 self._state.transactions.sync()
-            except OUT_OF_RESOURCES:
-                raise
-            except StorageError as error:
-                raise self._state.fail_locked(error) from error
 
     def _save_snapshots(self, roll: _Roll) -> None:
         # A compaction since then has written a newer state of its own generation.
