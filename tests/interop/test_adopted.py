@@ -18,6 +18,7 @@ from logstore.log import Marker, ProducerStamp
 from tests.interop.broker import Broker
 from tests.interop.clients import JavaClient, Row
 from tests.interop.make_fixtures import START_MS, several
+from tests.kit.logs import finish_rolls
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -118,6 +119,7 @@ def test_back_again_after_a_kill_of_either(journey: Broker) -> None:
         store.housekeep()
         store["plain"].append(b"behind the checkpoint", ack="synced")
         # What a killed process leaves: a copy while the store is open.
+        finish_rolls()
         crashed = shutil.copytree(root, root.parent / "crashed", ignore=shutil.ignore_patterns("logstore.socket"))
     shutil.rmtree(root)
     crashed.rename(root)

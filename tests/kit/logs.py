@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import time
 from pathlib import Path
 
 from logstore import Log
@@ -13,6 +14,7 @@ from logstore.log.directory.files import Directory
 from logstore.log.formats import transaction_index
 from logstore.log.formats.recovery_point import RecoveryPointFile
 from logstore.log.recovery import recovery
+from logstore.log.rolling.worker import THREADS
 
 NOW_MS = 1_700_000_000_000
 
@@ -25,12 +27,22 @@ def open_log(root: Path, **settings):
 def crashed_copy(log, to: Path) -> Path:
     """A copy of a log's root as its process would leave it if it died now: the root of the copy.
 
-    The log itself stays open. A copy holds what is in the page cache, as after a SIGKILL.
+    The log itself stays open. A copy holds what is in the page cache, as after a SIGKILL. What rolls have left to
+    do is done before: a copy beside a rename is of no one moment.
     """
+    finish_rolls()
     # The socket of an open store cannot be copied.
     shutil.copytree(os.path.dirname(log.path), to, ignore=shutil.ignore_patterns("logstore.socket"))
     (to / ".lock").unlink(missing_ok=True)
     return to
+
+
+def finish_rolls() -> None:
+    """Wait until the threads that finish rolls have ended."""
+    until_s = time.monotonic() + 60
+    while THREADS.is_busy:
+        assert time.monotonic() < until_s, "the rolls do not end"
+        time.sleep(0.001)
 
 
 def tree(root: Path) -> dict[str, tuple[str, int]]:

@@ -18,6 +18,7 @@ import pytest
 import logstore
 from examples import at_least_once, at_most_once, exactly_once, key_value_service, replay_after_a_bug
 from logstore.testing import ManualClock
+from tests.kit.logs import finish_rolls
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = (str(ROOT), str(Path(logstore.__file__).parents[1]))
@@ -176,6 +177,7 @@ def test_a_service_that_is_rebuilt_from_offset_0_stands_where_it_stood(tmp_path)
             service.set(key, None if rng.random() < 0.2 else rng.randbytes(8))
             if step % 80 == 79:
                 copy = tmp_path / f"copy-{step}"
+                finish_rolls()
                 shutil.copytree(tmp_path / "live", copy, ignore=shutil.ignore_patterns("logstore.socket"))
                 (copy / ".lock").unlink()
                 with logstore.open(copy) as other:

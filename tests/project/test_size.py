@@ -26,6 +26,7 @@ from logstore.log.state import State
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from tests.kit import vast
+from tests.kit.logs import finish_rolls
 
 BATCH_BYTES = 4 << 20
 VALUES = [b"%0100d" % number for number in range(100)]
@@ -207,6 +208,7 @@ def test_a_recovery_reads_what_was_not_synced_once(tmp_path: Path, producing: bo
         for stamp in stamps[:1_000]:
             log.append(VALUES, producer=stamp)
         size = log.metrics().size
+        finish_rolls()
         shutil.copytree(tmp_path / "root", tmp_path / "killed")  # as a kill leaves it
     files = FaultyFiles()
     files.record()

@@ -60,6 +60,11 @@ class Threads:
             # No thread can be started, as while the interpreter ends.
             self._run()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a task runs, or waits for its turn."""
+        return self._threads > 0
+
     def _serve(self) -> None:
         # Without a free descriptor a task fails, and the append that needs what it makes does it.
         spare_descriptors()
