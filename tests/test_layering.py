@@ -42,8 +42,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.accumulator": (
         "partition_batcher",
+        "_partition_batches",
         "syncing",
-        "_batcher lifecycle memory timer",
+        "_batcher lifecycle _memory timer",
     ),
     "logstore.aio": (
         "store",

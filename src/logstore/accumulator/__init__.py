@@ -8,9 +8,9 @@ It imports neither the log nor a producer: the caller passes a partition as a `s
   result of a batch.
 - `partition_batcher.PartitionBatcher`: one partition. ``add(value, key, timestamp, headers) -> SendFuture`` opens
   and seals batches. ``write(force, wait, ack) -> WriteTurn`` writes them in order, with sequences and retries.
-  ``close(refusal)`` refuses further records. ``abandon(error)`` fails the batches that are not written. `Shared`
-  is the state that all batchers of one producer share.
-- `memory.BufferMemory`: bytes that open and sealed batches may take. `syncing.Syncing`: acknowledges after a sync.
+  ``close(refusal)`` refuses further records. ``abandon(error)`` fails the batches that are not written.
+- `_partition_batches`: its compiled steps. `Shared` is the state that all batchers of one producer share.
+- `_memory.BufferMemory`: bytes that open and sealed batches may take. `syncing.Syncing`: acknowledges after a sync.
 - `lifecycle.Gathering`: base of an object with batchers: fork check, ``with`` block, drop without `close`.
 - `timer.TICKER`: the thread that ticks producers, buffered appenders, and logs with ``flush.ms``.
 """

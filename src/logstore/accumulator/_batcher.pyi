@@ -14,9 +14,11 @@ from logstore.records import RecordMetadata
 class BatchResult:
     """Delivery result of one batch, shared by the futures of its records."""
 
-    def __new__(
-        cls, topic: str, partition: int, *, clock: Clock = ..., failures: list[BatchResult] | None = None
-    ) -> Self: ...
+    def __init__(
+        self, topic: str, partition: int, *, clock: Clock = ..., failures: list[BatchResult] | None = None
+    ) -> None:
+        """Add this result to ``failures`` if it fails after a future was dropped; None: errors are ignored."""
+
     @property
     def topic(self) -> str: ...
     @property
@@ -161,6 +163,8 @@ class TopicBatchers:
 class FastSend:
     """The fast path of a producer."""
 
+    _store: Any
+    _failures: list[BatchResult]
     def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     def _use(self, topic: str, batchers: TopicBatchers) -> None:
         """Send a topic's records through these batchers from now on."""

@@ -23,13 +23,13 @@ from libc.string cimport memset
 
 from logstore.batch._encode cimport ADDED, Encoder
 from logstore.batch._key_hash cimport partition_of_key
+from logstore.io._files cimport fork_generation
 
 import logging
 import threading
 from concurrent.futures import Future, InvalidStateError
 
 from logstore.io._interrupts import Condition
-from logstore.io._files import fork_generation
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import DeliveryTimeoutError, ForkedError
 from logstore.records import RecordMetadata
@@ -61,12 +61,6 @@ cdef extern from "Python.h":
     void PyObject_Free(void *memory)
     void Py_CLEAR(PyObject *)
 
-cdef enum State:
-    GATHERED            # in memory
-    APPENDED            # in the log, waiting for the disk
-    ACKNOWLEDGED
-    FAILED
-
 
 @cython.final
 cdef class BatchResult:
@@ -75,26 +69,11 @@ cdef class BatchResult:
     Threads: one answers it, any may query it. `_waiter` is created by the first thread that waits.
     """
 
-    cdef readonly str topic
-    cdef readonly int32_t partition
-    cdef readonly int64_t first_offset       # -1 until it is known
-    cdef int64_t _append_time_ms             # -1: each record has its own
-    cdef readonly object error
-    cdef int64_t _claimed                    # number of futures that were made
-    cdef int64_t _kept                       # number of those that are still referenced
-    cdef State _state
-    cdef readonly bint seen                  # a caller has seen the error
-    cdef object _clock
-    cdef object _fork
-    cdef list _failures                      # gets this result if it fails after a future was dropped
-    cdef object _drive                       # syncs; a thread that waits for an appended batch calls it
-    cdef object _waiter                      # a Condition
-    cdef list _callbacks                     # (function to call, its future)
-    cdef list _watched                       # futures that `concurrent.futures.wait` or `as_completed` waits for
-    cdef list _loops                         # (event loop, its futures to complete)
-
-    def __cinit__(self, str topic, int32_t partition, *, clock=SYSTEM_CLOCK, list failures=None):
+    def __init__(self, str topic, int32_t partition, *, clock=SYSTEM_CLOCK, list failures=None):
         """Add this result to ``failures`` if it fails after a future was dropped; None: errors are ignored."""
+        self._begin(topic, partition, clock, failures)
+
+    cdef int _begin(self, str topic, int32_t partition, object clock, list failures) except -1:
         self.topic = topic
         self.partition = partition
         self._failures = failures
@@ -102,8 +81,9 @@ cdef class BatchResult:
         self._append_time_ms = -1
         self._clock = clock
         self._fork = fork_generation()
+        return 0
 
-    cdef SendFuture claim_next(self, Encoder encoder, int64_t timestamp_ms):
+    cdef object claim_next(self, Encoder encoder, int64_t timestamp_ms):
         cdef SendFuture future = new_future()
         Py_INCREF(self)
         future._batch_result = <PyObject *>self
@@ -134,10 +114,14 @@ cdef class BatchResult:
 
     def acknowledge(self, int64_t first_offset, int64_t append_time_ms=-1):
         """Answer every future with its offset, once. The caller calls `notify` after releasing its locks."""
+        self.answer(first_offset, append_time_ms)
+
+    cdef int answer(self, int64_t first_offset, int64_t append_time_ms) except -1:
         if self._state < ACKNOWLEDGED:
             self.first_offset = first_offset
             self._append_time_ms = append_time_ms
             self._answer(ACKNOWLEDGED)
+        return 0
 
     def fail(self, error not None):
         """Answer every future with an error, once; as `acknowledge`.
@@ -153,15 +137,21 @@ cdef class BatchResult:
                 self._failures.append(self)
             self._answer(FAILED)
 
-    cdef _answer(self, State state):
+    cdef int _answer(self, State state) except -1:
         if self._state < ACKNOWLEDGED:
             self._state = state
             self._drive = None
             self._wake()
+        return 0
 
     def notify(self):
         """Run the callbacks and wake the coroutines of a batch result that is answered."""
+        self.tell()
+
+    cdef int tell(self) except -1:
         cdef list loops
+        if self._loops is None and self._watched is None and self._callbacks is None:
+            return 0
         loops, self._loops = self._loops, None
         if loops is not None:
             # One call for all coroutines of a loop: each call costs the loop a system call.
@@ -172,6 +162,7 @@ cdef class BatchResult:
                     pass      # a closed loop has no coroutine left that could wait
         self._notify_watched()
         self.run_callbacks()
+        return 0
 
     cdef _notify_watched(self):
         cdef SendFuture future
@@ -204,10 +195,11 @@ cdef class BatchResult:
             answered.set_result(None)
         return answered
 
-    cdef _wake(self):
+    cdef int _wake(self) except -1:
         if self._waiter is not None:
             with self._waiter:
                 self._waiter.notify_all()
+        return 0
 
     cdef _await(self, timeout_s):
         """Wait until the batch result is answered; sync the log if only the sync is missing."""
@@ -238,6 +230,13 @@ cdef class BatchResult:
     def __repr__(self):
         state = ("gathered", "appended", "acknowledged", "failed")[<int>self._state]
         return f"<BatchResult {self.topic}-{self.partition} {state}>"
+
+
+cdef BatchResult new_batch_result(str topic, int32_t partition, object clock, list failures):
+    """Return a result without the arguments of a Python call."""
+    cdef BatchResult result = BatchResult.__new__(BatchResult)
+    result._begin(topic, partition, clock, failures)
+    return result
 
 
 cdef _call(call, future):
@@ -552,11 +551,6 @@ cdef class FastBatcher:
     every record takes the slow path.
     """
 
-    cdef Encoder _open
-    cdef BatchResult _batch_result
-    cdef Py_ssize_t _full_bytes
-    cdef int64_t _ahead_ms
-
     def pause(self):
         """Send every record through the slow path from now on."""
         self._open = None
@@ -572,6 +566,14 @@ cdef class FastBatcher:
         self._ahead_ms = ahead_ms
         self._batch_result = batch_result
         self._open = encoder
+
+    cdef object add_slowly(self, object value, object key, object timestamp, object headers):
+        """Add a record under the lock, as `PartitionBatcher.add`."""
+        raise NotImplementedError("a subclass says how to add slowly")
+
+    cdef int write_due(self) except -1:
+        """Write the batches that are sealed or full."""
+        return 0
 
 
 cdef inline bint add_plain(FastBatcher batcher, const uint8_t *key, int64_t key_size, object value,
@@ -660,7 +662,7 @@ cdef class TopicBatchers:
         self.partition = partition
         self._sticky_bytes = sticky_bytes
 
-    def take(self, Py_ssize_t size):
+    cpdef int32_t take(self, Py_ssize_t size) except -1:
         """Return the partition of a record of ``size`` bytes whose key does not choose the partition."""
         cdef int32_t chosen
         if self.sticks and self._must_move():
@@ -696,6 +698,8 @@ cdef class FastSend:
     """The fast path of a producer; see the module docstring."""
 
     cdef dict _topics                        # name -> TopicBatchers
+    cdef public object _store
+    cdef public list _failures               # results whose error no future has raised: the slow path raises it
 
     def __cinit__(self, *args, **kwargs):
         self._topics = {}
@@ -735,10 +739,12 @@ cdef class FastSend:
             LogstoreError: an earlier record, whose future was dropped, could not be written. This one
                 was not sent: send it again.
         """
-        cdef SendFuture future = self.gather(topic, value, key, partition, timestamp, headers)
-        if future is not None:
-            return future
-        return self._send_slowly(topic, value, key, partition, timestamp, headers)
+        future = self.gather(topic, value, key, partition, timestamp, headers)
+        if future is None:
+            future = self._begin_next(topic, value, key, partition, timestamp, headers)
+        if future is None:
+            future = self._send_slowly(topic, value, key, partition, timestamp, headers)
+        return future
 
     def _offer(
             self, topic: str, value: Buffer | None, key: Buffer | None = None, *, partition: int | None = None,
@@ -746,8 +752,8 @@ cdef class FastSend:
         """Send as `send` if that needs no lock and no system call, else do nothing and return None."""
         return self.gather(topic, value, key, partition, timestamp, headers)
 
-    cdef SendFuture gather(self, object topic, object value, object key, object partition, object timestamp,
-                           object headers):
+    cdef object gather(self, object topic, object value, object key, object partition, object timestamp,
+                       object headers):
         cdef PyObject *found
         cdef TopicBatchers batchers
         cdef FastBatcher batcher
@@ -780,6 +786,47 @@ cdef class FastSend:
         if is_left:
             batchers._took(PyBytes_GET_SIZE(value) + max(key_size, 0))
         return batcher._batch_result.claim_next(batcher._open, stamp)
+
+    cdef object _begin_next(self, object topic, object value, object key, object partition, object timestamp,
+                            object headers):
+        """Add a record that needs the next batch of its partition, and write the full one before it.
+
+        None, with nothing done, if the record or the topic needs more steps than that. After a close or a fork
+        no topic is known.
+        """
+        cdef PyObject *found
+        cdef TopicBatchers batchers
+        cdef FastBatcher batcher
+        cdef const uint8_t *key_data
+        cdef int64_t key_size
+        cdef int32_t chosen
+        if headers is not None or self._failures or not (
+                PyUnicode_CheckExact(topic) and PyBytes_CheckExact(value) and is_plain(key, &key_data, &key_size)):
+            return None
+        found = PyDict_GetItem(self._topics, topic)
+        if found == NULL:
+            return None
+        batchers = <TopicBatchers>found
+        # The topic may have been created again, or have more partitions.
+        if batchers.checked_with is not self._store._topics_known():
+            return None
+        if partition is not None:
+            if type(partition) is not int or not 0 <= partition < len(batchers.batchers):
+                return None
+            chosen = partition
+        elif key_size >= 0 and batchers.hashes:
+            chosen = partition_of_key(key_data, key_size, <int32_t>len(batchers.batchers))
+        elif batchers.in_turn or batchers.sticks:
+            chosen = batchers.take(PyBytes_GET_SIZE(value) + max(key_size, 0))
+        else:
+            return None
+        batcher = <FastBatcher>PyList_GET_ITEM(batchers.batchers, chosen)
+        added = batcher.add_slowly(value, key, timestamp, None)
+        if type(added) is int:
+            # The buffer memory is full.
+            return self._send_slowly(topic, value, key, chosen, timestamp, None)
+        batcher.write_due()
+        return added
 
     def _send_slowly(self, topic, value, key, partition, timestamp, headers):
         # A cdef class has no abstract methods.

@@ -42,6 +42,8 @@ cdef class Encoder:
     cdef readonly int64_t null_keys
     cdef readonly int64_t appended_at    # offset of the first record, once the batches are in a log; else -1
 
+    cdef int begin_plain(self, int64_t timestamp_ms, int codec, int level, Py_ssize_t max_batch_bytes, tuple limits,
+                         bint append_time) except -1
     cdef int restart(self, int64_t timestamp_ms) except -1
     cdef int add_list(self, list records) except -1
     cdef Py_ssize_t _add_values(self, PyObject *items, Py_ssize_t index) noexcept

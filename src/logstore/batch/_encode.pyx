@@ -220,12 +220,11 @@ cdef class Encoder:
         if codec < 0 or codec > 4:
             raise UnsupportedCodecError(
                 f"codec {codec} is unknown; known are 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd")
-        self.renew(timestamp_ms)
-        self._codec = codec
-        self._level = level
-        self._attributes = codec
-        if append_time:
-            self._attributes |= APPEND_TIME_FLAG
+        if limits:
+            max_batch_bytes = INT64_MAX
+            for _, limit in limits:
+                max_batch_bytes = min(max_batch_bytes, <Py_ssize_t>limit)
+        self.begin_plain(timestamp_ms, codec, level, max_batch_bytes, limits, append_time)
         if transactional:
             self._attributes |= TRANSACTIONAL_FLAG
         if control:
@@ -233,15 +232,24 @@ cdef class Encoder:
         self._producer_id = producer_id
         self._producer_epoch = producer_epoch
         self._next_sequence = base_sequence
-        if limits:
-            max_batch_bytes = INT64_MAX
-            for _, limit in limits:
-                max_batch_bytes = min(max_batch_bytes, <Py_ssize_t>limit)
+        self._keeps_offsets = keep_offsets
+        return self
+
+    cdef int begin_plain(self, int64_t timestamp_ms, int codec, int level, Py_ssize_t max_batch_bytes, tuple limits,
+                         bint append_time) except -1:
+        """Begin as `begin` does, without a producer id; ``max_batch_bytes`` is the least of ``limits``."""
+        self.restart(timestamp_ms)
+        self._codec = codec
+        self._level = level
+        self._attributes = codec
+        if append_time:
+            self._attributes |= APPEND_TIME_FLAG
+        self._producer_id = self._producer_epoch = self._next_sequence = -1
         self._max_batch_bytes = max_batch_bytes
         self._limits = limits
-        self._keeps_offsets = keep_offsets
+        self._keeps_offsets = False
         self._offset = self._last_offset = -1
-        return self
+        return 0
 
     def renew(self, int64_t timestamp_ms: int) -> Self:
         """Begin as `begin` does, with the settings of the last one; for records without a producer id.

@@ -18,9 +18,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from logstore.accumulator._batcher import BatchResult, FastSend, SendFuture, TopicBatchers
+from logstore.accumulator._memory import BufferMemory
+from logstore.accumulator._partition_batches import Shared
 from logstore.accumulator.lifecycle import Gathering
-from logstore.accumulator.memory import BufferMemory
-from logstore.accumulator.partition_batcher import PartitionBatcher, Shared
+from logstore.accumulator.partition_batcher import PartitionBatcher
 from logstore.accumulator.syncing import Syncing
 from logstore.accumulator.timer import TICKER
 from logstore.client.backend import PartitionedTopic, Source

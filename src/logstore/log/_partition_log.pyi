@@ -16,7 +16,7 @@ from logstore.log.marks.policies import HighWatermarkPolicy
 from logstore.log.marks.view import View
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.write_modes import WriteMode
-from logstore.records import AppendResult, ProducerStamp, RecordMetadata
+from logstore.records import Ack, AppendResult, ProducerStamp, RecordMetadata
 
 READY_ATTEMPTS: int
 
@@ -191,6 +191,11 @@ class PartitionLog:
         self, value: Buffer | None, key: Buffer | None, topic: str, partition: int, writer: _Writer
     ) -> RecordMetadata | None:
         """Append one record, with the time of this call; None, with nothing done, as `append`."""
+
+    def _append_gathered(
+        self, encoder: Encoder, producer: ProducerStamp | None, ack: Ack | str | None, writer: _Writer
+    ) -> AppendResult | None:
+        """Write a batch of an accumulator as `append_encoded`; None, with nothing done, as `append`."""
 
     def append_encoded(
         self, encoder: Encoder, producer: ProducerStamp | None, now: int, writer: _Writer

@@ -44,13 +44,14 @@ from logstore.errors import DiskFullError, LogstoreError, RecordError, StorageEr
 from logstore.io._interrupts import shielded
 from logstore.log.marks.view import View
 from logstore.log.write_modes import DIRECT
-from logstore.records import AppendResult, RecordMetadata
+from logstore.records import Ack, AppendResult, RecordMetadata
 
 cdef extern from "Python.h":
     tuple PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t items)
 
 cdef object _new = tuple.__new__
 cdef object _DIRECT = DIRECT
+cdef object _WRITTEN = Ack.WRITTEN
 
 cdef enum:
     EXPIRY_MS = 600_000           # Kafka's producer.id.expiration.check.interval.ms
@@ -384,6 +385,18 @@ cdef class PartitionLog:
     def append_plain(self, Encoder encoder: Encoder, int64_t now: int, writer: LogWriter) -> AppendResult | None:
         """Write an encoder's batches as `append_encoded`; None, with nothing done, as `append`."""
         return self._append_encoded(encoder, None, now, writer) if self._takes_plain() else None
+
+    def _append_gathered(self, Encoder encoder: Encoder, producer: ProducerStamp | None, ack: Ack | str | None,
+                         writer: LogWriter) -> AppendResult | None:
+        """Write a batch of an accumulator as `append_encoded`; None, with nothing done, as `append`.
+
+        None also if another ``ack`` is asked for than that of the settings, or an earlier call, which was
+        interrupted, has written the batch.
+        """
+        if (not (ack is None or ack is _WRITTEN) or encoder.appended_at >= 0 or not encoder.record_count
+                or not self._takes_plain()):
+            return None
+        return self._append_encoded(encoder, producer, self._now(), writer)
 
     def append_encoded(self, Encoder encoder: Encoder, producer: ProducerStamp | None, int64_t now: int,
                        writer: LogWriter) -> AppendResult:

@@ -416,6 +416,9 @@ class Log(Readable):
         self, encoder: Encoder, *, producer: ProducerStamp | None = None, ack: Ack | str | None = None
     ) -> AppendResult:
         """Append as `LogReplica.append_encoded`; an accumulator needs no `LogReplica` for each batch."""
+        result = self._state._append_gathered(encoder, producer, ack, self._writer)
+        if result is not None:
+            return result
         self._state.check_writable()
         if encoder.appended_at >= 0:
             return self._writer.acknowledge_again(encoder, ack)

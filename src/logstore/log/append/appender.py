@@ -12,8 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore.accumulator._batcher import FastAppend, SendFuture
+from logstore.accumulator._partition_batches import Shared
 from logstore.accumulator.lifecycle import Gathering
-from logstore.accumulator.partition_batcher import BatchConfig, PartitionBatcher, Shared
+from logstore.accumulator.partition_batcher import BatchConfig, PartitionBatcher
 from logstore.accumulator.syncing import AppendableLog
 from logstore.accumulator.timer import TICKER
 from logstore.batch._encode import timestamp_of

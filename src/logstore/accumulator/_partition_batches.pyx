@@ -1,0 +1,489 @@
+# cython: language_level=3
+"""The open batch and the sealed batches of one partition: the steps of a `PartitionBatcher` that every batch takes.
+
+`PartitionBatches` opens, seals and appends batches; `partition_batcher` describes their order and their locks, and
+has the steps that are rare: failures, retries, the close. A batch of few records costs little more than its bytes
+here. Compiled code runs no bytecode: an interrupt strikes only where it calls Python, or waits. Any thread may
+call.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_SIZE
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
+from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
+
+from logstore.accumulator._batcher cimport BatchResult, FastBatcher, new_batch_result
+from logstore.accumulator._memory cimport BufferMemory
+from logstore.batch._encode cimport Encoder
+
+import threading
+from collections import deque
+
+from logstore.accumulator._batcher import headers_size, listed, size_of
+from logstore.batch._encode import timestamp_of
+from logstore.clock import SYSTEM_CLOCK
+from logstore.config.log import check_keys, check_timestamps
+from logstore.errors import LogstoreError, RecordTooLargeError
+from logstore.io._interrupts import shielded
+from logstore.records import Ack, ProducerStamp, TimestampType
+
+cdef enum:
+    RECORD_BYTES = 40        # upper limit of a record's bytes without key, value and headers
+    SPARE_ENCODERS = 64
+
+cdef object _SYNCED = Ack.SYNCED
+cdef object _WRITTEN = Ack.WRITTEN
+cdef object _SYSTEM_CLOCK = SYSTEM_CLOCK
+cdef object _new = tuple.__new__
+
+
+@cython.final
+cdef class Counts:
+    """Counters of a batcher; changed only while it writes."""
+
+    cdef public int64_t records, batches, bytes, retries, failed_records
+
+
+@cython.final
+cdef class Shared:
+    """State that all batchers of one producer share."""
+
+    cdef readonly object config
+    cdef readonly object clock
+    cdef readonly bint raises
+    cdef readonly BufferMemory memory
+    cdef readonly object syncing
+    cdef readonly tuple stamp
+    cdef readonly object ack
+    cdef readonly set active             # batchers that hold records
+    cdef readonly list failures
+    cdef list _spare                     # spare encoders with buffers that have grown
+    cdef int64_t _linger_ms
+    cdef int64_t _request_bytes
+
+    def __init__(self, config: ProducerConfig | BatchConfig, clock: Clock, *, bint raises: bool = False,
+                 BufferMemory memory: BufferMemory | None = None, syncing: Syncing | None = None,
+                 tuple stamp: tuple[int, int] | None = None, ack: Ack | None = None,
+                 list failures: list[BatchResult] | None = None):
+        """Share settings and parts.
+
+        ``raises`` is True for an appender: the call that writes raises errors. A batch stays queued until it is
+        written or the log refuses its records; the log checks them. False for a producer: only futures get errors
+        of a write, and `add` checks each record. Without ``syncing`` the append itself waits for the disk if its
+        ack asks for that. ``stamp`` is the producer id and epoch, None without idempotence; ``ack`` None is the
+        topic's setting. ``failures`` gets the results of failed batches of which a future was dropped; None: their
+        errors are ignored.
+        """
+        self.config, self.clock, self.raises, self.memory, self.syncing = config, clock, raises, memory, syncing
+        self.stamp, self.ack, self.failures = stamp, ack, failures
+        self.active = set()
+        self._spare = []
+        self._linger_ms = config.linger_ms
+        self._request_bytes = <int64_t>min(config.max_request_size, INT64_MAX)
+
+    cdef int64_t now_ms(self) except? -1:
+        cdef timespec moment
+        if self.clock is not _SYSTEM_CLOCK:
+            return self.clock.now_ms()
+        clock_gettime(CLOCK_REALTIME, &moment)
+        return <int64_t>moment.tv_sec * 1000 + moment.tv_nsec // 1_000_000
+
+    cdef double monotonic_s(self) except? -1:
+        cdef timespec moment
+        if self.clock is not _SYSTEM_CLOCK:
+            return self.clock.monotonic_s()
+        clock_gettime(CLOCK_MONOTONIC, &moment)
+        return moment.tv_sec + moment.tv_nsec * 1e-9
+
+
+@cython.final
+cdef class _Rules:
+    """Rules of a batch, derived from the settings of a log and of a producer."""
+
+    cdef object config
+    cdef int codec
+    cdef int level
+    cdef int64_t limit                   # bytes of a batch before compression
+    cdef tuple limits                    # the settings that `limit` comes from, with their values
+    cdef int64_t full_bytes
+    cdef bint append_time
+    cdef bint needs_key
+    cdef object ack                      # the log's default
+    # How long after the time of its batch a timestamp may be on the fast path; -1: no timestamps there.
+    cdef int64_t ahead_ms
+
+    def __cinit__(self, log, batches):
+        codec = log.codec
+        self.config = log
+        self.codec = batches.codec if codec is None else codec
+        self.level = batches.level if codec is None else log.level_of(codec)
+        self.limit = log.batch_limit
+        self.limits = log.batch_limits
+        self.full_bytes = min(<int64_t>batches.batch_size, self.limit)
+        self.append_time = log.timestamp_type is TimestampType.LOG_APPEND_TIME
+        self.needs_key = log.compacts
+        self.ack = log.default_ack
+        # The limit of past timestamps moves with the clock, but the time of a batch does not: with such a limit the
+        # slow path must check each timestamp.
+        self.ahead_ms = -1
+        if log.message_timestamp_before_max_ms == INT64_MAX and not self.append_time:
+            self.ahead_ms = log.message_timestamp_after_max_ms
+
+
+@cython.final
+@cython.freelist(64)
+cdef class ProducerBatch:
+    """One batch, open or sealed."""
+
+    cdef readonly Encoder encoder
+    cdef readonly BatchResult batch_result
+    cdef readonly int64_t reserved       # bytes of the buffer memory
+    cdef readonly double opened_s
+    cdef readonly int32_t sequence       # of its first record; -1 until it is appended for the first time
+    cdef public int64_t retries
+
+    cdef int64_t records(self) noexcept:
+        cdef Encoder encoder = self.encoder
+        return encoder.record_count + (encoder._batch_records if encoder._batch_start >= 0 else 0)
+
+
+@cython.final
+@cython.freelist(8)
+cdef class WriteTurn:
+    """Result of one call of `PartitionBatches.write`."""
+
+    cdef readonly object ack
+    cdef readonly bint waits
+    cdef readonly list answered
+    cdef readonly list appended
+    cdef public object error             # the first error
+    cdef public bint is_done             # False: a batch has to wait for a retry
+
+    def __cinit__(self):
+        self.answered = []
+        self.appended = []
+        self.is_done = True
+
+
+cdef class PartitionBatches(FastBatcher):
+    """The batches of one partition, and the order of their appends. See `PartitionBatcher`."""
+
+    cdef readonly object name
+    cdef readonly object _lock
+    cdef readonly object _writing
+    cdef readonly ProducerBatch _batch
+    cdef readonly object _sealed         # a deque
+    cdef readonly Counts counts
+    cdef public object failure           # of a write for which no caller waited
+    cdef public object _refusal          # makes the error of `add` once closed
+    cdef public int32_t _next_sequence
+    cdef public double _retry_s          # monotonic time before which no batch is retried, after a full disk
+    cdef readonly Shared _shared
+    cdef str _topic
+    cdef int32_t _partition
+    cdef object _open_log
+    cdef object _log
+    cdef _Rules _rules
+    cdef int64_t _full_bytes_now
+
+    def __init__(self, name: TopicPartition, open_log: Callable[[], AppendableLog], Shared shared not None: Shared):
+        self.name = name
+        self._topic, self._partition = name.topic, name.partition
+        self._open_log = open_log
+        self._shared = shared
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._sealed = deque()
+        self.counts = Counts()
+        self._full_bytes_now = shared.config.batch_size
+
+    @property
+    def log(self) -> AppendableLog:
+        """The partition's log, opened when the first record is added."""
+        if self._log is None:
+            self._log = self._open_log()
+        return self._log
+
+    # -- gathering
+
+    def add(self, value: Any, key: Any, timestamp: Any, headers: Any) -> SendFuture | int:
+        """Add one record and return its future.
+
+        If a new batch is needed and the buffer memory is full, add nothing and return the bytes that it needs.
+
+        Raises:
+            RecordError: the record is invalid. Nothing was added.
+            StoreClosedError, LogClosedError: the batcher is closed; `close` was given this error.
+        """
+        return self.add_slowly(value, key, timestamp, headers)
+
+    cdef object add_slowly(self, object value, object key, object timestamp, object headers):
+        cdef _Rules rules = self._rules_now()
+        cdef Shared shared = self._shared
+        cdef int64_t size, timestamp_ms = 0
+        if headers is not None and not isinstance(headers, (list, tuple)):
+            headers = listed(headers)
+        if timestamp is not None:
+            if rules.append_time:
+                timestamp = None
+            else:
+                timestamp = timestamp_of(timestamp)
+                timestamp_ms = timestamp
+                if not shared.raises:
+                    check_timestamps(timestamp, timestamp, rules.config, shared.clock.now_ms())
+        if key is None and rules.needs_key and not shared.raises:
+            check_keys(1, rules.config)
+        size = _size(value) + _size(key)
+        if size > shared._request_bytes:
+            limits = (("max.request.size", shared._request_bytes), *rules.limits)
+            raise RecordTooLargeError.over(f"{self.name}: a record", size, limits, ("split the record",))
+        size += RECORD_BYTES
+        if headers is not None:
+            size += headers_size(headers)
+        self._lock.acquire()
+        try:
+            if self._refusal is not None:
+                raise self._refusal()
+            self._open = None
+            try:
+                return self._add_locked(rules, size, value, key, timestamp, timestamp_ms, headers)
+            finally:
+                if self._batch is not None:
+                    self._full_bytes, self._ahead_ms = self._full_bytes_now, rules.ahead_ms
+                    self._batch_result, self._open = self._batch.batch_result, self._batch.encoder
+        finally:
+            self._lock.release()
+
+    cdef object _add_locked(self, _Rules rules, int64_t size, object value, object key, object timestamp,
+                            int64_t timestamp_ms, object headers):
+        cdef ProducerBatch batch = self._batch
+        cdef Encoder encoder
+        cdef const uint8_t *key_data = NULL
+        cdef int64_t pending, reserved, key_size = -1
+        if batch is not None:
+            pending = batch.encoder.size
+            # A batch has one base sequence and cannot be split. A record above the limit gets its own batch: it may
+            # fit once compressed.
+            if pending and (pending >= self._full_bytes_now or pending + size > rules.limit):
+                self._seal()
+                batch = None
+        if batch is None:
+            reserved = max(rules.full_bytes, size)
+            if self._shared.memory is not None and not self._shared.memory.try_reserve(reserved):
+                return reserved
+            batch = self._begin_locked(reserved, rules)
+        encoder = batch.encoder
+        if timestamp is None:
+            timestamp_ms = encoder._default_timestamp
+        try:
+            if headers is None and PyBytes_CheckExact(value) and (key is None or PyBytes_CheckExact(key)):
+                if key is not None:
+                    key_data, key_size = <const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)
+                encoder.add_one(timestamp_ms, key_data, key_size, <const uint8_t *>PyBytes_AS_STRING(value),
+                                PyBytes_GET_SIZE(value), NULL, 0)
+            else:
+                encoder._add_fields(key, value, timestamp, headers)
+        except BaseException:
+            if not batch.records():
+                # An empty batch left open would give its old time to a record that comes much later.
+                self._batch = None
+                self._give_back(batch)
+            raise
+        return batch.batch_result.claim_next(encoder, timestamp_ms)
+
+    cdef _Rules _rules_now(self):
+        """Return the rules for the log's settings; derive them again if the settings have changed."""
+        config = (self.log if self._log is None else self._log)._config
+        if self._rules is None or self._rules.config is not config:
+            self._rules = _Rules(config, self._shared.config)
+        return self._rules
+
+    cdef ProducerBatch _begin_locked(self, int64_t reserved, _Rules rules):
+        cdef Shared shared = self._shared
+        cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch)
+        cdef Encoder encoder = shared._spare.pop() if PyList_GET_SIZE(shared._spare) else Encoder.__new__(Encoder)
+        encoder.begin_plain(shared.now_ms(), rules.codec, rules.level, rules.limit, rules.limits, rules.append_time)
+        self._full_bytes_now = rules.full_bytes if shared._linger_ms or shared.raises else 0
+        batch.encoder = encoder
+        batch.batch_result = new_batch_result(self._topic, self._partition, shared.clock, shared.failures)
+        batch.reserved = reserved
+        batch.opened_s = shared.monotonic_s()
+        batch.sequence = -1
+        self._batch = batch
+        shared.active.add(self)
+        return batch
+
+    def _seal_locked(self) -> None:
+        """Seal the open batch, so that it is written; the next record opens another."""
+        self._seal()
+
+    cdef int _seal(self) except -1:
+        self._open = None
+        if self._batch is not None:
+            # Neither step runs bytecode: an interrupt in between would leave the batch open and sealed, and written
+            # twice.
+            self._sealed.append(self._batch)
+            self._batch = None
+        return 0
+
+    # -- writing
+
+    cdef bint _is_full(self) noexcept:
+        return self._batch is not None and self._batch.encoder.size >= max(self._full_bytes_now, <int64_t>1)
+
+    cdef bint _has_lingered(self) except -1:
+        cdef double opened_s
+        if self._batch is None:
+            return False
+        opened_s = self._batch.opened_s
+        return (self._shared.monotonic_s() - opened_s) * 1000 >= self._shared._linger_ms
+
+    cdef bint _is_due(self) except -1:
+        return len(self._sealed) or self._is_full()
+
+    def is_due(self) -> bool:
+        """Return whether a batch is sealed or full, so that it is written without regard to linger."""
+        return self._is_due()
+
+    def is_ready(self) -> bool:
+        """Return whether a batch is sealed or full, or has lingered."""
+        return self._is_due() or self._has_lingered()
+
+    def is_oversized(self) -> bool:
+        """Return whether the open batch is above the limit, so that only compression can make it fit.
+
+        If it does not fit, all its records fail: no other record may be added.
+        """
+        return self._batch is not None and self._rules is not None and self._batch.encoder.size > self._rules.limit
+
+    @property
+    def is_empty(self) -> bool:
+        return self._batch is None and not self._sealed
+
+    def write(self, *, bint force: bool = False, bint wait: bool = True,
+              ack: Ack | str | None = Ack.WRITTEN) -> WriteTurn:
+        """Append the batches that are sealed, full or have lingered, or with ``force`` all batches.
+
+        Errors are passed to the futures and to the returned turn. With ``wait=False`` nothing is done if another
+        thread is writing batches of this partition.
+        """
+        return self._write(force, wait, ack)
+
+    cdef int write_due(self) except -1:
+        if self._is_due():
+            self._write(False, True, _WRITTEN)
+        return 0
+
+    cdef WriteTurn _write(self, bint force, bint wait, object ack):
+        cdef WriteTurn turn = WriteTurn.__new__(WriteTurn)
+        turn.ack = ack
+        turn.waits = wait
+        try:
+            if self._writing.acquire(wait):
+                try:
+                    self._write_sealed(force, turn)
+                finally:
+                    self._writing.release()
+        except BaseException:
+            self._tell(turn)
+            raise
+        self._tell(turn)
+        return turn
+
+    cdef int _write_sealed(self, bint force, WriteTurn turn) except -1:
+        self._lock.acquire()
+        try:
+            if force or self._is_full() or self._has_lingered():
+                self._seal()
+        finally:
+            self._lock.release()
+        if self._sealed and not force and self._retry_s and self._shared.monotonic_s() < self._retry_s:
+            turn.is_done = False
+        while turn.is_done and self._sealed:
+            self._append(self._sealed[0], turn)
+        return 0
+
+    cdef int _tell(self, WriteTurn turn) except -1:
+        try:
+            self._mark(turn.answered)
+        except BaseException:
+            # An interrupt may have left it half done: the second call cannot be interrupted.
+            shielded(self._notify, turn.answered)
+            raise
+        return 0
+
+    def _notify(self, list answered not None: list[BatchResult]) -> None:
+        """Run the callbacks of these results, and mark the batcher as active if it holds batches."""
+        self._mark(answered)
+
+    cdef int _mark(self, list answered) except -1:
+        cdef BatchResult batch_result
+        # In this order: a thread that opens a batch meanwhile marks the batcher as active again.
+        self._shared.active.discard(self)
+        if self._batch is not None or self._sealed:
+            self._shared.active.add(self)
+        for batch_result in answered:
+            batch_result.tell()
+        return 0
+
+    cdef int _append(self, ProducerBatch batch, WriteTurn turn) except -1:
+        """Append the oldest sealed batch. After an error it is given up or left for another try (`_fail`)."""
+        cdef Shared shared = self._shared
+        cdef Encoder encoder = batch.encoder
+        cdef BatchResult batch_result = batch.batch_result
+        cdef Counts counts = self.counts
+        cdef int64_t count = batch.records(), size
+        stamp = None
+        if shared.stamp is not None:
+            if batch.sequence < 0:
+                batch.sequence = self._next_sequence
+                self._next_sequence = <int32_t>((<int64_t>batch.sequence + count) & INT32_MAX)
+            stamp = _new(ProducerStamp, (shared.stamp[0], shared.stamp[1], batch.sequence, False))
+            encoder._producer_id, encoder._producer_epoch = shared.stamp[0], shared.stamp[1]
+            encoder._next_sequence = batch.sequence
+        try:
+            if encoder._batch_start >= 0:
+                encoder._close_batch()
+            size = encoder.size
+            result = self.log._append_encoded(encoder, producer=stamp, ack=turn.ack)
+        except Exception as error:
+            if encoder.appended_at >= 0 and not isinstance(error, LogstoreError):
+                raise  # of a signal handler, as below
+            self._fail(batch, error, turn)  # passed to the futures
+            return 0
+        # After an interrupt the batch stays queued. The encoder knows whether its batch is in the log; if so, the
+        # next call writes nothing and acknowledges it.
+        turn.appended.append(result)
+        # Answered first: if an interrupt leaves the batch queued, it is retried and the repetition is detected.
+        if shared.syncing is not None and (shared.ack or self._rules_now().ack) is _SYNCED:
+            shared.syncing.add(self.log, batch_result, result.first_offset, result.last_offset, result.timestamp_ms)
+        else:
+            batch_result.answer(result.first_offset, result.timestamp_ms)
+            turn.answered.append(batch_result)
+        self._sealed.popleft()
+        counts.records += count
+        counts.batches += 1
+        counts.bytes += size
+        self._give_back(batch)
+        return 0
+
+    def _release(self, ProducerBatch batch not None: ProducerBatch) -> None:
+        """Release the memory of a batch, and keep its encoder for another."""
+        self._give_back(batch)
+
+    cdef int _give_back(self, ProducerBatch batch) except -1:
+        cdef Shared shared = self._shared
+        if shared.memory is not None:
+            shared.memory.release(batch.reserved)
+        if PyList_GET_SIZE(shared._spare) < SPARE_ENCODERS:
+            shared._spare.append(batch.encoder)
+        return 0
+
+
+cdef int64_t _size(object data) except -1:
+    if data is None:
+        return 0
+    if PyBytes_CheckExact(data):
+        return PyBytes_GET_SIZE(data)
+    return size_of(data)
