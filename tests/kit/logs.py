@@ -28,7 +28,7 @@ def crashed_copy(log, to: Path) -> Path:
     """A copy of a log's root as its process would leave it if it died now: the root of the copy.
 
     The log itself stays open. A copy holds what is in the page cache, as after a SIGKILL. What rolls have left to
-    do is done before: a copy beside a rename is of no one moment.
+    do is done before: a copy beside a rename is of two moments.
     """
     finish_rolls()
     # The socket of an open store cannot be copied.
