@@ -12,7 +12,7 @@ import warnings
 import pytest
 
 from logstore import Log, LogConfig
-from logstore.dropped import release_all, wait_until
+from logstore.dropped import release_all
 from logstore.errors import DirectoryLockedError
 from logstore.log.directory.lock import RootLock
 from logstore.log.marks.policies import StandalonePolicy
@@ -40,8 +40,7 @@ def test_a_log_that_dies_in_a_cycle_with_its_policy_gives_its_root_back(tmp_path
     log.replica.policy.log = log
     with pytest.warns(ResourceWarning, match="dropped"):  # noqa: PT031
         del log
-        # 0: another thread was collecting, and may have passed the cycle.
-        wait_until(lambda: gc.collect() > 0)
+        gc.collect()  # or the collector has found the cycle before, by itself
         release_all()
     open_log(tmp_path).close()
 
