@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import weakref
 from typing import Protocol
 
@@ -53,8 +54,9 @@ class Ticker:
         self._wake.set()
 
     def _run(self) -> None:
+        pause_s = PERIOD_S
         while True:
-            self._wake.wait(PERIOD_S)
+            self._wake.wait(pause_s)
             self._wake.clear()
             with held(self._lock):
                 members = list(self._members)
@@ -62,8 +64,12 @@ class Ticker:
                     self._thread = None
                     return
             # A reference left after the loop would keep a dropped member alive until the next tick.
+            began_s = time.thread_time()
             while members:
                 self._tick(members.pop())
+            # At most half of a core: beside a thread that sends to a thousand partitions it would take all of it to
+            # write batches of few records, and make more of them.
+            pause_s = max(PERIOD_S, time.thread_time() - began_s)
 
     def _tick(self, member: Ticking) -> None:
         try:
