@@ -262,12 +262,15 @@ cdef class RowPartitioner:
 cdef void collect(const int32_t *places, int64_t count, int32_t *ends, int32_t partition_count,
                   int32_t *picks) noexcept nogil:
     """Sort row numbers by partition, keeping their order; ``ends`` holds counts before and ends after."""
-    cdef int32_t partition, before = 0, rows
+    cdef int32_t partition, before = 0, rows, place
     cdef int64_t row
     for partition in range(partition_count):
         rows = ends[partition]
         ends[partition] = before
         before += rows
     for row in range(count):
-        picks[ends[places[row]]] = <int32_t>row
-        ends[places[row]] += 1
+        # Each number is loaded once: C must expect that `picks` overlaps the other two.
+        partition = places[row]
+        place = ends[partition]
+        picks[place] = <int32_t>row
+        ends[partition] = place + 1
