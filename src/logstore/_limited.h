@@ -24,6 +24,16 @@
 #define PyTuple_SET_ITEM(object, index, item) ((void)PyTuple_SetItem((PyObject *)(object), (index), (PyObject *)(item)))
 #define PyTuple_GET_SIZE(object) PyTuple_Size((PyObject *)(object))
 
+/* With a copy: the stable ABI shortens nothing in place. */
+#define _PyBytes_Resize logstore_resize
+
+static inline int logstore_resize(PyObject **data, Py_ssize_t size) {
+    PyObject *shorter = PyBytes_FromStringAndSize(PyBytes_AsString(*data), size);
+    Py_DECREF(*data);
+    *data = shorter;
+    return shorter == NULL ? -1 : 0;
+}
+
 /* A `__del__` in a cdef class. Cython leaves it out below the stable ABI of 3.15, because what calls it for
  * an object whose last reference has gone is in no stable ABI. Without it a file that nobody closed would
  * keep its descriptor until the process ends. No `__del__` of ours gives its object a new reference, so
