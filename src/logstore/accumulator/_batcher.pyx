@@ -569,6 +569,7 @@ cdef class FastBatcher:
 
     cdef object add_slowly(self, object value, object key, object timestamp, object headers):
         """Add a record under the lock, as `PartitionBatcher.add`."""
+        # A cdef class has no abstract methods.
         raise NotImplementedError("a subclass says how to add slowly")
 
     cdef int write_due(self) except -1:
@@ -630,6 +631,11 @@ cdef class FastAppend:
         raise NotImplementedError("a subclass says how to append slowly")
 
 
+cdef enum:                    # in place of a partition
+    UNDECIDED = -1
+    REFUSED = -2
+
+
 @cython.final
 cdef class TopicBatchers:
     """The batchers of one topic, and the rule by which its records are divided among them.
@@ -661,6 +667,16 @@ cdef class TopicBatchers:
         self.needs_key = needs_key
         self.partition = partition
         self._sticky_bytes = sticky_bytes
+
+    cdef int32_t decided(self, object partition, const uint8_t *key, int64_t key_size) except? UNDECIDED:
+        """Return the partition that a caller or a key decides; else `UNDECIDED`, or `REFUSED` if it is none."""
+        if partition is not None:
+            if type(partition) is not int or not 0 <= partition < len(self.batchers):
+                return REFUSED
+            return partition
+        if key_size >= 0 and self.hashes:
+            return partition_of_key(key, key_size, <int32_t>len(self.batchers))
+        return UNDECIDED
 
     cpdef int32_t take(self, Py_ssize_t size) except -1:
         """Return the partition of a record of ``size`` bytes whose key does not choose the partition."""
@@ -769,12 +785,11 @@ cdef class FastSend:
         batchers = <TopicBatchers>found
         if key is None and batchers.needs_key:
             return None
-        if partition is not None:
-            if type(partition) is not int or not 0 <= partition < len(batchers.batchers):
-                return None
-            chosen = partition
-        elif key_size >= 0 and batchers.hashes:
-            chosen = partition_of_key(key_data, key_size, <int32_t>len(batchers.batchers))
+        chosen = batchers.decided(partition, key_data, key_size)
+        if chosen >= 0:
+            pass
+        elif chosen == REFUSED:
+            return None
         elif batchers.in_turn or (batchers.sticks and batchers._stuck_bytes < 2 * batchers._sticky_bytes):
             chosen = batchers.partition
             is_left = True
@@ -810,12 +825,11 @@ cdef class FastSend:
         # The topic may have been created again, or have more partitions.
         if batchers.checked_with is not self._store._topics_known():
             return None
-        if partition is not None:
-            if type(partition) is not int or not 0 <= partition < len(batchers.batchers):
-                return None
-            chosen = partition
-        elif key_size >= 0 and batchers.hashes:
-            chosen = partition_of_key(key_data, key_size, <int32_t>len(batchers.batchers))
+        chosen = batchers.decided(partition, key_data, key_size)
+        if chosen >= 0:
+            pass
+        elif chosen == REFUSED:
+            return None
         elif batchers.in_turn or batchers.sticks:
             chosen = batchers.take(PyBytes_GET_SIZE(value) + max(key_size, 0))
         else:
