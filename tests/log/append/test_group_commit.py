@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -86,6 +88,17 @@ class Thread(threading.Thread):
         self.join(300)
         assert not self.is_alive(), "a thread waits for ever"
         return self
+
+
+@contextlib.contextmanager
+def long_turns() -> Iterator[None]:
+    """Let a thread keep the GIL until it waits for something or ends."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(100)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def waits(commit: GroupCommit, count: int) -> None:
@@ -342,6 +355,138 @@ def test_a_waiter_that_is_interrupted_as_it_becomes_the_leader_hands_over(strike
         assert thread.ends().error is None
     assert not commit.is_led
     assert commit.waiting == 0
+
+
+@pytest.mark.parametrize("came_before", range(4))
+@pytest.mark.parametrize("nth", range(5))
+def test_a_served_waiter_that_is_interrupted_wakes_those_behind_it(strike, came_before, nth):
+    """The first one that is woken is interrupted, or one that the thread before it has not woken yet."""
+    disk = Disk(is_held=True)
+    threads: list[Thread] = []
+
+    class Waking(Rounds):
+        def is_done(self, offset: int) -> bool:
+            return disk.is_done(offset)
+
+        def sync(self, commit: GroupCommit) -> None:
+            disk.sync(commit)
+            if disk.synced < 2:
+                return
+            strike()
+            # The first is woken, the others are served; none of them runs before this thread waits or ends.
+            commit.wake_served()
+
+    commit = GroupCommit(Waking())
+    first = Thread(commit, disk)
+    assert disk.entered.acquire(timeout=300)
+    for count in range(came_before):
+        threads.append(Thread(commit, disk))
+        waits(commit, count + 1)
+
+    def come() -> None:
+        waits(commit, came_before + 1)
+        for count in range(3):
+            threads.append(Thread(commit, disk))
+            waits(commit, came_before + 2 + count)
+        # The first round serves none of them, and its leader leads the second.
+        disk.go_on.release()
+        assert disk.entered.acquire(timeout=300)
+        disk.is_held = False
+        disk.go_on.release()
+
+    coming = threading.Thread(target=come)
+    coming.start()
+    disk.written += 1
+    with contextlib.suppress(Struck), long_turns():
+        commit.run(disk.written)
+    with contextlib.suppress(Struck):
+        coming.join()
+    for thread in (first, *threads):
+        assert thread.ends().error is None
+    assert not commit.is_led
+    assert commit.waiting == 0
+
+
+def test_each_served_thread_wakes_the_next_one_though_its_own_wait_has_ended(strike):
+    """A handler runs while the leader wakes its thread; what it raises ends the wait, not the chain."""
+    disk = Disk(is_held=True)
+    threads: list[Thread] = []
+    is_woken = threading.Event()
+
+    def handle(number: int, frame: object) -> None:
+        disk.is_held = False
+        disk.go_on.release()
+        assert is_woken.wait(300)
+        raise Struck
+
+    class Waking(Rounds):
+        def is_done(self, offset: int) -> bool:
+            return disk.is_done(offset)
+
+        def sync(self, commit: GroupCommit) -> None:
+            disk.sync(commit)
+            commit.wake_served()
+            if disk.synced > 1:
+                is_woken.set()
+
+    signal.signal(signal.SIGUSR1, handle)
+    commit = GroupCommit(Waking())
+    first = Thread(commit, disk)
+    assert disk.entered.acquire(timeout=300)
+
+    def come() -> None:
+        waits(commit, 1)
+        for count in range(3):
+            threads.append(Thread(commit, disk))
+            waits(commit, 2 + count)
+        disk.go_on.release()
+        assert disk.entered.acquire(timeout=300)
+        strike()
+
+    coming = threading.Thread(target=come)
+    coming.start()
+    disk.written += 1
+    with pytest.raises(Struck):
+        commit.run(disk.written)
+    coming.join()
+    for thread in (first, *threads):
+        assert thread.ends().error is None
+    assert not commit.is_led
+    assert commit.waiting == 0
+
+
+def test_a_woken_thread_whose_bytes_are_no_longer_on_disk_wakes_the_next_one_all_the_same():
+    """A truncation comes between, and appends after it: the thread waits for another round."""
+    disk = Disk(is_held=True)
+    withdrawn = [2]
+
+    class Withdrawing(Rounds):
+        def is_done(self, offset: int) -> bool:
+            if offset in withdrawn and disk.is_done(offset) and threading.current_thread() is not disk.leaders[-1]:
+                withdrawn.clear()
+                return False
+            return disk.is_done(offset)
+
+        def sync(self, commit: GroupCommit) -> None:
+            disk.sync(commit)
+
+    commit = GroupCommit(Withdrawing())
+    threads = [Thread(commit, disk)]
+    assert disk.entered.acquire(timeout=300)
+    for count in range(1, 4):
+        threads.append(Thread(commit, disk))
+        waits(commit, count)
+    for _ in range(2):
+        disk.go_on.release()
+        assert disk.entered.acquire(timeout=300)
+    # The third round is that of the one that was woken first; the others do not wait for it.
+    for thread in (threads[0], *threads[2:]):
+        assert thread.ends().error is None
+    assert threads[1].is_alive()
+    assert not withdrawn
+    disk.go_on.release()
+    assert threads[1].ends().error is None
+    assert not commit.is_led
 
 
 def test_a_leader_that_is_interrupted_in_its_round_hands_over(strike):

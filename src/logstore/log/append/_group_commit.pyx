@@ -7,9 +7,13 @@ thread that has waited longest. So no thread waits for more than two syncs. The 
 
 Threads that append in a loop come back right after a round has woken them. A leader that synced at once would
 leave half of them for the next round. So it waits until as many threads wait as at the end of the last round, but
-at most an eighth of the last sync's time.
+at most half of the last sync's time.
 
-A waiting thread sleeps on a semaphore on its stack, without the GIL and without a Python object. Leader and list
+A served thread needs the GIL before anything else. Woken all at once, the threads would queue for it and fall
+asleep a second time. So a round wakes the first one, and each thread that has come back wakes the next: that one
+wakes up while this one works, and finds the GIL free when this one waits again.
+
+A waiting thread sleeps on a semaphore on its stack, without the GIL and without a Python object. Leader and queues
 change under the GIL only, and between two changes no bytecode runs. So an interrupt (Ctrl-C), which Python raises
 in its main thread, cannot come between them: `run` ends with `_leave`, which any step may precede.
 """
@@ -75,6 +79,26 @@ cdef enum:
 cdef int64_t MOST_NS = 3_600_000_000_000
 
 
+cdef void put(WaiterQueue *queue, Waiter *waiter) noexcept:
+    waiter.before, waiter.after = queue.last, NULL
+    if queue.last == NULL:
+        queue.first = waiter
+    else:
+        queue.last.after = waiter
+    queue.last = waiter
+
+
+cdef void remove(WaiterQueue *queue, Waiter *waiter) noexcept:
+    if waiter.before == NULL:
+        queue.first = waiter.after
+    else:
+        waiter.before.after = waiter.after
+    if waiter.after == NULL:
+        queue.last = waiter.before
+    else:
+        waiter.after.before = waiter.before
+
+
 cdef class Rounds:
     """What a group commit asks of a log: an interface, whose two methods an implementation overrides."""
 
@@ -94,10 +118,10 @@ cdef class Rounds:
 cdef class GroupCommit:
     """Runs rounds so that at most one runs at a time and no thread syncs bytes that another has synced.
 
-    Owns: nothing. Each thread in `run` owns its `Waiter`, which is in the list or the leader only while `run` runs.
+    Owns: nothing. Each thread in `run` owns its `Waiter`, which is queued or the leader only while `run` runs.
     """
 
-    def __init__(self, Rounds rounds not None, *, double patience=0.125):
+    def __init__(self, Rounds rounds not None, *, double patience=0.5):
         self._rounds = rounds
         self._patience = patience
         self._fork = fork_generation()
@@ -124,14 +148,14 @@ cdef class GroupCommit:
         sem_init(&own.turn, 0, 0)
         own.offset = offset
         own.rounds = 2
-        own.is_listed = False
+        own.state = RUNS
         own.before = own.after = NULL
         try:
             while not self._rounds.is_done(offset):
                 self._take_part(&own)
         finally:
             self._leave(&own)
-            # No other thread knows it any more: a leader posts only to a waiter that it has just unlisted.
+            # No other thread knows it any more: it is posted to only as it leaves a queue.
             sem_destroy(&own.turn)
         return 0
 
@@ -143,7 +167,7 @@ cdef class GroupCommit:
             return self._lead(own)
         # The sync that is under way is the first that it waits for.
         own.rounds = 1
-        self._enlist(own)
+        self._enqueue(own)
         return self._wait(own)
 
     cdef int _lead(self, Waiter *own) except -1:
@@ -193,11 +217,12 @@ cdef class GroupCommit:
         cdef int64_t most_ns = LOOK_NS if is_main else -1
         cdef int status
         # A handler may fork: the child has no leader that would wake it, and `Rounds.is_done` says so.
-        while own.is_listed and self._fork == fork_generation():
+        while own.state in (WAITS, SERVED) and self._fork == fork_generation():
             with nogil:
                 status = logstore_wait(&own.turn, most_ns)
-            if own.is_listed and (is_main or status == EINTR):
+            if own.state in (WAITS, SERVED) and (is_main or status == EINTR):
                 PyErr_CheckSignals()
+        self._come_back(own)
         return 0
 
     cpdef int wake_served(self) except -1:
@@ -207,18 +232,35 @@ cdef class GroupCommit:
         if not self._is_counted:
             self._gathered = self._waiting
             self._is_counted = True
-        self._next = self._first
+        self._next = self._waiters.first
         while self._next != NULL:
             waiter = self._next
-            # Other threads may run meanwhile, and an interrupted one may leave: `_unlist` then moves `_next`.
+            # Other threads may run meanwhile, and an interrupted one may leave: `_dequeue` then moves `_next`.
             is_served = self._is_served(waiter.offset)
             if self._next != waiter:
                 continue
             self._next = waiter.after
             if is_served:
-                self._unlist(waiter)
-                sem_post(&waiter.turn)
+                self._dequeue(waiter)
+                waiter.state = SERVED
+                put(&self._served, waiter)
+                if not self._is_waking:
+                    self._wake_next()
         return 0
+
+    cdef void _wake_next(self) noexcept:
+        """Wake the served thread that has waited longest; it wakes the next when it has come back."""
+        cdef Waiter *waiter = self._served.first
+        self._is_waking = waiter != NULL
+        if self._is_waking:
+            remove(&self._served, waiter)
+            waiter.state = WOKEN
+            sem_post(&waiter.turn)
+
+    cdef void _come_back(self, Waiter *own) noexcept:
+        if own.state == WOKEN:
+            own.state = RUNS
+            self._wake_next()
 
     cdef bint _is_served(self, int64_t offset) except -1:
         try:
@@ -233,39 +275,31 @@ cdef class GroupCommit:
         except LogstoreError:
             return False
 
-    cdef void _enlist(self, Waiter *waiter) noexcept:
-        waiter.before, waiter.after = self._last, NULL
-        if self._last == NULL:
-            self._first = waiter
-        else:
-            self._last.after = waiter
-        self._last = waiter
-        waiter.is_listed = True
+    cdef void _enqueue(self, Waiter *waiter) noexcept:
+        put(&self._waiters, waiter)
+        waiter.state = WAITS
         logstore_store(&self._waiting, self._waiting + 1)
         if 0 < self._expected <= self._waiting:
             sem_post(&self._leader.turn)
 
-    cdef void _unlist(self, Waiter *waiter) noexcept:
+    cdef void _dequeue(self, Waiter *waiter) noexcept:
         if self._next == waiter:
             self._next = waiter.after
-        if waiter.before == NULL:
-            self._first = waiter.after
-        else:
-            waiter.before.after = waiter.after
-        if waiter.after == NULL:
-            self._last = waiter.before
-        else:
-            waiter.after.before = waiter.before
-        waiter.is_listed = False
+        remove(&self._waiters, waiter)
+        waiter.state = RUNS
         logstore_store(&self._waiting, self._waiting - 1)
 
     cdef void _leave(self, Waiter *own) noexcept:
         """Stop waiting and leading; the thread that has waited longest leads next."""
-        if own.is_listed:
-            self._unlist(own)
+        if own.state == WAITS:
+            self._dequeue(own)
+        elif own.state == SERVED:
+            remove(&self._served, own)
+        else:
+            self._come_back(own)
         if self._leader != own:
             return
-        self._leader = self._first
+        self._leader = self._waiters.first
         if self._leader != NULL:
-            self._unlist(self._leader)
+            self._dequeue(self._leader)
             sem_post(&self._leader.turn)
