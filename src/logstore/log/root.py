@@ -390,12 +390,11 @@ def _all_clean(directory: Directory, closed: set[TopicPartition]) -> bool:
     After an unclean stop, opening and closing one log proves nothing about the others. If the root has the mark of
     a clean shutdown, Kafka checks no log.
     """
-    for name in files.partitions_below(directory):
-        if name not in closed:
-            partition = Directory(directory.join(str(name)), directory.files)
-            point = checkpoints.decode_slots(partition.read(checkpoints.RECOVERY) or b"")
-            if (point is None or not point.clean) and files.base_offsets(partition.names()):
-                return False
+    for name in files.partitions_below(directory, besides=closed):
+        partition = Directory(directory.join(str(name)), directory.files)
+        point = checkpoints.decode_slots(partition.read(checkpoints.RECOVERY) or b"")
+        if (point is None or not point.clean) and files.base_offsets(partition.names()):
+            return False
     return True
 
 

@@ -372,10 +372,15 @@ def foreign_directories(root: Directory, names: list[str] | None = None) -> list
     ]
 
 
-def partitions_below(root: Directory) -> list[TopicPartition]:
-    """Return every directory below a root that is named as a partition, sorted."""
+def partitions_below(root: Directory, *, besides: Container[TopicPartition] = ()) -> list[TopicPartition]:
+    """Return every directory below a root that is named as a partition, sorted.
+
+    Those in ``besides`` are left out, and not looked at.
+    """
     return sorted(
-        found for name in root.names() if (found := _partition_of(name)) is not None and _is_directory(root, name)
+        found
+        for name in root.names()
+        if (found := _partition_of(name)) is not None and found not in besides and _is_directory(root, name)
     )
 
 
