@@ -813,8 +813,9 @@ cdef class FastSend:
         cdef TopicBatchers batchers
         cdef FastBatcher batcher
         cdef const uint8_t *key_data
-        cdef int64_t key_size
+        cdef int64_t key_size, stamp
         cdef int32_t chosen
+        cdef bint is_other = False
         if headers is not None or self._failures or not (
                 PyUnicode_CheckExact(topic) and PyBytes_CheckExact(value) and is_plain(key, &key_data, &key_size)):
             return None
@@ -832,9 +833,13 @@ cdef class FastSend:
             return None
         elif batchers.in_turn or batchers.sticks:
             chosen = batchers.take(PyBytes_GET_SIZE(value) + max(key_size, 0))
+            is_other = True
         else:
             return None
         batcher = <FastBatcher>PyList_GET_ITEM(batchers.batchers, chosen)
+        if is_other and add_plain(batcher, key_data, key_size, value, timestamp, &stamp):
+            # The open batch of another partition has room.
+            return batcher._batch_result.claim_next(batcher._open, stamp)
         added = batcher.add_slowly(value, key, timestamp, None)
         if type(added) is int:
             # The buffer memory is full.

@@ -11,11 +11,11 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_SIZE
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
-from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 
 from logstore.accumulator._batcher cimport BatchResult, FastBatcher, new_batch_result
 from logstore.accumulator._memory cimport BufferMemory
 from logstore.batch._encode cimport Encoder
+from logstore.io._clock cimport monotonic_s, now_ms
 
 import threading
 from collections import deque
@@ -34,7 +34,6 @@ cdef enum:
 
 cdef object _SYNCED = Ack.SYNCED
 cdef object _WRITTEN = Ack.WRITTEN
-cdef object _SYSTEM_CLOCK = SYSTEM_CLOCK
 cdef object _new = tuple.__new__
 
 
@@ -81,20 +80,6 @@ cdef class Shared:
         self._spare = []
         self._linger_ms = config.linger_ms
         self._request_bytes = <int64_t>min(config.max_request_size, INT64_MAX)
-
-    cdef int64_t now_ms(self) except? -1:
-        cdef timespec moment
-        if self.clock is not _SYSTEM_CLOCK:
-            return self.clock.now_ms()
-        clock_gettime(CLOCK_REALTIME, &moment)
-        return <int64_t>moment.tv_sec * 1000 + moment.tv_nsec // 1_000_000
-
-    cdef double monotonic_s(self) except? -1:
-        cdef timespec moment
-        if self.clock is not _SYSTEM_CLOCK:
-            return self.clock.monotonic_s()
-        clock_gettime(CLOCK_MONOTONIC, &moment)
-        return moment.tv_sec + moment.tv_nsec * 1e-9
 
 
 @cython.final
@@ -303,12 +288,13 @@ cdef class PartitionBatches(FastBatcher):
         cdef Shared shared = self._shared
         cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch)
         cdef Encoder encoder = shared._spare.pop() if PyList_GET_SIZE(shared._spare) else Encoder.__new__(Encoder)
-        encoder.begin_plain(shared.now_ms(), rules.codec, rules.level, rules.limit, rules.limits, rules.append_time)
+        encoder.begin_plain(now_ms(shared.clock, SYSTEM_CLOCK), rules.codec, rules.level, rules.limit, rules.limits,
+                            rules.append_time)
         self._full_bytes_now = rules.full_bytes if shared._linger_ms or shared.raises else 0
         batch.encoder = encoder
         batch.batch_result = new_batch_result(self._topic, self._partition, shared.clock, shared.failures)
         batch.reserved = reserved
-        batch.opened_s = shared.monotonic_s()
+        batch.opened_s = monotonic_s(shared.clock, SYSTEM_CLOCK)
         batch.sequence = -1
         self._batch = batch
         shared.active.add(self)
@@ -337,7 +323,7 @@ cdef class PartitionBatches(FastBatcher):
         if self._batch is None:
             return False
         opened_s = self._batch.opened_s
-        return (self._shared.monotonic_s() - opened_s) * 1000 >= self._shared._linger_ms
+        return (monotonic_s(self._shared.clock, SYSTEM_CLOCK) - opened_s) * 1000 >= self._shared._linger_ms
 
     cdef bint _is_due(self) except -1:
         return len(self._sealed) or self._is_full()
@@ -398,7 +384,8 @@ cdef class PartitionBatches(FastBatcher):
                 self._seal()
         finally:
             self._lock.release()
-        if self._sealed and not force and self._retry_s and self._shared.monotonic_s() < self._retry_s:
+        if (self._sealed and not force and self._retry_s
+                and monotonic_s(self._shared.clock, SYSTEM_CLOCK) < self._retry_s):
             turn.is_done = False
         while turn.is_done and self._sealed:
             self._append(self._sealed[0], turn)

@@ -54,7 +54,6 @@ cdef class Counters:
     cpdef int64_t take_unflushed(self) except -1
     cpdef int untake_unflushed(self, int64_t records) except -1
     cpdef int count_sync(self, double began_s) except -1
-    cdef double _monotonic_s(self) except? -1
 
 
 cdef class PartitionLog:
@@ -113,7 +112,6 @@ cdef class PartitionLog:
     cdef readonly object policy         # of the high watermark
     cdef int _moves                     # what moves it, by that policy
     cpdef int64_t wanted_mark(self) except -1
-    cdef int64_t _now(self) except? -1
     cdef Encoder _take_encoder(self, int64_t now, object writer)
     cdef int _give_back(self, Encoder encoder, list encoders) except -1
     cdef bint _takes_plain(self) except -1

@@ -15,7 +15,6 @@ that wait for a mark once it is released.
 
 cimport cython
 from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
-from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, timespec
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -34,6 +33,7 @@ from logstore.batch._batch cimport (
 )
 from logstore.batch._bytes cimport OK
 from logstore.batch._encode cimport Encoder
+from logstore.io._clock cimport monotonic_s, now_ms
 from logstore.io._files cimport fork_generation
 from logstore.log._producers cimport ProducerState, Producers
 from logstore.log.marks._watermark cimport Watermark
@@ -96,7 +96,7 @@ cdef class Counters:
 
     def __init__(self, clock: Clock):
         self._clock = clock
-        self.last_flush_s = self._monotonic_s()
+        self.last_flush_s = monotonic_s(self._clock, SYSTEM_CLOCK)
 
     def count(self, int64_t records: int, int64_t batches: int, int64_t size: int) -> None:
         """Count one append."""
@@ -112,7 +112,7 @@ cdef class Counters:
     cpdef int64_t take_unflushed(self) except -1:
         """Return the count of records since the last flush, as the next one begins."""
         cdef int64_t taken = self.unflushed_records
-        self.last_flush_s = self._monotonic_s()
+        self.last_flush_s = monotonic_s(self._clock, SYSTEM_CLOCK)
         self.unflushed_records = 0
         return taken
 
@@ -123,15 +123,8 @@ cdef class Counters:
 
     cpdef int count_sync(self, double began_s) except -1:
         """Count the time of a sync of appended batches, from its begin until now."""
-        self.sync_s += self._monotonic_s() - began_s
+        self.sync_s += monotonic_s(self._clock, SYSTEM_CLOCK) - began_s
         return 0
-
-    cdef double _monotonic_s(self) except? -1:
-        cdef timespec moment
-        if self._clock is not SYSTEM_CLOCK:
-            return self._clock.monotonic_s()
-        clock_gettime(CLOCK_MONOTONIC, &moment)
-        return <double>moment.tv_sec + <double>moment.tv_nsec * 1e-9
 
     def snapshot(self) -> dict[str, int]:
         """Return the current counts by name."""
@@ -300,7 +293,7 @@ cdef class PartitionLog:
         synced = synced or self._is_synced
         if not records or not (self._takes_synced() if synced else self._takes_plain()):
             return None
-        now = self._now()
+        now = now_ms(self.clock, SYSTEM_CLOCK)
         encoder = self._take_encoder(now, writer)
         try:
             encoder.restart(now)
@@ -328,7 +321,7 @@ cdef class PartitionLog:
         cdef list encoders = self._encoders
         if not self._takes_plain():
             return None
-        now = self._now()
+        now = now_ms(self.clock, SYSTEM_CLOCK)
         encoder = self._take_encoder(now, writer)
         try:
             encoder.restart(now)
@@ -396,7 +389,7 @@ cdef class PartitionLog:
         if (not (ack is None or ack is _WRITTEN) or encoder.appended_at >= 0 or not encoder.record_count
                 or not self._takes_plain()):
             return None
-        return self._append_encoded(encoder, producer, self._now(), writer)
+        return self._append_encoded(encoder, producer, now_ms(self.clock, SYSTEM_CLOCK), writer)
 
     def append_encoded(self, Encoder encoder: Encoder, producer: ProducerStamp | None, int64_t now: int,
                        writer: LogWriter) -> AppendResult:
@@ -424,7 +417,7 @@ cdef class PartitionLog:
 
     def append_plain_batch(self, bytes batch not None: bytes, writer: LogWriter) -> AppendResult | None:
         """Append one whole batch of a client as `append_batch`; None, with nothing done, also as `append`."""
-        return self._append_batch(batch, self._now(), writer) if self._takes_plain() else None
+        return self._append_batch(batch, now_ms(self.clock, SYSTEM_CLOCK), writer) if self._takes_plain() else None
 
     cdef object _append_batch(self, bytes batch, int64_t now, object writer):
         cdef Run run
@@ -667,13 +660,6 @@ cdef class PartitionLog:
         """
         mark_appended(batches, first)
         self.end.advance(end)
-
-    cdef int64_t _now(self) except? -1:
-        cdef timespec moment
-        if self.clock is not SYSTEM_CLOCK:
-            return self.clock.now_ms()
-        clock_gettime(CLOCK_REALTIME, &moment)
-        return <int64_t>moment.tv_sec * 1000 + moment.tv_nsec // 1_000_000
 
     cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest):
         """Return the active segment if an append of these bytes, offsets and newest timestamp fits it.

@@ -7,7 +7,7 @@ thread that has waited longest. So no thread waits for more than two syncs. The 
 
 Threads that append in a loop come back right after a round has woken them. A leader that synced at once would
 leave half of them for the next round. So it waits until as many threads wait as at the end of the last round, but
-at most half of the last sync's time.
+at most five eighths of the last sync's time.
 
 A served thread needs the GIL before anything else. Woken all at once, the threads would queue for it and fall
 asleep a second time. So a round wakes the first one, and each thread that has come back wakes the next: that one
@@ -121,7 +121,7 @@ cdef class GroupCommit:
     Owns: nothing. Each thread in `run` owns its `Waiter`, which is queued or the leader only while `run` runs.
     """
 
-    def __init__(self, Rounds rounds not None, *, double patience=0.5):
+    def __init__(self, Rounds rounds not None, *, double patience=0.625):
         self._rounds = rounds
         self._patience = patience
         self._fork = fork_generation()
