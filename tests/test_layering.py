@@ -100,7 +100,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_file_region _preallocation",
         "_files",
         "_libc",
-        "_eventfd _file_ops _interrupts _shared_block _watch",
+        "_clock _eventfd _file_ops _interrupts _shared_block _watch",
     ),
     "logstore.log": (
         "log",

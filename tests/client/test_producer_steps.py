@@ -1,4 +1,4 @@
-"""A compiled `send` that opens the next batch does what `Producer._send_slowly` does: the same logs, the same errors.
+"""A compiled `send` that opens the next batch does what `Producer._send_slowly` does: same logs, same errors.
 
 Two stores get the same sends, on clocks of their own that agree. One producer sends; the other takes every record
 that does not fit an open batch the slow way, which is the rule. What is compared is every byte of the logs, every
@@ -46,7 +46,9 @@ class Side:
         self.producer = Slow(self.store._host, **settings)
         self.sent: list[Any] = []
 
-    def send(self, topic: str, value: Any, key: Any, partition: int | None, timestamp: int | None, headers: Any) -> None:
+    def send(
+        self, topic: str, value: Any, key: Any, partition: int | None, timestamp: int | None, headers: Any
+    ) -> None:
         try:
             others: dict[str, Any] = {"partition": partition, "timestamp": timestamp, "headers": headers}
             if not self.slowly:
@@ -113,7 +115,8 @@ def a_send(rng: random.Random) -> Send:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_compiled_send_writes_what_the_slow_way_writes(tmp_path, partitioner, settings, seed):
     sides = [
-        Side(tmp_path / name, slowly=name == "slow", partitioner=partitioner, **settings) for name in ("quick", "slow")
+        Side(tmp_path / name, slowly=name == "slow", partitioner=partitioner, **settings)
+        for name in ("quick", "slow")
     ]
     rng = random.Random(seed)
     for _ in range(1_500):
