@@ -151,8 +151,8 @@ UNDER_TSAN = PYTHONPATH=$(THREADS)/lib LD_PRELOAD='$(TSAN)' PYTHONMALLOC=malloc 
 	TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:report_thread_leaks=0:$(TSAN_FILES)
 THREADED := tests/sanitize/test_threads.py tests/test_segment.py tests/io/test_files.py \
 	tests/batch/test_codec.py::test_threads_do_not_share_a_context \
-	tests/log/test_watermark.py tests/log/test_beside_changes.py tests/log/append/test_group_commit.py \
-	tests/log/append/test_appender.py tests/crash/test_hammer.py tests/client/test_producer.py \
+	tests/log/marks/test_watermark.py tests/log/test_beside_changes.py tests/log/append/test_group_commit.py \
+	tests/log/append/test_appender.py tests/accumulator tests/crash/test_hammer.py tests/client/test_producer.py \
 	tests/store/catalog/test_partitions.py tests/store/commit/test_side_by_side.py \
 	tests/testing/test_faulty_files.py tests/testing/test_simdisk.py
 
