@@ -1,4 +1,4 @@
-"""The test files that the Makefile and the soak name are there: with a missing one, pytest would run none at all."""
+"""The test files that the Makefile and the soak name are there: with one missing, pytest would run none at all."""
 
 from __future__ import annotations
 
