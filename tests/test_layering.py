@@ -27,6 +27,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "__main__",
         "cli",
         "aio spark testing",
+        "replication",
         "store",
         "client",
         "groups",
@@ -187,6 +188,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "cluster",
         "backoff connection",
     ),
+    "logstore.replication": (
+        "local_registry",
+        "api",
+    ),
     "logstore.spark": (
         "source",
         "pipelines writing",
@@ -274,7 +279,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "clock _disk _slow_sync strategies",
     ),
     "logstore.testing.conformance": (
-        "clocks databases file_tables high_watermark_policies partitioners readables",
+        "clocks databases file_tables high_watermark_policies partitioners readables registries",
     ),
 }
 
@@ -298,7 +303,8 @@ REACH: dict[str, set[str]] = {
     "remote": _VOCABULARY | {"accumulator", "batch", "protocol"},
     "spark": _VOCABULARY | {"batch", "client", "columns", "remote", "store"},
     "aio": _VOCABULARY | {"batch", "client", "log", "store"},
-    "testing": _CLIENT | {"store"},
+    "replication": _VOCABULARY,
+    "testing": _CLIENT | {"replication", "store"},
 }
 
 #: The outermost: of the package, only the command line imports them.

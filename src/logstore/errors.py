@@ -616,6 +616,32 @@ class ClientClosedError(LogstoreError, ValueError):
     """The client, or the producer on it, is closed."""
 
 
+# --- replication -----------------------------------------------------------------------------
+
+
+class StaleFactError(LogstoreError, LookupError):
+    """A condition of a commit to the registry does not hold: a fact is missing, there, or has another version.
+
+    ``fact`` is its path in the registry. Nothing was changed.
+    """
+
+    def __init__(self, message: str, *, fact: str) -> None:
+        super().__init__(message)
+        self.fact = fact
+
+
+class RegistryUnreachableError(LogstoreError, ConnectionError):
+    """The registry gave no answer, or the session has ended. Whether a commit took place is unknown."""
+
+    retriable = True
+
+
+class PeerUnreachableError(LogstoreError, ConnectionError):
+    """Another node gave no answer in time. Whether the request has reached it is unknown."""
+
+    retriable = True
+
+
 # --- Spark -----------------------------------------------------------------------------------
 
 

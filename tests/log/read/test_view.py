@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +13,11 @@ import pytest
 from logstore.errors import LogChangedError, OffsetOutOfRangeError, StorageError
 from logstore.io._files import Files
 from logstore.log import FixedPolicy, Log, Marker, Moves, ProducerStamp
+from logstore.log.directory._segment_set import SegmentSet
 from logstore.log.directory.files import LOG
+from logstore.log.directory.segments import Segments
+from logstore.log.durability import Durability
+from logstore.log.marks.view import View
 from logstore.log.read.live_reader import LogReader
 from logstore.log.read.reader import Readable
 from logstore.testing import FaultyFiles
@@ -275,3 +280,71 @@ def test_a_roll_is_no_reason_to_doubt_damage(ram_path):
         assert log._is_latest(view)
         log.delete_before(1)
         assert not log._is_latest(view)
+
+
+@pytest.mark.parametrize("step", ["before the marks are lowered", "before the files are cut"])
+def test_a_read_that_begins_inside_a_truncation_finds_no_gap(tmp_path, monkeypatch, step):
+    """Its view had the old end and the new generation: the records that were cut meanwhile looked like a gap."""
+    found: list[object] = []
+    is_cut, is_settled = threading.Event(), threading.Event()
+
+    def view(log: Log) -> View:
+        taken = whole_view(log)
+        if threading.current_thread() is not main and not found:
+            found.append(taken)
+            has_begun.set()
+            assert is_cut.wait(60)
+        return taken
+
+    def read() -> None:
+        try:
+            found.append(log.read(7))
+        except OffsetOutOfRangeError as error:
+            found.append(error)
+        finally:
+            is_settled.set()
+
+    def begin() -> None:
+        reader.start()
+        assert has_begun.wait(60)
+
+    def write_durably(durability: Durability, **changes: object) -> None:
+        whole_write(durability, **changes)
+        if step == "before the marks are lowered":
+            begin()
+
+    def drop(segments: Segments, *args: object) -> None:
+        if step == "before the files are cut" and not has_begun.is_set():
+            begin()
+        whole_drop(segments, *args)
+
+    def wait_for_rest(log: Log) -> None:
+        is_settled.set()
+        whole_wait(log)
+
+    def end_change(segments: Segments) -> None:
+        is_cut.set()
+        # The reader has an answer, or waits for the end of the truncation.
+        assert is_settled.wait(60)
+        SegmentSet.end_change(segments)
+
+    main, has_begun = threading.current_thread(), threading.Event()
+    reader = threading.Thread(target=read, daemon=True)
+    whole_view, whole_wait = Log._view, Log._wait_for_rest
+    whole_write, whole_drop = Durability.write_durably_locked, Segments.drop
+    # One segment is cut, of several the last ones are removed.
+    settings = {} if step == "before the marks are lowered" else {"segment_bytes": 600}
+    with open_log(tmp_path, **settings) as log:
+        for n in range(10):
+            log.append([b"%d" % n + bytes(100)])
+        monkeypatch.setattr(Log, "_view", view)
+        monkeypatch.setattr(Log, "_wait_for_rest", wait_for_rest)
+        monkeypatch.setattr(Durability, "write_durably_locked", write_durably)
+        monkeypatch.setattr(Segments, "drop", drop)
+        monkeypatch.setattr(Segments, "end_change", end_change, raising=False)
+        assert log.replica.truncate_to(2) == 2
+        reader.join(60)
+        assert not reader.is_alive()
+        monkeypatch.undo()
+    assert isinstance(found[-1], OffsetOutOfRangeError), found
+    assert found[-1].offset == 7

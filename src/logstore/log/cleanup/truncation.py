@@ -45,6 +45,7 @@ def truncate_to(state: State, offset: int) -> int:
 def cut_locked(state: State, offset: int) -> int:
     """Truncate the end of the log; a failure half way fails the log, and the next open finishes."""
     state.segments.begin_change(cut=True)
+    state.marks.begin_lowering()
     generation = state.segments.generation
     try:
         with state.change():
@@ -59,6 +60,7 @@ def cut_locked(state: State, offset: int) -> int:
             raise
         raise state.fail_locked(error) from error
     finally:
+        state.marks.end_lowering()
         state.segments.end_change()
     state.counters.truncations += 1
     state.move_marks_locked()
@@ -99,6 +101,7 @@ def _restart_locked(state: State, offset: int) -> None:
     segments, old = state.segments, state.segments.all
     is_other = segments.active.base_offset != offset
     state.segments.begin_change(cut=True)
+    state.marks.begin_lowering()
     try:
         with state.change():
             if is_other:
@@ -109,6 +112,7 @@ def _restart_locked(state: State, offset: int) -> None:
             except StorageError as error:
                 raise state.fail_locked(error) from error
     finally:
+        state.marks.end_lowering()
         state.segments.end_change()
     state.counters.truncations += 1
     state.move_marks_locked()

@@ -12,4 +12,5 @@ cdef class LogMarks:
     cdef readonly Watermark high_watermark  # <= end: records below it are not truncated any more
     cdef readonly Watermark end             # of the batches that are in the log
     cdef readonly Watermark synced          # <= end: everything below it is on disk
+    cdef readonly bint lowering             # a truncation has begun and not lowered them yet
     cdef int check(self) except -1

@@ -23,6 +23,14 @@ class LogMarks:
     def raise_start(self, offset: int) -> None:
         """Raise the log start offset: records below it are deleted."""
 
+    @property
+    def lowering(self) -> bool: ...
+    def begin_lowering(self) -> None:
+        """Record that a truncation has begun: until `lower`, `restart` or `end_lowering` no read may begin."""
+
+    def end_lowering(self) -> None:
+        """Record that the truncation is over, or was given up."""
+
     def lower(self, end: int, stable: int) -> None:
         """Lower the log end offset to that of a truncation, and to it all marks; the last stable one to ``stable``."""
 

@@ -37,6 +37,14 @@ cdef class LogMarks:
         self.last_stable.advance(offset)
         self.check()
 
+    def begin_lowering(self) -> None:
+        """Record that a truncation has begun: until `lower`, `restart` or `end_lowering` no read may begin."""
+        self.lowering = True
+
+    def end_lowering(self) -> None:
+        """Record that the truncation is over, or was given up."""
+        self.lowering = False
+
     def lower(self, int64_t end: int, int64_t stable: int) -> None:
         """Lower the log end offset to that of a truncation, and to it all marks; the last stable one to ``stable``.
 
@@ -46,6 +54,7 @@ cdef class LogMarks:
         self.high_watermark.reset(min(self.high_watermark.value, end))
         self.last_stable.reset(min(self.last_stable.value, stable))
         self.check()
+        self.lowering = False
 
     def restart(self, int64_t offset: int) -> None:
         """Set every mark to the one offset of an empty log."""
@@ -53,6 +62,7 @@ cdef class LogMarks:
         self.log_start = offset
         for mark in (self.last_stable, self.high_watermark, self.synced, self.end):
             mark.reset(offset)
+        self.lowering = False
 
     def close(self) -> None:
         """Notify every waiter; no later wait blocks."""

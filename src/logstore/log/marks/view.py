@@ -13,6 +13,10 @@ from logstore.records import Isolation
 
 _COMMITTED = Isolation.READ_COMMITTED
 
+#: The generation of a view that may be of two moments: what is found in it does not
+#: count. It is odd, as during a change.
+UNSETTLED = -3
+
 
 class View(NamedTuple):
     """One moment of a log."""

@@ -26,7 +26,7 @@ from logstore.io._interrupts import held
 from logstore.log.directory.segments import check_joint, floor_of
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.marks._watermark import Watermark
-from logstore.log.marks.view import View
+from logstore.log.marks.view import UNSETTLED, View
 from logstore.log.moments import When, moment_of
 from logstore.log.read._record_count import count_whole
 from logstore.log.read.maintenance import ReaderMaintenance
@@ -301,6 +301,10 @@ class Readable(ABC):
         """
         found_wrong: Exception | None = None
         for _ in range(self._attempts):
+            if view.generation == UNSETTLED:
+                # Nothing would be found above the offset of the truncation, and taken for a gap.
+                self._wait_for_rest()
+                view = self._view()
             try:
                 found = look(view, None, *arguments)
                 if self._is_as_in(view):

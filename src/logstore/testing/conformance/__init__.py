@@ -19,6 +19,7 @@ from logstore.testing.conformance.high_watermark_policies import HighWatermarkPo
 from logstore.testing.conformance.high_watermark_policies import OwnerConformance as OwnerConformance  # former name
 from logstore.testing.conformance.partitioners import PartitionerConformance
 from logstore.testing.conformance.readables import ReadableConformance
+from logstore.testing.conformance.registries import RegistryConformance
 
 __all__ = [
     "ClockConformance",
@@ -27,4 +28,5 @@ __all__ = [
     "HighWatermarkPolicyConformance",
     "PartitionerConformance",
     "ReadableConformance",
+    "RegistryConformance",
 ]
