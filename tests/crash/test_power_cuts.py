@@ -5,6 +5,7 @@ LOGSTORE_STATES says how many distinct states of the disk are examined, 10 000 i
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import pytest
@@ -41,6 +42,30 @@ def test_every_power_cut_leaves_what_was_promised(seed):
         workloads += 1
     print(f"seed {seed}: {len(examined.states)} distinct states, {examined.cuts} power cuts, {workloads} workloads")
     assert len(examined.states) >= STATES_EACH
+
+
+def test_the_point_of_a_killed_process_is_on_disk_before_there_is_a_second_segment():
+    """It was in the page cache alone, and its file counted as synced: this process had not written it."""
+    path, disk = "/killed/t-0", SimDisk()
+    killed = Log.open(path, files=disk, clock=ManualClock())
+    killed.append([b"first"])
+    disk = disk.kill()
+    log = Log.open(path, files=disk, clock=ManualClock())
+    disk.keep_moments()
+    log.append([b"second"])
+    log.maintenance.roll()
+    log.append([b"third"])
+    with_two = 0
+    for moment in disk.moments():
+        with_two += sum(name.endswith(".log") or "after-" in name for name in moment.image("/killed")) > 1
+        for policy, seed in itertools.product(POLICIES, range(8)):
+            after = moment.crash(policy, seed=seed, page_bytes=64)
+            with Log.open(path, files=after, clock=ManualClock()) as found:
+                values = [value for chunk in found.scan().values() for value in chunk]
+                assert values == [b"first", b"second", b"third"][: len(values)]
+    assert with_two
+    log.close()
+    killed.close()
 
 
 def test_a_gap_in_the_offsets_survives_power_cuts():

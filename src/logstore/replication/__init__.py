@@ -11,8 +11,8 @@ from logstore.replication.api import (
     Fact,
     NodeId,
     Registry,
-    Transport,
     RegistryWatch,
+    Transport,
     Write,
 )
 from logstore.replication.local_registry import LocalRegistry
@@ -26,7 +26,7 @@ __all__ = [
     "LocalRegistry",
     "NodeId",
     "Registry",
-    "Transport",
     "RegistryWatch",
+    "Transport",
     "Write",
 ]

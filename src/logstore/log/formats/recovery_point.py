@@ -77,8 +77,11 @@ class RecoveryPointFile:
         return self.opened().identity()
 
     def sync(self) -> None:
-        """Make the last slot durable."""
-        self.opened().sync()
+        """Make both slots durable, also what an earlier process has written and not synced before it was killed."""
+        file = self.opened()
+        # A file without writes of this process counts as synced.
+        file.mark_dirty()
+        file.sync()
 
     def close(self) -> None:
         if self._file is not None:
