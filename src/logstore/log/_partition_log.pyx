@@ -42,7 +42,8 @@ from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import OUT_OF_RESOURCES as _OUT_OF_RESOURCES
 from logstore.errors import DiskFullError, LogstoreError, RecordError, StorageError
 from logstore.io._interrupts import shielded
-from logstore.log.marks.view import UNSETTLED, View
+from logstore.log.marks.view import UNSETTLED as _UNSETTLED
+from logstore.log.marks.view import View
 from logstore.log.write_modes import DIRECT
 from logstore.records import Ack, AppendResult, RecordMetadata
 
@@ -214,7 +215,7 @@ cdef class PartitionLog:
         cdef int64_t start = self.marks.log_start, end = self.end.value
         cdef int64_t visible = min(self.high_watermark.value, end)
         cdef int64_t stable = min(self.last_stable.value, visible)
-        cdef int64_t generation = <int64_t>UNSETTLED if self.marks.lowering else self.segments._moment()
+        cdef int64_t generation = <int64_t>_UNSETTLED if self.marks.lowering else self.segments._moment()
         return _new(View, (start, visible, stable, end, segments, generation))
 
     def record_at(self, object offset: int, bint committed: bool, object name: tuple[str, int]) -> Record | None:
