@@ -625,7 +625,7 @@ class StaleFactError(LogstoreError, LookupError):
     ``fact`` is its path in the registry. Nothing was changed.
     """
 
-    def __init__(self, message: str, *, fact: str) -> None:
+    def __init__(self, message: str, *, fact: str = "") -> None:
         super().__init__(message)
         self.fact = fact
 
