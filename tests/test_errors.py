@@ -36,6 +36,7 @@ GIVEN: dict[str, Any] = {
     "code": 61,
     "name": "DELEGATION_TOKEN_AUTH_DISABLED",
     "retriable": True,
+    "fact": "/brokers/ids/1",
 }
 
 #: What a worker must hand over within, however busy the machine is.
