@@ -35,14 +35,14 @@ class _Tree:
         undo: list[Callable[[], object]] = []
         results: list[Fact | None] = []
         touched: list[str] = []
-        numbers, created = dict(self.numbers), self.created
+        created = self.created
         try:
             for change in changes:
                 results.append(self._change(change, session, undo, touched))
         except BaseException:
             for step in reversed(undo):
                 step()
-            self.numbers, self.created = numbers, created
+            self.created = created
             raise
         return results, self.watching(touched)
 
@@ -88,6 +88,7 @@ class _Tree:
         if change.sequential:
             number = self.numbers.get(parent, 0)
             self.numbers[parent] = number + 1
+            undo.append(lambda: self.numbers.__setitem__(parent, number))
             path = f"{path}{number:010d}"
         if path in self.facts:
             raise StaleFactError(f"{path}: it is there already", fact=path)

@@ -105,6 +105,16 @@ def waits(commit: GroupCommit, count: int) -> None:
     wait_for(lambda: commit.waiting == count, 300, lambda: f"{commit.waiting} threads wait, not {count}")
 
 
+def led_and_waiting(commit: GroupCommit, disk: Disk, count: int) -> list[Thread]:
+    """Return a thread that leads a held round, and behind it those that wait, in their order."""
+    threads = [Thread(commit, disk)]
+    assert disk.entered.acquire(timeout=300)
+    for waiting in range(1, count + 1):
+        threads.append(Thread(commit, disk))
+        waits(commit, waiting)
+    return threads
+
+
 def test_nothing_is_synced_that_is_synced_already():
     GroupCommit(MadeRounds(lambda _: True, lambda: pytest.fail("synced"))).run(5)
 
@@ -471,11 +481,7 @@ def test_a_woken_thread_whose_bytes_are_no_longer_on_disk_wakes_the_next_one_all
             disk.sync(commit)
 
     commit = GroupCommit(Withdrawing())
-    threads = [Thread(commit, disk)]
-    assert disk.entered.acquire(timeout=300)
-    for count in range(1, 4):
-        threads.append(Thread(commit, disk))
-        waits(commit, count)
+    threads = led_and_waiting(commit, disk, 3)
     for _ in range(2):
         disk.go_on.release()
         assert disk.entered.acquire(timeout=300)
@@ -531,11 +537,7 @@ def test_an_error_of_a_waiters_question_leaves_no_thread_waiting():
             disk.sync(commit)
 
     commit = GroupCommit(Asked())
-    threads = [Thread(commit, disk)]
-    assert disk.entered.acquire(timeout=300)
-    for count in range(1, 5):
-        threads.append(Thread(commit, disk))
-        waits(commit, count)
+    threads = led_and_waiting(commit, disk, 4)
     disk.is_held = False
     disk.go_on.release()
     for thread in threads:
