@@ -642,6 +642,23 @@ class PeerUnreachableError(LogstoreError, ConnectionError):
     retriable = True
 
 
+class NotEnoughReplicasError(LogstoreError):
+    """Fewer replicas are in sync than ``min.insync.replicas`` asks for. Nothing was written."""
+
+    code = 19
+    retriable = True
+
+
+class NotEnoughReplicasAfterAppendError(LogstoreError):
+    """The records are in the leader's log, and fewer replicas than the minimum are in sync by now.
+
+    They may be committed later, or be lost with the leader. An idempotent producer sends them again.
+    """
+
+    code = 20
+    retriable = True
+
+
 # --- Spark -----------------------------------------------------------------------------------
 
 

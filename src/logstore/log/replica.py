@@ -381,6 +381,7 @@ class LogReplica(ReaderReplica):
 
         A batch that contains ``offset``, but begins below it, is removed whole. Durable on return. The high
         watermark falls with the end. So this call is for a follower that has found where its leader's log ends.
+        Leader epochs without a record are removed, even if nothing else is.
 
         Raises:
             OffsetOutOfRangeError: ``offset`` is below the log start offset.

@@ -1,4 +1,4 @@
-"""The interfaces of replication: the registry of facts that all nodes share, and the transport between them.
+"""The interfaces of replication: the registry, the transport, and the replica.
 
 A registry is a tree of small versioned facts, as ZooKeeper's, with one way to change it: a commit of several
 changes, each under its condition, of which all take place or none. The rules of replication stand above it, once;
@@ -6,13 +6,24 @@ a registry knows nothing of them. Adapters for ZooKeeper, for SQL and for a dict
 
 A transport carries a request to another node and its answer back. It may lose, repeat, delay and reorder both, and
 never alters them.
+
+A replica is a set of rules: one copy of a partition on one node, as a state machine. It has no clock, no thread, no
+network and no registry: a driver hands it what it has read, and carries out what it asks for.
 """
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from logstore.errors import LogstoreError
+from logstore.io._file_region import FileRegion
+from logstore.records import AppendResult
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 #: The number of a node of a cluster, from 0 to 2**31 - 1: Kafka's ``broker.id``.
 NodeId: TypeAlias = int
@@ -157,6 +168,224 @@ class Transport(ABC):
         Raises:
             PeerUnreachableError: no answer came within ``timeout_s`` seconds, or the node cannot be reached.
         """
+
+
+#: No node: the leader of a partition that has none.
+NO_NODE: NodeId = -1
+
+
+class PartitionState(NamedTuple):
+    """What the registry says of one partition. `logstore.replication.facts` has its bytes."""
+
+    replicas: tuple[NodeId, ...]  #: the assignment; the first one is the preferred leader
+    isr: tuple[NodeId, ...]  #: the replicas in sync, in the order of the assignment
+    leader: NodeId = NO_NODE
+    leader_epoch: int = 0  #: 0 before the first election; rises with each
+    #: Replicas that have every acknowledged record too, since the high watermark has stood still from the moment
+    #: they left the ISR (KIP-966). Empty while the ISR has the minimum.
+    eligible: tuple[NodeId, ...] = ()
+    last_leader: NodeId = NO_NODE  #: the newest leader; it may lead again when neither ISR nor eligible ones are left
+    adding: tuple[NodeId, ...] = ()  #: replicas that a reassignment under way adds (KIP-455)
+    removing: tuple[NodeId, ...] = ()
+    controller_epoch: int = 0
+    version: int = -1  #: of the fact in the registry; -1 if it is not stored yet
+
+
+class FetchFrom(NamedTuple):
+    """A follower's question for one partition: which records follow on mine?"""
+
+    node: NodeId
+    #: The number of the follower's registration; a process that starts again has a larger one (KIP-903).
+    life: int
+    leader_epoch: int  #: the epoch that the follower takes for the current one
+    offset: int  #: its log end offset
+    last_epoch: int  #: the epoch of its last record; -1 if it has none
+    log_start_offset: int
+    max_bytes: int
+
+
+class EpochEnd(NamedTuple):
+    """The end of a leader epoch in a leader's log: its largest offset plus one."""
+
+    epoch: int
+    end_offset: int
+
+
+class Refusal(enum.IntEnum):
+    """Why a leader does not answer a `FetchFrom`; the value is Kafka's error code."""
+
+    OUT_OF_RANGE = 1  #: the offset is below the log start or above the log end
+    NOT_LEADER = 6
+    NOT_A_REPLICA = 9  #: the follower is not in the assignment
+    STORAGE_FAILED = 56
+    OLD_EPOCH = 74  #: the follower knows an older leader epoch
+    NEW_EPOCH = 75  #: the follower knows a newer leader epoch than the one that it has asked
+    OLD_LIFE = 77  #: a later process of the follower has asked already
+
+
+class Fetched(NamedTuple):
+    """A leader's answer to a `FetchFrom`."""
+
+    leader_epoch: int
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    #: Whole batches from the asked offset on: a region of the leader's file where the driver sends it, bytes where
+    #: it has received them. None if there are none.
+    records: FileRegion | Buffer | None = None
+    #: Where the newest epoch ends that both may have, if the follower's log differs from the leader's (KIP-595).
+    diverging: EpochEnd | None = None
+    refusal: Refusal | None = None
+
+
+class Standing(NamedTuple):
+    """How far a replica's log reaches: compared first by epoch, then by end."""
+
+    last_epoch: int
+    log_end_offset: int
+
+
+class Acks(enum.IntEnum):
+    """What an append waits for; the values are Kafka's."""
+
+    NONE = 0  #: nothing: the producer hears of no error
+    LEADER = 1  #: the leader has written it
+    ALL = -1  #: every replica in sync has written it (with a quorum: a majority has synced it)
+
+
+class Role(enum.Enum):
+    """What a replica is in its newest leader epoch."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    NONE = "none"  #: no state of the registry has come yet, or the node is not assigned
+
+
+class Pending:
+    """An append that waits for its acks. The driver's lock guards it, as it does the replica."""
+
+    __slots__ = ("epoch", "error", "is_settled", "notify", "result")
+
+    def __init__(self, result: AppendResult, epoch: int, notify: Callable[[], object] | None = None) -> None:
+        self.result = result  #: the offsets that the leader has given; they count once there is no error
+        self.epoch = epoch  #: the leader epoch of the append; it is acknowledged in that epoch or never
+        self.is_settled = False
+        self.error: LogstoreError | None = None
+        #: Called once, when this is settled. It sets a flag or wakes a thread, and calls no method of the replica.
+        self.notify = notify
+
+    def settle(self, error: LogstoreError | None = None) -> None:
+        """Let the append be acknowledged, or fail. The first call counts."""
+        if self.is_settled:
+            return
+        self.is_settled, self.error = True, error
+        if self.notify is not None:
+            self.notify()
+
+
+class LostRange(NamedTuple):
+    """Offsets that this replica had shown to consumers, and has cut: an unclean election has lost them."""
+
+    start_offset: int
+    end_offset: int  #: exclusive
+    leader_epoch: int  #: of the leader that lacks them
+
+
+class Replica(ABC):
+    """One copy of a partition on one node, by one set of rules.
+
+    It alone decides role, cuts and high watermark of its log. It has no clock, no thread and no I/O but its log's:
+    a driver calls it with what it has read from the registry and from other nodes, and with its monotonic time.
+    One caller at a time: the driver has a lock for each replica, which comes before the log's lock.
+
+    A method that raises an error of its log (`StorageError`) has changed nothing that counts: the driver may call
+    it again, and a log that has failed refuses for good. Every other input may come late, twice or never.
+    """
+
+    @property
+    @abstractmethod
+    def state(self) -> PartitionState | None:
+        """The newest state of the registry that `apply` has taken."""
+
+    @property
+    @abstractmethod
+    def role(self) -> Role: ...
+
+    @property
+    @abstractmethod
+    def high_watermark(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def lost(self) -> Sequence[LostRange]:
+        """What was lost of the records that this replica had shown, in the order of the cuts."""
+
+    @abstractmethod
+    def apply(self, state: PartitionState, now_ms: int) -> None:
+        """Take the registry's state: lead, follow, or learn of another ISR. A state that is not newer has no effect.
+
+        A new leader's epoch and its start are on the disk when this returns. Every `Pending` of an older epoch has
+        failed then.
+        """
+
+    @abstractmethod
+    def append(
+        self, batch: Buffer, *, acks: Acks, now_ms: int, notify: Callable[[], object] | None = None
+    ) -> Pending:
+        """Append a client's batch at the leader. See `LogReplica.append_batch` for its errors.
+
+        Raises:
+            NotLeaderError: this replica does not lead. Nothing is written.
+            NotEnoughReplicasError: with `Acks.ALL`, the ISR is below the minimum. Nothing is written.
+        """
+
+    @abstractmethod
+    def answer(self, wants: FetchFrom, now_ms: int) -> Fetched:
+        """Answer a follower: records up to the log end, where it diverges, or why not.
+
+        What a follower asks for tells the leader how far it has come, so the high watermark may rise. The same
+        question may come again, late, and after a newer one.
+        """
+
+    @abstractmethod
+    def ask(self, now_ms: int) -> tuple[NodeId, FetchFrom] | None:
+        """Return the node to ask, and the question; None unless this replica follows a leader."""
+
+    @abstractmethod
+    def take(self, asked: FetchFrom, fetched: Fetched, now_ms: int) -> bool:
+        """Take an answer: cut, begin again, or append, and learn the high watermark.
+
+        Returns whether the log or the high watermark has changed. An answer to a question of another epoch or
+        another end has no effect.
+
+        Raises:
+            RecordError, UnexpectedOffsetError, FencedLeaderEpochError: the answer holds something else than
+                whole batches that follow on this log. Those before the bad one are appended.
+        """
+
+    @abstractmethod
+    def propose(self, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
+        """Return the state that this leader wants stored in the place of `state`; None if it wants no other.
+
+        ``lives`` has the nodes that live and are not stopping, with the numbers of their registrations. The driver
+        commits the state on condition of its version, and of the lives of those that join. It then calls `settled`.
+        Until it does, this method returns the same proposal again.
+        """
+
+    @abstractmethod
+    def settled(self, stored: PartitionState, now_ms: int) -> None:
+        """Take what the registry has after a proposal: the stored proposal, or what came before it.
+
+        If it is unknown whether a proposal was stored, the driver reads the registry. A state that has the version
+        of before leaves the proposal open, since a late commit may still come.
+        """
+
+    @abstractmethod
+    def standing(self) -> Standing:
+        """Return how far this log reaches."""
+
+    @abstractmethod
+    def stop_waiting(self, error: LogstoreError) -> None:
+        """Fail every `Pending` with the error: the driver is closed."""
 
 
 def check_path(path: str, *, root: bool = False) -> str:

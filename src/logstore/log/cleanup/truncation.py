@@ -32,6 +32,10 @@ def truncate_to(state: State, offset: int) -> int:
     with held(state.segments_mutex), held(state.lock):
         state.check_whole_locked()
         if offset >= state.end.value:
+            # An epoch that this replica began as leader, and in which it wrote nothing, is unknown to the next
+            # leader. Left in the table, it would be asked about for ever (as in Kafka's `UnifiedLog.truncateTo`).
+            with state.change():
+                state.epochs.truncated(state.end.value)
             return state.end.value
         if offset < state.log_start:
             raise OffsetOutOfRangeError(

@@ -1,0 +1,108 @@
+"""Who leads a partition, as pure functions of the registry's state and the nodes that live.
+
+Kafka's rules with eligible leaders (KIP-966). A replica of the ISR has every record below the high watermark, so it
+may lead. An eligible one has them too: it left the ISR when that fell below the minimum, and the high watermark has
+stood still since. Any other election may lose acknowledged records, and is called unclean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from logstore.replication.api import NO_NODE, NodeId, PartitionState
+
+
+def created(replicas: Iterable[NodeId]) -> PartitionState:
+    """Return the state of a new partition: every replica is in sync, since there is no record, and none leads yet."""
+    assigned = tuple(replicas)
+    return PartitionState(assigned, isr=assigned)
+
+
+def effective_minimum(state: PartitionState, min_insync: int) -> int:
+    """Return ``min.insync.replicas``, or the number of replicas if that is smaller, as Kafka does."""
+    return min(min_insync, len(state.replicas))
+
+
+def with_isr(state: PartitionState, isr: Collection[NodeId], min_insync: int) -> PartitionState:
+    """Return the state with another ISR, and with the eligible replicas that follow from the change."""
+    ordered = tuple(node for node in state.replicas if node in isr)
+    eligible: tuple[NodeId, ...] = ()
+    if len(ordered) < effective_minimum(state, min_insync):
+        had_all = {*state.isr, *state.eligible}
+        eligible = tuple(node for node in state.replicas if node in had_all and node not in isr)
+    return state._replace(isr=ordered, eligible=eligible)
+
+
+def elect(
+    state: PartitionState, live: Collection[NodeId], min_insync: int, *, unclean: bool = False
+) -> PartitionState | None:
+    """Return the state in which the best replica leads; None if none may lead, or the leader lives.
+
+    The first replica of the assignment that lives and is in the ISR; else an eligible one, which is then the ISR;
+    else, if neither ISR nor eligible replicas are left, the last leader. With ``unclean`` any that lives.
+    """
+    if state.leader in live:
+        return None
+    candidates = [node for node in state.replicas if node in live]
+    for node in candidates:
+        if node in state.isr:
+            return _led_by(with_isr(state, [each for each in state.isr if each in live], min_insync), node)
+    for node in candidates:
+        if node in state.eligible:
+            return _led_by(with_isr(state, (node,), min_insync), node)
+    if not state.isr and not state.eligible and state.last_leader in candidates:
+        return _led_by(state._replace(isr=(state.last_leader,)), state.last_leader)
+    if unclean and candidates:
+        return _led_by(state._replace(isr=(candidates[0],), eligible=()), candidates[0])
+    return None
+
+
+def is_unclean(before: PartitionState, after: PartitionState) -> bool:
+    """Whether an election may have lost records that were acknowledged with all of the minimum in sync."""
+    return after.leader not in before.isr and after.leader not in before.eligible
+
+
+def preferred(state: PartitionState, live: Collection[NodeId]) -> PartitionState | None:
+    """Return the state in which the preferred leader leads; None if it does, or may not."""
+    first = state.replicas[0]
+    if state.leader == first or first not in state.isr or first not in live or state.leader == NO_NODE:
+        return None
+    return _led_by(state, first)
+
+
+def resigned(state: PartitionState, node: NodeId, live: Collection[NodeId], min_insync: int) -> PartitionState:
+    """Return the state after a node has given its place up before it stops: another one leads, and the ISR lacks it.
+
+    If no other replica may lead, the node stays as it is: in the ISR, and leader until it has ended.
+    """
+    others = [each for each in live if each != node]
+    if state.leader != node:
+        left = [each for each in state.isr if each != node]
+        return with_isr(state, left, min_insync) if left and node in state.isr else state
+    successors = [each for each in state.replicas if each in state.isr and each in others]
+    if not successors:
+        return state
+    return _led_by(with_isr(state, [each for each in state.isr if each != node], min_insync), successors[0])
+
+
+def distrusted(state: PartitionState, node: NodeId, *, is_empty: bool) -> PartitionState:
+    """Return the state after a replica has come back that may have lost records: it is in neither set any more.
+
+    An empty log is no last leader either while there are other replicas: it would lead, and they would cut
+    everything. A partition that has never been led has lost nothing.
+    """
+    if state.leader_epoch == 0:
+        return state
+    without = state._replace(
+        isr=tuple(each for each in state.isr if each != node),
+        eligible=tuple(each for each in state.eligible if each != node),
+    )
+    if state.leader == node:
+        without = without._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)
+    if is_empty and state.last_leader == node and len(state.replicas) > 1:
+        without = without._replace(last_leader=NO_NODE)
+    return without
+
+
+def _led_by(state: PartitionState, node: NodeId) -> PartitionState:
+    return state._replace(leader=node, leader_epoch=state.leader_epoch + 1, last_leader=node)

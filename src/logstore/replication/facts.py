@@ -1,0 +1,183 @@
+"""The facts of a cluster in its registry: their paths, and their values as bytes.
+
+The tree is that of Kafka's ZooKeeper registry (2.8), so that Kafka's own tools read it::
+
+    /brokers/ids/N                            ephemeral: the node lives
+    /brokers/lives/N                          ours: its version is the number of the node's newest registration
+    /brokers/topics/T                         {"version": 3, "partitions": {"0": [1, 2, 3]}, "adding_replicas": {},
+                                               "removing_replicas": {}}
+    /brokers/topics/T/partitions/P/state      {"version": 1, "leader": 1, "leader_epoch": 4, "isr": [1, 2],
+                                               "controller_epoch": 0}, and ours: "eligible", "last_leader"
+
+Values are JSON. A value that is not ours is refused with its path; keys that are unknown here are left out.
+
+An ephemeral fact that is deleted and created again has version 0 each time, so a commit could not be made
+conditional on it. Hence the lives: a fact that each registration of a node writes once more (KIP-903).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from logstore.errors import LogstoreError
+from logstore.replication.api import NO_NODE, Change, Check, Fact, NodeId, PartitionState, Write
+from logstore.records import TopicPartition
+
+IDS = "/brokers/ids"
+LIVES = "/brokers/lives"
+TOPICS = "/brokers/topics"
+
+_NODE = re.compile(r"0|[1-9][0-9]{0,9}")
+_LARGEST_NODE = 2**31 - 1
+
+
+class MalformedFactError(LogstoreError, ValueError):
+    """A fact of the registry holds something else than what belongs there. ``fact`` is its path.
+
+    The node that has read it goes on with what it knew before.
+    """
+
+    def __init__(self, message: str, *, fact: str = "") -> None:
+        super().__init__(message)
+        self.fact = fact
+
+
+def id_path(node: NodeId) -> str:
+    return f"{IDS}/{node}"
+
+
+def life_path(node: NodeId) -> str:
+    return f"{LIVES}/{node}"
+
+
+def topic_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}"
+
+
+def state_path(place: TopicPartition) -> str:
+    return f"{TOPICS}/{place.topic}/partitions/{place.partition}/state"
+
+
+def node_of(name: str) -> NodeId | None:
+    """Return the node that a name below `IDS` or `LIVES` stands for; None if it is not ours."""
+    if not _NODE.fullmatch(name) or int(name) > _LARGEST_NODE:
+        return None
+    return int(name)
+
+
+def encode_assignment(partitions: Mapping[int, Sequence[NodeId]]) -> bytes:
+    """Encode a topic's fact: the replicas of each partition, the preferred leader first."""
+    replicas = {str(partition): list(nodes) for partition, nodes in sorted(partitions.items())}
+    return _encode({"version": 3, "partitions": replicas, "adding_replicas": {}, "removing_replicas": {}})
+
+
+def decode_assignment(fact: Fact) -> dict[int, tuple[NodeId, ...]]:
+    """Decode a topic's fact.
+
+    Raises:
+        MalformedFactError: it is not one.
+    """
+    found = _decode(fact).get("partitions")
+    if not isinstance(found, dict):
+        raise _malformed(fact, "no partitions")
+    partitions = {}
+    for name, nodes in found.items():
+        if not _NODE.fullmatch(name):
+            raise _malformed(fact, f"a partition {name!r}")
+        replicas = _nodes(fact, nodes, f"the replicas of partition {name}")
+        if not replicas:
+            raise _malformed(fact, f"no replicas of partition {name}")
+        partitions[int(name)] = replicas
+    return partitions
+
+
+def encode_state(state: PartitionState) -> bytes:
+    """Encode a partition's state; its assignment is in the topic's fact."""
+    return _encode(
+        {
+            "version": 1,
+            "leader": state.leader,
+            "leader_epoch": state.leader_epoch,
+            "isr": list(state.isr),
+            "controller_epoch": state.controller_epoch,
+            "eligible": list(state.eligible),
+            "last_leader": state.last_leader,
+        }
+    )
+
+
+def decode_state(fact: Fact, replicas: tuple[NodeId, ...]) -> PartitionState:
+    """Decode a partition's state, with the replicas that its topic's fact names.
+
+    Raises:
+        MalformedFactError: it is not one, or its numbers contradict each other.
+    """
+    found = _decode(fact)
+    leader = _number(fact, found, "leader", NO_NODE)
+    isr = _nodes(fact, found.get("isr"), "the isr")
+    eligible = _nodes(fact, found.get("eligible", []), "the eligible replicas")
+    state = PartitionState(
+        replicas,
+        isr=tuple(node for node in replicas if node in isr),
+        leader=leader,
+        leader_epoch=_number(fact, found, "leader_epoch", 0),
+        eligible=tuple(node for node in replicas if node in eligible),
+        last_leader=_number(fact, found, "last_leader", NO_NODE, default=leader),
+        controller_epoch=_number(fact, found, "controller_epoch", 0, default=0),
+        version=fact.version,
+    )
+    if leader != NO_NODE and leader not in isr:
+        raise _malformed(fact, f"a leader {leader} outside the isr {list(isr)}")
+    if set(isr) & set(eligible):
+        raise _malformed(fact, f"replicas both in the isr {list(isr)} and eligible {list(eligible)}")
+    return state
+
+
+def changes_to(place: TopicPartition, before: PartitionState, after: PartitionState, lives: Mapping[NodeId, int]) -> list[Change]:
+    """Return the commit that stores a state in the place of another, on condition of what it rests on.
+
+    Each replica that comes into the ISR, or leads, does so in the life of ``lives``: the commit fails if it has
+    registered again since.
+    """
+    path = state_path(place)
+    joining = {*after.isr, after.leader} - {NO_NODE}
+    if after.leader == before.leader:
+        joining -= set(before.isr)
+    checks = [Check(life_path(node), lives[node]) for node in sorted(joining) if node in lives]
+    return [*checks, Write(path, encode_state(after), before.version)]
+
+
+def _encode(value: dict[str, object]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _decode(fact: Fact) -> dict[str, Any]:
+    try:
+        found = json.loads(fact.value)
+    except (ValueError, RecursionError) as error:
+        raise _malformed(fact, f"no JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise _malformed(fact, "no JSON object")
+    return found
+
+
+def _number(fact: Fact, found: dict[str, Any], name: str, least: int, default: int | None = None) -> int:
+    value = found.get(name, default)
+    if type(value) is not int or not least <= value <= _LARGEST_NODE:
+        raise _malformed(fact, f"{name} {value!r}")
+    return value
+
+
+def _nodes(fact: Fact, found: object, what: str) -> tuple[NodeId, ...]:
+    if not isinstance(found, list) or not all(type(node) is int and 0 <= node <= _LARGEST_NODE for node in found):
+        raise _malformed(fact, f"{what}: {found!r}")
+    if len(set(found)) < len(found):
+        raise _malformed(fact, f"{what}, one of them twice: {found!r}")
+    return tuple(found)
+
+
+def _malformed(fact: Fact, what: str) -> MalformedFactError:
+    return MalformedFactError(f"{fact.path}: found {what}", fact=fact.path)

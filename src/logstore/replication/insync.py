@@ -1,0 +1,432 @@
+"""Primary-backup replication by Kafka's rules: a leader, followers that fetch from it, and the replicas in sync.
+
+An acknowledged record is on every replica of the ISR, so each of them may lead next. The rules are those of leader
+epochs (KIP-101, 279, 320), of the maximal ISR (KIP-497), of lives (KIP-903) and of eligible leaders (KIP-966).
+`election` says which replica leads.
+
+Invariants, asserted where they could break (the names are those of ``docs/replication.md``):
+
+- I1: an epoch has one leader; epochs and versions only rise.
+- I4: an append is acknowledged in the leader epoch in which it was made, or not at all.
+- I6: the high watermark is at most the log end of each member of the stored ISR and of the proposed one.
+- I7: the high watermark stands still while the stored ISR is below the minimum.
+- I8: a replica joins the ISR once its end has reached the high watermark and the start of the leader's epoch, in
+  the life that is registered.
+- I9: a follower cuts its log by leader epochs, never by its high watermark.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from logstore.errors import (
+    LogstoreError,
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    NotLeaderError,
+    OffsetOutOfRangeError,
+)
+from logstore.log import Log
+from logstore.replication.api import (
+    NO_NODE,
+    Acks,
+    EpochEnd,
+    Fetched,
+    FetchFrom,
+    LostRange,
+    NodeId,
+    PartitionState,
+    Pending,
+    Refusal,
+    Replica,
+    Role,
+    Standing,
+)
+from logstore.replication.election import effective_minimum, with_isr
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_logger = logging.getLogger(__name__)
+
+#: Kafka's default of ``replica.lag.time.max.ms``.
+LAG_MAX_MS = 30_000
+
+#: Kafka's default of ``replica.fetch.max.bytes``.
+FETCH_BYTES = 1 << 20
+
+_LONG_AGO = -(1 << 62)
+
+
+class _Follower:
+    """What a leader knows of one follower, from what it has asked for."""
+
+    __slots__ = ("asked_at_ms", "caught_up_ms", "end", "end_then", "life")
+
+    def __init__(self, caught_up_ms: int) -> None:
+        self.end = -1  #: its log end offset; -1 until it has asked in this epoch
+        self.life = -1
+        self.caught_up_ms = caught_up_ms  #: when it has had everything for the last time
+        self.asked_at_ms = _LONG_AGO
+        self.end_then = -1  #: the leader's log end when it last asked
+
+    def note(self, offset: int, life: int, log_end: int, now_ms: int) -> None:
+        """Note a question: the follower's log ends at ``offset``."""
+        if offset >= log_end:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif offset >= self.end_then >= 0:
+            # It has all that was there when it last asked. Else a busy partition would evict healthy followers.
+            self.caught_up_ms = max(self.caught_up_ms, self.asked_at_ms)
+        if life != self.life or offset > self.end:
+            self.end, self.life = offset, life
+        self.asked_at_ms, self.end_then = now_ms, log_end
+
+
+class InSyncReplica(Replica):
+    """One replica by Kafka's rules. Its log has ``FixedPolicy(Moves.FROM_OUTSIDE)``: this object moves its marks.
+
+    ``life`` is the number of this node's registration, ``min_insync`` the topic's ``min.insync.replicas``, and
+    ``lag_max_ms`` the broker's ``replica.lag.time.max.ms``.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        node: NodeId,
+        life: int,
+        *,
+        min_insync: int = 1,
+        lag_max_ms: int = LAG_MAX_MS,
+        fetch_bytes: int = FETCH_BYTES,
+    ) -> None:
+        if min_insync < 1:
+            raise ValueError(f"min.insync.replicas is at least 1, found {min_insync}")
+        self.log = log
+        self.node = node
+        self.life = life
+        self._calls = log.replica
+        self._min_insync = min_insync
+        self._lag_max_ms = lag_max_ms
+        self._fetch_bytes = fetch_bytes
+        self._state: PartitionState | None = None
+        self._role = Role.NONE
+        self._lost: list[LostRange] = []
+        # As leader, in this epoch:
+        self._epoch_start = 0  # the log end when it began
+        self._followers: dict[NodeId, _Follower] = {}
+        self._proposed: PartitionState | None = None
+        self._waiting: deque[Pending] = deque()  # in the order of their offsets
+
+    # -- what others may see
+
+    @property
+    def state(self) -> PartitionState | None:
+        return self._state
+
+    @property
+    def role(self) -> Role:
+        return self._role
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    @property
+    def lost(self) -> list[LostRange]:
+        return self._lost
+
+    def standing(self) -> Standing:
+        return Standing(self._last_epoch(), self.log.log_end_offset)
+
+    # -- the registry's state
+
+    def apply(self, state: PartitionState, now_ms: int) -> None:
+        known = self._state
+        if known is not None and state.version <= known.version:
+            return
+        assert known is None or state.leader_epoch >= known.leader_epoch, ("I1", known, state)
+        if known is None or state.leader_epoch > known.leader_epoch or self._role is Role.NONE:
+            self._begin(state, now_ms)
+        else:
+            assert state.leader == known.leader, ("I1", known, state)
+            self._state = state
+        if self._proposed is not None and state.version > self._proposed.version:
+            self._proposed = None
+        if self._role is Role.LEADER:
+            self._forget_the_unassigned(state)
+            self._raise_high_watermark(now_ms)
+            self._refuse_below_minimum()
+
+    def _begin(self, state: PartitionState, now_ms: int) -> None:
+        """Take a new leader epoch."""
+        leads = state.leader == self.node
+        if leads:
+            # Saved before anything is answered in this epoch. Kept in memory only, it would be gone after a clean
+            # restart, and a tail that another leader does not have would survive.
+            self._calls.begin_epoch(state.leader_epoch)
+        self.stop_waiting(NotLeaderError(f"{self.log.name}: leader epoch {state.leader_epoch} has begun"))
+        self._state, self._proposed = state, None
+        self._followers = {}
+        if not leads:
+            self._role = Role.FOLLOWER if self.node in state.replicas else Role.NONE
+            return
+        self._role = Role.LEADER
+        self._epoch_start = self.log.log_end_offset
+        for node in state.replicas:
+            if node != self.node:
+                self._followers[node] = _Follower(now_ms if node in state.isr else _LONG_AGO)
+
+    def _forget_the_unassigned(self, state: PartitionState) -> None:
+        for node in [node for node in self._followers if node not in state.replicas]:
+            del self._followers[node]
+        for node in state.replicas:
+            if node != self.node and node not in self._followers:
+                self._followers[node] = _Follower(_LONG_AGO)
+
+    # -- leading
+
+    def append(
+        self, batch: Buffer, *, acks: Acks, now_ms: int, notify: Callable[[], object] | None = None
+    ) -> Pending:
+        state = self._state
+        if state is None or self._role is not Role.LEADER:
+            leader = NO_NODE if state is None else state.leader
+            raise NotLeaderError(f"{self.log.name}: node {self.node} does not lead it, node {leader} does")
+        if acks is Acks.ALL and self._is_below_minimum(state):
+            raise NotEnoughReplicasError(
+                f"{self.log.name}: {len(state.isr)} replicas are in sync, min.insync.replicas asks for "
+                f"{effective_minimum(state, self._min_insync)}"
+            )
+        result = self._calls.append_batch(batch)
+        pending = Pending(result, state.leader_epoch, notify)
+        if acks is Acks.ALL and result.last_offset >= self.log.high_watermark:
+            if result.duplicate:
+                # Its offsets are older than those of the appends that wait already.
+                at = bisect_right(self._waiting, result.last_offset, key=lambda each: each.result.last_offset)
+                self._waiting.insert(at, pending)
+            else:
+                self._waiting.append(pending)
+        else:
+            pending.settle()
+        self._raise_high_watermark(now_ms)
+        return pending
+
+    def answer(self, wants: FetchFrom, now_ms: int) -> Fetched:
+        state = self._state
+        epoch = -1 if state is None else state.leader_epoch
+        refusal = self._refusal(wants, state)
+        if refusal is not None:
+            return Fetched(epoch, refusal=refusal)
+        diverging = self._divergence(wants)
+        if diverging is not None:
+            return Fetched(epoch, self.log.high_watermark, self.log.log_start_offset, diverging=diverging)
+        try:
+            found = self._calls.fetch_region(wants.offset, max_bytes=wants.max_bytes, to_log_end=True)
+        except OffsetOutOfRangeError:
+            return Fetched(epoch, -1, self.log.log_start_offset, refusal=Refusal.OUT_OF_RANGE)
+        # Only now: its log is the leader's up to there. What it had asked with a log that differs counts for nothing.
+        self._followers[wants.node].note(wants.offset, wants.life, found.log_end_offset, now_ms)
+        self._raise_high_watermark(now_ms)
+        return Fetched(epoch, self.log.high_watermark, found.log_start_offset, found.region)
+
+    def _refusal(self, wants: FetchFrom, state: PartitionState | None) -> Refusal | None:
+        if state is None:
+            return Refusal.NOT_LEADER
+        if wants.leader_epoch < state.leader_epoch:
+            return Refusal.OLD_EPOCH
+        if wants.leader_epoch > state.leader_epoch:
+            return Refusal.NEW_EPOCH
+        if self._role is not Role.LEADER:
+            return Refusal.NOT_LEADER
+        follower = self._followers.get(wants.node)
+        if follower is None:
+            return Refusal.NOT_A_REPLICA
+        return Refusal.OLD_LIFE if wants.life < follower.life else None
+
+    def _divergence(self, wants: FetchFrom) -> EpochEnd | None:
+        """Return the end of the newest epoch that both have, if the follower's log is not the beginning of ours."""
+        if wants.last_epoch < 0:
+            return None
+        epochs, end = self._calls.epochs, self.log.log_end_offset
+        latest = epochs.latest
+        assert latest is not None  # the epoch in which this replica leads
+        if wants.last_epoch > latest.epoch:
+            return EpochEnd(latest.epoch, end)
+        found = EpochEnd(*epochs.end_offset_for(wants.last_epoch, end))
+        if found.epoch != wants.last_epoch or found.end_offset < wants.offset:
+            return found
+        return None
+
+    def _is_below_minimum(self, state: PartitionState) -> bool:
+        return len(state.isr) < effective_minimum(state, self._min_insync)
+
+    def _maximal_isr(self, state: PartitionState) -> set[NodeId]:
+        """Return the members of the stored ISR and of the proposed one (KIP-497).
+
+        A larger ISR counts when it is proposed: the registry may have it already. A smaller one counts when it is
+        stored: until then a replica that leaves may still be elected.
+        """
+        return {*state.isr, *(() if self._proposed is None else self._proposed.isr)}
+
+    def _raise_high_watermark(self, now_ms: int) -> None:
+        state = self._state
+        assert state is not None
+        if self._role is not Role.LEADER or self._is_below_minimum(state):
+            return  # I7
+        needed = self._maximal_isr(state)
+        mark = self.log.log_end_offset
+        for node, follower in self._followers.items():
+            if node in needed or self._is_about_to_join(follower, now_ms):
+                mark = min(mark, follower.end)
+        if mark > self.log.high_watermark:
+            assert all(self._followers[node].end >= mark for node in needed if node != self.node), ("I6", needed)
+            self._calls.advance_high_watermark(mark)
+        self._acknowledge()
+
+    def _is_about_to_join(self, follower: _Follower, now_ms: int) -> bool:
+        """Whether the high watermark waits for a follower outside the ISR, which else could never reach it."""
+        return follower.end >= 0 and now_ms - follower.caught_up_ms <= self._lag_max_ms
+
+    def _acknowledge(self) -> None:
+        state, waiting, mark = self._state, self._waiting, self.log.high_watermark
+        assert state is not None
+        while waiting and waiting[0].result.last_offset < mark:
+            pending = waiting.popleft()
+            assert pending.epoch == state.leader_epoch, ("I4", pending.epoch, state)
+            pending.settle()
+
+    def _refuse_below_minimum(self) -> None:
+        state = self._state
+        assert state is not None
+        if self._waiting and self._is_below_minimum(state):
+            self.stop_waiting(
+                NotEnoughReplicasAfterAppendError(
+                    f"{self.log.name}: the records are written, but only {len(state.isr)} replicas are in sync by now"
+                )
+            )
+
+    def stop_waiting(self, error: LogstoreError) -> None:
+        while self._waiting:
+            self._waiting.popleft().settle(error)
+
+    # -- the ISR
+
+    def propose(self, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
+        state = self._state
+        if state is None or self._role is not Role.LEADER:
+            return None
+        if self._proposed is None:
+            isr = {self.node} | {
+                node
+                for node, follower in self._followers.items()
+                if (
+                    now_ms - follower.caught_up_ms <= self._lag_max_ms
+                    if node in state.isr
+                    else self._may_join(follower, lives.get(node))
+                )
+            }
+            wanted = with_isr(state, isr, self._min_insync)
+            if wanted.isr == state.isr:
+                return None
+            self._proposed = wanted
+        return self._proposed
+
+    def _may_join(self, follower: _Follower, life: int | None) -> bool:
+        """I8: a follower joins with everything that an acknowledgement may rest on, in the life that is registered."""
+        return (
+            life is not None
+            and follower.life == life
+            and follower.end >= self.log.high_watermark
+            and follower.end >= self._epoch_start
+        )
+
+    def settled(self, stored: PartitionState, now_ms: int) -> None:
+        self.apply(stored, now_ms)
+
+    # -- following
+
+    def ask(self, now_ms: int) -> tuple[NodeId, FetchFrom] | None:
+        state = self._state
+        if state is None or self._role is not Role.FOLLOWER or state.leader == NO_NODE:
+            return None
+        return state.leader, FetchFrom(
+            self.node,
+            self.life,
+            state.leader_epoch,
+            self.log.log_end_offset,
+            self._last_epoch(),
+            self.log.log_start_offset,
+            self._fetch_bytes,
+        )
+
+    def _last_epoch(self) -> int:
+        latest = self._calls.epochs.latest
+        return -1 if latest is None else latest.epoch
+
+    def take(self, asked: FetchFrom, fetched: Fetched, now_ms: int) -> bool:
+        state, end = self._state, self.log.log_end_offset
+        if (
+            state is None
+            or self._role is not Role.FOLLOWER
+            or not asked.leader_epoch == fetched.leader_epoch == state.leader_epoch
+            or (asked.offset, asked.last_epoch) != (end, self._last_epoch())
+        ):
+            return False  # of another epoch, or of a log that has changed since
+        if fetched.refusal is not None:
+            if fetched.refusal is not Refusal.OUT_OF_RANGE:
+                return False
+            self._begin_again(fetched.log_start_offset)
+            return True
+        if fetched.diverging is not None:
+            self._cut(fetched.diverging)
+            return True
+        if fetched.records is not None:
+            assert not hasattr(fetched.records, "read"), "a driver hands over the bytes of a region"
+            self._calls.append_replicated(fetched.records)
+        before = self.log.high_watermark
+        self._calls.advance_high_watermark(min(max(fetched.high_watermark, before), self.log.log_end_offset))
+        if fetched.log_start_offset > self.log.log_start_offset:
+            self.log.delete_before(min(fetched.log_start_offset, self.log.high_watermark))
+        return self.log.log_end_offset != end or self.log.high_watermark != before
+
+    def _cut(self, diverging: EpochEnd) -> None:
+        """Cut the log to the end of the newest epoch that leader and follower both have (KIP-101, KIP-279)."""
+        end = self.log.log_end_offset
+        epochs = self._calls.epochs
+        if diverging.epoch < 0 or not epochs.entries or diverging.epoch < epochs.entries[0].epoch:
+            # None of our epochs is the leader's: nothing of this log is.
+            self._begin_again(self.log.log_start_offset)
+            return
+        epoch, own_end = epochs.end_offset_for(diverging.epoch, end)
+        if epoch < 0:
+            own_end = end  # the leader names an epoch newer than ours: only the end can be wrong
+        to = min(own_end, diverging.end_offset)
+        if to < self.log.log_start_offset:
+            self._begin_again(to)
+            return
+        self._note_loss(to)
+        self._calls.truncate_to(to)
+
+    def _begin_again(self, offset: int) -> None:
+        """Remove the whole log, and begin at an offset of the leader's."""
+        self._note_loss(self.log.log_start_offset if offset < self.log.high_watermark else self.log.high_watermark)
+        self._calls.restart_at(offset)
+
+    def _note_loss(self, to: int) -> None:
+        state, mark = self._state, self.log.high_watermark
+        assert state is not None
+        if to < mark:
+            self._lost.append(LostRange(to, mark, state.leader_epoch))
+            _logger.warning(
+                "records that consumers had seen are lost: partition=%s first_offset=%d end_offset=%d "
+                "leader=%d leader_epoch=%d, which was elected without being in sync",
+                self.log.name,
+                to,
+                mark,
+                state.leader,
+                state.leader_epoch,
+            )

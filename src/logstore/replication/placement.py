@@ -1,0 +1,75 @@
+"""The dealings of one replica with the registry: how it enters, is elected, and has the ISR changed.
+
+For nodes that elect through the registry without a controller. A `Placement` is as free of I/O as its replica: the
+driver hands it what the registry has, and commits the state that it returns.
+
+A process leads only in an epoch that began in its life. A replica that may have lost records leaves the ISR and the
+eligible replicas before it is asked for anything (I10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from logstore.replication.api import NO_NODE, NodeId, PartitionState, Replica
+from logstore.replication.election import distrusted, elect
+
+
+class Placement:
+    """One replica of a node, from the node's registration to its end.
+
+    ``is_whole`` says whether the log has every record that this node ever had, by how it was stopped; ``is_empty``
+    whether it has none.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        node: NodeId,
+        *,
+        min_insync: int,
+        allows_unclean: bool = False,
+        is_whole: bool,
+        is_empty: bool,
+    ) -> None:
+        self.replica = replica
+        self.node = node
+        self._min_insync = min_insync
+        self._allows_unclean = allows_unclean
+        self._is_whole, self._is_empty = is_whole, is_empty
+        self._has_entered = False
+
+    @property
+    def has_entered(self) -> bool:
+        """Whether the replica takes part. Before, it is not asked, and asks for nothing."""
+        return self._has_entered
+
+    def take(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
+        """Take the registry's state, and return the one to commit in its place; None if it is good as it is.
+
+        ``lives`` has the nodes that live, with the numbers of their registrations; without this node's own, the
+        replica only learns. Whatever becomes of the commit, the driver reads the registry, and calls this again.
+        """
+        if not self._has_entered:
+            if self.node not in lives:
+                return None
+            wanted = self._entered(state, lives)
+            if wanted != state:
+                return wanted
+            self._has_entered = True
+        self.replica.apply(state, now_ms)
+        if self.node not in lives:
+            return None
+        elected = elect(state, lives, self._min_insync, unclean=self._allows_unclean)
+        if elected is not None:
+            return elected if elected.leader == self.node else None
+        return self.replica.propose(lives, now_ms)
+
+    def _entered(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
+        if not self._is_whole:
+            state = distrusted(state, self.node, is_empty=self._is_empty)
+        if state.leader == self.node:
+            # An earlier process of this node led. Its epoch ends here.
+            led_by_none = state._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)
+            return elect(led_by_none, lives, self._min_insync) or led_by_none
+        return state

@@ -1,0 +1,319 @@
+"""`SimCluster`: several nodes, a network, a registry and clients in one process and one thread, from one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from logstore.config.log import LogConfig
+from logstore.errors import LogstoreError
+from logstore.log import Log
+from logstore.records import TopicPartition
+from logstore.replication import facts
+from logstore.replication.api import Acks, Create, NodeId, PartitionState, Registry, Replica
+from logstore.replication.election import created
+from logstore.replication.insync import InSyncReplica
+from logstore.replication.local_registry import LocalRegistry
+from logstore.testing.cluster.ledger import Ledger, values_below
+from logstore.testing.cluster.network import SimNetwork, Weather
+from logstore.testing.cluster.node import SimNode
+from logstore.testing.cluster.registry import RegistryLink
+from logstore.testing.cluster.world import World
+
+_CLIENT = -1  # the address of producers and consumers
+
+MakeReplica = Callable[[Log, NodeId, int], Replica]
+
+
+class SimCluster:
+    """A partition with a replica on each node, and clients that write and read it, in virtual time.
+
+    >>> cluster = SimCluster(seed=7)
+    >>> cluster.run(1_000)
+    >>> cluster.append([b"a"], Acks.ALL)
+    >>> cluster.run(100)
+    >>> cluster.ledger.acknowledged[0].value
+    b'a'
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        nodes: int = 3,
+        min_insync: int = 2,
+        allows_unclean: bool = False,
+        lag_max_ms: int = 1_500,
+        session_ms: int = 800,
+        make_replica: MakeReplica | None = None,
+        registry: LocalRegistry | None = None,
+    ) -> None:
+        self.seed = seed
+        self.world = World(seed)
+        self.network = SimNetwork(self.world)
+        self.link = RegistryLink(self.world)
+        self.place = TopicPartition("t", 0)
+        self.replicas: tuple[NodeId, ...] = tuple(range(1, nodes + 1))
+        self.min_insync = min_insync
+        self.allows_unclean = allows_unclean
+        self.session_ms = session_ms
+        self.config = LogConfig(segment_bytes=16_384, index_interval_bytes=512)
+        self.ledger = Ledger(self)
+        self._lag_max_ms = lag_max_ms
+        self._make_replica = make_replica
+        self._registry = registry if registry is not None else LocalRegistry()
+        state = created(self.replicas)
+        self._registry.commit(
+            [
+                Create(facts.topic_path("t"), facts.encode_assignment({0: self.replicas})),
+                Create(facts.state_path(self.place), facts.encode_state(state)),
+            ]
+        )
+        self.nodes = {node: SimNode(self, node) for node in self.replicas}
+        self.answers: list[Any] = []  #: what the producers have heard
+        for each in self.nodes.values():
+            each.start()
+
+    # -- what the nodes need
+
+    def connect(self) -> Registry:
+        """Open a session with the registry."""
+        return self._registry.connect()
+
+    def make_replica(self, log: Log, node: NodeId, life: int) -> Replica:
+        if self._make_replica is not None:
+            return self._make_replica(log, node, life)
+        return InSyncReplica(log, node, life, min_insync=self.min_insync, lag_max_ms=self._lag_max_ms)
+
+    def state(self) -> PartitionState:
+        """Return what the registry has now."""
+        fact = self._registry.read(facts.state_path(self.place))
+        assert fact is not None
+        return facts.decode_state(fact, self.replicas)
+
+    # -- time
+
+    def run(self, ms: int) -> None:
+        """Let that much virtual time pass."""
+        self.world.run_until(self.world.now_ms + ms)
+
+    def heal(self) -> None:
+        """End every fault, and start the nodes that are down."""
+        self.network.heal()
+        self.link.is_down, self.link.lost_answers = False, 0.0
+        for node in self.nodes.values():
+            if node.is_paused:
+                node.resume()
+            if not node.is_up:
+                node.start()
+
+    def close(self) -> None:
+        """Close the logs; the virtual disks are gone with this object."""
+        for node in self.nodes.values():
+            if node.log is not None:
+                node.log.close()
+
+    # -- clients
+
+    def append(self, values: list[bytes], acks: Acks, *, to: NodeId | None = None) -> None:
+        """Send a batch to a node, by default to the leader that the registry names; the answer comes later."""
+        target = self.state().leader if to is None else to
+        if target not in self.nodes:
+            return
+        self.network.call(_CLIENT, target, (values, acks), self.nodes[target].receive_append, self._heard)
+
+    def _heard(self, answer: Any) -> None:
+        self.answers.append(answer)
+        self.world.note("heard", answer if isinstance(answer, tuple) else type(answer).__name__)
+
+    def produce(self, *, each_ms: int, acks: list[Acks], until_ms: int) -> None:
+        """Send batches of one to three records every few milliseconds, now and then to a node that does not lead."""
+        world = self.world
+        number = 0
+
+        def send() -> None:
+            nonlocal number
+            if world.now_ms >= until_ms:
+                return
+            values = [b"%d.%d" % (number, index) for index in range(world.random.randint(1, 3))]
+            number += 1
+            stray = world.random.choice(self.replicas) if world.chance(0.05) else None
+            self.append(values, world.random.choice(acks), to=stray)
+            world.after(world.random.randint(1, 2 * each_ms), send)
+
+        send()
+
+    def consume(self, *, each_ms: int, until_ms: int) -> None:
+        """Read from a node every few milliseconds, whatever it believes to be, what is below its high watermark."""
+        world = self.world
+        positions = dict.fromkeys(self.replicas, 0)
+
+        def read() -> None:
+            if world.now_ms >= until_ms:
+                return
+            node = self.nodes[world.random.choice(self.replicas)]
+            log = node.log
+            if node.replica is not None and log is not None and not node.is_paused:
+                start = max(log.log_start_offset, min(positions[node.node], log.high_watermark))
+                for offset, value in values_below(log, start, log.high_watermark):
+                    self.ledger.note_read(offset, value)
+                    positions[node.node] = offset + 1
+            world.after(world.random.randint(1, 2 * each_ms), read)
+
+        read()
+
+
+class Faults:
+    """A fault in each second of virtual time, chosen by the seed, within what the acknowledgements promise.
+
+    With ``min.insync.replicas`` = m, a record outlives m - 1 lost disks: no more of them are lossy at a time.
+    """
+
+    def __init__(self, cluster: SimCluster, until_ms: int) -> None:
+        self._cluster = cluster
+        self._until_ms = until_ms
+        self.counts: dict[str, int] = {}
+        self._kinds: list[tuple[int, Callable[[], bool]]] = [
+            (4, self.kill),
+            (2, self.pause),
+            (2, self.isolate),
+            (2, self.cut_one_way),
+            (3, self.bad_weather),
+            (1, self.registry_outage),
+            (2, self.lost_answers),
+            (3, self.power_cut),
+            (1, self.wipe),
+        ]
+        cluster.world.after(self._delay(), self._next)
+
+    def _delay(self) -> int:
+        return self._cluster.world.random.randint(300, 1_700)
+
+    def _next(self) -> None:
+        cluster = self._cluster
+        if cluster.world.now_ms >= self._until_ms:
+            return
+        weights = [weight for weight, _ in self._kinds]
+        [(_, fault)] = cluster.world.random.choices(self._kinds, weights)
+        if fault():
+            name = fault.__name__
+            self.counts[name] = self.counts.get(name, 0) + 1
+            cluster.world.note("fault", name)
+        cluster.world.after(self._delay(), self._next)
+
+    def _any(self) -> SimNode | None:
+        up = [node for node in self._cluster.nodes.values() if node.is_up and not node.is_paused]
+        return self._cluster.world.random.choice(up) if up else None
+
+    def _later(self, least: int, most: int, event: Callable[[], None]) -> None:
+        self._cluster.world.after(self._cluster.world.random.randint(least, most), event)
+
+    def _restart(self, node: SimNode) -> None:
+        self._later(10, 2_500, lambda: None if node.is_up else node.start())
+
+    def kill(self) -> bool:
+        node = self._any()
+        if node is None:
+            return False
+        node.kill()
+        self._restart(node)
+        return True
+
+    def pause(self) -> bool:
+        node = self._any()
+        if node is None:
+            return False
+        node.pause()
+        self._later(50, 3_000, lambda: node.resume() if node.is_paused else None)
+        return True
+
+    def isolate(self) -> bool:
+        cluster = self._cluster
+        node = cluster.world.random.choice(cluster.replicas)
+        cluster.network.isolate(node, list(cluster.replicas))
+        self._later(100, 2_500, cluster.network.heal)
+        return True
+
+    def cut_one_way(self) -> bool:
+        cluster = self._cluster
+        source, target = cluster.world.random.sample(cluster.replicas, 2)
+        cluster.network.cut(source, target)
+        self._later(100, 2_500, cluster.network.heal)
+        return True
+
+    def bad_weather(self) -> bool:
+        self._cluster.network.weather = Weather((1, 30), slow=0.1, loss=0.1, repeat=0.1)
+        self._later(500, 2_000, self._cluster.network.heal)
+        return True
+
+    def registry_outage(self) -> bool:
+        link = self._cluster.link
+        link.is_down = True
+
+        def end() -> None:
+            link.is_down = False
+
+        self._later(100, 1_500, end)
+        return True
+
+    def lost_answers(self) -> bool:
+        link = self._cluster.link
+        link.lost_answers, link.delay_ms = 0.3, (1, 100)
+
+        def end() -> None:
+            link.lost_answers, link.delay_ms = 0.0, (1, 3)
+
+        self._later(300, 1_500, end)
+        return True
+
+    def _may_lose(self) -> SimNode | None:
+        cluster = self._cluster
+        node = self._any()
+        if node is None or len(cluster.ledger.lossy | {node.node}) > cluster.min_insync - 1:
+            return None
+        return node
+
+    def power_cut(self) -> bool:
+        node = self._may_lose()
+        if node is None:
+            return False
+        node.cut_power(self._cluster.world.random.choice(["none", "prefix", "torn", "lost", "reordered"]))
+        self._restart(node)
+        return True
+
+    def wipe(self) -> bool:
+        node = self._may_lose()
+        if node is None:
+            return False
+        node.wipe()
+        self._restart(node)
+        return True
+
+
+def live(seed: int, *, seconds: int = 10, **settings: Any) -> SimCluster:
+    """Run one life: a cluster under load with a fault in each second, a heal, and the judgement.
+
+    Raises:
+        InvariantError: an invariant does not hold; the message has the seed.
+    """
+    cluster = SimCluster(seed, **settings)
+    try:
+        end_ms = seconds * 1_000
+        cluster.produce(each_ms=10, acks=[Acks.ALL, Acks.ALL, Acks.LEADER], until_ms=end_ms)
+        cluster.consume(each_ms=40, until_ms=end_ms)
+        cluster.faults = Faults(cluster, end_ms - 1_000)  # type: ignore[attr-defined]
+        cluster.run(end_ms)
+        cluster.heal()
+        for _ in range(10):
+            cluster.run(1_000)
+            state = cluster.state()
+            if len(state.isr) == len(state.replicas):
+                break
+        cluster.run(500)
+        cluster.ledger.judge_end()
+    finally:
+        try:
+            cluster.close()
+        except LogstoreError:
+            pass
+    return cluster

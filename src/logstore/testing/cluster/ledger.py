@@ -1,0 +1,194 @@
+"""The ledger of a simulation: every append, every acknowledgement, every read, and the judge of the invariants.
+
+It sees all nodes at once, as no node can. A broken invariant is an `InvariantError`, which names it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from logstore.batch._batch import Batches
+from logstore.replication.api import Acks, NodeId, PartitionState, Pending, Role
+
+if TYPE_CHECKING:
+    from logstore.log import Log
+    from logstore.testing.cluster.cluster import SimCluster
+    from logstore.testing.cluster.node import SimNode
+
+
+class InvariantError(AssertionError):
+    """An invariant of replication does not hold; the message begins with its name."""
+
+
+class Acknowledged(NamedTuple):
+    """One record that a leader has acknowledged."""
+
+    offset: int
+    epoch: int
+    value: bytes
+    acks: Acks
+    at_ms: int
+
+
+class Ledger:
+    """What has happened in a `SimCluster`, and what must hold because of it."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+        self.leaders: dict[int, NodeId] = {}  # epoch -> node
+        self.appended: dict[tuple[int, int], bytes] = {}  # (epoch, offset) -> value
+        self.acknowledged: list[Acknowledged] = []
+        self.seen: dict[int, bytes] = {}  # offset -> value, by any consumer
+        self.read_count = 0
+        self.lost_acknowledged: list[Acknowledged] = []  #: of those with acks=1, and after unclean elections
+        self.elections = 0
+        self.lossy: set[NodeId] = set()  #: nodes whose disk has lost something, until they are in sync again
+        self._ends: dict[NodeId, int] = {}  # the log end of each process that runs, or ran last
+        self._is_unclean = False
+        self._newest: PartitionState | None = None
+
+    # -- what happens
+
+    def note_append(self, node: NodeId, pending: Pending, values: list[bytes]) -> None:
+        """A leader has written a batch."""
+        for offset, value in enumerate(values, pending.result.first_offset):
+            key = (pending.epoch, offset)
+            self._demand(key not in self.appended, "I2", f"{key} was written twice, the second time by node {node}")
+            self.appended[key] = value
+
+    def note_acknowledged(self, pending: Pending, values: list[bytes], acks: Acks) -> None:
+        """A leader has acknowledged a batch; called at the moment when it does, not when the producer hears of it."""
+        now_ms, first = self._cluster.world.now_ms, pending.result.first_offset
+        records = [Acknowledged(at, pending.epoch, value, acks, now_ms) for at, value in enumerate(values, first)]
+        self.acknowledged += records
+        if acks is not Acks.ALL:
+            return
+        state = self._newest
+        if state is None or state.leader not in self._cluster.nodes or self._is_unclean:
+            return
+        leader = self._cluster.nodes[state.leader]
+        if leader.log is not None and state.leader not in self.lossy:
+            self._demand_records(leader.log, {each.offset: each.value for each in records}, "I3", "was acknowledged")
+
+    def note_read(self, offset: int, value: bytes) -> None:
+        self.read_count += 1
+        before = self.seen.setdefault(offset, value)
+        self._demand(before == value or self._is_unclean, "M4", f"offset {offset} was {before!r} and is {value!r}")
+        self.seen[offset] = value
+
+    def note_loss(self, node: NodeId) -> None:
+        """A disk has lost what was not synced, or all."""
+        self.lossy.add(node)
+
+    def note_state(self, before: PartitionState, after: PartitionState, by: NodeId) -> None:
+        """The registry has stored a state, by the commit of a node."""
+        self._newest = after
+        self._cluster.world.note("state", by, after.leader, after.leader_epoch, after.isr)
+        self.lossy -= set(after.isr) - set(before.isr)
+        if after.leader_epoch == before.leader_epoch or after.leader not in self._cluster.nodes:
+            return
+        self.elections += 1
+        clean = after.leader in before.isr or after.leader in before.eligible
+        self._is_unclean = self._is_unclean or not clean
+        log = self._cluster.nodes[after.leader].log
+        if log is None or not clean:
+            return
+        self._demand_records(log, self._promised(), "I3", f"was acknowledged, and node {after.leader} is elected")
+        self._demand_records(log, self.seen, "I5", f"was read, and node {after.leader} is elected")
+
+    def _promised(self) -> dict[int, bytes]:
+        return {record.offset: record.value for record in self.acknowledged if record.acks is Acks.ALL}
+
+    # -- what must hold at each step
+
+    def look(self, node: SimNode) -> None:
+        """Judge what can be seen of a node that has just done something."""
+        replica, log = node.replica, node.log
+        if replica is None or log is None:
+            return
+        state = replica.state
+        assert state is not None
+        self._ends[node.node] = log.log_end_offset
+        self._demand(log.high_watermark <= log.log_end_offset, "I6", f"node {node.node}: high watermark above the end")
+        if replica.role is not Role.LEADER:
+            return
+        leader = self.leaders.setdefault(state.leader_epoch, node.node)
+        self._demand(leader == node.node, "I1", f"nodes {leader} and {node.node} lead in epoch {state.leader_epoch}")
+        newest = self._newest
+        if newest is None or newest.leader_epoch != state.leader_epoch:
+            return
+        for member in newest.isr:
+            end = self._ends.get(member)
+            if end is not None and member not in self.lossy:
+                self._demand(
+                    log.high_watermark <= end,
+                    "I6",
+                    f"high watermark {log.high_watermark} of leader {node.node}, and node {member} of the ISR ends at {end}",
+                )
+
+    # -- what must hold in the end
+
+    def judge_end(self) -> None:
+        """Judge a cluster that was healed: the copies are equal, and have all that was promised."""
+        cluster = self._cluster
+        state = cluster.state()
+        self._demand(state.leader in cluster.nodes, "progress", f"no leader after the heal: {state}")
+        self._demand(set(state.isr) == set(state.replicas), "progress", f"not in sync after the heal: {state}")
+        leader = cluster.nodes[state.leader].log
+        assert leader is not None
+        whole = _records(leader)
+        for node in cluster.nodes.values():
+            log = node.log
+            assert log is not None
+            self._demand(
+                log.high_watermark == leader.log_end_offset == log.log_end_offset,
+                "progress",
+                f"node {node.node} has {log.high_watermark} of {leader.log_end_offset} offsets after the heal",
+            )
+            self._demand(_records(log) == whole, "I2", f"node {node.node} has other records than its leader")
+            self._demand(
+                log.replica.epochs.entries == leader.replica.epochs.entries,
+                "I2",
+                f"node {node.node} has epochs {log.replica.epochs.entries}, its leader {leader.replica.epochs.entries}",
+            )
+        for (epoch, offset), value in self.appended.items():
+            if leader.replica.epochs.epoch_at(offset) == epoch:
+                self._demand(whole.get(offset) == value, "I2", f"offset {offset} of epoch {epoch} has changed")
+        self.lost_acknowledged = [each for each in self.acknowledged if whole.get(each.offset) != each.value]
+        lost = [each for each in self.lost_acknowledged if each.acks is Acks.ALL]
+        if not self._is_unclean:
+            self._demand(not lost, "I3", f"lost, and acknowledged by all in sync: {lost[:3]}")
+            self._demand_records(leader, self.seen, "I5", "was read by a consumer")
+
+    def _demand_records(self, log: Log, wanted: dict[int, bytes], name: str, why: str) -> None:
+        found = _records(log)
+        for offset, value in wanted.items():
+            if found.get(offset) != value:
+                self._demand(
+                    False, name, f"offset {offset}, {value!r}, {why}; the log has {found.get(offset)!r} there"
+                )
+
+    def _demand(self, holds: bool, name: str, message: str) -> None:
+        if not holds:
+            cluster = self._cluster
+            raise InvariantError(f"{name} at {cluster.world.now_ms} ms, seed {cluster.seed}: {message}")
+
+
+def _records(log: Log) -> dict[int, bytes]:
+    """Return all records of a log up to its end, by their offsets."""
+    found: dict[int, bytes] = {}
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        region = log.replica.fetch_region(offset, to_log_end=True).region
+        assert region is not None
+        for record in Batches(region.read()):
+            found[record.offset] = record.value or b""
+        offset = region.next_offset
+        region.close()
+    return found
+
+
+def values_below(log: Log, start: int, end: int) -> list[tuple[int, bytes]]:
+    """Return what a consumer reads of a log, up to an end or its high watermark."""
+    batches = log.read(start, max_bytes=4096)
+    return [(record.offset, record.value or b"") for record in batches if record.offset < end]

@@ -1,0 +1,61 @@
+"""The simulated world: virtual time, one seed, and events in the order of their times.
+
+Each event runs to its end before the next one, in one thread. So the same seed gives the same events, and the same
+trace. A `World` knows nothing of clusters.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from zlib import crc32
+
+from logstore.testing.clock import ManualClock
+
+
+class World:
+    """Virtual time of one simulation, in milliseconds from 0 on.
+
+    >>> world = World(seed=1)
+    >>> world.after(5, lambda: print("at", world.now_ms))
+    >>> world.run_until(10)
+    at 5
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.clock = ManualClock()
+        self.now_ms = 0
+        self.trace = 0  #: a checksum of what has happened; the same seed gives the same one
+        self.watchers: list[Callable[[], object]] = []  #: called after each event: they judge the invariants
+        self._events: list[tuple[int, int, Callable[[], object]]] = []
+        self._count = 0
+
+    def after(self, delay_ms: int, event: Callable[[], object]) -> None:
+        """Run an event that many milliseconds from now, after those that are due at the same time already."""
+        self._count += 1
+        heapq.heappush(self._events, (self.now_ms + max(0, delay_ms), self._count, event))
+
+    def run_until(self, end_ms: int) -> None:
+        """Run every event that is due before ``end_ms``, and leave the time there."""
+        events = self._events
+        while events and events[0][0] < end_ms:
+            at_ms, _, event = heapq.heappop(events)
+            self._advance(at_ms)
+            event()
+            for watcher in self.watchers:
+                watcher()
+        self._advance(end_ms)
+
+    def note(self, *what: object) -> None:
+        """Add to the trace."""
+        self.trace = crc32(repr((self.now_ms, *what)).encode(), self.trace)
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def _advance(self, to_ms: int) -> None:
+        if to_ms > self.now_ms:
+            self.clock.advance(to_ms - self.now_ms)
+            self.now_ms = to_ms
