@@ -38,6 +38,7 @@ class Placement:
         self._allows_unclean = allows_unclean
         self._is_whole, self._is_empty = is_whole, is_empty
         self._has_entered = False
+        self._first_epoch: int | None = None  # the leader epoch when the registry was first read
 
     @property
     def has_entered(self) -> bool:
@@ -53,7 +54,9 @@ class Placement:
         if not self._has_entered:
             if self.node not in lives:
                 return None
-            wanted = self._entered(state, lives)
+            if self._first_epoch is None:
+                self._first_epoch = state.leader_epoch
+            wanted = self._entered(state, lives, self._first_epoch)
             if wanted != state:
                 return wanted
             self._has_entered = True
@@ -65,10 +68,10 @@ class Placement:
             return elected if elected.leader == self.node else None
         return self.replica.propose(lives, now_ms)
 
-    def _entered(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
+    def _entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
         if not self._is_whole:
             state = distrusted(state, self.node, is_empty=self._is_empty)
-        if state.leader == self.node:
+        if state.leader == self.node and state.leader_epoch <= first_epoch:
             # An earlier process of this node led. Its epoch ends here.
             led_by_none = state._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)
             return elect(led_by_none, lives, self._min_insync) or led_by_none
