@@ -14,6 +14,7 @@ from logstore.replication.api import Acks, Create, NodeId, PartitionState, Regis
 from logstore.replication.election import created
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.placement import Placement
 from logstore.testing.cluster.ledger import Ledger, values_below
 from logstore.testing.cluster.network import SimNetwork, Weather
 from logstore.testing.cluster.node import SimNode
@@ -46,6 +47,7 @@ class SimCluster:
         lag_max_ms: int = 1_500,
         session_ms: int = 800,
         make_replica: MakeReplica | None = None,
+        make_placement: Callable[..., Placement] = Placement,
         registry: LocalRegistry | None = None,
     ) -> None:
         self.seed = seed
@@ -61,6 +63,7 @@ class SimCluster:
         self.ledger = Ledger(self)
         self._lag_max_ms = lag_max_ms
         self._make_replica = make_replica
+        self.make_placement = make_placement
         self._registry = registry if registry is not None else LocalRegistry()
         state = created(self.replicas)
         self._registry.commit(

@@ -27,11 +27,11 @@ from logstore.replication.api import (
     Role,
     Write,
 )
-from logstore.replication.placement import Placement
 from logstore.testing.cluster.registry import SimSession
 from logstore.testing.simdisk import SimDisk
 
 if TYPE_CHECKING:
+    from logstore.replication.placement import Placement
     from logstore.testing.cluster.cluster import SimCluster
 
 _DIRECTORY = "/data/t-0"
@@ -170,6 +170,8 @@ class SimNode:
         if error is not None:
             session.end()
             return
+        if not session.is_alive:
+            return  # it has expired meanwhile; the next tick connects again
         assert before is not None
         session.registry.watch(facts.state_path(self.cluster.place), self._notify)
         session.registry.watch(facts.IDS, self._notify)
@@ -193,7 +195,7 @@ class SimNode:
         )
         self.log = log
         stop = log.replica.last_stop.stop
-        self.placement = Placement(
+        self.placement = cluster.make_placement(
             cluster.make_replica(log, self.node, self.life),
             self.node,
             min_insync=cluster.min_insync,

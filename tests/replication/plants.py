@@ -1,0 +1,170 @@
+"""Bugs to plant into the rules of replication: each is a mistake that a replicated log has had, or could have.
+
+A plant is the settings of a `SimCluster`. `test_plants` shows that the simulator finds each.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from logstore.errors import LogstoreError
+from logstore.replication.api import EpochEnd, FetchFrom, Fetched, PartitionState, Refusal, Role, Write
+from logstore.replication.insync import InSyncReplica
+from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.placement import Placement
+
+
+class CutsByHighWatermark(InSyncReplica):
+    """KIP-101: a follower cuts its log to its high watermark, and asks nothing about epochs."""
+
+    def _begin(self, state: PartitionState, now_ms: int) -> None:
+        super()._begin(state, now_ms)
+        if self.role is Role.FOLLOWER:
+            self._calls.truncate_to(self.log.high_watermark)
+
+    def _divergence(self, wants: FetchFrom) -> EpochEnd | None:
+        return None
+
+
+class TakesTheLeadersEnd(InSyncReplica):
+    """KIP-279: a follower cuts to the end that the leader names, though it has no records of that epoch itself."""
+
+    def _cut(self, diverging: EpochEnd) -> None:
+        to = min(max(diverging.end_offset, self.log.log_start_offset), self.log.log_end_offset)
+        self._calls.truncate_to(to)
+        if to == self.log.log_end_offset and self._last_epoch() > diverging.epoch:
+            self._ignored = diverging
+
+    _ignored: EpochEnd | None = None
+
+    def _last_epoch(self) -> int:
+        found = super()._last_epoch()
+        return found if self._ignored is None else min(found, self._ignored.epoch)
+
+
+class KeepsAcks(InSyncReplica):
+    """I4: an append that waits is acknowledged in a later epoch of the same leader."""
+
+    def stop_waiting(self, error: LogstoreError) -> None:
+        pass
+
+    def _acknowledge(self) -> None:
+        waiting, mark = self._waiting, self.log.high_watermark
+        while waiting and waiting[0].result.last_offset < mark:
+            waiting.popleft().settle()
+
+    def take(self, asked: FetchFrom, fetched: Fetched, now_ms: int) -> bool:
+        moved = super().take(asked, fetched, now_ms)
+        self._acknowledge()
+        return moved
+
+
+class AcksBeforeTheSmallerIsr(InSyncReplica):
+    """F6: a smaller ISR counts when it is proposed, before the registry has it."""
+
+    def _maximal_isr(self, state: PartitionState) -> set[int]:
+        return set(state.isr if self._proposed is None else self._proposed.isr)
+
+    def propose(self, lives: Any, now_ms: int) -> PartitionState | None:
+        wanted = super().propose(lives, now_ms)
+        self._raise_high_watermark(now_ms)
+        return wanted
+
+
+class AnswersEveryEpoch(InSyncReplica):
+    """KIP-890's kind: writes of a leader that was fenced are taken."""
+
+    def _refusal(self, wants: FetchFrom, state: PartitionState | None) -> Refusal | None:
+        found = super()._refusal(wants, state)
+        return None if found in (Refusal.OLD_EPOCH, Refusal.NEW_EPOCH) and self.role is Role.LEADER else found
+
+    def take(self, asked: FetchFrom, fetched: Fetched, now_ms: int) -> bool:
+        state = self.state
+        if state is not None:
+            asked = asked._replace(leader_epoch=state.leader_epoch)
+            fetched = fetched._replace(leader_epoch=state.leader_epoch)
+        return super().take(asked, fetched, now_ms)
+
+
+class JoinsInAnyLife(InSyncReplica):
+    """KIP-903: what an earlier process of a follower had asked for lets the later one join."""
+
+    def _refusal(self, wants: FetchFrom, state: PartitionState | None) -> Refusal | None:
+        found = super()._refusal(wants, state)
+        return None if found is Refusal.OLD_LIFE else found
+
+    def _may_join(self, follower: Any, life: int | None) -> bool:
+        follower.life = -1 if life is None else life
+        return super()._may_join(follower, life)
+
+
+class JoinsBehind(InSyncReplica):
+    """I8: a follower joins the ISR before it has reached the high watermark."""
+
+    def _may_join(self, follower: Any, life: int | None) -> bool:
+        return life is not None and follower.life == life
+
+    def _raise_high_watermark(self, now_ms: int) -> None:
+        # Without the assertion of the production code, which finds it at once.
+        state = self._state
+        if state is None or self.role is not Role.LEADER or self._is_below_minimum(state):
+            return
+        needed = set(state.isr)
+        mark = min([self.log.log_end_offset, *(f.end for node, f in self._followers.items() if node in needed)])
+        if mark > self.log.high_watermark:
+            self._calls.advance_high_watermark(mark)
+        self._acknowledge()
+
+
+class MovesBelowTheMinimum(InSyncReplica):
+    """I7: the high watermark moves on while the ISR is below the minimum, so that eligible replicas lack records."""
+
+    def _raise_high_watermark(self, now_ms: int) -> None:
+        least, self._min_insync = self._min_insync, 1
+        super()._raise_high_watermark(now_ms)
+        self._min_insync = least
+
+
+class TakesEveryStopForClean(Placement):
+    """KIP-966: a replica that has lost records stays in the ISR (the last replica standing)."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **{**options, "is_whole": True})
+
+
+class IgnoresVersions(LocalRegistry):
+    """A registry without compare-and-set: the last writer wins."""
+
+    def connect(self) -> IgnoresVersions:
+        session = IgnoresVersions()
+        session._tree = self._tree
+        return session
+
+    def commit(self, changes: Any) -> Any:
+        current = []
+        for change in changes:
+            found = self.read(change.path) if isinstance(change, Write) else None
+            current.append(change if found is None else change._replace(version=found.version))
+        return super().commit(current)
+
+
+def with_replica(kind: type[InSyncReplica], min_insync: int = 2) -> dict[str, Any]:
+    """Return the settings of a cluster whose replicas have a bug."""
+    return {
+        "make_replica": lambda log, node, life: kind(log, node, life, min_insync=min_insync, lag_max_ms=1_500),
+        "min_insync": min_insync,
+    }
+
+
+PLANTS: dict[str, dict[str, Any]] = {
+    "KIP-101": with_replica(CutsByHighWatermark),
+    "KIP-279": with_replica(TakesTheLeadersEnd),
+    "KIP-966": {"make_placement": TakesEveryStopForClean},
+    "acks kept over an epoch": with_replica(KeepsAcks),
+    "ack before the smaller ISR is stored": with_replica(AcksBeforeTheSmallerIsr),
+    "late writes after fencing": with_replica(AnswersEveryEpoch),
+    "KIP-903": with_replica(JoinsInAnyLife),
+    "joins behind the high watermark": with_replica(JoinsBehind),
+    "high watermark below the minimum": with_replica(MovesBelowTheMinimum),
+    "compare-and-set ignored": {"registry": IgnoresVersions},
+}
