@@ -1,0 +1,306 @@
+"""Scenarios as text: commands to replicas, and what they print.
+
+A file has one command a line, and below it, indented, its output. ``#`` begins a comment. The replicas are those of
+production, on logs in a simulated disk; a command is one step, and nothing happens between two of them::
+
+    cluster N minimum M         N nodes, 1 to N; time stands at 0
+    lead L [isr A B] [eligible C]    the registry stores a new epoch; the nodes do not know yet
+    elect [live A B] [unclean]  the same, by the rule of elections
+    learn [A B]                 those nodes (else all that run) take the registry's state
+    append N ACKS v w           a client's batch; ACKS is 0, 1 or all
+    fetch N [N]                 a follower asks, its leader answers, the follower takes it
+    ask N as X, answer X [by M], take X    the same in three steps; a message may be taken twice, or late
+    propose N [live A B]        what the leader wants stored
+    store N                     the registry stores it, if nothing newer is there; the leader does not know yet
+    distrust N                  the registry's state after a node has come back that may have lost records
+    read N                      what a consumer sees there
+    show [N]                    role, records with their epochs, marks
+    kill N, power N, wipe N, start N    SIGKILL; a power cut that loses what is not synced; an empty disk
+    pass MS                     time passes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from logstore.batch._batch import Batches
+from logstore.batch._encode import encode
+from logstore.config.log import LogConfig
+from logstore.errors import LogstoreError
+from logstore.log import FixedPolicy, Log, Moves
+from logstore.replication import election
+from logstore.replication.api import Acks, Fetched, FetchFrom, PartitionState, Pending, Refusal
+from logstore.replication.insync import InSyncReplica
+from logstore.testing import ManualClock, SimDisk
+
+_ACKS = {"0": Acks.NONE, "1": Acks.LEADER, "all": Acks.ALL}
+
+
+class _Node:
+    """One node: a disk, and a replica while its process runs."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.disk, self.life = number, SimDisk(seed=number), 0
+        self.log: Log | None = None
+        self.replica: InSyncReplica | None = None
+
+
+class Scenario:
+    """The state of one scenario; `run` gives the output of a command."""
+
+    def __init__(self, kind: type[InSyncReplica] = InSyncReplica) -> None:
+        self._kind = kind
+        self._clock = ManualClock()
+        self._now_ms = 0
+        self._nodes: dict[int, _Node] = {}
+        self._state = PartitionState((1,), (1,))
+        self._minimum = 1
+        self._messages: dict[str, tuple[int, FetchFrom, Fetched | None]] = {}
+        self._pending: list[tuple[str, Pending, bool]] = []
+
+    def run(self, command: str) -> list[str]:
+        """Run a command; return its output, a line each."""
+        name, *words = command.split()
+        try:
+            found = getattr(self, f"_do_{name}")(*words)
+        except LogstoreError as error:
+            found = [f"{type(error).__name__}: {error}"]
+        return [*(found or ()), *self._settled()]
+
+    def close(self) -> None:
+        for node in self._nodes.values():
+            if node.log is not None:
+                node.log.close()
+
+    def _settled(self) -> list[str]:
+        lines = []
+        for at, (what, pending, is_told) in enumerate(self._pending):
+            if pending.is_settled and not is_told:
+                ending = "acknowledged" if pending.error is None else type(pending.error).__name__
+                lines.append(f"{what}: {ending}")
+                self._pending[at] = (what, pending, True)
+        return lines
+
+    # -- the nodes
+
+    def _do_cluster(self, count: str, _: str = "", minimum: str = "1") -> None:
+        self._minimum = int(minimum)
+        self._nodes = {number: _Node(number) for number in range(1, int(count) + 1)}
+        self._state = election.created(self._nodes)._replace(version=0)
+        for number in self._nodes:
+            self._do_start(str(number))
+
+    def _do_start(self, number: str) -> None:
+        node = self._nodes[int(number)]
+        node.life += 1
+        node.log = Log.open(
+            "/data/t-0",
+            LogConfig(),
+            files=node.disk,
+            clock=self._clock,
+            policy=FixedPolicy(Moves.FROM_OUTSIDE),
+        )
+        node.replica = self._kind(
+            node.log, node.number, node.life, min_insync=self._minimum, lag_max_ms=1_000, fetch_bytes=4_096
+        )
+
+    def _do_kill(self, number: str) -> None:
+        self._stop(number, lambda disk: disk.kill())
+
+    def _do_power(self, number: str) -> None:
+        self._stop(number, lambda disk: disk.crash("none"))
+
+    def _do_wipe(self, number: str) -> None:
+        self._stop(number, lambda _: SimDisk(seed=int(number)))
+
+    def _stop(self, number: str, after: Callable[[SimDisk], SimDisk]) -> None:
+        node = self._nodes[int(number)]
+        old, node.log, node.replica = node.log, None, None
+        node.disk = after(node.disk)
+        if old is not None:
+            old.close()
+
+    def _replica(self, number: str | int) -> InSyncReplica:
+        found = self._nodes[int(number)].replica
+        assert found is not None, f"node {number} does not run"
+        return found
+
+    def _running(self, words: tuple[str, ...] = ()) -> list[int]:
+        return [int(word) for word in words] or [node.number for node in self._nodes.values() if node.replica]
+
+    # -- the registry
+
+    def _store(self, state: PartitionState) -> list[str]:
+        self._state = state._replace(version=self._state.version + 1)
+        return [_described(self._state)]
+
+    def _do_lead(self, leader: str, *words: str) -> list[str]:
+        lists = _lists(words)
+        isr = tuple(lists.get("isr", self._state.isr))
+        return self._store(
+            self._state._replace(
+                leader=int(leader),
+                last_leader=int(leader),
+                leader_epoch=self._state.leader_epoch + 1,
+                isr=isr,
+                eligible=tuple(lists.get("eligible", ())),
+            )
+        )
+
+    def _do_elect(self, *words: str) -> list[str]:
+        lists = _lists(words)
+        live = lists.get("live", self._running())
+        found = election.elect(self._state, live, self._minimum, unclean="unclean" in lists)
+        return ["none may lead"] if found is None else self._store(found)
+
+    def _do_distrust(self, number: str) -> list[str]:
+        is_empty = self._replica(number).standing().last_epoch < 0
+        return self._store(election.distrusted(self._state, int(number), is_empty=is_empty))
+
+    def _do_learn(self, *words: str) -> None:
+        for number in self._running(words):
+            self._replica(number).apply(self._state, self._now_ms)
+
+    def _do_propose(self, number: str, *words: str) -> list[str]:
+        live = _lists(words).get("live", self._running())
+        wanted = self._replica(number).propose({each: self._nodes[each].life for each in live}, self._now_ms)
+        return ["nothing"] if wanted is None else [_described(wanted)]
+
+    def _do_store(self, number: str) -> list[str]:
+        wanted = self._replica(number).propose({}, self._now_ms)
+        if wanted is None:
+            return ["nothing"]
+        if wanted.version != self._state.version:
+            return [f"stale: the registry has version {self._state.version}, not {wanted.version}"]
+        return self._store(wanted)
+
+    # -- messages
+
+    def _do_append(self, number: str, acks: str, *values: str) -> list[str]:
+        batch = encode([value.encode() for value in values], timestamp_ms=0)
+        pending = self._replica(number).append(batch, acks=_ACKS[acks], now_ms=self._now_ms)
+        what = f"{' '.join(values)} at {pending.result.first_offset}"
+        self._pending.append((what, pending, False))
+        return [] if pending.is_settled else [f"{what}: waits"]
+
+    def _do_ask(self, number: str, _: str, message: str) -> list[str]:
+        question = self._replica(number).ask(self._now_ms)
+        if question is None:
+            return ["it follows no leader"]
+        leader, wants = question
+        self._messages[message] = (leader, wants, None)
+        return [f"{number} asks {leader} in epoch {wants.leader_epoch}: offset {wants.offset}, last epoch {wants.last_epoch}"]
+
+    def _do_answer(self, message: str, _: str = "by", number: str = "") -> list[str]:
+        leader, wants, _fetched = self._messages[message]
+        found = self._replica(number or leader).answer(wants, self._now_ms)
+        if found.records is not None:
+            region: Any = found.records
+            found = found._replace(records=region.read())
+            region.close()
+        self._messages[message] = (leader, wants, found)
+        return [_told(found)]
+
+    def _do_take(self, message: str) -> list[str]:
+        _, wants, fetched = self._messages[message]
+        assert fetched is not None, f"{message} is not answered"
+        replica = self._replica(wants.node)
+        losses = len(replica.lost)
+        moved = replica.take(wants, fetched, self._now_ms)
+        lost = [f"{wants.node} has lost {each.start_offset}..{each.end_offset - 1}" for each in replica.lost[losses:]]
+        return lost if moved else ["no effect"]
+
+    def _do_fetch(self, *numbers: str) -> list[str]:
+        lines = []
+        for number in numbers:
+            asked = self._do_ask(number, "as", "_")
+            if "_" not in self._messages or self._messages["_"][1].node != int(number):
+                lines += asked
+                continue
+            lines += [*asked, *self._do_answer("_"), *self._do_take("_")]
+        return lines
+
+    # -- what is seen
+
+    def _do_read(self, number: str) -> list[str]:
+        log = self._replica(number).log
+        return [" ".join(f"{each.offset}={(each.value or b'').decode()}" for each in log) or "nothing"]
+
+    def _do_show(self, *words: str) -> list[str]:
+        lines = []
+        for number in self._running(words):
+            replica = self._replica(number)
+            log, epochs = replica.log, replica.log.replica.epochs
+            records = " ".join(
+                f"{offset}:{epochs.epoch_at(offset)}={value}" for offset, value in _records(log)
+            )
+            lines.append(
+                f"{number} {replica.role.value}: {records or 'empty'}; high watermark {log.high_watermark} of "
+                f"{log.log_end_offset}; epochs {' '.join(f'{epoch}@{start}' for epoch, start in epochs.entries)}".rstrip()
+            )
+        return lines
+
+    def _do_pass(self, ms: str) -> None:
+        self._now_ms += int(ms)
+        self._clock.advance(int(ms))
+
+
+def _lists(words: tuple[str, ...]) -> dict[str, list[int]]:
+    """Return the numbers behind each word that is none."""
+    found: dict[str, list[int]] = {}
+    name = ""
+    for word in words:
+        if word.isdigit():
+            found[name].append(int(word))
+        else:
+            name = word
+            found[name] = []
+    return found
+
+
+def _described(state: PartitionState) -> str:
+    leader = "no leader" if state.leader < 0 else f"leader {state.leader}"
+    eligible = f", eligible {' '.join(map(str, state.eligible))}" if state.eligible else ""
+    return f"epoch {state.leader_epoch}: {leader}, isr {' '.join(map(str, state.isr)) or 'empty'}{eligible}"
+
+
+def _told(found: Fetched) -> str:
+    if found.refusal is not None:
+        return f"refused: {found.refusal.name}" + (
+            f", the log starts at {found.log_start_offset}" if found.refusal is Refusal.OUT_OF_RANGE else ""
+        )
+    if found.diverging is not None:
+        return f"diverging: epoch {found.diverging.epoch} ends at {found.diverging.end_offset}"
+    data: Any = found.records
+    values = [] if data is None else [(each.value or b"").decode() for each in Batches(data)]
+    return f"records {' '.join(values) or 'none'}; high watermark {found.high_watermark}"
+
+
+def _records(log: Log) -> list[tuple[int, str]]:
+    found: list[tuple[int, str]] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        region = log.replica.fetch_region(offset, to_log_end=True).region
+        assert region is not None
+        found += [(each.offset, (each.value or b"").decode()) for each in Batches(region.read())]
+        offset = region.next_offset
+        region.close()
+    return found
+
+
+def play(path: Path, kind: type[InSyncReplica] = InSyncReplica) -> str:
+    """Return the scenario with the output that its commands have now."""
+    scenario = Scenario(kind)
+    lines = []
+    try:
+        for line in path.read_text().splitlines():
+            if line.startswith("    "):
+                continue
+            lines.append(line)
+            if line and not line.startswith("#"):
+                lines += [f"    {told}" for told in scenario.run(line)]
+    finally:
+        scenario.close()
+    return "\n".join(lines) + "\n"
