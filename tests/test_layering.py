@@ -189,7 +189,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "backoff connection",
     ),
     "logstore.replication": (
-        "local_registry",
+        "insync local_registry placement",
+        "election facts",
         "api",
     ),
     "logstore.spark": (
@@ -272,11 +273,19 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.testing": (
         "conformance plugin",
-        "stores",
+        "cluster stores",
         "simdisk",
         "_simdisk",
         "_faults",
         "clock _disk _slow_sync strategies",
+    ),
+    "logstore.testing.cluster": (
+        "cluster",
+        "node",
+        "ledger",
+        "scene",
+        "network registry",
+        "world",
     ),
     "logstore.testing.conformance": (
         "clocks databases file_tables high_watermark_policies partitioners readables registries",
@@ -303,7 +312,7 @@ REACH: dict[str, set[str]] = {
     "remote": _VOCABULARY | {"accumulator", "batch", "protocol"},
     "spark": _VOCABULARY | {"batch", "client", "columns", "remote", "store"},
     "aio": _VOCABULARY | {"batch", "client", "log", "store"},
-    "replication": _VOCABULARY,
+    "replication": _LOG,
     "testing": _CLIENT | {"replication", "store"},
 }
 
@@ -318,7 +327,7 @@ THIRD_PARTY: dict[str, set[str]] = dict.fromkeys(
     ("batch", "io", "columns", "log", "accumulator", "client", "store", "protocol"), _NUMBERS_AND_CODECS
 )
 THIRD_PARTY |= dict.fromkeys(("_index", "_segment", "_segment_index", "_segment_scan"), _NUMBERS_AND_CODECS)
-THIRD_PARTY["aio"] = {"typing_extensions"}
+THIRD_PARTY |= dict.fromkeys(("aio", "replication"), {"typing_extensions"})
 
 #: These may import any package.
 FREE = {"cli", "remote", "spark", "testing"}
