@@ -1,6 +1,6 @@
 """Bugs to plant into the rules of replication: each is a mistake that a replicated log has had, or could have.
 
-A plant is the settings of a `SimCluster`. `test_plants` shows that the simulator finds each.
+`test_plants` shows that each is found.
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ class CutsByHighWatermark(InSyncReplica):
 
 
 class TakesTheLeadersEnd(InSyncReplica):
-    """KIP-279: a follower cuts to the end that the leader names, though it has no records of that epoch itself."""
+    """KIP-279: a follower asks once, cuts to the end that its leader names, and goes on without another question."""
+
+    _cut_in = -1  # the leader epoch in which it has cut
 
     def _cut(self, diverging: EpochEnd) -> None:
-        to = min(max(diverging.end_offset, self.log.log_start_offset), self.log.log_end_offset)
-        self._calls.truncate_to(to)
-        if to == self.log.log_end_offset and self._last_epoch() > diverging.epoch:
-            self._ignored = diverging
-
-    _ignored: EpochEnd | None = None
+        assert self.state is not None
+        self._cut_in = self.state.leader_epoch
+        self._calls.truncate_to(max(diverging.end_offset, self.log.log_start_offset))
 
     def _last_epoch(self) -> int:
-        found = super()._last_epoch()
-        return found if self._ignored is None else min(found, self._ignored.epoch)
+        has_cut = self.state is not None and self._cut_in == self.state.leader_epoch
+        return -1 if has_cut and self.role is Role.FOLLOWER else super()._last_epoch()
 
 
 class KeepsAcks(InSyncReplica):
@@ -154,17 +153,3 @@ def with_replica(kind: type[InSyncReplica], min_insync: int = 2) -> dict[str, An
         "make_replica": lambda log, node, life: kind(log, node, life, min_insync=min_insync, lag_max_ms=1_500),
         "min_insync": min_insync,
     }
-
-
-PLANTS: dict[str, dict[str, Any]] = {
-    "KIP-101": with_replica(CutsByHighWatermark),
-    "KIP-279": with_replica(TakesTheLeadersEnd),
-    "KIP-966": {"make_placement": TakesEveryStopForClean},
-    "acks kept over an epoch": with_replica(KeepsAcks),
-    "ack before the smaller ISR is stored": with_replica(AcksBeforeTheSmallerIsr),
-    "late writes after fencing": with_replica(AnswersEveryEpoch),
-    "KIP-903": with_replica(JoinsInAnyLife),
-    "joins behind the high watermark": with_replica(JoinsBehind),
-    "high watermark below the minimum": with_replica(MovesBelowTheMinimum),
-    "compare-and-set ignored": {"registry": IgnoresVersions},
-}

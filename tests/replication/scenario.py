@@ -28,13 +28,16 @@ from typing import Any
 from logstore.batch._batch import Batches
 from logstore.batch._encode import encode
 from logstore.config.log import LogConfig
-from logstore.errors import LogstoreError
+from logstore.errors import LogstoreError, StaleFactError
 from logstore.log import FixedPolicy, Log, Moves
-from logstore.replication import election
-from logstore.replication.api import Acks, Fetched, FetchFrom, PartitionState, Pending, Refusal
+from logstore.records import TopicPartition
+from logstore.replication import election, facts
+from logstore.replication.api import Acks, Create, Fetched, FetchFrom, PartitionState, Pending, Refusal, Registry
 from logstore.replication.insync import InSyncReplica
+from logstore.replication.local_registry import LocalRegistry
 from logstore.testing import ManualClock, SimDisk
 
+_PLACE = TopicPartition("t", 0)
 _ACKS = {"0": Acks.NONE, "1": Acks.LEADER, "all": Acks.ALL}
 
 
@@ -50,8 +53,9 @@ class _Node:
 class Scenario:
     """The state of one scenario; `run` gives the output of a command."""
 
-    def __init__(self, kind: type[InSyncReplica] = InSyncReplica) -> None:
+    def __init__(self, kind: type[InSyncReplica] = InSyncReplica, registry: Registry | None = None) -> None:
         self._kind = kind
+        self._registry = LocalRegistry() if registry is None else registry
         self._clock = ManualClock()
         self._now_ms = 0
         self._nodes: dict[int, _Node] = {}
@@ -88,7 +92,9 @@ class Scenario:
     def _do_cluster(self, count: str, _: str = "", minimum: str = "1") -> None:
         self._minimum = int(minimum)
         self._nodes = {number: _Node(number) for number in range(1, int(count) + 1)}
-        self._state = election.created(self._nodes)._replace(version=0)
+        self._state = election.created(self._nodes)
+        self._registry.commit([Create(facts.state_path(_PLACE), facts.encode_state(self._state))])
+        self._state = self._read_state()
         for number in self._nodes:
             self._do_start(str(number))
 
@@ -132,8 +138,18 @@ class Scenario:
 
     # -- the registry
 
+    def _read_state(self) -> PartitionState:
+        fact = self._registry.read(facts.state_path(_PLACE))
+        assert fact is not None
+        return facts.decode_state(fact, self._state.replicas)
+
     def _store(self, state: PartitionState) -> list[str]:
-        self._state = state._replace(version=self._state.version + 1)
+        """Commit a state in the place of the one that has its version."""
+        try:
+            self._registry.commit(facts.changes_to(_PLACE, state, state, {}))
+        except StaleFactError:
+            return [f"stale: the registry has version {self._state.version}, not {state.version}"]
+        self._state = self._read_state()
         return [_described(self._state)]
 
     def _do_lead(self, leader: str, *words: str) -> list[str]:
@@ -170,11 +186,7 @@ class Scenario:
 
     def _do_store(self, number: str) -> list[str]:
         wanted = self._replica(number).propose({}, self._now_ms)
-        if wanted is None:
-            return ["nothing"]
-        if wanted.version != self._state.version:
-            return [f"stale: the registry has version {self._state.version}, not {wanted.version}"]
-        return self._store(wanted)
+        return ["nothing"] if wanted is None else self._store(wanted)
 
     # -- messages
 
@@ -290,9 +302,9 @@ def _records(log: Log) -> list[tuple[int, str]]:
     return found
 
 
-def play(path: Path, kind: type[InSyncReplica] = InSyncReplica) -> str:
+def play(path: Path, kind: type[InSyncReplica] = InSyncReplica, registry: Registry | None = None) -> str:
     """Return the scenario with the output that its commands have now."""
-    scenario = Scenario(kind)
+    scenario = Scenario(kind, registry)
     lines = []
     try:
         for line in path.read_text().splitlines():

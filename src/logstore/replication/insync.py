@@ -323,11 +323,8 @@ class InSyncReplica(Replica):
             isr = {self.node} | {
                 node
                 for node, follower in self._followers.items()
-                if (
-                    now_ms - follower.caught_up_ms <= self._lag_max_ms
-                    if node in state.isr
-                    else self._may_join(follower, lives.get(node))
-                )
+                if now_ms - follower.caught_up_ms <= self._lag_max_ms
+                and (node in state.isr or self._may_join(follower, lives.get(node)))
             }
             wanted = with_isr(state, isr, self._min_insync)
             if wanted.isr == state.isr:
@@ -336,7 +333,11 @@ class InSyncReplica(Replica):
         return self._proposed
 
     def _may_join(self, follower: _Follower, life: int | None) -> bool:
-        """I8: a follower joins with everything that an acknowledgement may rest on, in the life that is registered."""
+        """I8: a follower joins with everything that an acknowledgement may rest on, in the life that is registered.
+
+        It has also caught up within the lag, or it would leave again at once: below the minimum the high watermark
+        stands still, and every follower would reach it.
+        """
         return (
             life is not None
             and follower.life == life

@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from logstore.config.log import LogConfig
 from logstore.errors import LogstoreError
 from logstore.log import Log
-from logstore.records import TopicPartition
 from logstore.replication import facts
-from logstore.replication.api import Acks, Create, NodeId, PartitionState, Registry, Replica
+from logstore.replication.api import Acks, Create, NodeId, PartitionState, Replica
 from logstore.replication.election import created
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
 from logstore.replication.placement import Placement
 from logstore.testing.cluster.ledger import Ledger, values_below
-from logstore.testing.cluster.network import SimNetwork, Weather
+from logstore.testing.cluster.network import Weather
 from logstore.testing.cluster.node import SimNode
-from logstore.testing.cluster.registry import RegistryLink
-from logstore.testing.cluster.world import World
+from logstore.testing.cluster.scene import MakeReplica, Scene
 
 _CLIENT = -1  # the address of producers and consumers
-
-MakeReplica = Callable[[Log, NodeId, int], Replica]
-
 
 class SimCluster:
     """A partition with a replica on each node, and clients that write and read it, in virtual time.
@@ -50,49 +44,39 @@ class SimCluster:
         make_placement: Callable[..., Placement] = Placement,
         registry: LocalRegistry | None = None,
     ) -> None:
-        self.seed = seed
-        self.world = World(seed)
-        self.network = SimNetwork(self.world)
-        self.link = RegistryLink(self.world)
-        self.place = TopicPartition("t", 0)
-        self.replicas: tuple[NodeId, ...] = tuple(range(1, nodes + 1))
-        self.min_insync = min_insync
-        self.allows_unclean = allows_unclean
-        self.session_ms = session_ms
-        self.config = LogConfig(segment_bytes=16_384, index_interval_bytes=512)
-        self.ledger = Ledger(self)
-        self._lag_max_ms = lag_max_ms
-        self._make_replica = make_replica
-        self.make_placement = make_placement
-        self._registry = registry if registry is not None else LocalRegistry()
-        state = created(self.replicas)
-        self._registry.commit(
+        def in_sync(log: Log, node: NodeId, life: int) -> Replica:
+            return InSyncReplica(log, node, life, min_insync=min_insync, lag_max_ms=lag_max_ms)
+
+        common = LocalRegistry() if registry is None else registry
+        self._scene = scene = Scene(
+            seed,
+            nodes=nodes,
+            min_insync=min_insync,
+            allows_unclean=allows_unclean,
+            session_ms=session_ms,
+            make_replica=in_sync if make_replica is None else make_replica,
+            make_placement=make_placement,
+            registry=common,
+        )
+        self.world, self.network, self.link = scene.world, scene.network, scene.link
+        self.replicas, self.min_insync = scene.replicas, min_insync
+        self.ledger = Ledger(scene)
+        self.faults: Faults | None = None
+        self.answers: list[Any] = []  #: what the producers have heard
+        common.commit(
             [
                 Create(facts.topic_path("t"), facts.encode_assignment({0: self.replicas})),
-                Create(facts.state_path(self.place), facts.encode_state(state)),
+                Create(facts.state_path(scene.place), facts.encode_state(created(self.replicas))),
             ]
         )
-        self.nodes = {node: SimNode(self, node) for node in self.replicas}
-        self.answers: list[Any] = []  #: what the producers have heard
+        self.nodes = {node: SimNode(scene, self.ledger, node) for node in self.replicas}
+        scene.nodes.update(self.nodes)
         for each in self.nodes.values():
             each.start()
 
-    # -- what the nodes need
-
-    def connect(self) -> Registry:
-        """Open a session with the registry."""
-        return self._registry.connect()
-
-    def make_replica(self, log: Log, node: NodeId, life: int) -> Replica:
-        if self._make_replica is not None:
-            return self._make_replica(log, node, life)
-        return InSyncReplica(log, node, life, min_insync=self.min_insync, lag_max_ms=self._lag_max_ms)
-
     def state(self) -> PartitionState:
         """Return what the registry has now."""
-        fact = self._registry.read(facts.state_path(self.place))
-        assert fact is not None
-        return facts.decode_state(fact, self.replicas)
+        return self._scene.state()
 
     # -- time
 
@@ -304,7 +288,7 @@ def live(seed: int, *, seconds: int = 10, **settings: Any) -> SimCluster:
         end_ms = seconds * 1_000
         cluster.produce(each_ms=10, acks=[Acks.ALL, Acks.ALL, Acks.LEADER], until_ms=end_ms)
         cluster.consume(each_ms=40, until_ms=end_ms)
-        cluster.faults = Faults(cluster, end_ms - 1_000)  # type: ignore[attr-defined]
+        cluster.faults = Faults(cluster, end_ms - 1_000)
         cluster.run(end_ms)
         cluster.heal()
         for _ in range(10):

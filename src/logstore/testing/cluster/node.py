@@ -27,25 +27,28 @@ from logstore.replication.api import (
     Role,
     Write,
 )
+from logstore.testing.cluster.ledger import Ledger
 from logstore.testing.cluster.registry import SimSession
+from logstore.testing.cluster.scene import Scene
 from logstore.testing.simdisk import SimDisk
 
 if TYPE_CHECKING:
     from logstore.replication.placement import Placement
-    from logstore.testing.cluster.cluster import SimCluster
 
 _DIRECTORY = "/data/t-0"
 _ROUND_MS = 100
 _FETCH_MS = 15
+_BUSY_FETCH_MS = 5
 _FETCH_TIMEOUT_MS = 300
 
 
 class SimNode:
-    """One node of a `SimCluster`, with one replica."""
+    """One node of a simulated cluster, with one replica."""
 
-    def __init__(self, cluster: SimCluster, node: NodeId) -> None:
-        self.cluster = cluster
-        self.world = cluster.world
+    def __init__(self, scene: Scene, ledger: Ledger, node: NodeId) -> None:
+        self.scene = scene
+        self.ledger = ledger
+        self.world = scene.world
         self.node = node
         self.disk = SimDisk(seed=node)
         self.stored_life = -1  #: what its disk says of the node's newest registration
@@ -95,13 +98,13 @@ class SimNode:
     def cut_power(self, policy: str) -> None:
         """End the process and the machine's run: what was not synced may be lost."""
         self._stop(self.disk.crash(policy))
-        self.cluster.ledger.note_loss(self.node)
+        self.ledger.note_loss(self.node)
 
     def wipe(self) -> None:
         """Kill the process, and put an empty disk into its machine."""
         self._stop(SimDisk(seed=self.node))
         self.stored_life = -1
-        self.cluster.ledger.note_loss(self.node)
+        self.ledger.note_loss(self.node)
 
     def _stop(self, disk: SimDisk) -> None:
         self.world.note("stop", self.node)
@@ -143,7 +146,7 @@ class SimNode:
     # -- the registry
 
     def _connect(self) -> None:
-        session = SimSession(self.world, self.cluster.connect(), self.cluster.session_ms)
+        session = SimSession(self.world, self.scene.connect(), self.scene.session_ms)
         registry, node = session.registry, self.node
 
         def register() -> int:
@@ -173,7 +176,7 @@ class SimNode:
         if not session.is_alive:
             return  # it has expired meanwhile; the next tick connects again
         assert before is not None
-        session.registry.watch(facts.state_path(self.cluster.place), self._notify)
+        session.registry.watch(facts.state_path(self.scene.place), self._notify)
         session.registry.watch(facts.IDS, self._notify)
         if self.life < 0:
             self.life = before + 1
@@ -185,21 +188,21 @@ class SimNode:
         self._after(self.world.random.randint(0, 5), self._look)
 
     def _open(self, *, is_same_disk: bool) -> None:
-        cluster = self.cluster
+        scene = self.scene
         log = Log.open(
             _DIRECTORY,
-            cluster.config,
+            scene.config,
             files=self.disk,
             clock=self.world.clock,
             policy=FixedPolicy(Moves.FROM_OUTSIDE),
         )
         self.log = log
         stop = log.replica.last_stop.stop
-        self.placement = cluster.make_placement(
-            cluster.make_replica(log, self.node, self.life),
+        self.placement = scene.make_placement(
+            scene.make_replica(log, self.node, self.life),
             self.node,
-            min_insync=cluster.min_insync,
-            allows_unclean=cluster.allows_unclean,
+            min_insync=scene.min_insync,
+            allows_unclean=scene.allows_unclean,
             is_whole=is_same_disk and stop in (Stop.CLEAN, Stop.PROCESS_DIED),
             is_empty=log.replica.epochs.latest is None,
         )
@@ -219,12 +222,12 @@ class SimNode:
             if self.start_count == count:
                 self._mine(take)()
 
-        self.cluster.link.call(work, answered)
+        self.scene.link.call(work, answered)
 
     def _tick(self) -> None:
         session = self.session
         if session is not None and session.is_alive:
-            if not self.cluster.link.is_down:
+            if not self.scene.link.is_down:
                 session.renew()
             self._look()
         elif not self._is_asking_registry:
@@ -240,7 +243,7 @@ class SimNode:
             self._must_look = True
             return
         registry = session.registry
-        place = self.cluster.place
+        place = self.scene.place
 
         def read() -> tuple[PartitionState, dict[NodeId, int]]:
             state = registry.read(facts.state_path(place))
@@ -252,7 +255,7 @@ class SimNode:
                 life = registry.read(facts.life_path(node))
                 assert life is not None
                 lives[node] = life.version
-            return facts.decode_state(state, self.cluster.replicas), lives
+            return facts.decode_state(state, self.scene.replicas), lives
 
         self._ask_registry(read, self._read)
 
@@ -264,16 +267,16 @@ class SimNode:
         if lives.get(self.node) != self.life:
             lives.pop(self.node, None)
         wanted = placement.take(state, lives, self.world.now_ms)
-        self.cluster.ledger.look(self)
+        self.ledger.look(self)
         self._accept_stop(state)
         if wanted is None:
             return
         registry = session.registry
-        changes = facts.changes_to(self.cluster.place, state, wanted, lives)
+        changes = facts.changes_to(self.scene.place, state, wanted, lives)
 
         def commit() -> None:
             registry.commit(changes)
-            self.cluster.ledger.note_state(state, wanted, self.node)
+            self.ledger.note_state(state, wanted, self.node)
 
         def committed(_: object, error: Exception | None) -> None:
             if error is None or isinstance(error, StaleFactError):
@@ -312,7 +315,7 @@ class SimNode:
             if self._asked == number:
                 self._fetch()
 
-        self.cluster.network.call(self.node, leader, wants, self.cluster.nodes[leader].receive_fetch, answered)
+        self.scene.network.call(self.node, leader, wants, self.scene.nodes[leader].receive_fetch, answered)
         self._after(_FETCH_TIMEOUT_MS, timed_out)
 
     def _fetched(self, number: int, wants: FetchFrom, fetched: Fetched) -> None:
@@ -325,10 +328,10 @@ class SimNode:
             moved = replica.take(wants, fetched, self.world.now_ms)
         except LogstoreError as error:
             self.failures.append(error)
-        self.cluster.ledger.look(self)
+        self.ledger.look(self)
         if number == self._asked:
             self._asked += 1
-            self._fetch_soon(0 if moved else _FETCH_MS)
+            self._fetch_soon(_BUSY_FETCH_MS if moved else _FETCH_MS)
 
     # -- what comes from the network
 
@@ -338,7 +341,7 @@ class SimNode:
             if replica is None:
                 return
             found = replica.answer(wants, self.world.now_ms)
-            self.cluster.ledger.look(self)
+            self.ledger.look(self)
             if found.records is not None:
                 region: Any = found.records
                 found = found._replace(records=region.read())
@@ -352,7 +355,7 @@ class SimNode:
 
         def handle() -> None:
             values, acks = request
-            replica, ledger = self.replica, self.cluster.ledger
+            replica, ledger = self.replica, self.ledger
             if replica is None:
                 answer(NotLeaderError(f"node {self.node} has no replica"))
                 return

@@ -1,0 +1,92 @@
+"""Every bug that is planted into the rules of replication is found: by seeds of the simulator, or by a scenario.
+
+A scenario is for what seeds find too seldom; the reason stands beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NamedTuple
+
+import pytest
+
+from logstore.replication.insync import InSyncReplica
+from logstore.replication.local_registry import LocalRegistry
+from logstore.testing.cluster.cluster import live
+from logstore.testing.cluster.ledger import InvariantError
+from tests.replication import plants
+from tests.replication.scenario import play
+from tests.replication.test_scenarios import SCENARIOS
+
+BY_NAME = {path.stem: path for path in SCENARIOS}
+
+
+class BySeeds(NamedTuple):
+    """A plant that the simulator finds. ``first`` is a seed shortly before one that does."""
+
+    settings: dict[str, Any]
+    first: int = 0
+
+
+class ByScenario(NamedTuple):
+    """A plant that changes what a scenario prints."""
+
+    scenario: str
+    told: str  #: a line that the scenario must not print
+    replica: type[InSyncReplica] = InSyncReplica
+    registry: type[LocalRegistry] = LocalRegistry
+
+
+FOUND_BY_SEEDS = {
+    "KIP-101": BySeeds(plants.with_replica(plants.CutsByHighWatermark)),
+    "KIP-903": BySeeds(plants.with_replica(plants.JoinsInAnyLife)),
+    "KIP-966": BySeeds({"make_placement": plants.TakesEveryStopForClean}),
+    "acks kept over an epoch": BySeeds(plants.with_replica(plants.KeepsAcks)),
+    "ack before the smaller ISR is stored": BySeeds(plants.with_replica(plants.AcksBeforeTheSmallerIsr)),
+    "joins behind the high watermark": BySeeds(plants.with_replica(plants.JoinsBehind)),
+}
+
+FOUND_BY_SCENARIOS = {
+    # Needs two leaders in turn without a common follower, and a third replica that has followed both.
+    "KIP-279": ByScenario(
+        "kip279_unknown_epoch",
+        "    3 follower: 0:1=a 1:3=b3 2:3=c3 3:3=d3 4:4=f4; high watermark 5 of 5; epochs 1@0 3@1 4@4",
+        plants.TakesTheLeadersEnd,
+    ),
+    # Needs an answer of the old leader that arrives between a follower's new state and its first new question,
+    # and whose records fit the end of its log.
+    "late writes after fencing": ByScenario(
+        "zombie_leader",
+        "    3 follower: 0:1=a 1:1=b 2:1=c; high watermark 1 of 3; epochs 1@0",
+        plants.AnswersEveryEpoch,
+    ),
+    # Needs the ISR at one, records with acks=1 that are read, and then the loss of just that disk.
+    "high watermark below the minimum": ByScenario(
+        "kip966_last_replica_standing",
+        "    1 leader: 0:1=a 1:1=b 2:1=c 3:1=e; high watermark 4 of 4; epochs 1@0",
+        plants.MovesBelowTheMinimum,
+    ),
+    # Needs a commit on its way, from the moment of the reading on, while another node is elected.
+    "compare-and-set ignored": ByScenario(
+        "zombie_leader", "    epoch 1: leader 1, isr 1, eligible 2 3", registry=plants.IgnoresVersions
+    ),
+}
+
+
+@pytest.mark.parametrize("plant", FOUND_BY_SEEDS.values(), ids=FOUND_BY_SEEDS)
+def test_seeds_find_a_planted_bug(plant, caplog):
+    caplog.set_level(logging.CRITICAL)
+    for seed in range(plant.first, plant.first + 500):
+        try:
+            live(seed, **plant.settings)
+        except InvariantError:
+            return
+    pytest.fail("500 lives did not find the planted bug")
+
+
+@pytest.mark.parametrize("plant", FOUND_BY_SCENARIOS.values(), ids=FOUND_BY_SCENARIOS)
+def test_a_scenario_finds_a_planted_bug(plant):
+    path = BY_NAME[plant.scenario]
+    written = path.read_text().splitlines()
+    printed = play(path, plant.replica, plant.registry()).splitlines()
+    assert printed.count(plant.told) > written.count(plant.told), "\n".join(printed)

@@ -1,0 +1,93 @@
+"""Lives of simulated clusters: a fault in each second, then a heal, and nothing that was promised is lost.
+
+LOGSTORE_LIVES=10000 LOGSTORE_LIFE_S=15 for more and longer ones; LOGSTORE_SEED for others.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import pytest
+
+from logstore.replication.api import Acks
+from logstore.testing.cluster.cluster import SimCluster, live
+
+LIVES = int(os.environ.get("LOGSTORE_LIVES", "300"))
+SECONDS = int(os.environ.get("LOGSTORE_LIFE_S", "10"))
+SEED = int(os.environ.get("LOGSTORE_SEED", "0"))
+
+#: (nodes, min.insync.replicas): what each life has, in turn.
+SIZES = ((3, 2), (3, 2), (3, 1), (3, 3), (5, 3), (5, 2))
+
+PARTS = 12
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog):
+    caplog.set_level(logging.CRITICAL)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.row("F2", "F4", "F6", "F8", "F10", "F12", "C17", "M4", "P9")
+def test_lives_lose_nothing_that_was_promised(part):
+    acknowledged = elections = reads = 0
+    faults: dict[str, int] = {}
+    for seed in range(SEED + part, SEED + LIVES, PARTS):
+        nodes, minimum = SIZES[(seed // PARTS) % len(SIZES)]
+        cluster = live(seed, seconds=SECONDS, nodes=nodes, min_insync=minimum)
+        ledger = cluster.ledger
+        assert not [each for each in ledger.lost_acknowledged if each.acks is Acks.ALL]
+        acknowledged += len(ledger.acknowledged)
+        elections += ledger.elections
+        reads += ledger.read_count
+        for name, count in cluster.faults.counts.items():
+            faults[name] = faults.get(name, 0) + count
+    # Else the lives were so quiet that they show nothing.
+    assert acknowledged > 0 and reads > 0 and elections >= LIVES // PARTS and len(faults) >= 5, faults
+
+
+def test_the_same_seed_gives_the_same_life():
+    first, second, other = (live(seed, seconds=4) for seed in (5, 5, 6))
+    assert first.world.trace == second.world.trace != other.world.trace
+    assert first.ledger.acknowledged == second.ledger.acknowledged
+
+
+@pytest.mark.row("P8")
+def test_acks_1_loses_what_only_the_leader_had():
+    with_leader = 0
+    for seed in range(20):
+        cluster = live(seed, seconds=6)
+        with_leader += len(cluster.ledger.lost_acknowledged)
+        assert all(each.acks is Acks.LEADER for each in cluster.ledger.lost_acknowledged)
+    assert with_leader > 0, "twenty lives lost no record that the leader alone had acknowledged"
+
+
+@pytest.mark.row("F13")
+def test_an_unclean_election_loses_records_and_says_which():
+    cluster = SimCluster(3, nodes=2, min_insync=1, allows_unclean=True)
+    cluster.run(500)
+    leader = cluster.state().leader
+    other = 3 - leader
+    cluster.append([b"a", b"b"], Acks.ALL)
+    cluster.run(300)
+    # The follower stands still until the ISR lacks it; what follows is the leader's alone, and acknowledged.
+    cluster.nodes[other].pause()
+    cluster.run(3_000)
+    assert cluster.state().isr == (leader,)
+    cluster.append([b"c", b"d"], Acks.ALL)
+    cluster.run(300)
+    assert [each.value for each in cluster.ledger.acknowledged] == [b"a", b"b", b"c", b"d"]
+    # The leader is cut off from everything, and the other one comes back: it leads without c and d.
+    cluster.nodes[leader].pause()
+    cluster.nodes[other].resume()
+    cluster.run(2_000)
+    assert cluster.state().leader == other
+    cluster.append([b"x"], Acks.ALL)
+    cluster.run(300)
+    cluster.nodes[leader].resume()
+    cluster.run(3_000)
+    replica = cluster.nodes[leader].replica
+    assert [(each.start_offset, each.end_offset) for each in replica.lost] == [(2, 4)]
+    assert [record.value for record in cluster.nodes[leader].log] == [b"a", b"b", b"x"]
+    cluster.close()
