@@ -104,6 +104,8 @@ class LogConfig(Compression, OneLevelConfig):
     )  #: how a segment's file grows
     linger_ms: int = duration(5, 0, INT32_MAX, key="logstore.linger.ms")  #: of the buffered appender
     batch_bytes: int = size(65_536, 1, INT32_MAX, key="logstore.batch.bytes")  #: of the buffered appender
+    #: The log is a replica: its node moves its high watermark and says whether clients may append.
+    replicated: bool = boolean(False, key="logstore.replicated")
     offset_mode: str = word(
         "logical", "logical", "bytes", key="logstore.offset.mode"
     )  #: bytes: an offset is a position
@@ -133,6 +135,15 @@ class LogConfig(Compression, OneLevelConfig):
                 problems["logstore.tail"] = (
                     "a log whose offsets are positions (logstore.offset.mode=bytes) has no tail in memory; set file"
                 )
+        if self.replicated:
+            if self.tail == "memory":
+                problems["logstore.tail"] = "a replica has its records in the file (logstore.replicated); set file"
+            if self.visible_after == "flush":
+                problems["logstore.visible.after"] = (
+                    "the high watermark of a replica rises with the other replicas (logstore.replicated); set append"
+                )
+            if self.offset_mode == "bytes":
+                problems["logstore.offset.mode"] = "a replica has logical offsets (logstore.replicated); set logical"
         if problems:
             raise InvalidSettingError(problems)
 

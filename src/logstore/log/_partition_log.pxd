@@ -111,6 +111,7 @@ cdef class PartitionLog:
     cdef public int64_t last_expiry_ms  # of the last search for expired producers
     cdef readonly object policy         # of the high watermark
     cdef int _moves                     # what moves it, by that policy
+    cdef readonly bint leads            # whether it lets clients append
     cpdef int64_t wanted_mark(self) except -1
     cdef Encoder _take_encoder(self, int64_t now, object writer)
     cdef int _give_back(self, Encoder encoder, list encoders) except -1

@@ -154,6 +154,8 @@ class PartitionLog:
 
     @property
     def policy(self) -> HighWatermarkPolicy: ...
+    @property
+    def leads(self) -> bool: ...
     def follow(self, policy: HighWatermarkPolicy) -> None:
         """Let the high watermark move as a policy says, which is asked if it names no fixed way."""
 

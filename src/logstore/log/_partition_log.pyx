@@ -201,6 +201,7 @@ cdef class PartitionLog:
         """Let the high watermark move as a policy says, which is asked if it names no fixed way."""
         self.policy = policy
         self._moves = policy.moves
+        self.leads = policy.leads
 
     def view(self) -> View:
         """Return segments and marks of one moment, without the lock; raise if the log is closed or was forked.
@@ -673,7 +674,7 @@ cdef class PartitionLog:
                 or self.must_unmark or self.must_check_keys or self.mode is not _DIRECT
                 or self.noted_epoch != self.leader_epoch or newest < self.old_below_ms
                 or size > self.reserved_bytes or size > self._segment_bytes
-                or self._moves == BY_POLICY):
+                or self._moves == BY_POLICY or not self.leads):
             return None
         segment = self.segments._active()
         # An end below the segment's is a tail or a gap; above it, an append that has failed half way.

@@ -38,7 +38,7 @@ from logstore.log.formats.checkpoints import LogKind
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.maintenance import LogMaintenance, Settings
 from logstore.log.marks._watermark import Watermark
-from logstore.log.marks.policies import HighWatermarkPolicy, StandalonePolicy
+from logstore.log.marks.policies import HighWatermarkPolicy, policy_for
 from logstore.log.marks.view import View
 from logstore.log.moments import Time
 from logstore.log.read.live_reader import LogElsewhere, LogReader
@@ -215,7 +215,7 @@ class Log(Readable):
         kind: LogKind,
         drop_keyless: bool,
     ) -> RecoveredLog[Log]:
-        chosen = policy or StandalonePolicy(config)
+        chosen = policy or policy_for(config)
         space = quota or UnlimitedSpace()
         return RecoveredLog(cls(directory, config, chosen, clock, rng, create, space, kind, drop_keyless))
 

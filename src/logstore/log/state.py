@@ -29,6 +29,7 @@ from logstore.errors import (
     InvalidSettingError,
     LogClosedError,
     LogstoreError,
+    NotLeaderError,
     RetentionWarning,
     StorageError,
     StorageFailedError,
@@ -300,6 +301,14 @@ class State(PartitionLog):
             return
         self.settle_interrupted_locked()
         self.check_writable()
+
+    def check_leads_locked(self) -> None:
+        """Raise if clients may not append: the log is a replica whose layer has not said that it leads."""
+        if not self.leads:
+            raise NotLeaderError(
+                f"{self.name}: this replica does not lead, so it takes no appends: append where the leader is, or, "
+                "if no node runs here, open one on the store (logstore.replication.Node)"
+            )
 
     def reserve_locked(self, size: int) -> None:
         """Reserve disk space for bytes to write, unless it is reserved already."""

@@ -339,6 +339,28 @@ class Replica(ABC):
         """
 
     @abstractmethod
+    def check_append(self, acks: Acks) -> int:
+        """Return the leader epoch if an append may begin; raise as `append`.
+
+        For a driver whose threads append to the log without its lock: it calls this, appends, and calls `wait`.
+        """
+
+    @abstractmethod
+    def wait(
+        self,
+        result: AppendResult,
+        epoch: int,
+        *,
+        acks: Acks,
+        now_ms: int,
+        notify: Callable[[], object] | None = None,
+    ) -> Pending:
+        """Return the wait for the acks of an append that was made in a leader epoch; see `check_append`.
+
+        If the epoch is another one by now, it has failed already: the records may have been written in either.
+        """
+
+    @abstractmethod
     def answer(self, wants: FetchFrom, now_ms: int) -> Fetched:
         """Answer a follower: records up to the log end, where it diverges, or why not.
 

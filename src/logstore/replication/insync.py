@@ -30,7 +30,9 @@ from logstore.errors import (
     NotLeaderError,
     OffsetOutOfRangeError,
 )
-from logstore.log import Log
+from logstore.log import FixedPolicy, Log, Moves
+from logstore.log.marks.policies import FOLLOWS
+from logstore.records import AppendResult
 from logstore.replication.api import (
     NO_NODE,
     Acks,
@@ -61,6 +63,11 @@ FETCH_BYTES = 1 << 20
 
 _LONG_AGO = -(1 << 62)
 
+#: Of a leader with followers in sync, which say how far the high watermark is.
+_LEADS = FixedPolicy(Moves.FROM_OUTSIDE)
+#: Of a leader that is alone in the ISR: what it has written is committed.
+_LEADS_ALONE = FixedPolicy(Moves.WITH_END)
+
 
 class _Follower:
     """What a leader knows of one follower, from what it has asked for."""
@@ -87,7 +94,7 @@ class _Follower:
 
 
 class InSyncReplica(Replica):
-    """One replica by Kafka's rules. Its log has ``FixedPolicy(Moves.FROM_OUTSIDE)``: this object moves its marks.
+    """One replica by Kafka's rules. It gives its log a policy: who may append, and what moves the high watermark.
 
     ``life`` is the number of this node's registration, ``min_insync`` the topic's ``min.insync.replicas``, and
     ``lag_max_ms`` the broker's ``replica.lag.time.max.ms``.
@@ -109,6 +116,7 @@ class InSyncReplica(Replica):
         self.node = node
         self.life = life
         self._calls = log.replica
+        self._calls.set_policy(FOLLOWS)
         self._min_insync = min_insync
         self._lag_max_ms = lag_max_ms
         self._fetch_bytes = fetch_bytes
@@ -168,6 +176,8 @@ class InSyncReplica(Replica):
             # Saved before anything is answered in this epoch. Kept in memory only, it would be gone after a clean
             # restart, and a tail that another leader does not have would survive.
             self._calls.begin_epoch(state.leader_epoch)
+        # From here on the log takes appends of the new epoch, or none: the policy changes under the log's lock.
+        self._set_policy(_LEADS if leads else FOLLOWS)
         self.stop_waiting(NotLeaderError(f"{self.log.name}: leader epoch {state.leader_epoch} has begun"))
         self._state, self._proposed = state, None
         self._followers = {}
@@ -192,6 +202,10 @@ class InSyncReplica(Replica):
     def append(
         self, batch: Buffer, *, acks: Acks, now_ms: int, notify: Callable[[], object] | None = None
     ) -> Pending:
+        epoch = self.check_append(acks)
+        return self.wait(self._calls.append_batch(batch), epoch, acks=acks, now_ms=now_ms, notify=notify)
+
+    def check_append(self, acks: Acks) -> int:
         state = self._state
         if state is None or self._role is not Role.LEADER:
             leader = NO_NODE if state is None else state.leader
@@ -201,17 +215,29 @@ class InSyncReplica(Replica):
                 f"{self.log.name}: {len(state.isr)} replicas are in sync, min.insync.replicas asks for "
                 f"{effective_minimum(state, self._min_insync)}"
             )
-        result = self._calls.append_batch(batch)
-        pending = Pending(result, state.leader_epoch, notify)
-        if acks is Acks.ALL and result.last_offset >= self.log.high_watermark:
-            if result.duplicate:
-                # Its offsets are older than those of the appends that wait already.
-                at = bisect_right(self._waiting, result.last_offset, key=lambda each: each.result.last_offset)
-                self._waiting.insert(at, pending)
-            else:
-                self._waiting.append(pending)
-        else:
+        return state.leader_epoch
+
+    def wait(
+        self,
+        result: AppendResult,
+        epoch: int,
+        *,
+        acks: Acks,
+        now_ms: int,
+        notify: Callable[[], object] | None = None,
+    ) -> Pending:
+        state = self._state
+        pending = Pending(result, epoch, notify)
+        if state is None or self._role is not Role.LEADER or state.leader_epoch != epoch:
+            pending.settle(NotLeaderError(f"{self.log.name}: the leader epoch has changed since the append"))
+            return pending
+        if acks is not Acks.ALL:
             pending.settle()
+        else:
+            # Repeated batches, and threads that append side by side, come in another order than their offsets.
+            at = bisect_right(self._waiting, result.last_offset, key=lambda each: each.result.last_offset)
+            self._waiting.insert(at, pending)
+            self._refuse_below_minimum()
         self._raise_high_watermark(now_ms)
         return pending
 
@@ -275,17 +301,25 @@ class InSyncReplica(Replica):
     def _raise_high_watermark(self, now_ms: int) -> None:
         state = self._state
         assert state is not None
-        if self._role is not Role.LEADER or self._is_below_minimum(state):
+        if self._role is not Role.LEADER:
+            return
+        if self._is_below_minimum(state):
+            self._set_policy(_LEADS)
             return  # I7
         needed = self._maximal_isr(state)
+        waits = {node for node, each in self._followers.items() if node in needed or self._is_about_to_join(each, now_ms)}
+        self._set_policy(_LEADS if waits else _LEADS_ALONE)
         mark = self.log.log_end_offset
-        for node, follower in self._followers.items():
-            if node in needed or self._is_about_to_join(follower, now_ms):
-                mark = min(mark, follower.end)
+        for node in waits:
+            mark = min(mark, self._followers[node].end)
         if mark > self.log.high_watermark:
             assert all(self._followers[node].end >= mark for node in needed if node != self.node), ("I6", needed)
             self._calls.advance_high_watermark(mark)
         self._acknowledge()
+
+    def _set_policy(self, policy: FixedPolicy) -> None:
+        if self._calls.policy is not policy:
+            self._calls.set_policy(policy)
 
     def _is_about_to_join(self, follower: _Follower, now_ms: int) -> bool:
         """Whether the high watermark waits for a follower outside the ISR, which else could never reach it."""

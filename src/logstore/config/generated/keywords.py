@@ -44,6 +44,7 @@ class LogSettings(TypedDict, total=False):
     write_strategy: str
     linger_ms: int | str
     batch_bytes: int | str
+    replicated: bool
     offset_mode: str
     decompressed_max_bytes: int | str
 
@@ -84,6 +85,7 @@ class TopicChanges(TypedDict, total=False):
     write_strategy: str | None
     linger_ms: int | str | None
     batch_bytes: int | str | None
+    replicated: bool | None
     offset_mode: str | None
     decompressed_max_bytes: int | str | None
 

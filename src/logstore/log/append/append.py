@@ -218,6 +218,7 @@ class LogWriter:
     ) -> AppendResult:
         state = self.state
         state.check_whole_locked()
+        state.check_leads_locked()
         found = state.end.value
         if found != expect:
             raise ExpectedOffsetError(
@@ -367,8 +368,9 @@ def write_locked(
     if the batches have a producer id. ``put`` is called instead of `_put_locked` if the bytes get into the
     segments in another way (`ingest_file`). Raises as `LogReplica.append_batch`.
     """
-    # 1. Refuse to write to a log that is closed, has failed, or was left inconsistent.
+    # 1. Refuse to write to a log that is closed, has failed, was left inconsistent, or is a follower's.
     state.check_whole_locked()
+    state.check_leads_locked()
     if max_timestamp < state.old_below_ms:
         state.warn_of_old(max_timestamp)
     if state.must_check_keys and origin is _CLIENT:

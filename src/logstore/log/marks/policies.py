@@ -38,6 +38,14 @@ class HighWatermarkPolicy(ABC):
         """What moves the high watermark. It is read once, when the log takes the policy."""
         return Moves.BY_POLICY
 
+    @property
+    def leads(self) -> bool:
+        """Whether clients may append to this log; a follower's takes only what its leader has.
+
+        It is read once, when the log takes the policy. Without it an append raises `NotLeaderError`.
+        """
+        return True
+
     @abstractmethod
     def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
         """Return the high watermark that the log should have now.
@@ -77,9 +85,9 @@ class FixedPolicy(HighWatermarkPolicy):
     3
     """
 
-    def __init__(self, moves: Moves) -> None:
+    def __init__(self, moves: Moves, *, leads: bool = True) -> None:
         """Move the high watermark that way; `Moves.BY_POLICY` is refused (ValueError)."""
-        self._moves = Moves(moves)
+        self._moves, self._leads = Moves(moves), leads
         if self._moves is Moves.BY_POLICY:
             raise ValueError(
                 "moves=BY_POLICY needs a policy that is asked: write a subclass of HighWatermarkPolicy"
@@ -89,6 +97,19 @@ class FixedPolicy(HighWatermarkPolicy):
     def moves(self) -> Moves:
         return self._moves
 
+    @property
+    def leads(self) -> bool:
+        return self._leads
+
     def high_watermark(self, log_end_offset: int, synced_end: int, current: int) -> int:
         by_kind = {Moves.WITH_END: log_end_offset, Moves.WITH_SYNCED_END: synced_end}
         return by_kind.get(self._moves, current)
+
+
+#: The policy of a replica that does not lead, or does not know yet: its layer moves the marks, and clients cannot append.
+FOLLOWS = FixedPolicy(Moves.FROM_OUTSIDE, leads=False)
+
+
+def policy_for(config: LogConfig) -> HighWatermarkPolicy:
+    """Return the policy of a log that was opened without one."""
+    return FOLLOWS if config.replicated else StandalonePolicy(config)

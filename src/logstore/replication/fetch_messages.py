@@ -1,0 +1,175 @@
+"""The questions of followers and the answers of leaders as bytes: Kafka's Fetch, version 17.
+
+One request asks for every partition that a follower has of a leader. It names the replica and its life
+(``ReplicaState``, KIP-903), and for each partition the leader epoch, the log end, and the epoch of the last record
+(``last_fetched_epoch``, KIP-595). A topic stands in it by its id, which the registry has.
+
+The bytes are a frame without its size, with Kafka's header. What is not such a frame is refused as malformed.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from logstore.errors import MalformedMessageError
+from logstore.io._file_region import FileRegion
+from logstore.protocol.frames import decode_request, decode_response, encode_request, encode_response
+from logstore.protocol.generated.messages import FetchRequest, FetchResponse
+from logstore.replication.api import EpochEnd, Fetched, FetchFrom, NodeId, Refusal
+
+VERSION = 17
+_KEY = FetchRequest.API_KEY
+
+
+class Slot(NamedTuple):
+    """A partition in a message: the topic's id in Kafka's text form, and the partition's number."""
+
+    topic_id: str
+    partition: int
+
+
+class Question(NamedTuple):
+    """A follower's request."""
+
+    node: NodeId
+    life: int
+    wait_ms: int  #: how long the leader may wait for records
+    correlation_id: int
+    wants: dict[Slot, FetchFrom]
+
+
+def new_topic_id() -> str:
+    """Return a new topic id in Kafka's text form: 22 characters."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+
+
+def encode_question(
+    wants: Mapping[Slot, FetchFrom], *, node: NodeId, life: int, wait_ms: int, max_bytes: int, correlation_id: int
+) -> bytes:
+    """Encode a request for partitions of one leader."""
+    topics: dict[str, list[FetchRequest.FetchPartition]] = {}
+    for (topic_id, partition), each in wants.items():
+        topics.setdefault(topic_id, []).append(
+            FetchRequest.FetchPartition(
+                partition=partition,
+                current_leader_epoch=each.leader_epoch,
+                fetch_offset=each.offset,
+                last_fetched_epoch=each.last_epoch,
+                log_start_offset=each.log_start_offset,
+                partition_max_bytes=each.max_bytes,
+            )
+        )
+    request = FetchRequest(
+        replica_state=FetchRequest.ReplicaState(replica_id=node, replica_epoch=life),
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        topics=[FetchRequest.FetchTopic(topic_id=name, partitions=asked) for name, asked in topics.items()],
+    )
+    return encode_request(request, VERSION, correlation_id, f"replica-{node}")[4:]
+
+
+def decode_question(data: bytes) -> Question:
+    """Decode a follower's request.
+
+    Raises:
+        MalformedMessageError, UnsupportedVersionError: the bytes are something else.
+    """
+    found = decode_request(data)
+    message: Any = found.message
+    if not isinstance(message, FetchRequest) or message.replica_state.replica_id < 0:
+        raise MalformedMessageError("expected a Fetch of a replica", position=0)
+    node, life = message.replica_state.replica_id, message.replica_state.replica_epoch
+    wants = {
+        Slot(topic.topic_id, each.partition): FetchFrom(
+            node,
+            life,
+            each.current_leader_epoch,
+            each.fetch_offset,
+            each.last_fetched_epoch,
+            each.log_start_offset,
+            each.partition_max_bytes,
+        )
+        for topic in message.topics
+        for each in topic.partitions
+    }
+    return Question(node, life, message.max_wait_ms, found.correlation_id, wants)
+
+
+def encode_answers(answers: Mapping[Slot, Fetched | None], correlation_id: int) -> bytes:
+    """Encode a leader's response. None stands for a partition that is not known here."""
+    topics: dict[str, list[FetchResponse.PartitionData]] = {}
+    for (topic_id, partition), each in answers.items():
+        topics.setdefault(topic_id, []).append(_partition_data(partition, each))
+    response = FetchResponse(
+        responses=[FetchResponse.FetchableTopicResponse(topic_id=name, partitions=made) for name, made in topics.items()]
+    )
+    return encode_response(response, VERSION, correlation_id)[4:]
+
+
+def _partition_data(partition: int, found: Fetched | None) -> FetchResponse.PartitionData:
+    if found is None:
+        return FetchResponse.PartitionData(partition_index=partition, error_code=Refusal.NOT_LEADER, high_watermark=-1)
+    records = found.records
+    if isinstance(records, FileRegion):
+        region, records = records, records.read()
+        region.close()
+    diverging = found.diverging
+    return FetchResponse.PartitionData(
+        partition_index=partition,
+        error_code=0 if found.refusal is None else int(found.refusal),
+        high_watermark=found.high_watermark,
+        log_start_offset=found.log_start_offset,
+        diverging_epoch=None
+        if diverging is None
+        else FetchResponse.EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset),
+        # The epoch in which this was answered: an answer of an older leader has no effect.
+        current_leader=FetchResponse.LeaderIdAndEpoch(leader_epoch=found.leader_epoch),
+        aborted_transactions=None,
+        records=records,
+    )
+
+
+def decode_answers(data: bytes, correlation_id: int) -> dict[Slot, Fetched]:
+    """Decode the response to the request of that number; records are views of ``data``.
+
+    Raises:
+        MalformedMessageError: the bytes are something else, or answer another request.
+    """
+    found = decode_response(_KEY, VERSION, data)
+    message: Any = found.message
+    if found.correlation_id != correlation_id:
+        raise MalformedMessageError(
+            f"an answer to request {found.correlation_id}, expected one to {correlation_id}", position=0
+        )
+    if message.error_code:
+        raise MalformedMessageError(f"a Fetch was answered with error {message.error_code}", position=0)
+    return dict(_answers(message.responses))
+
+
+def _answers(topics: Iterable[Any]) -> Iterable[tuple[Slot, Fetched]]:
+    for topic in topics:
+        for each in topic.partitions:
+            try:
+                refusal = Refusal(each.error_code) if each.error_code else None
+            except ValueError:
+                refusal = Refusal.STORAGE_FAILED  # an error of a later version: ask again
+            diverging = each.diverging_epoch
+            yield (
+                Slot(topic.topic_id, each.partition_index),
+                Fetched(
+                    each.current_leader.leader_epoch,
+                    each.high_watermark,
+                    each.log_start_offset,
+                    each.records if each.records is not None and len(each.records) else None,
+                    None if diverging.epoch < 0 and diverging.end_offset < 0 else EpochEnd(*_pair(diverging)),
+                    refusal,
+                ),
+            )
+
+
+def _pair(diverging: Any) -> tuple[int, int]:
+    return diverging.epoch, diverging.end_offset
