@@ -58,6 +58,28 @@ class _Word(enum.Enum):
         raise InvalidSettingError({cls.__name__.lower(): f"expected {words}, found {value!r}"})
 
 
+class Acks(enum.IntEnum):
+    """What an append waits for; the values are Kafka's."""
+
+    NONE = 0  #: nothing: the producer hears of no error
+    LEADER = 1  #: the leader has written it
+    ALL = -1  #: every replica in sync has written it (with a quorum: a majority has synced it)
+
+
+def acks_of(value: Acks | int | str) -> Acks:
+    """Return the acks that a caller has named as Kafka does: 0, 1, -1 or "all".
+
+    Raises:
+        ValueError: it is none of them.
+    """
+    if value == "all":
+        return Acks.ALL
+    try:
+        return Acks(int(value))
+    except ValueError:
+        raise ValueError(f'acks= is 0, 1 or "all", found {value!r}') from None
+
+
 class Ack(_Word):
     """Durability of an append when it returns."""
 

@@ -21,6 +21,8 @@ from logstore.log.append.ingest_file import Whole
 from logstore.log.append.replicated import append_replicated
 from logstore.log.cleanup import truncation
 from logstore.log.formats.last_stop import LastStop
+from logstore.log.marks._notifier import Notifier
+from logstore.log.marks._watermark import Registration
 from logstore.log.marks.policies import HighWatermarkPolicy
 from logstore.log.marks.view import View
 from logstore.log.read.range import DEFAULT_READ_BYTES
@@ -354,6 +356,14 @@ class LogReplica(ReaderReplica):
         """
         self._state.check_open()
         return self._state.end.wait_for(offset + 1, timeout_s)
+
+    def listen(self, notifier: Notifier) -> Registration:
+        """Return the interest of a notifier in the log end offset: for a follower's fetch of many logs.
+
+        It is not armed yet, see `Registration`, and lasts as long as the returned object.
+        """
+        self._state.check_open()
+        return Registration(self._state.end, notifier)
 
     # -- high watermark, truncation
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from logstore.errors import LogstoreError
 from logstore.io._file_region import FileRegion
+from logstore.records import Acks as Acks
 from logstore.records import AppendResult
 
 if TYPE_CHECKING:
@@ -242,14 +243,6 @@ class Standing(NamedTuple):
 
     last_epoch: int
     log_end_offset: int
-
-
-class Acks(enum.IntEnum):
-    """What an append waits for; the values are Kafka's."""
-
-    NONE = 0  #: nothing: the producer hears of no error
-    LEADER = 1  #: the leader has written it
-    ALL = -1  #: every replica in sync has written it (with a quorum: a majority has synced it)
 
 
 class Role(enum.Enum):

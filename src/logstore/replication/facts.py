@@ -4,8 +4,9 @@ The tree is that of Kafka's ZooKeeper registry (2.8), so that Kafka's own tools 
 
     /brokers/ids/N                            ephemeral: the node lives
     /brokers/lives/N                          ours: its version is the number of the node's newest registration
-    /brokers/topics/T                         {"version": 3, "partitions": {"0": [1, 2, 3]}, "adding_replicas": {},
-                                               "removing_replicas": {}}
+    /brokers/topics/T                         {"version": 3, "topic_id": "...", "partitions": {"0": [1, 2, 3]},
+                                               "adding_replicas": {}, "removing_replicas": {}}
+    /config/topics/T                          {"version": 1, "config": {"min.insync.replicas": "2"}}
     /brokers/topics/T/partitions/P/state      {"version": 1, "leader": 1, "leader_epoch": 4, "isr": [1, 2],
                                                "controller_epoch": 0}, and ours: "eligible", "last_leader"
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from logstore.errors import LogstoreError
 from logstore.replication.api import NO_NODE, Change, Check, Fact, NodeId, PartitionState, Write
@@ -30,6 +31,7 @@ IDS = "/brokers/ids"
 LIVES = "/brokers/lives"
 TOPICS = "/brokers/topics"
 
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _NODE = re.compile(r"0|[1-9][0-9]{0,9}")
 _LARGEST_NODE = 2**31 - 1
 
@@ -68,19 +70,31 @@ def node_of(name: str) -> NodeId | None:
     return int(name)
 
 
-def encode_assignment(partitions: Mapping[int, Sequence[NodeId]]) -> bytes:
-    """Encode a topic's fact: the replicas of each partition, the preferred leader first."""
+class Assignment(NamedTuple):
+    """A topic's fact: its id in Kafka's text form, and the replicas of each partition, the preferred leader first."""
+
+    topic_id: str
+    partitions: dict[int, tuple[NodeId, ...]]
+
+
+def encode_assignment(topic_id: str, partitions: Mapping[int, Sequence[NodeId]]) -> bytes:
+    """Encode a topic's fact."""
     replicas = {str(partition): list(nodes) for partition, nodes in sorted(partitions.items())}
-    return _encode({"version": 3, "partitions": replicas, "adding_replicas": {}, "removing_replicas": {}})
+    return _encode(
+        {"version": 3, "topic_id": topic_id, "partitions": replicas, "adding_replicas": {}, "removing_replicas": {}}
+    )
 
 
-def decode_assignment(fact: Fact) -> dict[int, tuple[NodeId, ...]]:
+def decode_assignment(fact: Fact) -> Assignment:
     """Decode a topic's fact.
 
     Raises:
         MalformedFactError: it is not one.
     """
-    found = _decode(fact).get("partitions")
+    whole = _decode(fact)
+    found, topic_id = whole.get("partitions"), whole.get("topic_id")
+    if not isinstance(topic_id, str) or not _TOPIC_ID.fullmatch(topic_id):
+        raise _malformed(fact, f"a topic_id {topic_id!r}")
     if not isinstance(found, dict):
         raise _malformed(fact, "no partitions")
     partitions = {}
@@ -91,7 +105,32 @@ def decode_assignment(fact: Fact) -> dict[int, tuple[NodeId, ...]]:
         if not replicas:
             raise _malformed(fact, f"no replicas of partition {name}")
         partitions[int(name)] = replicas
-    return partitions
+    if sorted(partitions) != list(range(len(partitions))) or not partitions:
+        raise _malformed(fact, f"partitions {sorted(partitions)}")
+    return Assignment(topic_id, partitions)
+
+
+def config_path(topic: str) -> str:
+    return f"/config/topics/{topic}"
+
+
+def encode_config(settings: Mapping[str, str]) -> bytes:
+    """Encode a topic's settings."""
+    return _encode({"version": 1, "config": dict(settings)})
+
+
+def decode_config(fact: Fact | None) -> dict[str, str]:
+    """Decode a topic's settings; none, if there is no fact.
+
+    Raises:
+        MalformedFactError: it is not one.
+    """
+    if fact is None:
+        return {}
+    found = _decode(fact).get("config")
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise _malformed(fact, "no settings")
+    return dict(found)
 
 
 def encode_state(state: PartitionState) -> bytes:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from logstore.client.backend import Opened
+from logstore.client.backend import Acknowledger, Opened
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig, Setting, canonical
 from logstore.config.store import StoreConfig, warn_of_unkept
@@ -100,6 +100,8 @@ class StoreHost:
         self._ingest_made: Ingest | None = None
         self._parts_lock = threading.Lock()  # held while one of the two above is made
         self.requests: RequestServer | None = None
+        #: The node that has this store's replicas, while there is one: it waits for their acks.
+        self.replicas: Acknowledger | None = None
         hold = None
         table: FollowedTopics | Topics
         if read_only:
@@ -183,6 +185,11 @@ class StoreHost:
             scheduler.start()
             if self.requests is not None:
                 self.requests.start()
+
+    @property
+    def root(self) -> Directory:
+        """The store's directory, for what stands above the store and keeps a file there."""
+        return self._root
 
     def topic(self, name: str, store: object = None) -> Topic:
         """Return a topic by its name, for the user of ``store``."""

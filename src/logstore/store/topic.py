@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore.batch._encode import timestamp_of
-from logstore.client.backend import Opened, Source
+from logstore.client.backend import Acknowledger, Opened, Source
 from logstore.config.log import LogConfig
-from logstore.errors import InvalidRecordError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
+from logstore.errors import InvalidRecordError, NotLeaderError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
 from logstore.log import Log
 from logstore.log.moments import moment_of
 from logstore.log.read.range import DEFAULT_READ_BYTES
-from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset
+from logstore.records import Ack, Acks, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset, acks_of
 from logstore.store.catalog.partitions import LentLog, Partitions
 from logstore.store.catalog.topics import TopicTable
 from logstore.topic_names import INTERNAL, check_writable_by_users
@@ -42,6 +42,7 @@ class TopicHost(Source, Protocol):
 
     partitions: Partitions
     table: TopicTable
+    replicas: Acknowledger | None
 
 
 class Topic:
@@ -58,7 +59,7 @@ class Topic:
     """
 
     def __init__(self, host: TopicHost, name: str, topic_id: str, store: Any = None) -> None:
-        self._host: Source = host
+        self._host: TopicHost = host
         #: What `append` asks of the host, without a call of Python for each record.
         self._table, self._open_log = host.table, host.partitions.found
         self.store = store  #: as its user has opened it
@@ -117,6 +118,8 @@ class Topic:
         timestamp: Time | None = None,
         headers: Headers | None = None,
         ack: Ack | str | None = None,
+        acks: Acks | int | str | None = None,
+        timeout_s: float = 30.0,
         expect: int | None = None,
     ) -> RecordMetadata:
         """Append one record; return its partition, offset and timestamp.
@@ -126,7 +129,16 @@ class Topic:
         if it gets exactly that offset, else nothing is. With ``ack="written"`` it survives the process on
         return, with ``"synced"`` power loss; the default is the topic's ``logstore.ack``.
 
+        ``acks`` is for a topic that has replicas (`logstore.replication.Node`), and counts machines where ``ack``
+        says what this machine's disk has. With ``acks="all"`` every replica in sync has the record on return, at
+        least ``min.insync.replicas`` of them; ``timeout_s`` bounds the wait. With 1, the default, the leader alone
+        has it. Without replicas it has no effect.
+
         Raises:
+            NotLeaderError: the topic has replicas, and this node does not lead the partition, or no longer.
+            NotEnoughReplicasError, NotEnoughReplicasAfterAppendError, DeliveryTimeoutError: with ``acks="all"``, too
+                few replicas are in sync (nothing is written), were so before the acks, or have not answered in time
+                (the record is in the leader's log in both cases, and may be committed later).
             RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the record
                 cannot be written. Nothing is.
             UnexpectedOffsetError: with ``expect``, another record came first. Nothing is written.
@@ -140,20 +152,45 @@ class Topic:
         if known is self._table.catalogue and self._is_usual:
             if partition is None:
                 partition = 0 if count == 1 else self._choose(key, count)
-            if timestamp is None and headers is None and ack is None and expect is None and type(partition) is int:
+            is_plain = timestamp is None and headers is None and ack is None and acks is None and expect is None
+            if is_plain and type(partition) is int:
                 name = self.name
-                log: Any = self._open_log((name, partition))
-                if log is not None:
-                    written: RecordMetadata | None = log._state.append_one(value, key, name, partition, log._writer)
+                opened: Any = self._open_log((name, partition))
+                if opened is not None:
+                    written: RecordMetadata | None = opened._state.append_one(
+                        value, key, name, partition, opened._writer
+                    )
                     if written is not None:
                         return written
         count = self._count()
         if partition is None:
             partition = 0 if count == 1 else self._choose(key, count)
         stamp = self._host.clock.now_ms() if timestamp is None else timestamp_of(timestamp)
-        result = self._log_to_write(partition).append([(key, value, stamp, headers)], ack=ack, expect=expect)
+        log = self._log_to_write(partition)
+        records: Records = [(key, value, stamp, headers)]
+        if acks is None:
+            result = log.append(records, ack=ack, expect=expect)
+        else:
+            result = self._acknowledged(
+                log, acks, timeout_s, lambda: log.append(records, ack=ack, expect=expect)
+            )
         given = stamp if result.timestamp_ms < 0 else result.timestamp_ms
         return RecordMetadata(self.name, partition, result.first_offset, given)
+
+    def _acknowledged(
+        self, log: Log, acks: Acks | int | str, timeout_s: float, append: Callable[[], AppendResult]
+    ) -> AppendResult:
+        """Append, and wait for the replicas of the log if it has some."""
+        wanted = acks_of(acks)
+        if not log.maintenance.config.replicated:
+            return append()
+        replicas = self._host.replicas
+        if replicas is None:
+            raise NotLeaderError(
+                f"{log.name}: the topic has replicas, and no node runs on this store: open one "
+                "(logstore.replication.Node)"
+            )
+        return replicas.acknowledged(log.name, wanted, timeout_s, append)
 
     def append_many(
         self,

@@ -65,7 +65,7 @@ class SimCluster:
         self.answers: list[Any] = []  #: what the producers have heard
         common.commit(
             [
-                Create(facts.topic_path("t"), facts.encode_assignment({0: self.replicas})),
+                Create(facts.topic_path("t"), facts.encode_assignment("A" * 22, {0: self.replicas})),
                 Create(facts.state_path(scene.place), facts.encode_state(created(self.replicas))),
             ]
         )

@@ -1,0 +1,485 @@
+"""`Node`: the replicas of a store in this process, and the threads that drive them.
+
+One thread deals with the registry, one for each leader copies from it. The embedder's server hands requests of
+other nodes to `Node.answer`. A node elects through the registry, without a controller.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from logstore.config.log import LogConfig, Setting
+from logstore.errors import (
+    DeliveryTimeoutError,
+    InvalidPartitionsError,
+    InvalidSettingError,
+    LogstoreError,
+    NotLeaderError,
+    RegistryUnreachableError,
+    StaleFactError,
+    StoreClosedError,
+    TopicExistsError,
+    UnknownTopicError,
+)
+from logstore.log import Log
+from logstore.log.formats.last_stop import Stop
+from logstore.log.marks._notifier import Notifier
+from logstore.log.marks._watermark import Registration as EndRegistration
+from logstore.records import AppendResult, TopicPartition
+from logstore.replication import facts
+from logstore.replication.api import (
+    Acks,
+    Change,
+    Create,
+    Fetched,
+    NodeId,
+    PartitionState,
+    Refusal,
+    Registry,
+    Role,
+    Transport,
+)
+from logstore.replication.election import created, resigned
+from logstore.replication.fetch_messages import (
+    Question,
+    Slot,
+    decode_question,
+    encode_answers,
+    new_topic_id,
+)
+from logstore.replication.fetcher import Fetcher
+from logstore.replication.insync import FETCH_BYTES, LAG_MAX_MS, InSyncReplica
+from logstore.replication.member import Member
+from logstore.replication.placement import Placement
+from logstore.replication.registration import Registration
+from logstore.replication.registry_loop import TICK_S, RegistryLoop
+from logstore.store import Store, Topic
+
+_logger = logging.getLogger(__name__)
+
+#: Kafka's default of ``replica.fetch.wait.max.ms``.
+FETCH_WAIT_MS = 500
+
+#: How long a new topic may take to have leaders, and a node to be registered.
+_SETTLE_S = 30.0
+
+
+class ReplicaMetrics(NamedTuple):
+    """One replica of a node, at one moment."""
+
+    topic: str
+    partition: int
+    role: Role
+    leader: NodeId  #: -1 if there is none
+    leader_epoch: int
+    isr: tuple[NodeId, ...]
+    replicas: tuple[NodeId, ...]
+    high_watermark: int
+    log_end_offset: int
+    lost_records: int  #: that consumers had seen here, and an unclean election has lost
+
+
+class Node:
+    """One node of a cluster: the replicas of a store, replicated with those of other nodes.
+
+    ``connect`` opens a session with the registry; it is called again when a session has ended. ``transport``
+    carries requests to the nodes, whose servers hand them to their `answer`. ``lag_max_ms`` is Kafka's
+    ``replica.lag.time.max.ms``, and ``timeout_s`` how long a request may take beyond its wait.
+
+    The node is registered when the constructor returns. Close it before its store. Any thread may call.
+
+    Raises:
+        InvalidSettingError: the directory belongs to another node or another cluster.
+        RegistryUnreachableError: the registry does not answer, or another directory is registered as this node.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        node: NodeId,
+        connect: Callable[[], Registry],
+        transport: Transport,
+        *,
+        lag_max_ms: int = LAG_MAX_MS,
+        fetch_wait_ms: int = FETCH_WAIT_MS,
+        timeout_s: float = 30.0,
+    ) -> None:
+        if not 0 <= node < 2**31:
+            raise InvalidSettingError({"node": f"expected a number from 0 to 2147483647, found {node!r}"})
+        self.node = node
+        self._store = store
+        self._host = store._host
+        self._clock = self._host.clock
+        self._transport = transport
+        self._lag_max_ms, self._fetch_wait_ms, self._timeout_s = lag_max_ms, fetch_wait_ms, timeout_s
+        self._fetchers: dict[NodeId, Fetcher] = {}
+        #: Of requests that wait for records, with their registrations, which end with them.
+        self._listeners: dict[Notifier, list[EndRegistration]] = {}
+        self._by_slot: dict[Slot, Member] = {}
+        self._is_closed = False
+        self._moved = threading.Condition()  # notified after each state that a replica has taken
+        self._registration = Registration(self._host.root, node, self._host.cluster_id)
+        self._registry_loop = RegistryLoop(self._registration, connect, self._make_member, self._clock, self._changed)
+        self._start()
+        self._connect = connect
+        self._thread = threading.Thread(target=self._registry_loop.run, name=f"logstore-node-{node}", daemon=True)
+        self._thread.start()
+        self._host.replicas = self
+
+    def _start(self) -> None:
+        until_s = self._clock.monotonic_s() + _SETTLE_S
+        while True:
+            try:
+                self._registry_loop.start()
+                return
+            except RegistryUnreachableError:
+                # Most often the session of the process before this one, which has not expired yet.
+                if self._clock.monotonic_s() >= until_s:
+                    raise
+                with self._moved:
+                    self._clock.wait(self._moved, TICK_S)
+
+    # -- topics
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        replicas: Sequence[NodeId] | None = None,
+        replication_factor: int | None = None,
+        settings: Mapping[str, Setting] | None = None,
+    ) -> Topic:
+        """Create a topic on several nodes; return it once its partitions have leaders.
+
+        ``replicas`` are the nodes of every partition; their order turns from one partition to the next, so that the
+        leaders are spread. Without them, ``replication_factor`` of the nodes that live are taken, all by default.
+        ``settings`` are those of `Store.create_topic`; ``min.insync.replicas`` is one of them.
+
+        Raises:
+            TopicExistsError: there is one of that name.
+            InvalidSettingError: more replicas than nodes, a minimum above the number of replicas, or a setting that
+                cannot go with replicas.
+            DeliveryTimeoutError: the topic is made, and after 30 s a partition has no leader.
+        """
+        self._check_open()
+        nodes = self._nodes_for(replicas, replication_factor)
+        own = {key: str(value) for key, value in (settings or {}).items()}
+        least = LogConfig.of({**own, "logstore.replicated": "true"}).min_insync_replicas
+        if least > len(nodes):
+            raise InvalidSettingError(
+                {"min.insync.replicas": f"{least} is more than the {len(nodes)} replicas of topic {name!r}"}
+            )
+        if not 1 <= partitions <= 10_000:
+            raise InvalidPartitionsError(f"topic {name!r}: expected 1 to 10000 partitions, found {partitions}")
+        assigned = {
+            partition: tuple(nodes[(partition + index) % len(nodes)] for index in range(len(nodes)))
+            for partition in range(partitions)
+        }
+        changes: list[Change] = [
+            Create(facts.topic_path(name), facts.encode_assignment(new_topic_id(), assigned)),
+            Create(facts.config_path(name), facts.encode_config(own)),
+        ]
+        for partition, chosen in assigned.items():
+            state = facts.encode_state(created(chosen))
+            changes.append(Create(facts.state_path(TopicPartition(name, partition)), state))
+        registry = self._connect()
+        try:
+            registry.commit(changes)
+        except StaleFactError as error:
+            raise TopicExistsError(f"topic {name!r} exists already") from error
+        finally:
+            registry.close()
+        self._registry_loop.notify(facts.TOPICS)
+        self._wait_until(
+            lambda: all(self._has_leader(TopicPartition(name, each)) for each in assigned if self.node in assigned[each]),
+            f"topic {name!r} is made, and not all of its partitions have a leader",
+        )
+        return self._store.topic(name)
+
+    def _nodes_for(self, replicas: Sequence[NodeId] | None, factor: int | None) -> list[NodeId]:
+        if replicas is not None:
+            if not replicas or len(set(replicas)) < len(replicas):
+                raise InvalidSettingError({"replicas": f"expected different nodes, found {list(replicas)}"})
+            return list(replicas)
+        live = sorted(self._registry_loop.lives)
+        wanted = len(live) if factor is None else factor
+        if not 1 <= wanted <= len(live):
+            raise InvalidSettingError(
+                {"replication_factor": f"{wanted} replicas need as many nodes, and {len(live)} live: {live}"}
+            )
+        return live[:wanted]
+
+    def wait_for_topic(self, name: str, *, timeout_s: float = _SETTLE_S) -> Topic:
+        """Return a topic once this node has it, and a leader for each partition that it has a replica of."""
+        self._wait_until(lambda: self._has_topic(name), f"topic {name!r} is not there, or has no leader", timeout_s)
+        return self._store.topic(name)
+
+    def _has_topic(self, name: str) -> bool:
+        places = [member.place for member in self._registry_loop.members.values() if member.place.topic == name]
+        return bool(places) and all(self._has_leader(place) for place in places)
+
+    def _has_leader(self, place: TopicPartition) -> bool:
+        member = self._registry_loop.members.get(place)
+        state = None if member is None else member.replica.state
+        return state is not None and state.leader >= 0
+
+    def _wait_until(self, is_so: Callable[[], bool], what: str, timeout_s: float = _SETTLE_S) -> None:
+        until_s = self._clock.monotonic_s() + timeout_s
+        with self._moved:
+            while not is_so():
+                left_s = until_s - self._clock.monotonic_s()
+                if left_s <= 0:
+                    raise DeliveryTimeoutError(f"{what} after {timeout_s:g} s")
+                self._clock.wait(self._moved, min(left_s, 1.0))
+                self._check_open()
+
+    def _make_member(
+        self, topic: str, partition: int, assignment: facts.Assignment, registry: Registry
+    ) -> Member | None:
+        """Make the local topic if it is missing, open the log, and make the replica."""
+        settings = {
+            **facts.decode_config(registry.read(facts.config_path(topic))),
+            "logstore.replicated": "true",
+        }
+        made = self._store.create_topic(topic, len(assignment.partitions), settings, if_not_exists=True)
+        if not made.config.replicated:
+            raise InvalidSettingError(
+                {topic: "the store has a topic of that name that is not replicated: rename or delete it"}
+            )
+        place = TopicPartition(topic, partition)
+        log = self._host._log_of(topic, partition)
+        assert isinstance(log, Log)
+        stop = log.replica.last_stop.stop
+        replica = InSyncReplica(
+            log,
+            self.node,
+            self._registration.life,
+            min_insync=made.config.min_insync_replicas,
+            lag_max_ms=self._lag_max_ms,
+            fetch_bytes=FETCH_BYTES,
+        )
+        placement = Placement(
+            replica,
+            self.node,
+            min_insync=made.config.min_insync_replicas,
+            allows_unclean=made.config.unclean_leader_election_enable,
+            is_whole=self._registration.has_same_disk and stop in (Stop.CLEAN, Stop.PROCESS_DIED),
+            is_empty=log.replica.epochs.latest is None,
+        )
+        member = Member(place, Slot(assignment.topic_id, partition), log, placement)
+        self._by_slot[member.slot] = member
+        return member
+
+    # -- progress
+
+    def _changed(self) -> None:
+        """A replica has taken a state: leaders may be others, and requests that wait are out of date."""
+        leaders = set()
+        for member in self._members():
+            state = member.replica.state
+            if member.replica.role is Role.FOLLOWER and state is not None and state.leader >= 0:
+                leaders.add(state.leader)
+        for leader in leaders - set(self._fetchers):
+            self._fetchers[leader] = Fetcher(
+                leader,
+                self.node,
+                self._registration.life,
+                self._members,
+                self._transport,
+                self._clock,
+                wait_ms=self._fetch_wait_ms,
+                timeout_s=self._timeout_s,
+            )
+        for fetcher in self._fetchers.values():
+            fetcher.notify()
+        for notifier in list(self._listeners):
+            notifier.notify()
+        with self._moved:
+            self._moved.notify_all()
+
+    def _members(self) -> list[Member]:
+        return list(self._registry_loop.members.values())
+
+    # -- answering other nodes
+
+    def answer(self, request: bytes, *, wait_s: float | None = None) -> bytes:
+        """Answer a request of another node's `Transport`; return what its `call` returns.
+
+        Blocks until there are records for it, at most as long as the request allows, or ``wait_s`` seconds. Any
+        number of threads may call.
+
+        Raises:
+            MalformedMessageError, UnsupportedVersionError: the bytes are no request of a node. Nothing has changed.
+            StoreClosedError: the node is closed.
+        """
+        question = decode_question(request)
+        allowed_s = question.wait_ms / 1000 if wait_s is None else min(wait_s, question.wait_ms / 1000)
+        until_s = self._clock.monotonic_s() + allowed_s
+        notifier = Notifier(self._clock)
+        self._listeners[notifier] = []
+        try:
+            while True:
+                self._check_open()
+                answers = self._answers(question)
+                left_s = until_s - self._clock.monotonic_s()
+                if left_s <= 0 or any(each is None or _is_news(each) for each in answers.values()):
+                    return encode_answers(answers, question.correlation_id)
+                if self._listen(question, notifier):
+                    notifier.wait(left_s)
+        finally:
+            del self._listeners[notifier]
+
+    def _answers(self, question: Question) -> dict[Slot, Fetched | None]:
+        now_ms = int(self._clock.monotonic_s() * 1000)
+        answers: dict[Slot, Fetched | None] = {}
+        for slot, wants in question.wants.items():
+            member = self._by_slot.get(slot)
+            if member is None or not member.placement.has_entered:
+                answers[slot] = None
+                continue
+            try:
+                with member.lock:
+                    answers[slot] = member.replica.answer(wants, now_ms)
+            except LogstoreError as error:
+                _logger.warning("node %d cannot answer for %s: %s", self.node, member.place, error)
+                answers[slot] = Fetched(wants.leader_epoch, refusal=Refusal.STORAGE_FAILED)
+        return answers
+
+    def _listen(self, question: Question, notifier: Notifier) -> bool:
+        """Have the notifier notified once one of the logs grows; False if one has grown already."""
+        registrations = []
+        for slot, wants in question.wants.items():
+            registration = self._by_slot[slot].log.replica.listen(notifier)
+            registrations.append(registration)
+            if not registration.arm_while(wants.offset):
+                return False
+        self._listeners[notifier] = registrations
+        return True
+
+    # -- acknowledgements
+
+    def acknowledged(
+        self, place: TopicPartition, acks: Acks, timeout_s: float, append: Callable[[], AppendResult]
+    ) -> AppendResult:
+        """Append to a partition that this node leads, and wait for the acks. `Topic.append` calls it.
+
+        Raises:
+            NotLeaderError: this node does not lead the partition, or another epoch has begun before the acks. In
+                the second case the records may be in the log, or not.
+            NotEnoughReplicasError: the ISR is below the minimum. Nothing is written.
+            NotEnoughReplicasAfterAppendError: it fell below it before the acks. The records may be lost.
+            DeliveryTimeoutError: no acks within ``timeout_s``. The records may be acknowledged later.
+        """
+        self._check_open()
+        member = self._registry_loop.members.get(place)
+        if member is None:
+            raise NotLeaderError(f"{place}: node {self.node} has no replica of it")
+        with member.lock:
+            epoch = member.replica.check_append(acks)
+        result = append()
+        settled = Notifier(self._clock)
+        with member.lock:
+            pending = member.replica.wait(
+                result, epoch, acks=acks, now_ms=int(self._clock.monotonic_s() * 1000), notify=settled.notify
+            )
+        if not pending.is_settled and not settled.wait(timeout_s):
+            with member.lock:
+                pending.settle(
+                    DeliveryTimeoutError(
+                        f"{place}: not acknowledged within {timeout_s:g} s; the records at offset "
+                        f"{result.first_offset} may be acknowledged later"
+                    )
+                )
+        if pending.error is not None:
+            raise pending.error
+        return result
+
+    # -- what is seen
+
+    def metrics(self) -> list[ReplicaMetrics]:
+        """Return the numbers of each replica of this node, sorted by topic and partition."""
+        found = []
+        for member in sorted(self._members(), key=lambda each: each.place):
+            with member.lock:
+                replica = member.replica
+                state = replica.state or PartitionState((), ())
+                found.append(
+                    ReplicaMetrics(
+                        *member.place,
+                        replica.role,
+                        state.leader,
+                        state.leader_epoch,
+                        state.isr,
+                        state.replicas,
+                        replica.high_watermark,
+                        member.log.log_end_offset,
+                        sum(each.end_offset - each.start_offset for each in replica.lost),
+                    )
+                )
+        return found
+
+    def leader_of(self, topic: str, partition: int = 0) -> NodeId:
+        """Return the node that leads a partition, as far as this node knows; -1 if none does.
+
+        Raises:
+            UnknownTopicError: this node has no replica of it.
+        """
+        member = self._registry_loop.members.get((topic, partition))
+        if member is None:
+            raise UnknownTopicError(f"node {self.node} has no replica of {topic}-{partition}")
+        state = member.replica.state
+        return -1 if state is None else state.leader
+
+    # -- the end
+
+    def close(self) -> None:
+        """Hand over what this node leads, leave the ISRs, end the session and the threads. May be called again.
+
+        Appends that wait for acks fail. The store stays open: close it afterwards, and its logs are marked clean.
+        """
+        if self._is_closed:
+            return
+        self._registry_loop.stop()
+        self._thread.join()
+        try:
+            self._registry_loop.resign(self._give_up)
+        except Exception as error:
+            _logger.warning("node %d ends without handing over: %s: %s", self.node, type(error).__name__, error)
+        self._is_closed = True
+        for fetcher in self._fetchers.values():
+            fetcher.stop()
+        self._changed()
+        for fetcher in self._fetchers.values():
+            fetcher.join()
+        for member in self._members():
+            with member.lock:
+                member.replica.stop_waiting(NotLeaderError(f"{member.place}: node {self.node} was closed"))
+        try:
+            self._registry_loop.close_session()
+        except Exception as error:
+            _logger.warning("node %d: its session may last until it expires: %s", self.node, error)
+        self._host.replicas = None
+
+    def _give_up(self, member: Member, state: PartitionState, lives: dict[NodeId, int]) -> PartitionState:
+        return resigned(state, self.node, lives, member.log.maintenance.config.min_insync_replicas)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreClosedError(f"node {self.node} is closed")
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Node {self.node} of {self._store!r}{', closed' if self._is_closed else ''}>"
+
+
+def _is_news(fetched: Fetched) -> bool:
+    return fetched.records is not None or fetched.diverging is not None or fetched.refusal is not None

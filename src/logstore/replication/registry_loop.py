@@ -1,0 +1,276 @@
+"""The thread of a node that deals with the registry: registration, topics, states, elections, changes of the ISR.
+
+It reads what a watch has named, everything once in a while, and commits what the placements want. A registry that
+is slow, silent or holds values that are not ours stops nothing else: the node goes on with what it knows.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from logstore.clock import Clock
+from logstore.errors import InvalidSettingError, RegistryUnreachableError, StaleFactError
+from logstore.log.formats.last_stop import Stop
+from logstore.replication import facts
+from logstore.replication.api import NodeId, PartitionState, Registry, RegistryWatch
+from logstore.replication.member import Member
+from logstore.replication.registration import Registration
+
+_logger = logging.getLogger(__name__)
+
+#: How often lag is looked at, and a lost session is opened again.
+TICK_S = 0.1
+#: How often everything is read, whatever the watches say: a registry may forget one.
+READ_ALL_S = 5.0
+#: Commits in a row for one partition; then the others have their turn.
+_MOST_COMMITS = 8
+
+#: Makes the member for a partition of this node, given the topic's assignment; None if it cannot be made yet.
+MakeMember = Callable[[str, int, facts.Assignment, Registry], Member | None]
+
+
+class RegistryLoop:
+    """The dealings of one node with its registry. All but `close` and `notify` run in its thread."""
+
+    def __init__(
+        self,
+        registration: Registration,
+        connect: Callable[[], Registry],
+        make_member: MakeMember,
+        clock: Clock,
+        changed: Callable[[], object],
+    ) -> None:
+        self._registration = registration
+        self._connect = connect
+        self._make_member = make_member
+        self._clock = clock
+        self._changed = changed  # called after each state that a replica has taken
+        self.members: dict[tuple[str, int], Member] = {}
+        self._registry: Registry | None = None
+        self._watches: dict[str, RegistryWatch] = {}
+        self._lives: dict[NodeId, int] = {}
+        self._named: set[str] = set()  # paths whose watch has notified
+        self._topics: dict[str, facts.Assignment] = {}
+        self._wake = threading.Condition()
+        self._is_closing = False
+        self._read_all_at_s = 0.0
+        self._said: dict[str, str] = {}  # what was last logged, by its subject
+
+    # -- from any thread
+
+    def notify(self, path: str = "") -> None:
+        """Have a path read in the next round."""
+        with self._wake:
+            self._named.add(path)
+            self._wake.notify()
+
+    @property
+    def lives(self) -> dict[NodeId, int]:
+        """The nodes that live, as last read, with the numbers of their registrations."""
+        return self._lives
+
+    def stop(self) -> None:
+        """Have `run` return; the session stays open."""
+        with self._wake:
+            self._is_closing = True
+            self._wake.notify()
+
+    # -- the thread
+
+    def start(self) -> None:
+        """Register, and make the first round; raise what stands against it."""
+        if not self._open_session():
+            raise RegistryUnreachableError(
+                f"node {self._registration.node} is registered by another directory: end the node that runs there, "
+                "or wait until its session has expired"
+            )
+        self._round()
+
+    def run(self) -> None:
+        while True:
+            with self._wake:
+                if not self._named and not self._is_closing:
+                    self._clock.wait(self._wake, TICK_S)
+                if self._is_closing:
+                    return
+            try:
+                if self._registry is None or not self._registry.is_alive:
+                    if not self._open_session():
+                        continue
+                self._round()
+                self._say("registry", "")
+            except InvalidSettingError as error:
+                self._say("registry", f"refused: {error}")
+            except Exception as error:
+                # Whatever an embedder's registry raises: the node goes on with what it knows, and asks again.
+                self._say("registry", f"{type(error).__name__}: {error}")
+
+    def close_session(self) -> None:
+        """End the session: the node does not live any more."""
+        registry, self._registry = self._registry, None
+        if registry is not None:
+            registry.close()
+
+    def _open_session(self) -> bool:
+        self.close_session()
+        registry = self._connect()
+        try:
+            if not self._registration.register(registry):
+                registry.close()
+                return False
+        except BaseException:
+            registry.close()
+            raise
+        self._registry, self._watches = registry, {}
+        self._read_all_at_s = 0.0
+        return True
+
+    def _round(self) -> None:
+        registry = self._registry
+        assert registry is not None
+        with self._wake:
+            named, self._named = self._named, set()
+        if self._clock.monotonic_s() >= self._read_all_at_s:
+            self._read_all_at_s = self._clock.monotonic_s() + READ_ALL_S
+            named.add(facts.IDS)
+            named.add(facts.TOPICS)
+            for member in self.members.values():
+                member.must_read = True
+        try:
+            if any(path.startswith((facts.IDS, facts.LIVES)) for path in named):
+                self._read_lives(registry)
+            if any(path.startswith(facts.TOPICS) for path in named):
+                self._read_topics(registry)
+            for place, member in self.members.items():
+                if facts.state_path(member.place) in named:
+                    member.must_read = True
+                try:
+                    self._step(registry, member)
+                    self._say(f"{place}", "")
+                except facts.MalformedFactError as error:
+                    self._say(f"{place}", str(error))
+        except BaseException:
+            # What was named is not read yet.
+            with self._wake:
+                self._named |= named - {""}
+            raise
+
+    def _watch(self, registry: Registry, path: str) -> None:
+        # Before the first read: a change in between would go unnoticed.
+        if path not in self._watches:
+            self._watches[path] = registry.watch(path, lambda: self.notify(path))
+
+    def _read_lives(self, registry: Registry) -> None:
+        self._watch(registry, facts.IDS)
+        lives = {}
+        for name in registry.children(facts.IDS):
+            node = facts.node_of(name)
+            if node is None:
+                self._say(f"{facts.IDS}/{name}", "no number of a node")
+                continue
+            self._watch(registry, facts.life_path(node))
+            life = registry.read(facts.life_path(node))
+            if life is not None:
+                lives[node] = life.version
+        if lives.get(self._registration.node) != self._registration.life:
+            lives.pop(self._registration.node, None)
+        self._lives = lives
+
+    def _read_topics(self, registry: Registry) -> None:
+        self._watch(registry, facts.TOPICS)
+        for topic in sorted(registry.children(facts.TOPICS)):
+            path = facts.topic_path(topic)
+            self._watch(registry, path)
+            fact = registry.read(path)
+            if fact is None:
+                continue
+            try:
+                assignment = facts.decode_assignment(fact)
+                self._topics[topic] = assignment
+                for partition, replicas in assignment.partitions.items():
+                    if self._registration.node in replicas and (topic, partition) not in self.members:
+                        member = self._make_member(topic, partition, assignment, registry)
+                        if member is not None:
+                            self._watch(registry, facts.state_path(member.place))
+                            self.members = {**self.members, (topic, partition): member}
+                self._say(path, "")
+            except Exception as error:
+                self._say(path, f"{type(error).__name__}: {error}")
+
+    def _step(self, registry: Registry, member: Member) -> None:
+        """Let one placement take the newest state, and commit what it wants."""
+        for _ in range(_MOST_COMMITS):
+            state = self._state_of(registry, member)
+            if state is None:
+                return
+            with member.lock:
+                before = member.replica.state
+                wanted = member.placement.take(state, self._lives, self._now_ms())
+                is_new = member.replica.state is not before
+            if is_new:
+                self._changed()
+            self._accept_stop(member, state)
+            if wanted is None:
+                return
+            member.must_read = True
+            try:
+                registry.commit(facts.changes_to(member.place, state, wanted, self._lives))
+            except StaleFactError as error:
+                if error.fact.startswith(facts.LIVES):
+                    self._read_lives(registry)
+
+    def _state_of(self, registry: Registry, member: Member) -> PartitionState | None:
+        if member.must_read or member.state is None:
+            fact = registry.read(facts.state_path(member.place))
+            if fact is None:
+                return member.state
+            replicas = self._topics[member.place.topic].partitions[member.place.partition]
+            member.state = facts.decode_state(fact, replicas)
+            member.must_read = False
+        return member.state
+
+    def _accept_stop(self, member: Member, state: PartitionState) -> None:
+        """Record that an unclean stop is over, once the replica is in sync again."""
+        if member.has_accepted_stop or self._registration.node not in state.isr:
+            return
+        calls = member.log.replica
+        if calls.last_stop.stop is Stop.UNCLEAN:
+            member.log.flush()
+            calls.accept_stop()
+        member.has_accepted_stop = True
+
+    def resign(self, give_up: Callable[[Member, PartitionState, dict[NodeId, int]], PartitionState]) -> None:
+        """Commit the states in which others have this node's place. Called once `run` has returned."""
+        registry = self._registry
+        if registry is None or not registry.is_alive:
+            return
+        self._read_lives(registry)
+        for member in self.members.values():
+            for _ in range(_MOST_COMMITS):
+                member.must_read = True
+                state = self._state_of(registry, member)
+                if state is None:
+                    break
+                wanted = give_up(member, state, self._lives)
+                if wanted == state:
+                    break
+                try:
+                    registry.commit(facts.changes_to(member.place, state, wanted, self._lives))
+                    break
+                except StaleFactError:
+                    continue
+
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic_s() * 1000)
+
+    def _say(self, subject: str, what: str) -> None:
+        """Log what stands in the way, once until it changes."""
+        if self._said.get(subject, "") == what:
+            return
+        self._said[subject] = what
+        if what:
+            _logger.warning("node %d, %s: %s", self._registration.node, subject, what)
+        else:
+            _logger.info("node %d, %s: works again", self._registration.node, subject)
