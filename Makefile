@@ -47,6 +47,8 @@ help:
 demo: $(VENV)/.with-demo $(VENV)/.built
 	$(SAY) 'demo: flights into ./demo-data'
 	@$(PY) -m examples.flights --directory demo-data $(ARGS)
+	$(SAY) 'demo: two processes replicate a log, into ./demo-data-replicated'
+	@$(PY) -m examples.replicated --directory demo-data-replicated
 	@$(MAKE) --no-print-directory java
 	@$(call with-java,demo: Spark's part,demo-with-java)
 

@@ -103,6 +103,7 @@ _PROTOCOLS = "listener.security.protocol.map"
 def unkept(given: Mapping[str, Setting]) -> dict[str, str]:
     """Return the keys that ask for a protection which a store does not give, each with what applies instead."""
     found = {}
+    is_replicated = str(given.get("logstore.replicated", "")).strip().lower() == "true"
     for key, value in given.items():
         for each in UNKEPT:
             if each.is_about(key):
@@ -110,6 +111,8 @@ def unkept(given: Mapping[str, Setting]) -> dict[str, str]:
                 facts = None if each.instead is COPIES else kafka_keys.keys("broker").get(key)
                 if each.refuses(key, value, None if facts is None else facts.default):
                     found[key] = each.instead
+        if is_replicated and key == "min.insync.replicas":
+            continue
         if key in UNKEPT_FIELDS and str(value).strip() not in ("", "1"):
             found[key] = COPIES
         if key.startswith("listener.name.") and any(f".{what}." in key for what in ("sasl", "ssl")):

@@ -1,32 +1,66 @@
-"""Replication: the interfaces that an embedder implements, and the rules that stand above them.
+"""Replication: the interfaces that an embedder implements, the rules that stand above them, and the node.
 
-`api` has the interfaces. `local_registry` is a registry in memory, for one process.
+`Node` replicates a store with those of other processes, over a `Transport` and a `Registry` that its user provides.
+`InSyncReplica` are Kafka's rules as a state machine. `LocalRegistry` is a registry in memory, for one process.
 """
 
+from logstore.records import Acks
 from logstore.replication.api import (
     Change,
     Check,
     Create,
     Delete,
+    EpochEnd,
     Fact,
+    Fetched,
+    FetchFrom,
+    LostRange,
     NodeId,
+    PartitionState,
+    Pending,
+    Refusal,
     Registry,
     RegistryWatch,
+    Replica,
+    Role,
+    Standing,
     Transport,
+    Watches,
     Write,
+    check_path,
 )
+from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.node import Node, ReplicaMetrics
+from logstore.replication.placement import Placement
 
 __all__ = [
+    "Acks",
     "Change",
     "Check",
     "Create",
     "Delete",
+    "EpochEnd",
     "Fact",
+    "FetchFrom",
+    "Fetched",
+    "InSyncReplica",
     "LocalRegistry",
+    "LostRange",
+    "Node",
     "NodeId",
+    "PartitionState",
+    "Pending",
+    "Placement",
+    "Refusal",
     "Registry",
     "RegistryWatch",
+    "Replica",
+    "ReplicaMetrics",
+    "Role",
+    "Standing",
     "Transport",
+    "Watches",
     "Write",
+    "check_path",
 ]

@@ -87,6 +87,40 @@ class RegistryWatch(ABC):
         """Notify no more. May be called again, and from any thread. A call that has begun may still come."""
 
 
+class Watches:
+    """The watches of one session, for an adapter that learns of changes without their paths. Any thread may call.
+
+    >>> watches = Watches()
+    >>> watch = watches.add(lambda: print("changed"))
+    >>> watches.notify_all()
+    changed
+    >>> watch.close()
+    >>> watches.notify_all()
+    """
+
+    def __init__(self) -> None:
+        self._all: dict[_ListedWatch, None] = {}
+
+    def add(self, notify: Callable[[], object]) -> RegistryWatch:
+        """Return a new watch, which is notified until it is closed."""
+        watch = _ListedWatch(self._all, notify)
+        self._all[watch] = None
+        return watch
+
+    def notify_all(self) -> None:
+        """Notify every watch: a call without a change does no harm."""
+        for watch in list(self._all):
+            watch.notify()
+
+
+class _ListedWatch(RegistryWatch):
+    def __init__(self, listed: dict[_ListedWatch, None], notify: Callable[[], object]) -> None:
+        self._listed, self.notify = listed, notify
+
+    def close(self) -> None:
+        self._listed.pop(self, None)
+
+
 class Registry(ABC):
     """A tree of small versioned facts, as one session sees it.
 
