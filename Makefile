@@ -232,7 +232,7 @@ docs: $(VENV)/.with-docs $(VENV)/.built
 	@echo 'build/docs/index.html'
 
 clean:
-	@rm -rf $(VENV) $(SPARK) $(SPARK_NEXT) build dist demo-data demo-data-spark demo-data-cluster benchmarks/results .benchmarks
+	@rm -rf $(VENV) $(SPARK) $(SPARK_NEXT) build dist demo-data demo-data-spark demo-data-cluster demo-data-replicated benchmarks/results .benchmarks
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	@find src -name '*.so' -exec rm -f {} +
 	@find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

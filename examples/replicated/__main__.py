@@ -5,6 +5,7 @@ with 1 if the two copies differ.
 """
 
 import argparse
+import contextlib
 import hashlib
 import pathlib
 import shutil
@@ -37,11 +38,13 @@ class Process:
 
     def kill(self):
         self.child.kill()
-        self.child.wait()
+        self.close()
 
     def close(self):
-        self.child.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.child.stdin.close()
         self.child.wait()
+        self.child.stdout.close()
 
 
 def append(processes, value, *, until_s=20.0):

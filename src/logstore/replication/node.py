@@ -316,6 +316,7 @@ class Node:
             MalformedMessageError, UnsupportedVersionError: the bytes are no request of a node. Nothing has changed.
             StoreClosedError: the node is closed.
         """
+        self._check_open()
         question = decode_question(request)
         allowed_s = question.wait_ms / 1000 if wait_s is None else min(wait_s, question.wait_ms / 1000)
         until_s = self._clock.monotonic_s() + allowed_s
