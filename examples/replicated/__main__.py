@@ -85,7 +85,9 @@ def main():
     killed_at = time.monotonic()
     other = both[3 - leader.number]
     leader, offset = append([other], "order-100")
-    print(f"node {3 - other.number} is killed; node {other.number} leads after {time.monotonic() - killed_at:.1f} s")
+    print(
+        f"node {3 - other.number} is killed; node {other.number} leads after {time.monotonic() - killed_at:.1f} s"
+    )
     for number in range(101, 200):
         append([other], f"order-{number}")
     both[3 - other.number] = Process(directory, 3 - other.number)

@@ -62,7 +62,9 @@ class SqliteRegistry(Registry):
         return self.run(lambda: self.fact(path))
 
     def fact(self, path):
-        found = self.db.execute("SELECT path, value, version, created FROM facts WHERE path = ?", (path,)).fetchone()
+        found = self.db.execute(
+            "SELECT path, value, version, created FROM facts WHERE path = ?", (path,)
+        ).fetchone()
         return found and Fact(*found)
 
     def children(self, path):
@@ -70,7 +72,12 @@ class SqliteRegistry(Registry):
         return frozenset(each[len(prefix) :].split("/")[0] for each in self.run(lambda: self.below(prefix)))
 
     def below(self, prefix):  # "0" is the character after "/"
-        return [each for (each,) in self.db.execute("SELECT path FROM facts WHERE path > ? AND path < ?", (prefix, prefix[:-1] + "0"))]
+        return [
+            each
+            for (each,) in self.db.execute(
+                "SELECT path FROM facts WHERE path > ? AND path < ?", (prefix, prefix[:-1] + "0")
+            )
+        ]
 
     def watch(self, path, notify):
         self.read(path)  # refuses a path that is none, and an ended session
@@ -89,16 +96,25 @@ class SqliteRegistry(Registry):
         path, found = change.path, self.fact(change.path)
         if isinstance(change, Create):
             parents = ["/".join(path.split("/")[:n]) for n in range(2, path.count("/") + 1)]
-            owned = [self.db.execute("SELECT owner FROM facts WHERE path = ? AND owner > ''", (each,)).fetchone() for each in parents]
+            owned = [
+                self.db.execute("SELECT owner FROM facts WHERE path = ? AND owner > ''", (each,)).fetchone()
+                for each in parents
+            ]
             path += f"{self.count(path.rpartition('/')[0]):010d}" if change.sequential else ""
             if self.fact(path) or any(owned) or (change.ephemeral and self.below(path + "/")):
                 raise StaleFactError(f"{path} cannot be created", fact=path)
             row = path, bytes(change.value), 0, self.count(""), self.id if change.ephemeral else None
             self.db.execute("INSERT INTO facts VALUES (?, ?, ?, ?, ?)", row)
-        elif found is None or found.version != change.version or (isinstance(change, Delete) and self.below(path + "/")):
+        elif (
+            found is None
+            or found.version != change.version
+            or (isinstance(change, Delete) and self.below(path + "/"))
+        ):
             raise StaleFactError(f"{path}: expected version {change.version}, found {found}", fact=path)
         elif isinstance(change, Write):
-            self.db.execute("UPDATE facts SET value = ?, version = version + 1 WHERE path = ?", (bytes(change.value), path))
+            self.db.execute(
+                "UPDATE facts SET value = ?, version = version + 1 WHERE path = ?", (bytes(change.value), path)
+            )
         elif isinstance(change, Delete):
             self.db.execute("DELETE FROM facts WHERE path = ?", (path,))
         return self.fact(path)

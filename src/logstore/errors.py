@@ -630,6 +630,17 @@ class StaleFactError(LogstoreError, LookupError):
         self.fact = fact
 
 
+class MalformedFactError(LogstoreError, ValueError):
+    """A fact of the registry holds something else than what belongs there.
+
+    ``fact`` is its path. The node that has read it goes on with what it knew before.
+    """
+
+    def __init__(self, message: str, *, fact: str = "") -> None:
+        super().__init__(message)
+        self.fact = fact
+
+
 class RegistryUnreachableError(LogstoreError, ConnectionError):
     """The registry gave no answer, or the session has ended. Whether a commit took place is unknown."""
 

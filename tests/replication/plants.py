@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from logstore.errors import LogstoreError
-from logstore.replication.api import EpochEnd, FetchFrom, Fetched, PartitionState, Refusal, Role, Write
+from logstore.replication.api import EpochEnd, Fetched, FetchFrom, PartitionState, Refusal, Role, Write
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
 from logstore.replication.placement import Placement
@@ -27,7 +27,7 @@ class CutsByHighWatermark(InSyncReplica):
 
 
 class TakesTheLeadersEnd(InSyncReplica):
-    """KIP-279: a follower asks once, cuts to the end that its leader names, and goes on without another question."""
+    """KIP-279: a follower asks once, cuts to the end that its leader names, and asks nothing more."""
 
     _cut_in = -1  # the leader epoch in which it has cut
 
@@ -90,7 +90,7 @@ class JoinsInAnyLife(InSyncReplica):
 
     def _refusal(self, wants: FetchFrom, state: PartitionState | None) -> Refusal | None:
         found = super()._refusal(wants, state)
-        return None if found is Refusal.OLD_LIFE else found
+        return None if found is Refusal.STALE_REGISTRATION else found
 
     def _may_join(self, follower: Any, life: int | None) -> bool:
         follower.life = -1 if life is None else life
@@ -116,7 +116,7 @@ class JoinsBehind(InSyncReplica):
 
 
 class MovesBelowTheMinimum(InSyncReplica):
-    """I7: the high watermark moves on while the ISR is below the minimum, so that eligible replicas lack records."""
+    """I7: the high watermark moves while the ISR is below the minimum, and eligible replicas lack records."""
 
     def _raise_high_watermark(self, now_ms: int) -> None:
         least, self._min_insync = self._min_insync, 1

@@ -203,7 +203,10 @@ class Scenario:
             return ["it follows no leader"]
         leader, wants = question
         self._messages[message] = (leader, wants, None)
-        return [f"{number} asks {leader} in epoch {wants.leader_epoch}: offset {wants.offset}, last epoch {wants.last_epoch}"]
+        return [
+            f"{number} asks {leader} in epoch {wants.leader_epoch}: "
+            f"offset {wants.offset}, last epoch {wants.last_epoch}"
+        ]
 
     def _do_answer(self, message: str, _: str = "by", number: str = "") -> list[str]:
         leader, wants, _fetched = self._messages[message]
@@ -221,7 +224,9 @@ class Scenario:
         replica = self._replica(wants.node)
         losses = len(replica.lost)
         moved = replica.take(wants, fetched, self._now_ms)
-        lost = [f"{wants.node} has lost {each.start_offset}..{each.end_offset - 1}" for each in replica.lost[losses:]]
+        lost = [
+            f"{wants.node} has lost {each.start_offset}..{each.end_offset - 1}" for each in replica.lost[losses:]
+        ]
         return lost if moved else ["no effect"]
 
     def _do_fetch(self, *numbers: str) -> list[str]:
@@ -245,12 +250,11 @@ class Scenario:
         for number in self._running(words):
             replica = self._replica(number)
             log, epochs = replica.log, replica.log.replica.epochs
-            records = " ".join(
-                f"{offset}:{epochs.epoch_at(offset)}={value}" for offset, value in _records(log)
-            )
+            records = " ".join(f"{offset}:{epochs.epoch_at(offset)}={value}" for offset, value in _records(log))
+            known = " ".join(f"{epoch}@{start}" for epoch, start in epochs.entries)
             lines.append(
                 f"{number} {replica.role.value}: {records or 'empty'}; high watermark {log.high_watermark} of "
-                f"{log.log_end_offset}; epochs {' '.join(f'{epoch}@{start}' for epoch, start in epochs.entries)}".rstrip()
+                f"{log.log_end_offset}; epochs {known}".rstrip()
             )
         return lines
 

@@ -229,7 +229,7 @@ def test_a_topic_without_replicas_takes_every_acks(tmp_path):
     with logstore.open(tmp_path) as store:
         topic = store.create_topic("alone")
         assert [topic.append(b"a", acks=acks).offset for acks in (0, 1, "all", -1)] == [0, 1, 2, 3]
-        with pytest.raises(ValueError, match='acks= is 0, 1 or "all", found \'most\''):
+        with pytest.raises(ValueError, match="acks= is 0, 1 or \"all\", found 'most'"):
             topic.append(b"a", acks="most")
 
 
@@ -255,7 +255,7 @@ def test_a_directory_of_another_cluster_is_refused(cluster):
     ):
         elsewhere = LocalRegistry()
         Node(other, 2, elsewhere.connect, cluster.transport).close()
-        with pytest.raises(InvalidSettingError, match="belongs to cluster .*, and the registry is of"):
+        with pytest.raises(InvalidSettingError, match=r"belongs to cluster .*, and the registry is of"):
             Node(store, 1, elsewhere.connect, cluster.transport)
 
 
@@ -275,7 +275,7 @@ def test_a_damaged_node_file_is_named(cluster):
     (cluster.path / "1" / NODE_FILE).write_bytes(b"{}")
     with (
         logstore.open(cluster.path / "1") as store,
-        pytest.raises(logstore.errors.NotALogError, match="logstore.node is damaged"),
+        pytest.raises(logstore.errors.NotALogError, match=r"logstore\.node is damaged"),
     ):
         Node(store, 1, cluster.registry.connect, cluster.transport)
 
@@ -341,7 +341,7 @@ def test_a_wait_for_acks_ends_with_the_node(cluster):
     def append() -> None:
         try:
             topic.append(b"a", acks="all")
-        except BaseException as error:
+        except logstore.errors.LogstoreError as error:
             errors.append(error)
 
     thread = threading.Thread(target=append)

@@ -31,6 +31,7 @@ from logstore.config.client import ProducerConfig
 from logstore.errors import (
     BufferExhaustedError,
     DeliveryTimeoutError,
+    InvalidSettingError,
     LogstoreError,
     ReadOnlyError,
     StoreClosedError,
@@ -235,6 +236,13 @@ class Producer(FastSend, Gathering):
             return batchers
         check_writable_by_users(topic)
         described = self._store.topic_to_send_to(topic)
+        if described.config.replicated and self._config.acks == "all":
+            raise InvalidSettingError(
+                {
+                    "acks": f"topic {topic!r} has replicas, for which a producer cannot wait yet: "
+                    'use Topic.append(acks="all"), or a producer with acks=1'
+                }
+            )
         count, topic_id = described.partition_count, described.id
         with held(self._lock):
             batchers = self._known(topic)

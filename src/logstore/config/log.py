@@ -140,10 +140,12 @@ class LogConfig(Compression, OneLevelConfig):
                 problems["logstore.tail"] = "a replica has its records in the file (logstore.replicated); set file"
             if self.visible_after == "flush":
                 problems["logstore.visible.after"] = (
-                    "the high watermark of a replica rises with the other replicas (logstore.replicated); set append"
+                    "a replica's high watermark rises with the other replicas (logstore.replicated); set append"
                 )
             if self.offset_mode == "bytes":
-                problems["logstore.offset.mode"] = "a replica has logical offsets (logstore.replicated); set logical"
+                problems["logstore.offset.mode"] = (
+                    "a replica has logical offsets (logstore.replicated); set logical"
+                )
         if problems:
             raise InvalidSettingError(problems)
 

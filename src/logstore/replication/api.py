@@ -219,7 +219,9 @@ class PartitionState(NamedTuple):
     #: Replicas that have every acknowledged record too, since the high watermark has stood still from the moment
     #: they left the ISR (KIP-966). Empty while the ISR has the minimum.
     eligible: tuple[NodeId, ...] = ()
-    last_leader: NodeId = NO_NODE  #: the newest leader; it may lead again when neither ISR nor eligible ones are left
+    last_leader: NodeId = (
+        NO_NODE  #: the newest leader; it may lead again when neither ISR nor eligible ones are left
+    )
     adding: tuple[NodeId, ...] = ()  #: replicas that a reassignment under way adds (KIP-455)
     removing: tuple[NodeId, ...] = ()
     controller_epoch: int = 0
@@ -255,7 +257,7 @@ class Refusal(enum.IntEnum):
     STORAGE_FAILED = 56
     OLD_EPOCH = 74  #: the follower knows an older leader epoch
     NEW_EPOCH = 75  #: the follower knows a newer leader epoch than the one that it has asked
-    OLD_LIFE = 77  #: a later process of the follower has asked already
+    STALE_REGISTRATION = 77  #: a later process of the follower has asked already
 
 
 class Fetched(NamedTuple):
@@ -348,7 +350,7 @@ class Replica(ABC):
 
     @abstractmethod
     def apply(self, state: PartitionState, now_ms: int) -> None:
-        """Take the registry's state: lead, follow, or learn of another ISR. A state that is not newer has no effect.
+        """Take the registry's state: lead, follow, or learn of another ISR. An older state has no effect.
 
         A new leader's epoch and its start are on the disk when this returns. Every `Pending` of an older epoch has
         failed then.

@@ -1,4 +1,4 @@
-"""Who leads a partition, as pure functions of the registry's state and the nodes that live.
+"""Elections of a partition's leader, as pure functions of the registry's state and the nodes that live.
 
 Kafka's rules with eligible leaders (KIP-966). A replica of the ISR has every record below the high watermark, so it
 may lead. An eligible one has them too: it left the ISR when that fell below the minimum, and the high watermark has
@@ -13,7 +13,7 @@ from logstore.replication.api import NO_NODE, NodeId, PartitionState
 
 
 def created(replicas: Iterable[NodeId]) -> PartitionState:
-    """Return the state of a new partition: every replica is in sync, since there is no record, and none leads yet."""
+    """Return the state of a new partition: without records every replica is in sync, and none leads yet."""
     assigned = tuple(replicas)
     return PartitionState(assigned, isr=assigned)
 
@@ -71,7 +71,7 @@ def preferred(state: PartitionState, live: Collection[NodeId]) -> PartitionState
 
 
 def resigned(state: PartitionState, node: NodeId, live: Collection[NodeId], min_insync: int) -> PartitionState:
-    """Return the state after a node has given its place up before it stops: another one leads, and the ISR lacks it.
+    """Return the state after a node that stops has given its place up: another one leads, and the ISR lacks it.
 
     If no other replica may lead, the node stays as it is: in the ISR, and leader until it has ended.
     """

@@ -23,12 +23,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from logstore.errors import LogstoreError
-from logstore.replication.api import NO_NODE, Change, Check, Fact, NodeId, PartitionState, Write
+from logstore.errors import MalformedFactError
 from logstore.records import TopicPartition
+from logstore.replication.api import NO_NODE, Change, Check, Fact, NodeId, PartitionState, Write
 
 IDS = "/brokers/ids"
-LIVES = "/brokers/lives"
+REGISTRATIONS = "/brokers/lives"
 TOPICS = "/brokers/topics"
 
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -36,23 +36,12 @@ _NODE = re.compile(r"0|[1-9][0-9]{0,9}")
 _LARGEST_NODE = 2**31 - 1
 
 
-class MalformedFactError(LogstoreError, ValueError):
-    """A fact of the registry holds something else than what belongs there. ``fact`` is its path.
-
-    The node that has read it goes on with what it knew before.
-    """
-
-    def __init__(self, message: str, *, fact: str = "") -> None:
-        super().__init__(message)
-        self.fact = fact
-
-
 def id_path(node: NodeId) -> str:
     return f"{IDS}/{node}"
 
 
 def life_path(node: NodeId) -> str:
-    return f"{LIVES}/{node}"
+    return f"{REGISTRATIONS}/{node}"
 
 
 def topic_path(topic: str) -> str:
@@ -64,14 +53,14 @@ def state_path(place: TopicPartition) -> str:
 
 
 def node_of(name: str) -> NodeId | None:
-    """Return the node that a name below `IDS` or `LIVES` stands for; None if it is not ours."""
+    """Return the node that a name below `IDS` or `REGISTRATIONS` stands for; None if it is not ours."""
     if not _NODE.fullmatch(name) or int(name) > _LARGEST_NODE:
         return None
     return int(name)
 
 
 class Assignment(NamedTuple):
-    """A topic's fact: its id in Kafka's text form, and the replicas of each partition, the preferred leader first."""
+    """A topic's fact: its id in Kafka's text form, and each partition's replicas, the preferred leader first."""
 
     topic_id: str
     partitions: dict[int, tuple[NodeId, ...]]
@@ -175,7 +164,9 @@ def decode_state(fact: Fact, replicas: tuple[NodeId, ...]) -> PartitionState:
     return state
 
 
-def changes_to(place: TopicPartition, before: PartitionState, after: PartitionState, lives: Mapping[NodeId, int]) -> list[Change]:
+def changes_to(
+    place: TopicPartition, before: PartitionState, after: PartitionState, lives: Mapping[NodeId, int]
+) -> list[Change]:
     """Return the commit that stores a state in the place of another, on condition of what it rests on.
 
     Each replica that comes into the ISR, or leads, does so in the life of ``lives``: the commit fails if it has

@@ -105,14 +105,18 @@ def encode_answers(answers: Mapping[Slot, Fetched | None], correlation_id: int) 
     for (topic_id, partition), each in answers.items():
         topics.setdefault(topic_id, []).append(_partition_data(partition, each))
     response = FetchResponse(
-        responses=[FetchResponse.FetchableTopicResponse(topic_id=name, partitions=made) for name, made in topics.items()]
+        responses=[
+            FetchResponse.FetchableTopicResponse(topic_id=name, partitions=made) for name, made in topics.items()
+        ]
     )
     return encode_response(response, VERSION, correlation_id)[4:]
 
 
 def _partition_data(partition: int, found: Fetched | None) -> FetchResponse.PartitionData:
     if found is None:
-        return FetchResponse.PartitionData(partition_index=partition, error_code=Refusal.NOT_LEADER, high_watermark=-1)
+        return FetchResponse.PartitionData(
+            partition_index=partition, error_code=Refusal.NOT_LEADER, high_watermark=-1
+        )
     records = found.records
     if isinstance(records, FileRegion):
         region, records = records, records.read()

@@ -73,7 +73,7 @@ class Fetcher:
             try:
                 pause = not self._fetch(asked)
                 self._say("")
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  a transport of an embedder may raise anything
                 # Whatever an embedder's transport raises, and every answer that is none: ask again.
                 self._say(f"{type(error).__name__}: {error}")
                 pause = True
@@ -124,7 +124,11 @@ class Fetcher:
         except LogstoreError as error:
             self.refused_count += 1
             _logger.warning(
-                "answer of node %d refused: partition=%s offset=%d error=%s", self._leader, member.place, wants.offset, error
+                "answer of node %d refused: partition=%s offset=%d error=%s",
+                self._leader,
+                member.place,
+                wants.offset,
+                error,
             )
             return False
         return fetched.refusal is None or fetched.refusal is Refusal.OUT_OF_RANGE

@@ -254,7 +254,7 @@ class InSyncReplica(Replica):
             found = self._calls.fetch_region(wants.offset, max_bytes=wants.max_bytes, to_log_end=True)
         except OffsetOutOfRangeError:
             return Fetched(epoch, -1, self.log.log_start_offset, refusal=Refusal.OUT_OF_RANGE)
-        # Only now: its log is the leader's up to there. What it had asked with a log that differs counts for nothing.
+        # Only now: its log is the leader's up to there. A question with a log that differs counts for nothing.
         self._followers[wants.node].note(wants.offset, wants.life, found.log_end_offset, now_ms)
         self._raise_high_watermark(now_ms)
         return Fetched(epoch, self.log.high_watermark, found.log_start_offset, found.region)
@@ -271,7 +271,7 @@ class InSyncReplica(Replica):
         follower = self._followers.get(wants.node)
         if follower is None:
             return Refusal.NOT_A_REPLICA
-        return Refusal.OLD_LIFE if wants.life < follower.life else None
+        return Refusal.STALE_REGISTRATION if wants.life < follower.life else None
 
     def _divergence(self, wants: FetchFrom) -> EpochEnd | None:
         """Return the end of the newest epoch that both have, if the follower's log is not the beginning of ours."""
@@ -307,7 +307,9 @@ class InSyncReplica(Replica):
             self._set_policy(_LEADS)
             return  # I7
         needed = self._maximal_isr(state)
-        waits = {node for node, each in self._followers.items() if node in needed or self._is_about_to_join(each, now_ms)}
+        waits = {
+            node for node, each in self._followers.items() if node in needed or self._is_about_to_join(each, now_ms)
+        }
         self._set_policy(_LEADS if waits else _LEADS_ALONE)
         mark = self.log.log_end_offset
         for node in waits:
@@ -339,7 +341,7 @@ class InSyncReplica(Replica):
         if self._waiting and self._is_below_minimum(state):
             self.stop_waiting(
                 NotEnoughReplicasAfterAppendError(
-                    f"{self.log.name}: the records are written, but only {len(state.isr)} replicas are in sync by now"
+                    f"{self.log.name}: the records are written, but {len(state.isr)} replicas are in sync by now"
                 )
             )
 
@@ -367,7 +369,7 @@ class InSyncReplica(Replica):
         return self._proposed
 
     def _may_join(self, follower: _Follower, life: int | None) -> bool:
-        """I8: a follower joins with everything that an acknowledgement may rest on, in the life that is registered.
+        """I8: a follower joins with all that an acknowledgement may rest on, in the life that is registered.
 
         It has also caught up within the lag, or it would leave again at once: below the minimum the high watermark
         stands still, and every follower would reach it.

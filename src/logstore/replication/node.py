@@ -122,7 +122,9 @@ class Node:
         self._is_closed = False
         self._moved = threading.Condition()  # notified after each state that a replica has taken
         self._registration = Registration(self._host.root, node, self._host.cluster_id)
-        self._registry_loop = RegistryLoop(self._registration, connect, self._make_member, self._clock, self._changed)
+        self._registry_loop = RegistryLoop(
+            self._registration, connect, self._make_member, self._clock, self._changed
+        )
         self._start()
         self._connect = connect
         self._thread = threading.Thread(target=self._registry_loop.run, name=f"logstore-node-{node}", daemon=True)
@@ -195,7 +197,9 @@ class Node:
             registry.close()
         self._registry_loop.notify(facts.TOPICS)
         self._wait_until(
-            lambda: all(self._has_leader(TopicPartition(name, each)) for each in assigned if self.node in assigned[each]),
+            lambda: all(
+                self._has_leader(TopicPartition(name, each)) for each in assigned if self.node in assigned[each]
+            ),
             f"topic {name!r} is made, and not all of its partitions have a leader",
         )
         return self._store.topic(name)
@@ -448,7 +452,7 @@ class Node:
         self._thread.join()
         try:
             self._registry_loop.resign(self._give_up)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
             _logger.warning("node %d ends without handing over: %s: %s", self.node, type(error).__name__, error)
         self._is_closed = True
         for fetcher in self._fetchers.values():
@@ -461,7 +465,7 @@ class Node:
                 member.replica.stop_waiting(NotLeaderError(f"{member.place}: node {self.node} was closed"))
         try:
             self._registry_loop.close_session()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
             _logger.warning("node %d: its session may last until it expires: %s", self.node, error)
         self._host.replicas = None
 

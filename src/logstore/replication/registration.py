@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 
-from logstore.errors import InvalidSettingError, StaleFactError
+from logstore.errors import InvalidSettingError, MalformedFactError, StaleFactError
 from logstore.log.directory.files import Directory
 from logstore.replication import facts
 from logstore.replication.api import Change, Create, Delete, NodeId, Registry, Write
@@ -74,7 +74,7 @@ class Registration:
         try:
             cluster_id = json.loads(found.value)["id"]
         except (ValueError, KeyError, TypeError) as error:
-            raise facts.MalformedFactError(f"{CLUSTER_ID}: found {found.value!r}", fact=CLUSTER_ID) from error
+            raise MalformedFactError(f"{CLUSTER_ID}: found {found.value!r}", fact=CLUSTER_ID) from error
         return str(cluster_id)
 
     def _check_file(self, cluster_id: str) -> str:

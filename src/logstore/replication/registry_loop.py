@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 
 from logstore.clock import Clock
-from logstore.errors import InvalidSettingError, RegistryUnreachableError, StaleFactError
+from logstore.errors import InvalidSettingError, MalformedFactError, RegistryUnreachableError, StaleFactError
 from logstore.log.formats.last_stop import Stop
 from logstore.replication import facts
 from logstore.replication.api import NodeId, PartitionState, Registry, RegistryWatch
@@ -96,14 +96,14 @@ class RegistryLoop:
                 if self._is_closing:
                     return
             try:
-                if self._registry is None or not self._registry.is_alive:
-                    if not self._open_session():
-                        continue
+                is_alive = self._registry is not None and self._registry.is_alive
+                if not is_alive and not self._open_session():
+                    continue
                 self._round()
                 self._say("registry", "")
             except InvalidSettingError as error:
                 self._say("registry", f"refused: {error}")
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
                 # Whatever an embedder's registry raises: the node goes on with what it knows, and asks again.
                 self._say("registry", f"{type(error).__name__}: {error}")
 
@@ -139,7 +139,7 @@ class RegistryLoop:
             for member in self.members.values():
                 member.must_read = True
         try:
-            if any(path.startswith((facts.IDS, facts.LIVES)) for path in named):
+            if any(path.startswith((facts.IDS, facts.REGISTRATIONS)) for path in named):
                 self._read_lives(registry)
             if any(path.startswith(facts.TOPICS) for path in named):
                 self._read_topics(registry)
@@ -149,7 +149,7 @@ class RegistryLoop:
                 try:
                     self._step(registry, member)
                     self._say(f"{place}", "")
-                except facts.MalformedFactError as error:
+                except MalformedFactError as error:
                     self._say(f"{place}", str(error))
         except BaseException:
             # What was named is not read yet.
@@ -196,7 +196,7 @@ class RegistryLoop:
                             self._watch(registry, facts.state_path(member.place))
                             self.members = {**self.members, (topic, partition): member}
                 self._say(path, "")
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
                 self._say(path, f"{type(error).__name__}: {error}")
 
     def _step(self, registry: Registry, member: Member) -> None:
@@ -218,7 +218,7 @@ class RegistryLoop:
             try:
                 registry.commit(facts.changes_to(member.place, state, wanted, self._lives))
             except StaleFactError as error:
-                if error.fact.startswith(facts.LIVES):
+                if error.fact.startswith(facts.REGISTRATIONS):
                     self._read_lives(registry)
 
     def _state_of(self, registry: Registry, member: Member) -> PartitionState | None:

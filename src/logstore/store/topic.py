@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from logstore.batch._encode import timestamp_of
 from logstore.client.backend import Acknowledger, Opened, Source
 from logstore.config.log import LogConfig
-from logstore.errors import InvalidRecordError, NotLeaderError, OffsetOutOfRangeError, PolicyViolationError, ReadOnlyError
+from logstore.errors import (
+    InvalidRecordError,
+    NotLeaderError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+    ReadOnlyError,
+)
 from logstore.log import Log
 from logstore.log.moments import moment_of
 from logstore.log.read.range import DEFAULT_READ_BYTES
@@ -136,9 +142,9 @@ class Topic:
 
         Raises:
             NotLeaderError: the topic has replicas, and this node does not lead the partition, or no longer.
-            NotEnoughReplicasError, NotEnoughReplicasAfterAppendError, DeliveryTimeoutError: with ``acks="all"``, too
-                few replicas are in sync (nothing is written), were so before the acks, or have not answered in time
-                (the record is in the leader's log in both cases, and may be committed later).
+            NotEnoughReplicasError, NotEnoughReplicasAfterAppendError, DeliveryTimeoutError: with ``acks="all"``,
+                too few replicas are in sync (nothing is written), were so before the acks, or have not answered in
+                time (the record is in the leader's log in both cases, and may be committed later).
             RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the record
                 cannot be written. Nothing is.
             UnexpectedOffsetError: with ``expect``, another record came first. Nothing is written.
@@ -171,9 +177,7 @@ class Topic:
         if acks is None:
             result = log.append(records, ack=ack, expect=expect)
         else:
-            result = self._acknowledged(
-                log, acks, timeout_s, lambda: log.append(records, ack=ack, expect=expect)
-            )
+            result = self._acknowledged(log, acks, timeout_s, lambda: log.append(records, ack=ack, expect=expect))
         given = stamp if result.timestamp_ms < 0 else result.timestamp_ms
         return RecordMetadata(self.name, partition, result.first_offset, given)
 

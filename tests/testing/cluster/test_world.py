@@ -1,4 +1,4 @@
-"""The simulated world, network and sessions: the same seed gives the same events, and each fault is what it says."""
+"""The simulated world, network and sessions: one seed gives the same events, and each fault is what it says."""
 
 from __future__ import annotations
 

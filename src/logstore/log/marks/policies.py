@@ -106,7 +106,7 @@ class FixedPolicy(HighWatermarkPolicy):
         return by_kind.get(self._moves, current)
 
 
-#: The policy of a replica that does not lead, or does not know yet: its layer moves the marks, and clients cannot append.
+#: The policy of a replica that does not lead, or does not know yet: clients cannot append.
 FOLLOWS = FixedPolicy(Moves.FROM_OUTSIDE, leads=False)
 
 

@@ -20,6 +20,7 @@ from logstore.testing.cluster.scene import MakeReplica, Scene
 
 _CLIENT = -1  # the address of producers and consumers
 
+
 class SimCluster:
     """A partition with a replica on each node, and clients that write and read it, in virtual time.
 
@@ -114,7 +115,7 @@ class SimCluster:
         self.world.note("heard", answer if isinstance(answer, tuple) else type(answer).__name__)
 
     def produce(self, *, each_ms: int, acks: list[Acks], until_ms: int) -> None:
-        """Send batches of one to three records every few milliseconds, now and then to a node that does not lead."""
+        """Send batches of one to three records every few milliseconds, now and then to a follower."""
         world = self.world
         number = 0
 

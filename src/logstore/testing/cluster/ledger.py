@@ -55,7 +55,7 @@ class Ledger:
             self.appended[key] = value
 
     def note_acknowledged(self, pending: Pending, values: list[bytes], acks: Acks) -> None:
-        """A leader has acknowledged a batch; called at the moment when it does, not when the producer hears of it."""
+        """A leader has acknowledged a batch; called when it does, not when the producer hears of it."""
         now_ms, first = self._scene.world.now_ms, pending.result.first_offset
         records = [Acknowledged(at, pending.epoch, value, acks, now_ms) for at, value in enumerate(values, first)]
         self.acknowledged += records
@@ -66,7 +66,9 @@ class Ledger:
             return
         leader = self._scene.nodes[state.leader]
         if leader.log is not None and state.leader not in self.lossy:
-            self._demand_records(leader.log, {each.offset: each.value for each in records}, "I3", "was acknowledged")
+            self._demand_records(
+                leader.log, {each.offset: each.value for each in records}, "I3", "was acknowledged"
+            )
 
     def note_read(self, offset: int, value: bytes) -> None:
         self.read_count += 1
@@ -107,11 +109,15 @@ class Ledger:
         state = replica.state
         assert state is not None
         self._ends[node.node] = log.log_end_offset
-        self._demand(log.high_watermark <= log.log_end_offset, "I6", f"node {node.node}: high watermark above the end")
+        self._demand(
+            log.high_watermark <= log.log_end_offset, "I6", f"node {node.node}: high watermark above the end"
+        )
         if replica.role is not Role.LEADER:
             return
         leader = self.leaders.setdefault(state.leader_epoch, node.node)
-        self._demand(leader == node.node, "I1", f"nodes {leader} and {node.node} lead in epoch {state.leader_epoch}")
+        self._demand(
+            leader == node.node, "I1", f"nodes {leader} and {node.node} lead in epoch {state.leader_epoch}"
+        )
         newest = self._newest
         if newest is None or newest.leader_epoch != state.leader_epoch:
             return
@@ -121,7 +127,8 @@ class Ledger:
                 self._demand(
                     log.high_watermark <= end,
                     "I6",
-                    f"high watermark {log.high_watermark} of leader {node.node}, and node {member} of the ISR ends at {end}",
+                    f"high watermark {log.high_watermark} of leader {node.node}, "
+                    f"and node {member} of the ISR ends at {end}",
                 )
 
     # -- what must hold in the end

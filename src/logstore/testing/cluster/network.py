@@ -43,7 +43,9 @@ class SimNetwork:
         self._cut.clear()
         self.weather = Weather()
 
-    def call(self, source: int, target: int, request: Any, deliver: Deliver, answered: Callable[[Any], None]) -> None:
+    def call(
+        self, source: int, target: int, request: Any, deliver: Deliver, answered: Callable[[Any], None]
+    ) -> None:
         """Carry a request and its answer; each may arrive late, twice or never."""
 
         def answer(value: Any) -> None:

@@ -111,7 +111,7 @@ class SimNode:
         old, self.disk = self.log, disk
         self.is_up = self.is_paused = False
         self.log = self.placement = None
-        # The session of a process that ends so lasts until it expires. The files of the old disk are of no interest.
+        # Its session lasts until it expires. The files of the old disk are of no interest.
         self.session = None
         if old is not None:
             old.close()

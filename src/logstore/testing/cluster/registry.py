@@ -1,6 +1,6 @@
 """The simulated way to a registry: late answers, lost answers to commits that took place, expiry, an outage.
 
-The registry itself is one that is tested: `LocalRegistry`, or an embedder's. Its calls are made at one moment of the
+The registry itself is one that is tested: `LocalRegistry`, or an embedder's. Its calls are made at one moment of
 virtual time, between the request and its answer.
 """
 
@@ -72,7 +72,7 @@ class RegistryLink:
             else:
                 try:
                     result = work()
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001  handed to the caller, as from a network
                     failed = error
                 if world.chance(self.lost_answers):
                     result, failed = None, RegistryUnreachableError("the answer was lost")
