@@ -189,9 +189,16 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "backoff connection",
     ),
     "logstore.replication": (
+        "node",
         "insync local_registry placement",
-        "election facts",
+        "election facts fetch_messages",
         "api",
+    ),
+    "logstore.replication.node": (
+        "node",
+        "fetcher registry_loop",
+        "member registration",
+        "node_file",
     ),
     "logstore.spark": (
         "source",
@@ -312,7 +319,7 @@ REACH: dict[str, set[str]] = {
     "remote": _VOCABULARY | {"accumulator", "batch", "protocol"},
     "spark": _VOCABULARY | {"batch", "client", "columns", "remote", "store"},
     "aio": _VOCABULARY | {"batch", "client", "log", "store"},
-    "replication": _LOG,
+    "replication": _LOG | {"protocol", "store"},
     "testing": _CLIENT | {"replication", "store"},
 }
 
