@@ -457,6 +457,9 @@ EFFECTS: dict[str, dict[str, tuple[Any, Probe, Any]]] = {
 
 #: What is seen best where it is at home: (file, test).
 ELSEWHERE = {
+    "topic min.insync.replicas": ("replication/node/test_node.py", "min.insync.replicas"),
+    "topic unclean.leader.election.enable": ("replication/test_simulated_lives.py", "allows_unclean=True"),
+    "topic logstore.replicated": ("replication/node/test_node.py", "this replica does not lead"),
     "topic segment.jitter.ms": ("log/test_log.py", "test_the_jitter_is_taken_off_the_time_of_a_segment"),
     "topic preallocate": ("io/test_preallocation.py", "test_kafkas_preallocate_asks_for_it_too"),
     "topic compression.type": ("log/test_log.py", "compression_type="),
@@ -488,8 +491,6 @@ ELSEWHERE = {
 
 #: Kept for the replicas that a store of one process does not have.
 REPLICATION = {
-    "topic min.insync.replicas",
-    "topic unclean.leader.election.enable",
     "store default.replication.factor",
 }
 

@@ -168,8 +168,8 @@ def _shown(path: Path) -> str:
 #: Words that a message may begin with: an article, or an object of the library.
 _OBJECTS = re.compile(
     r"(?:an?|the|each|every|one|two|another|base|batch|broker|bytes|catalogue|checkpoint|codec|columns?|drivers|entry|"
-    r"fields?|file|format|groups?|gzip|headers?|keys?|line|magic|module|offsets?|option|partitions?|pid|position|"
-    r"producer|query|records?|rows?|settings|timestamp|topic|value|"
+    r"fields?|file|format|groups?|gzip|headers?|keys?|line|magic|module|node|offsets?|option|partitions?|pid|position|"
+    r"producer|query|records?|rows?|settings|timestamp|topic|values?|"
     r"API|CRC-32C|Java|Kafka(?:'s)?|Parquet|PySpark|Python|Spark)[,:;]?"
 )
 #: A value, a setting (``retention.ms``, ``value_schema``), an option or an attribute.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from logstore.errors import LogstoreError
-from logstore.replication.api import EpochEnd, Fetched, FetchFrom, PartitionState, Refusal, Role, Write
+from logstore.replication.api import Diverging, FetchAnswer, FetchFrom, FetchRefusal, PartitionState, Role, Write
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
 from logstore.replication.placement import Placement
@@ -22,7 +22,7 @@ class CutsByHighWatermark(InSyncReplica):
         if self.role is Role.FOLLOWER:
             self._calls.truncate_to(self.log.high_watermark)
 
-    def _divergence(self, wants: FetchFrom) -> EpochEnd | None:
+    def _divergence(self, wants: FetchFrom) -> Diverging | None:
         return None
 
 
@@ -31,7 +31,7 @@ class TakesTheLeadersEnd(InSyncReplica):
 
     _cut_in = -1  # the leader epoch in which it has cut
 
-    def _cut(self, diverging: EpochEnd) -> None:
+    def _cut(self, diverging: Diverging) -> None:
         assert self.state is not None
         self._cut_in = self.state.leader_epoch
         self._calls.truncate_to(max(diverging.end_offset, self.log.log_start_offset))
@@ -52,7 +52,7 @@ class KeepsAcks(InSyncReplica):
         while waiting and waiting[0].result.last_offset < mark:
             waiting.popleft().settle()
 
-    def take(self, asked: FetchFrom, fetched: Fetched, now_ms: int) -> bool:
+    def take(self, asked: FetchFrom, fetched: FetchAnswer, now_ms: int) -> bool:
         moved = super().take(asked, fetched, now_ms)
         self._acknowledge()
         return moved
@@ -73,11 +73,15 @@ class AcksBeforeTheSmallerIsr(InSyncReplica):
 class AnswersEveryEpoch(InSyncReplica):
     """KIP-890's kind: writes of a leader that was fenced are taken."""
 
-    def _refusal(self, wants: FetchFrom, state: PartitionState | None) -> Refusal | None:
+    def _refusal(self, wants: FetchFrom, state: PartitionState | None) -> FetchRefusal | None:
         found = super()._refusal(wants, state)
-        return None if found in (Refusal.OLD_EPOCH, Refusal.NEW_EPOCH) and self.role is Role.LEADER else found
+        return (
+            None
+            if found in (FetchRefusal.OLD_EPOCH, FetchRefusal.NEW_EPOCH) and self.role is Role.LEADER
+            else found
+        )
 
-    def take(self, asked: FetchFrom, fetched: Fetched, now_ms: int) -> bool:
+    def take(self, asked: FetchFrom, fetched: FetchAnswer, now_ms: int) -> bool:
         state = self.state
         if state is not None:
             asked = asked._replace(leader_epoch=state.leader_epoch)
@@ -88,9 +92,9 @@ class AnswersEveryEpoch(InSyncReplica):
 class JoinsInAnyLife(InSyncReplica):
     """KIP-903: what an earlier process of a follower had asked for lets the later one join."""
 
-    def _refusal(self, wants: FetchFrom, state: PartitionState | None) -> Refusal | None:
+    def _refusal(self, wants: FetchFrom, state: PartitionState | None) -> FetchRefusal | None:
         found = super()._refusal(wants, state)
-        return None if found is Refusal.STALE_REGISTRATION else found
+        return None if found is FetchRefusal.STALE_REGISTRATION else found
 
     def _may_join(self, follower: Any, life: int | None) -> bool:
         follower.life = -1 if life is None else life

@@ -32,7 +32,16 @@ from logstore.errors import LogstoreError, StaleFactError
 from logstore.log import FixedPolicy, Log, Moves
 from logstore.records import TopicPartition
 from logstore.replication import election, facts
-from logstore.replication.api import Acks, Create, Fetched, FetchFrom, PartitionState, Pending, Refusal, Registry
+from logstore.replication.api import (
+    Acks,
+    Create,
+    FetchAnswer,
+    FetchFrom,
+    FetchRefusal,
+    PartitionState,
+    Pending,
+    Registry,
+)
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
 from logstore.testing import ManualClock, SimDisk
@@ -61,7 +70,7 @@ class Scenario:
         self._nodes: dict[int, _Node] = {}
         self._state = PartitionState((1,), (1,))
         self._minimum = 1
-        self._messages: dict[str, tuple[int, FetchFrom, Fetched | None]] = {}
+        self._messages: dict[str, tuple[int, FetchFrom, FetchAnswer | None]] = {}
         self._pending: list[tuple[str, Pending, bool]] = []
 
     def run(self, command: str) -> list[str]:
@@ -282,10 +291,10 @@ def _described(state: PartitionState) -> str:
     return f"epoch {state.leader_epoch}: {leader}, isr {' '.join(map(str, state.isr)) or 'empty'}{eligible}"
 
 
-def _told(found: Fetched) -> str:
+def _told(found: FetchAnswer) -> str:
     if found.refusal is not None:
         return f"refused: {found.refusal.name}" + (
-            f", the log starts at {found.log_start_offset}" if found.refusal is Refusal.OUT_OF_RANGE else ""
+            f", the log starts at {found.log_start_offset}" if found.refusal is FetchRefusal.OUT_OF_RANGE else ""
         )
     if found.diverging is not None:
         return f"diverging: epoch {found.diverging.epoch} ends at {found.diverging.end_offset}"

@@ -9,7 +9,7 @@ import pytest
 from logstore.errors import ProtocolError
 from logstore.protocol.frames import encode_request
 from logstore.protocol.generated.messages import FetchRequest, MetadataRequest
-from logstore.replication import EpochEnd, Fetched, FetchFrom, Refusal
+from logstore.replication import Diverging, FetchAnswer, FetchFrom, FetchRefusal
 from logstore.replication.fetch_messages import (
     Slot,
     decode_answers,
@@ -26,10 +26,10 @@ WANTS = {
     Slot(new_topic_id(), 0): FetchFrom(2, 7, 0, 2**62, 2**31 - 1, 2**62, 2**31 - 1),
 }
 ANSWERS = {
-    Slot(TOPIC, 0): Fetched(4, 90, 5, b"some bytes"),
-    Slot(TOPIC, 1): Fetched(4, -1, 5, None, EpochEnd(2, 9)),
-    Slot(TOPIC, 2): Fetched(4, 0, 0),
-    **{Slot(TOPIC, 10 + refusal): Fetched(4, refusal=refusal) for refusal in Refusal},
+    Slot(TOPIC, 0): FetchAnswer(4, 90, 5, b"some bytes"),
+    Slot(TOPIC, 1): FetchAnswer(4, -1, 5, None, Diverging(2, 9)),
+    Slot(TOPIC, 2): FetchAnswer(4, 0, 0),
+    **{Slot(TOPIC, 10 + refusal): FetchAnswer(4, refusal=refusal) for refusal in FetchRefusal},
 }
 
 
@@ -52,7 +52,7 @@ def test_an_answer_is_read_as_it_was_written():
 
 def test_a_partition_that_is_unknown_is_refused():
     [found] = decode_answers(encode_answers({Slot(TOPIC, 0): None}, 9), 9).values()
-    assert found.refusal is Refusal.NOT_LEADER
+    assert found.refusal is FetchRefusal.NOT_LEADER
 
 
 def test_an_answer_to_another_question_is_refused():

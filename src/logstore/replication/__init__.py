@@ -10,15 +10,15 @@ from logstore.replication.api import (
     Check,
     Create,
     Delete,
-    EpochEnd,
+    Diverging,
     Fact,
-    Fetched,
+    FetchAnswer,
     FetchFrom,
+    FetchRefusal,
     LostRange,
     NodeId,
     PartitionState,
     Pending,
-    Refusal,
     Registry,
     RegistryWatch,
     Replica,
@@ -31,7 +31,7 @@ from logstore.replication.api import (
 )
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
-from logstore.replication.node import Node, ReplicaMetrics
+from logstore.replication.node.node import Node, ReplicaMetrics
 from logstore.replication.placement import Placement
 
 __all__ = [
@@ -40,10 +40,11 @@ __all__ = [
     "Check",
     "Create",
     "Delete",
-    "EpochEnd",
+    "Diverging",
     "Fact",
+    "FetchAnswer",
     "FetchFrom",
-    "Fetched",
+    "FetchRefusal",
     "InSyncReplica",
     "LocalRegistry",
     "LostRange",
@@ -52,7 +53,6 @@ __all__ = [
     "PartitionState",
     "Pending",
     "Placement",
-    "Refusal",
     "Registry",
     "RegistryWatch",
     "Replica",

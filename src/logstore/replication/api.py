@@ -241,14 +241,14 @@ class FetchFrom(NamedTuple):
     max_bytes: int
 
 
-class EpochEnd(NamedTuple):
+class Diverging(NamedTuple):
     """The end of a leader epoch in a leader's log: its largest offset plus one."""
 
     epoch: int
     end_offset: int
 
 
-class Refusal(enum.IntEnum):
+class FetchRefusal(enum.IntEnum):
     """Why a leader does not answer a `FetchFrom`; the value is Kafka's error code."""
 
     OUT_OF_RANGE = 1  #: the offset is below the log start or above the log end
@@ -260,7 +260,7 @@ class Refusal(enum.IntEnum):
     STALE_REGISTRATION = 77  #: a later process of the follower has asked already
 
 
-class Fetched(NamedTuple):
+class FetchAnswer(NamedTuple):
     """A leader's answer to a `FetchFrom`."""
 
     leader_epoch: int
@@ -270,8 +270,8 @@ class Fetched(NamedTuple):
     #: it has received them. None if there are none.
     records: FileRegion | Buffer | None = None
     #: Where the newest epoch ends that both may have, if the follower's log differs from the leader's (KIP-595).
-    diverging: EpochEnd | None = None
-    refusal: Refusal | None = None
+    diverging: Diverging | None = None
+    refusal: FetchRefusal | None = None
 
 
 class Standing(NamedTuple):
@@ -390,7 +390,7 @@ class Replica(ABC):
         """
 
     @abstractmethod
-    def answer(self, wants: FetchFrom, now_ms: int) -> Fetched:
+    def answer(self, wants: FetchFrom, now_ms: int) -> FetchAnswer:
         """Answer a follower: records up to the log end, where it diverges, or why not.
 
         What a follower asks for tells the leader how far it has come, so the high watermark may rise. The same
@@ -402,7 +402,7 @@ class Replica(ABC):
         """Return the node to ask, and the question; None unless this replica follows a leader."""
 
     @abstractmethod
-    def take(self, asked: FetchFrom, fetched: Fetched, now_ms: int) -> bool:
+    def take(self, asked: FetchFrom, fetched: FetchAnswer, now_ms: int) -> bool:
         """Take an answer: cut, begin again, or append, and learn the high watermark.
 
         Returns whether the log or the high watermark has changed. An answer to a question of another epoch or

@@ -18,7 +18,7 @@ from logstore.errors import MalformedMessageError
 from logstore.io._file_region import FileRegion
 from logstore.protocol.frames import decode_request, decode_response, encode_request, encode_response
 from logstore.protocol.generated.messages import FetchRequest, FetchResponse
-from logstore.replication.api import EpochEnd, Fetched, FetchFrom, NodeId, Refusal
+from logstore.replication.api import Diverging, FetchAnswer, FetchFrom, FetchRefusal, NodeId
 
 VERSION = 17
 _KEY = FetchRequest.API_KEY
@@ -81,7 +81,7 @@ def decode_question(data: bytes) -> Question:
     found = decode_request(data)
     message: Any = found.message
     if not isinstance(message, FetchRequest) or message.replica_state.replica_id < 0:
-        raise MalformedMessageError("expected a Fetch of a replica", position=0)
+        raise MalformedMessageError("the request is no Fetch of a replica", position=0)
     node, life = message.replica_state.replica_id, message.replica_state.replica_epoch
     wants = {
         Slot(topic.topic_id, each.partition): FetchFrom(
@@ -99,7 +99,7 @@ def decode_question(data: bytes) -> Question:
     return Question(node, life, message.max_wait_ms, found.correlation_id, wants)
 
 
-def encode_answers(answers: Mapping[Slot, Fetched | None], correlation_id: int) -> bytes:
+def encode_answers(answers: Mapping[Slot, FetchAnswer | None], correlation_id: int) -> bytes:
     """Encode a leader's response. None stands for a partition that is not known here."""
     topics: dict[str, list[FetchResponse.PartitionData]] = {}
     for (topic_id, partition), each in answers.items():
@@ -112,10 +112,10 @@ def encode_answers(answers: Mapping[Slot, Fetched | None], correlation_id: int) 
     return encode_response(response, VERSION, correlation_id)[4:]
 
 
-def _partition_data(partition: int, found: Fetched | None) -> FetchResponse.PartitionData:
+def _partition_data(partition: int, found: FetchAnswer | None) -> FetchResponse.PartitionData:
     if found is None:
         return FetchResponse.PartitionData(
-            partition_index=partition, error_code=Refusal.NOT_LEADER, high_watermark=-1
+            partition_index=partition, error_code=FetchRefusal.NOT_LEADER, high_watermark=-1
         )
     records = found.records
     if isinstance(records, FileRegion):
@@ -137,7 +137,7 @@ def _partition_data(partition: int, found: Fetched | None) -> FetchResponse.Part
     )
 
 
-def decode_answers(data: bytes, correlation_id: int) -> dict[Slot, Fetched]:
+def decode_answers(data: bytes, correlation_id: int) -> dict[Slot, FetchAnswer]:
     """Decode the response to the request of that number; records are views of ``data``.
 
     Raises:
@@ -154,22 +154,22 @@ def decode_answers(data: bytes, correlation_id: int) -> dict[Slot, Fetched]:
     return dict(_answers(message.responses))
 
 
-def _answers(topics: Iterable[Any]) -> Iterable[tuple[Slot, Fetched]]:
+def _answers(topics: Iterable[Any]) -> Iterable[tuple[Slot, FetchAnswer]]:
     for topic in topics:
         for each in topic.partitions:
             try:
-                refusal = Refusal(each.error_code) if each.error_code else None
+                refusal = FetchRefusal(each.error_code) if each.error_code else None
             except ValueError:
-                refusal = Refusal.STORAGE_FAILED  # an error of a later version: ask again
+                refusal = FetchRefusal.STORAGE_FAILED  # an error of a later version: ask again
             diverging = each.diverging_epoch
             yield (
                 Slot(topic.topic_id, each.partition_index),
-                Fetched(
+                FetchAnswer(
                     each.current_leader.leader_epoch,
                     each.high_watermark,
                     each.log_start_offset,
                     each.records if each.records is not None and len(each.records) else None,
-                    None if diverging.epoch < 0 and diverging.end_offset < 0 else EpochEnd(*_pair(diverging)),
+                    None if diverging.epoch < 0 and diverging.end_offset < 0 else Diverging(*_pair(diverging)),
                     refusal,
                 ),
             )

@@ -36,14 +36,14 @@ from logstore.records import AppendResult
 from logstore.replication.api import (
     NO_NODE,
     Acks,
-    EpochEnd,
-    Fetched,
+    Diverging,
+    FetchAnswer,
     FetchFrom,
+    FetchRefusal,
     LostRange,
     NodeId,
     PartitionState,
     Pending,
-    Refusal,
     Replica,
     Role,
     Standing,
@@ -241,39 +241,39 @@ class InSyncReplica(Replica):
         self._raise_high_watermark(now_ms)
         return pending
 
-    def answer(self, wants: FetchFrom, now_ms: int) -> Fetched:
+    def answer(self, wants: FetchFrom, now_ms: int) -> FetchAnswer:
         state = self._state
         epoch = -1 if state is None else state.leader_epoch
         refusal = self._refusal(wants, state)
         if refusal is not None:
-            return Fetched(epoch, refusal=refusal)
+            return FetchAnswer(epoch, refusal=refusal)
         diverging = self._divergence(wants)
         if diverging is not None:
-            return Fetched(epoch, self.log.high_watermark, self.log.log_start_offset, diverging=diverging)
+            return FetchAnswer(epoch, self.log.high_watermark, self.log.log_start_offset, diverging=diverging)
         try:
             found = self._calls.fetch_region(wants.offset, max_bytes=wants.max_bytes, to_log_end=True)
         except OffsetOutOfRangeError:
-            return Fetched(epoch, -1, self.log.log_start_offset, refusal=Refusal.OUT_OF_RANGE)
+            return FetchAnswer(epoch, -1, self.log.log_start_offset, refusal=FetchRefusal.OUT_OF_RANGE)
         # Only now: its log is the leader's up to there. A question with a log that differs counts for nothing.
         self._followers[wants.node].note(wants.offset, wants.life, found.log_end_offset, now_ms)
         self._raise_high_watermark(now_ms)
-        return Fetched(epoch, self.log.high_watermark, found.log_start_offset, found.region)
+        return FetchAnswer(epoch, self.log.high_watermark, found.log_start_offset, found.region)
 
-    def _refusal(self, wants: FetchFrom, state: PartitionState | None) -> Refusal | None:
+    def _refusal(self, wants: FetchFrom, state: PartitionState | None) -> FetchRefusal | None:
         if state is None:
-            return Refusal.NOT_LEADER
+            return FetchRefusal.NOT_LEADER
         if wants.leader_epoch < state.leader_epoch:
-            return Refusal.OLD_EPOCH
+            return FetchRefusal.OLD_EPOCH
         if wants.leader_epoch > state.leader_epoch:
-            return Refusal.NEW_EPOCH
+            return FetchRefusal.NEW_EPOCH
         if self._role is not Role.LEADER:
-            return Refusal.NOT_LEADER
+            return FetchRefusal.NOT_LEADER
         follower = self._followers.get(wants.node)
         if follower is None:
-            return Refusal.NOT_A_REPLICA
-        return Refusal.STALE_REGISTRATION if wants.life < follower.life else None
+            return FetchRefusal.NOT_A_REPLICA
+        return FetchRefusal.STALE_REGISTRATION if wants.life < follower.life else None
 
-    def _divergence(self, wants: FetchFrom) -> EpochEnd | None:
+    def _divergence(self, wants: FetchFrom) -> Diverging | None:
         """Return the end of the newest epoch that both have, if the follower's log is not the beginning of ours."""
         if wants.last_epoch < 0:
             return None
@@ -281,8 +281,8 @@ class InSyncReplica(Replica):
         latest = epochs.latest
         assert latest is not None  # the epoch in which this replica leads
         if wants.last_epoch > latest.epoch:
-            return EpochEnd(latest.epoch, end)
-        found = EpochEnd(*epochs.end_offset_for(wants.last_epoch, end))
+            return Diverging(latest.epoch, end)
+        found = Diverging(*epochs.end_offset_for(wants.last_epoch, end))
         if found.epoch != wants.last_epoch or found.end_offset < wants.offset:
             return found
         return None
@@ -404,7 +404,7 @@ class InSyncReplica(Replica):
         latest = self._calls.epochs.latest
         return -1 if latest is None else latest.epoch
 
-    def take(self, asked: FetchFrom, fetched: Fetched, now_ms: int) -> bool:
+    def take(self, asked: FetchFrom, fetched: FetchAnswer, now_ms: int) -> bool:
         state, end = self._state, self.log.log_end_offset
         if (
             state is None
@@ -414,7 +414,7 @@ class InSyncReplica(Replica):
         ):
             return False  # of another epoch, or of a log that has changed since
         if fetched.refusal is not None:
-            if fetched.refusal is not Refusal.OUT_OF_RANGE:
+            if fetched.refusal is not FetchRefusal.OUT_OF_RANGE:
                 return False
             self._begin_again(fetched.log_start_offset)
             return True
@@ -430,7 +430,7 @@ class InSyncReplica(Replica):
             self.log.delete_before(min(fetched.log_start_offset, self.log.high_watermark))
         return self.log.log_end_offset != end or self.log.high_watermark != before
 
-    def _cut(self, diverging: EpochEnd) -> None:
+    def _cut(self, diverging: Diverging) -> None:
         """Cut the log to the end of the newest epoch that leader and follower both have (KIP-101, KIP-279)."""
         end = self.log.log_end_offset
         epochs = self._calls.epochs

@@ -20,7 +20,7 @@ from logstore.errors import (
     TopicExistsError,
 )
 from logstore.replication import LocalRegistry, Node, Role, Transport, Write
-from logstore.replication.node_file import NODE_FILE
+from logstore.replication.node.node_file import NODE_FILE
 from tests.kit.waiting import wait_for
 
 
@@ -260,7 +260,7 @@ def test_a_directory_of_another_cluster_is_refused(cluster):
 
 
 def test_two_directories_cannot_be_one_node(cluster, monkeypatch):
-    monkeypatch.setattr("logstore.replication.node._SETTLE_S", 0.2)
+    monkeypatch.setattr("logstore.replication.node.node._SETTLE_S", 0.2)
     cluster.start(1)
     with (
         logstore.open(cluster.path / "other") as store,

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 
 from logstore.clock import Clock
 from logstore.errors import LogstoreError
-from logstore.replication.api import Fetched, FetchFrom, NodeId, Refusal, Transport
+from logstore.replication.api import FetchAnswer, FetchFrom, FetchRefusal, NodeId, Transport
 from logstore.replication.fetch_messages import Slot, decode_answers, encode_question
-from logstore.replication.member import Member
+from logstore.replication.node.member import Member
 
 _logger = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class Fetcher:
             is_good = (fetched is not None and self._take(member, wants, fetched)) and is_good
         return is_good
 
-    def _take(self, member: Member, wants: FetchFrom, fetched: Fetched) -> bool:
+    def _take(self, member: Member, wants: FetchFrom, fetched: FetchAnswer) -> bool:
         try:
             with member.lock:
                 member.replica.take(wants, fetched, int(self._clock.monotonic_s() * 1000))
@@ -131,7 +131,7 @@ class Fetcher:
                 error,
             )
             return False
-        return fetched.refusal is None or fetched.refusal is Refusal.OUT_OF_RANGE
+        return fetched.refusal is None or fetched.refusal is FetchRefusal.OUT_OF_RANGE
 
     def _say(self, what: str) -> None:
         if what != self._said:

@@ -34,10 +34,10 @@ from logstore.replication.api import (
     Acks,
     Change,
     Create,
-    Fetched,
+    FetchAnswer,
+    FetchRefusal,
     NodeId,
     PartitionState,
-    Refusal,
     Registry,
     Role,
     Transport,
@@ -50,12 +50,12 @@ from logstore.replication.fetch_messages import (
     encode_answers,
     new_topic_id,
 )
-from logstore.replication.fetcher import Fetcher
 from logstore.replication.insync import FETCH_BYTES, LAG_MAX_MS, InSyncReplica
-from logstore.replication.member import Member
+from logstore.replication.node.fetcher import Fetcher
+from logstore.replication.node.member import Member
+from logstore.replication.node.registration import NodeRegistration
+from logstore.replication.node.registry_loop import TICK_S, RegistryLoop
 from logstore.replication.placement import Placement
-from logstore.replication.registration import Registration
-from logstore.replication.registry_loop import TICK_S, RegistryLoop
 from logstore.store import Store, Topic
 
 _logger = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ class Node:
         self._by_slot: dict[Slot, Member] = {}
         self._is_closed = False
         self._moved = threading.Condition()  # notified after each state that a replica has taken
-        self._registration = Registration(self._host.root, node, self._host.cluster_id)
+        self._registration = NodeRegistration(self._host.root, node, self._host.cluster_id)
         self._registry_loop = RegistryLoop(
             self._registration, connect, self._make_member, self._clock, self._changed
         )
@@ -258,6 +258,10 @@ class Node:
         log = self._host._log_of(topic, partition)
         assert isinstance(log, Log)
         stop = log.replica.last_stop.stop
+        state = registry.read(facts.state_path(place))
+        # A partition that is younger than this life has lost nothing by the end of an earlier one.
+        is_young = state is not None and state.created > self._registration.created
+        is_whole = self._registration.has_same_disk and stop in (Stop.CLEAN, Stop.PROCESS_DIED)
         replica = InSyncReplica(
             log,
             self.node,
@@ -271,7 +275,7 @@ class Node:
             self.node,
             min_insync=made.config.min_insync_replicas,
             allows_unclean=made.config.unclean_leader_election_enable,
-            is_whole=self._registration.has_same_disk and stop in (Stop.CLEAN, Stop.PROCESS_DIED),
+            is_whole=is_whole or is_young,
             is_empty=log.replica.epochs.latest is None,
         )
         member = Member(place, Slot(assignment.topic_id, partition), log, placement)
@@ -338,9 +342,9 @@ class Node:
         finally:
             del self._listeners[notifier]
 
-    def _answers(self, question: Question) -> dict[Slot, Fetched | None]:
+    def _answers(self, question: Question) -> dict[Slot, FetchAnswer | None]:
         now_ms = int(self._clock.monotonic_s() * 1000)
-        answers: dict[Slot, Fetched | None] = {}
+        answers: dict[Slot, FetchAnswer | None] = {}
         for slot, wants in question.wants.items():
             member = self._by_slot.get(slot)
             if member is None or not member.placement.has_entered:
@@ -351,7 +355,7 @@ class Node:
                     answers[slot] = member.replica.answer(wants, now_ms)
             except LogstoreError as error:
                 _logger.warning("node %d cannot answer for %s: %s", self.node, member.place, error)
-                answers[slot] = Fetched(wants.leader_epoch, refusal=Refusal.STORAGE_FAILED)
+                answers[slot] = FetchAnswer(wants.leader_epoch, refusal=FetchRefusal.STORAGE_FAILED)
         return answers
 
     def _listen(self, question: Question, notifier: Notifier) -> bool:
@@ -486,5 +490,5 @@ class Node:
         return f"<Node {self.node} of {self._store!r}{', closed' if self._is_closed else ''}>"
 
 
-def _is_news(fetched: Fetched) -> bool:
+def _is_news(fetched: FetchAnswer) -> bool:
     return fetched.records is not None or fetched.diverging is not None or fetched.refusal is not None

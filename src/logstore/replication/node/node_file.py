@@ -43,7 +43,7 @@ class NodeFile(NamedTuple):
             found = json.loads(data)
             loaded = cls(found["cluster_id"], found["node_id"], found["directory_id"], found["life"])
             if found["version"] != 1 or [type(each) for each in loaded] != [str, int, str, int]:
-                raise ValueError("other contents")
+                raise ValueError("values of other kinds")
         except (ValueError, KeyError, TypeError) as error:
             raise NotALogError(
                 f"{NODE_FILE} is damaged ({error}): delete it, and the node begins again with what the others have",

@@ -12,12 +12,12 @@ from logstore.errors import InvalidSettingError, MalformedFactError, StaleFactEr
 from logstore.log.directory.files import Directory
 from logstore.replication import facts
 from logstore.replication.api import Change, Create, Delete, NodeId, Registry, Write
-from logstore.replication.node_file import NodeFile
+from logstore.replication.node.node_file import NodeFile
 
 CLUSTER_ID = "/cluster/id"
 
 
-class Registration:
+class NodeRegistration:
     """The identity of one process of a node. `register` is called once for each session."""
 
     def __init__(self, root: Directory, node: NodeId, cluster_id: str) -> None:
@@ -27,6 +27,9 @@ class Registration:
         self._file = NodeFile.load(root)
         self._new_id = uuid.uuid4().hex  # of the directory, if it has none
         self.life = -1
+        self.created = (
+            -1
+        )  #: `Fact.created` of this life's first session: what is created later, begins in this life
         self.has_same_disk = False  #: whether the directory is the one that the node had in its last life
 
     def register(self, registry: Registry) -> bool:
@@ -52,13 +55,15 @@ class Registration:
         value = json.dumps({"version": 4, "directory_id": directory_id}).encode()
         changes.append(Create(own, value, ephemeral=True))
         try:
-            registry.commit(changes)
+            fact = registry.commit(changes)[-1]
         except StaleFactError:
             return False
         if self.life < 0:
             last = -1 if life is None else life.version
             self.has_same_disk = self._file is not None and self._file.life == last
             self.life = last + 1
+            assert fact is not None
+            self.created = fact.created
             self._file = NodeFile(cluster_id, self.node, directory_id, self.life)
             self._file.save(self._root)
         return True

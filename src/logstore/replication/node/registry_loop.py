@@ -15,8 +15,8 @@ from logstore.errors import InvalidSettingError, MalformedFactError, RegistryUnr
 from logstore.log.formats.last_stop import Stop
 from logstore.replication import facts
 from logstore.replication.api import NodeId, PartitionState, Registry, RegistryWatch
-from logstore.replication.member import Member
-from logstore.replication.registration import Registration
+from logstore.replication.node.member import Member
+from logstore.replication.node.registration import NodeRegistration
 
 _logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class RegistryLoop:
 
     def __init__(
         self,
-        registration: Registration,
+        registration: NodeRegistration,
         connect: Callable[[], Registry],
         make_member: MakeMember,
         clock: Clock,

@@ -17,6 +17,9 @@ from logstore.testing.cluster.scene import Scene, SeenNode
 class InvariantError(AssertionError):
     """An invariant of replication does not hold; the message begins with its name."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
 
 class Acknowledged(NamedTuple):
     """One record that a leader has acknowledged."""

@@ -18,7 +18,7 @@ from logstore.replication.api import (
     Acks,
     Create,
     Delete,
-    Fetched,
+    FetchAnswer,
     FetchFrom,
     NodeId,
     PartitionState,
@@ -308,7 +308,7 @@ class SimNode:
         self._asked += 1
         number = self._asked
 
-        def answered(fetched: Fetched) -> None:
+        def answered(fetched: FetchAnswer) -> None:
             self._mine(lambda: self._fetched(number, wants, fetched))()
 
         def timed_out() -> None:
@@ -318,7 +318,7 @@ class SimNode:
         self.scene.network.call(self.node, leader, wants, self.scene.nodes[leader].receive_fetch, answered)
         self._after(_FETCH_TIMEOUT_MS, timed_out)
 
-    def _fetched(self, number: int, wants: FetchFrom, fetched: Fetched) -> None:
+    def _fetched(self, number: int, wants: FetchFrom, fetched: FetchAnswer) -> None:
         replica = self.replica
         if replica is None:
             return
@@ -335,7 +335,7 @@ class SimNode:
 
     # -- what comes from the network
 
-    def receive_fetch(self, wants: FetchFrom, answer: Callable[[Fetched], None]) -> None:
+    def receive_fetch(self, wants: FetchFrom, answer: Callable[[FetchAnswer], None]) -> None:
         def handle() -> None:
             replica = self.replica
             if replica is None:

@@ -9,7 +9,7 @@ from logstore.config.log import LogConfig
 from logstore.log import Log
 from logstore.records import TopicPartition
 from logstore.replication import facts
-from logstore.replication.api import Fetched, FetchFrom, NodeId, PartitionState, Registry, Replica
+from logstore.replication.api import FetchAnswer, FetchFrom, NodeId, PartitionState, Registry, Replica
 from logstore.replication.local_registry import LocalRegistry
 from logstore.replication.placement import Placement
 from logstore.testing.cluster.network import SimNetwork
@@ -28,7 +28,7 @@ class SeenNode(Protocol):
 
     @property
     def replica(self) -> Replica | None: ...
-    def receive_fetch(self, wants: FetchFrom, answer: Callable[[Fetched], None]) -> None: ...
+    def receive_fetch(self, wants: FetchFrom, answer: Callable[[FetchAnswer], None]) -> None: ...
     def receive_append(self, request: Any, answer: Callable[[Any], None]) -> None: ...
 
 
