@@ -102,6 +102,21 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_INTERRUPT_LINES": "1000000", "LOGSTORE_STORM_S": str(options.storm_s)},
         ),
         Step(
+            f"replicas: {options.simulations} simulated clusters of 15 s",
+            ("tests/replication/test_simulated_lives.py",),
+            {"LOGSTORE_SIMULATIONS": str(options.simulations), "LOGSTORE_SIMULATED_S": "15"},
+        ),
+        Step(
+            f"replicas: {options.simulations // 20} simulated clusters of 60 s",
+            ("tests/replication/test_simulated_lives.py",),
+            {"LOGSTORE_SIMULATIONS": str(options.simulations // 20), "LOGSTORE_SIMULATED_S": "60"},
+        ),
+        Step(
+            f"replicas: {options.replica_kills} kills of the example's processes",
+            ("tests/replication/test_replicated_example.py",),
+            {"LOGSTORE_KILLS": str(options.replica_kills)},
+        ),
+        Step(
             "a log against its model, 5 000 lives",
             ("tests/log/test_model.py",),
             {"HYPOTHESIS_PROFILE": "long"},
@@ -146,6 +161,8 @@ def main() -> int:
     parser.add_argument("--pipeline-kills", type=int, default=20)
     parser.add_argument("--aio-rounds", type=int, default=1_000)
     parser.add_argument("--storm-s", type=int, default=600)
+    parser.add_argument("--simulations", type=int, default=10_000)
+    parser.add_argument("--replica-kills", type=int, default=200)
     parser.add_argument("--drops", type=int, default=10_000)
     parser.add_argument("--only", help="run the steps whose title contains this word")
     options = parser.parse_args()
