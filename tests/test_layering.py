@@ -295,7 +295,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "world",
     ),
     "logstore.testing.conformance": (
-        "clocks databases file_tables high_watermark_policies partitioners readables registries",
+        "clocks databases file_tables high_watermark_policies partitioners readables registries transports",
     ),
 }
 

@@ -105,6 +105,11 @@ class LogReplica(ReaderReplica):
         shielded(_begin_epoch, self._state, epoch)
 
     @property
+    def failure(self) -> LogstoreError | None:
+        """The error that has stopped the log from taking writes for good; None while it takes them."""
+        return self._state.failed
+
+    @property
     def last_stop(self) -> LastStop:
         """How the log was stopped before it was opened, and why that is known.
 

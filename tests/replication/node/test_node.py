@@ -16,9 +16,12 @@ from logstore.errors import (
     NotLeaderError,
     PeerUnreachableError,
     RegistryUnreachableError,
+    StorageError,
+    StorageFailedError,
     StoreClosedError,
     TopicExistsError,
 )
+from logstore.io._interrupts import held
 from logstore.replication import LocalRegistry, Node, Role, Transport, Write
 from logstore.replication.node.node_file import NODE_FILE
 from tests.kit.waiting import wait_for
@@ -231,6 +234,26 @@ def test_a_topic_without_replicas_takes_every_acks(tmp_path):
         assert [topic.append(b"a", acks=acks).offset for acks in (0, 1, "all", -1)] == [0, 1, 2, 3]
         with pytest.raises(ValueError, match="acks= is 0, 1 or \"all\", found 'most'"):
             topic.append(b"a", acks="most")
+
+
+def test_a_leader_whose_disk_fails_gives_its_place_up(cluster, caplog):
+    cluster.start(1, 2, 3)
+    topic = cluster.create(1, 2, 3)
+    topic.append(b"a", acks="all")
+    state = cluster.nodes[1]._registry_loop.members[("t", 0)].log._state
+    with held(state.lock):
+        state.fail_locked(StorageError("fdatasync: Input/output error"))
+    with pytest.raises(StorageFailedError):
+        topic.append(b"b", acks="all")
+    wait_for(lambda: cluster.nodes[2].leader_of("t") == 2)
+    wait_for(lambda: cluster.in_sync(2, 3))
+    assert "it takes part again once the store is opened again" in caplog.text
+    cluster.stores[2]["t"].append(b"c", acks="all")
+    # Opened again, the log is what its disk has; the rest comes from the leader.
+    cluster.stop(1)
+    cluster.start(1)
+    wait_for(lambda: cluster.in_sync(1, 2, 3))
+    wait_for(lambda: cluster.values(1) == [b"a", b"c"])
 
 
 # -- what is refused

@@ -11,10 +11,11 @@ import threading
 from collections.abc import Callable
 
 from logstore.clock import Clock
-from logstore.errors import InvalidSettingError, MalformedFactError, RegistryUnreachableError, StaleFactError
+from logstore.errors import InvalidSettingError, LogstoreError, RegistryUnreachableError, StaleFactError
 from logstore.log.formats.last_stop import Stop
 from logstore.replication import facts
 from logstore.replication.api import NodeId, PartitionState, Registry, RegistryWatch
+from logstore.replication.election import resigned
 from logstore.replication.node.member import Member
 from logstore.replication.node.registration import NodeRegistration
 
@@ -143,14 +144,17 @@ class RegistryLoop:
                 self._read_lives(registry)
             if any(path.startswith(facts.TOPICS) for path in named):
                 self._read_topics(registry)
-            for place, member in self.members.items():
+            for member in self.members.values():
                 if facts.state_path(member.place) in named:
                     member.must_read = True
                 try:
                     self._step(registry, member)
-                    self._say(f"{place}", "")
-                except MalformedFactError as error:
-                    self._say(f"{place}", str(error))
+                    self._say(str(member.place), "")
+                except RegistryUnreachableError:
+                    raise
+                except LogstoreError as error:
+                    # A fact that is not ours, or a disk that refuses: the other partitions go on.
+                    self._say(str(member.place), f"{type(error).__name__}: {error}")
         except BaseException:
             # What was named is not read yet.
             with self._wake:
@@ -205,13 +209,20 @@ class RegistryLoop:
             state = self._state_of(registry, member)
             if state is None:
                 return
-            with member.lock:
-                before = member.replica.state
-                wanted = member.placement.take(state, self._lives, self._now_ms())
-                is_new = member.replica.state is not before
-            if is_new:
-                self._changed()
-            self._accept_stop(member, state)
+            failure = member.log.replica.failure
+            if failure is not None:
+                self._say(
+                    f"disk of {member.place}", f"{failure}; it takes part again once the store is opened again"
+                )
+                wanted = self._without(member, state)
+            else:
+                with member.lock:
+                    before = member.replica.state
+                    wanted = member.placement.take(state, self._lives, self._now_ms())
+                    is_new = member.replica.state is not before
+                if is_new:
+                    self._changed()
+                self._accept_stop(member, state)
             if wanted is None:
                 return
             member.must_read = True
@@ -220,6 +231,12 @@ class RegistryLoop:
             except StaleFactError as error:
                 if error.fact.startswith(facts.REGISTRATIONS):
                     self._read_lives(registry)
+
+    def _without(self, member: Member, state: PartitionState) -> PartitionState | None:
+        """Return the state without a replica whose disk has failed, if another one can take its place."""
+        least = member.log.maintenance.config.min_insync_replicas
+        wanted = resigned(state, self._registration.node, self._lives, least)
+        return None if wanted == state else wanted
 
     def _state_of(self, registry: Registry, member: Member) -> PartitionState | None:
         if member.must_read or member.state is None:

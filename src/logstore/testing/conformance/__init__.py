@@ -20,6 +20,7 @@ from logstore.testing.conformance.high_watermark_policies import OwnerConformanc
 from logstore.testing.conformance.partitioners import PartitionerConformance
 from logstore.testing.conformance.readables import ReadableConformance
 from logstore.testing.conformance.registries import RegistryConformance
+from logstore.testing.conformance.transports import TransportConformance
 
 __all__ = [
     "ClockConformance",
@@ -29,4 +30,5 @@ __all__ = [
     "PartitionerConformance",
     "ReadableConformance",
     "RegistryConformance",
+    "TransportConformance",
 ]
