@@ -190,8 +190,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.replication": (
         "node",
-        "insync local_registry placement",
-        "election facts fetch_messages",
+        "insync local_registry placement quorum",
+        "election facts fetch_messages log_copy",
         "api",
     ),
     "logstore.replication.node": (

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from logstore.errors import LogstoreError
+from logstore.log import Stop
 from logstore.replication.api import Diverging, FetchAnswer, FetchFrom, FetchRefusal, PartitionState, Role, Write
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.log_copy import LogCopy
 from logstore.replication.placement import Placement
 
 
@@ -22,23 +24,40 @@ class CutsByHighWatermark(InSyncReplica):
         if self.role is Role.FOLLOWER:
             self._calls.truncate_to(self.log.high_watermark)
 
-    def _divergence(self, wants: FetchFrom) -> Diverging | None:
+
+class FindsNoDivergence(LogCopy):
+    """KIP-101: a leader compares no epochs."""
+
+    def divergence(self, wants: FetchFrom) -> Diverging | None:
         return None
 
 
-class TakesTheLeadersEnd(InSyncReplica):
+CutsByHighWatermark.make_copy = FindsNoDivergence
+
+
+class AsksOnce(LogCopy):
     """KIP-279: a follower asks once, cuts to the end that its leader names, and asks nothing more."""
 
     _cut_in = -1  # the leader epoch in which it has cut
 
-    def _cut(self, diverging: Diverging) -> None:
-        assert self.state is not None
-        self._cut_in = self.state.leader_epoch
-        self._calls.truncate_to(max(diverging.end_offset, self.log.log_start_offset))
+    def _cut(self, diverging: Diverging, state: PartitionState) -> None:
+        self._cut_in = state.leader_epoch
+        self.calls.truncate_to(max(diverging.end_offset, self.log.log_start_offset))
 
-    def _last_epoch(self) -> int:
-        has_cut = self.state is not None and self._cut_in == self.state.leader_epoch
-        return -1 if has_cut and self.role is Role.FOLLOWER else super()._last_epoch()
+    def question(self, epoch: int) -> FetchFrom:
+        asked = super().question(epoch)
+        return asked._replace(last_epoch=-1) if self._cut_in == epoch else asked
+
+    def take(self, asked: FetchFrom, answer: FetchAnswer, state: PartitionState) -> bool:
+        if self._cut_in == state.leader_epoch:
+            asked = asked._replace(last_epoch=self.last_epoch())
+        return super().take(asked, answer, state)
+
+
+class TakesTheLeadersEnd(InSyncReplica):
+    """KIP-279, see `AsksOnce`."""
+
+    make_copy = AsksOnce
 
 
 class KeepsAcks(InSyncReplica):
@@ -132,7 +151,8 @@ class TakesEveryStopForClean(Placement):
     """KIP-966: a replica that has lost records stays in the ISR (the last replica standing)."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **{**options, "is_whole": True})
+        clean = options["arrival"]._replace(is_same_disk=True, stop=Stop.CLEAN)
+        super().__init__(*arguments, **{**options, "arrival": clean})
 
 
 class IgnoresVersions(LocalRegistry):

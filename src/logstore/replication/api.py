@@ -209,6 +209,13 @@ class Transport(ABC):
 NO_NODE: NodeId = -1
 
 
+class Standing(NamedTuple):
+    """How far a replica's log reaches: compared first by epoch, then by end."""
+
+    last_epoch: int
+    log_end_offset: int
+
+
 class PartitionState(NamedTuple):
     """What the registry says of one partition. `logstore.replication.facts` has its bytes."""
 
@@ -225,6 +232,8 @@ class PartitionState(NamedTuple):
     adding: tuple[NodeId, ...] = ()  #: replicas that a reassignment under way adds (KIP-455)
     removing: tuple[NodeId, ...] = ()
     controller_epoch: int = 0
+    #: With a quorum, while there is no leader: how far those replicas reach that obey no older epoch any more.
+    standings: tuple[tuple[NodeId, Standing], ...] = ()
     version: int = -1  #: of the fact in the registry; -1 if it is not stored yet
 
 
@@ -272,13 +281,6 @@ class FetchAnswer(NamedTuple):
     #: Where the newest epoch ends that both may have, if the follower's log differs from the leader's (KIP-595).
     diverging: Diverging | None = None
     refusal: FetchRefusal | None = None
-
-
-class Standing(NamedTuple):
-    """How far a replica's log reaches: compared first by epoch, then by end."""
-
-    last_epoch: int
-    log_end_offset: int
 
 
 class Role(enum.Enum):

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from logstore.errors import MalformedFactError
 from logstore.records import TopicPartition
-from logstore.replication.api import NO_NODE, Change, Check, Fact, NodeId, PartitionState, Write
+from logstore.replication.api import NO_NODE, Change, Check, Fact, NodeId, PartitionState, Standing, Write
 
 IDS = "/brokers/ids"
 REGISTRATIONS = "/brokers/lives"
@@ -133,6 +133,7 @@ def encode_state(state: PartitionState) -> bytes:
             "controller_epoch": state.controller_epoch,
             "eligible": list(state.eligible),
             "last_leader": state.last_leader,
+            **({"standings": {str(node): list(each) for node, each in state.standings}} if state.standings else {}),
         }
     )
 
@@ -155,6 +156,7 @@ def decode_state(fact: Fact, replicas: tuple[NodeId, ...]) -> PartitionState:
         eligible=tuple(node for node in replicas if node in eligible),
         last_leader=_number(fact, found, "last_leader", NO_NODE, default=leader),
         controller_epoch=_number(fact, found, "controller_epoch", 0, default=0),
+        standings=_standings(fact, found.get("standings", {})),
         version=fact.version,
     )
     if leader != NO_NODE and leader not in isr:
@@ -199,6 +201,19 @@ def _number(fact: Fact, found: dict[str, Any], name: str, least: int, default: i
     if type(value) is not int or not least <= value <= _LARGEST_NODE:
         raise _malformed(fact, f"{name} {value!r}")
     return value
+
+
+def _standings(fact: Fact, found: object) -> tuple[tuple[NodeId, Standing], ...]:
+    if not isinstance(found, dict):
+        raise _malformed(fact, f"standings {found!r}")
+    standings = []
+    for name, each in sorted(found.items()):
+        node = node_of(name)
+        is_pair = isinstance(each, list) and len(each) == 2 and all(type(number) is int for number in each)
+        if node is None or not is_pair:
+            raise _malformed(fact, f"a standing {name!r}: {each!r}")
+        standings.append((node, Standing(*each)))
+    return tuple(standings)
 
 
 def _nodes(fact: Fact, found: object, what: str) -> tuple[NodeId, ...]:

@@ -17,7 +17,6 @@ Invariants, asserted where they could break (the names are those of ``docs/repli
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -25,10 +24,10 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import (
     LogstoreError,
+    MalformedFactError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     NotLeaderError,
-    OffsetOutOfRangeError,
 )
 from logstore.log import FixedPolicy, Log, Moves
 from logstore.log.marks.policies import FOLLOWS
@@ -36,7 +35,6 @@ from logstore.records import AppendResult
 from logstore.replication.api import (
     NO_NODE,
     Acks,
-    Diverging,
     FetchAnswer,
     FetchFrom,
     FetchRefusal,
@@ -49,17 +47,13 @@ from logstore.replication.api import (
     Standing,
 )
 from logstore.replication.election import effective_minimum, with_isr
+from logstore.replication.log_copy import FETCH_BYTES, LogCopy
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-_logger = logging.getLogger(__name__)
-
 #: Kafka's default of ``replica.lag.time.max.ms``.
 LAG_MAX_MS = 30_000
-
-#: Kafka's default of ``replica.fetch.max.bytes``.
-FETCH_BYTES = 1 << 20
 
 _LONG_AGO = -(1 << 62)
 
@@ -100,6 +94,9 @@ class InSyncReplica(Replica):
     ``lag_max_ms`` the broker's ``replica.lag.time.max.ms``.
     """
 
+    #: Made for the log of each replica.
+    make_copy: Callable[[Log, NodeId, int, int], LogCopy] = LogCopy
+
     def __init__(
         self,
         log: Log,
@@ -116,13 +113,12 @@ class InSyncReplica(Replica):
         self.node = node
         self.life = life
         self._calls = log.replica
+        self._copy = type(self).make_copy(log, node, life, fetch_bytes)
         self._calls.set_policy(FOLLOWS)
         self._min_insync = min_insync
         self._lag_max_ms = lag_max_ms
-        self._fetch_bytes = fetch_bytes
         self._state: PartitionState | None = None
         self._role = Role.NONE
-        self._lost: list[LostRange] = []
         # As leader, in this epoch:
         self._epoch_start = 0  # the log end when it began
         self._followers: dict[NodeId, _Follower] = {}
@@ -145,10 +141,10 @@ class InSyncReplica(Replica):
 
     @property
     def lost(self) -> list[LostRange]:
-        return self._lost
+        return self._copy.lost
 
     def standing(self) -> Standing:
-        return Standing(self._last_epoch(), self.log.log_end_offset)
+        return self._copy.standing()
 
     # -- the registry's state
 
@@ -156,11 +152,18 @@ class InSyncReplica(Replica):
         known = self._state
         if known is not None and state.version <= known.version:
             return
-        assert known is None or state.leader_epoch >= known.leader_epoch, ("I1", known, state)
+        if known is not None and (
+            state.leader_epoch < known.leader_epoch
+            or (state.leader_epoch == known.leader_epoch and state.leader != known.leader)
+        ):
+            # A registry that was restored from yesterday, or written to by hand: I1 would not hold.
+            raise MalformedFactError(
+                f"{self.log.name}: the registry has leader {state.leader} in epoch {state.leader_epoch}, and had "
+                f"leader {known.leader} in epoch {known.leader_epoch} before"
+            )
         if known is None or state.leader_epoch > known.leader_epoch or self._role is Role.NONE:
             self._begin(state, now_ms)
         else:
-            assert state.leader == known.leader, ("I1", known, state)
             self._state = state
         if self._proposed is not None and state.version > self._proposed.version:
             self._proposed = None
@@ -247,17 +250,12 @@ class InSyncReplica(Replica):
         refusal = self._refusal(wants, state)
         if refusal is not None:
             return FetchAnswer(epoch, refusal=refusal)
-        diverging = self._divergence(wants)
-        if diverging is not None:
-            return FetchAnswer(epoch, self.log.high_watermark, self.log.log_start_offset, diverging=diverging)
-        try:
-            found = self._calls.fetch_region(wants.offset, max_bytes=wants.max_bytes, to_log_end=True)
-        except OffsetOutOfRangeError:
-            return FetchAnswer(epoch, -1, self.log.log_start_offset, refusal=FetchRefusal.OUT_OF_RANGE)
-        # Only now: its log is the leader's up to there. A question with a log that differs counts for nothing.
-        self._followers[wants.node].note(wants.offset, wants.life, found.log_end_offset, now_ms)
-        self._raise_high_watermark(now_ms)
-        return FetchAnswer(epoch, self.log.high_watermark, found.log_start_offset, found.region)
+        found, end = self._copy.answer(wants, epoch)
+        if end >= 0:
+            self._followers[wants.node].note(wants.offset, wants.life, end, now_ms)
+            self._raise_high_watermark(now_ms)
+            found = found._replace(high_watermark=self.log.high_watermark)
+        return found
 
     def _refusal(self, wants: FetchFrom, state: PartitionState | None) -> FetchRefusal | None:
         if state is None:
@@ -272,20 +270,6 @@ class InSyncReplica(Replica):
         if follower is None:
             return FetchRefusal.NOT_A_REPLICA
         return FetchRefusal.STALE_REGISTRATION if wants.life < follower.life else None
-
-    def _divergence(self, wants: FetchFrom) -> Diverging | None:
-        """Return the end of the newest epoch that both have, if the follower's log is not the beginning of ours."""
-        if wants.last_epoch < 0:
-            return None
-        epochs, end = self._calls.epochs, self.log.log_end_offset
-        latest = epochs.latest
-        assert latest is not None  # the epoch in which this replica leads
-        if wants.last_epoch > latest.epoch:
-            return Diverging(latest.epoch, end)
-        found = Diverging(*epochs.end_offset_for(wants.last_epoch, end))
-        if found.epoch != wants.last_epoch or found.end_offset < wants.offset:
-            return found
-        return None
 
     def _is_below_minimum(self, state: PartitionState) -> bool:
         return len(state.isr) < effective_minimum(state, self._min_insync)
@@ -390,80 +374,10 @@ class InSyncReplica(Replica):
         state = self._state
         if state is None or self._role is not Role.FOLLOWER or state.leader == NO_NODE:
             return None
-        return state.leader, FetchFrom(
-            self.node,
-            self.life,
-            state.leader_epoch,
-            self.log.log_end_offset,
-            self._last_epoch(),
-            self.log.log_start_offset,
-            self._fetch_bytes,
-        )
-
-    def _last_epoch(self) -> int:
-        latest = self._calls.epochs.latest
-        return -1 if latest is None else latest.epoch
+        return state.leader, self._copy.question(state.leader_epoch)
 
     def take(self, asked: FetchFrom, fetched: FetchAnswer, now_ms: int) -> bool:
-        state, end = self._state, self.log.log_end_offset
-        if (
-            state is None
-            or self._role is not Role.FOLLOWER
-            or not asked.leader_epoch == fetched.leader_epoch == state.leader_epoch
-            or (asked.offset, asked.last_epoch) != (end, self._last_epoch())
-        ):
-            return False  # of another epoch, or of a log that has changed since
-        if fetched.refusal is not None:
-            if fetched.refusal is not FetchRefusal.OUT_OF_RANGE:
-                return False
-            self._begin_again(fetched.log_start_offset)
-            return True
-        if fetched.diverging is not None:
-            self._cut(fetched.diverging)
-            return True
-        if fetched.records is not None:
-            assert not hasattr(fetched.records, "read"), "a driver hands over the bytes of a region"
-            self._calls.append_replicated(fetched.records)
-        before = self.log.high_watermark
-        self._calls.advance_high_watermark(min(max(fetched.high_watermark, before), self.log.log_end_offset))
-        if fetched.log_start_offset > self.log.log_start_offset:
-            self.log.delete_before(min(fetched.log_start_offset, self.log.high_watermark))
-        return self.log.log_end_offset != end or self.log.high_watermark != before
-
-    def _cut(self, diverging: Diverging) -> None:
-        """Cut the log to the end of the newest epoch that leader and follower both have (KIP-101, KIP-279)."""
-        end = self.log.log_end_offset
-        epochs = self._calls.epochs
-        if diverging.epoch < 0 or not epochs.entries or diverging.epoch < epochs.entries[0].epoch:
-            # None of our epochs is the leader's: nothing of this log is.
-            self._begin_again(self.log.log_start_offset)
-            return
-        epoch, own_end = epochs.end_offset_for(diverging.epoch, end)
-        if epoch < 0:
-            own_end = end  # the leader names an epoch newer than ours: only the end can be wrong
-        to = min(own_end, diverging.end_offset)
-        if to < self.log.log_start_offset:
-            self._begin_again(to)
-            return
-        self._note_loss(to)
-        self._calls.truncate_to(to)
-
-    def _begin_again(self, offset: int) -> None:
-        """Remove the whole log, and begin at an offset of the leader's."""
-        self._note_loss(self.log.log_start_offset if offset < self.log.high_watermark else self.log.high_watermark)
-        self._calls.restart_at(offset)
-
-    def _note_loss(self, to: int) -> None:
-        state, mark = self._state, self.log.high_watermark
-        assert state is not None
-        if to < mark:
-            self._lost.append(LostRange(to, mark, state.leader_epoch))
-            _logger.warning(
-                "records that consumers had seen are lost: partition=%s first_offset=%d end_offset=%d "
-                "leader=%d leader_epoch=%d, which was elected without being in sync",
-                self.log.name,
-                to,
-                mark,
-                state.leader,
-                state.leader_epoch,
-            )
+        state = self._state
+        if state is None or self._role is not Role.FOLLOWER:
+            return False
+        return self._copy.take(asked, fetched, state)

@@ -10,17 +10,28 @@ eligible replicas before it is asked for anything (I10).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
+from logstore.log.formats.last_stop import Stop
 from logstore.replication.api import NO_NODE, NodeId, PartitionState, Replica
 from logstore.replication.election import distrusted, elect
 
 
-class Placement:
-    """One replica of a node, from the node's registration to its end.
+class Arrival(NamedTuple):
+    """What a process finds when it begins a life: may it trust the log of this replica?"""
 
-    ``is_whole`` says whether the log has every record that this node ever had, by how it was stopped; ``is_empty``
-    whether it has none.
-    """
+    #: It is the directory of the node's last life, or the partition is younger than this one.
+    is_same_disk: bool
+    stop: Stop  #: how the log was stopped; `Stop.NEW`: it has never had a record or an epoch
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the log has everything that was written to it, synced or not."""
+        return self.is_same_disk and self.stop in (Stop.CLEAN, Stop.PROCESS_DIED)
+
+
+class Placement:
+    """One replica of a node by the rules of in-sync replicas, from the node's registration to its end."""
 
     def __init__(
         self,
@@ -29,14 +40,13 @@ class Placement:
         *,
         min_insync: int,
         allows_unclean: bool = False,
-        is_whole: bool,
-        is_empty: bool,
+        arrival: Arrival,
     ) -> None:
         self.replica = replica
         self.node = node
         self._min_insync = min_insync
         self._allows_unclean = allows_unclean
-        self._is_whole, self._is_empty = is_whole, is_empty
+        self._arrival = arrival
         self._has_entered = False
         self._first_epoch: int | None = None  # the leader epoch when the registry was first read
 
@@ -69,8 +79,8 @@ class Placement:
         return self.replica.propose(lives, now_ms)
 
     def _entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
-        if not self._is_whole:
-            state = distrusted(state, self.node, is_empty=self._is_empty)
+        if not self._arrival.is_whole:
+            state = distrusted(state, self.node, is_empty=self._arrival.stop is Stop.NEW)
         if state.leader == self.node and state.leader_epoch <= first_epoch:
             # An earlier process of this node led. Its epoch ends here.
             led_by_none = state._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)

@@ -55,7 +55,7 @@ from logstore.replication.node.fetcher import Fetcher
 from logstore.replication.node.member import Member
 from logstore.replication.node.registration import NodeRegistration
 from logstore.replication.node.registry_loop import TICK_S, RegistryLoop
-from logstore.replication.placement import Placement
+from logstore.replication.placement import Arrival, Placement
 from logstore.store import Store, Topic
 
 _logger = logging.getLogger(__name__)
@@ -261,7 +261,10 @@ class Node:
         state = registry.read(facts.state_path(place))
         # A partition that is younger than this life has lost nothing by the end of an earlier one.
         is_young = state is not None and state.created > self._registration.created
-        is_whole = self._registration.has_same_disk and stop in (Stop.CLEAN, Stop.PROCESS_DIED)
+        arrival = Arrival(
+            self._registration.has_same_disk or is_young,
+            Stop.CLEAN if is_young else stop,
+        )
         replica = InSyncReplica(
             log,
             self.node,
@@ -275,8 +278,7 @@ class Node:
             self.node,
             min_insync=made.config.min_insync_replicas,
             allows_unclean=made.config.unclean_leader_election_enable,
-            is_whole=is_whole or is_young,
-            is_empty=log.replica.epochs.latest is None,
+            arrival=arrival,
         )
         member = Member(place, Slot(assignment.topic_id, partition), log, placement)
         self._by_slot[member.slot] = member

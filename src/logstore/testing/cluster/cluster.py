@@ -42,7 +42,8 @@ class SimCluster:
         lag_max_ms: int = 1_500,
         session_ms: int = 800,
         make_replica: MakeReplica | None = None,
-        make_placement: Callable[..., Placement] = Placement,
+        make_placement: Callable[..., Any] = Placement,
+        is_quorum: bool = False,
         registry: LocalRegistry | None = None,
     ) -> None:
         def in_sync(log: Log, node: NodeId, life: int) -> Replica:
@@ -58,6 +59,7 @@ class SimCluster:
             make_replica=in_sync if make_replica is None else make_replica,
             make_placement=make_placement,
             registry=common,
+            is_quorum=is_quorum,
         )
         self.world, self.network, self.link = scene.world, scene.network, scene.link
         self.replicas, self.min_insync = scene.replicas, min_insync
@@ -297,6 +299,8 @@ def live(seed: int, *, seconds: int = 10, **settings: Any) -> SimCluster:
             state = cluster.state()
             if len(state.isr) == len(state.replicas):
                 break
+        # With a quorum, a record of the new epoch commits those of older ones.
+        cluster.append([b"last"], Acks.ALL)
         cluster.run(500)
         cluster.ledger.judge_end()
     finally:

@@ -7,7 +7,7 @@ threads are missing: each step is an event.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logstore.batch._encode import encode
 from logstore.errors import LogstoreError, NotLeaderError, StaleFactError
@@ -27,13 +27,11 @@ from logstore.replication.api import (
     Role,
     Write,
 )
+from logstore.replication.placement import Arrival, Placement
 from logstore.testing.cluster.ledger import Ledger
 from logstore.testing.cluster.registry import SimSession
 from logstore.testing.cluster.scene import Scene
 from logstore.testing.simdisk import SimDisk
-
-if TYPE_CHECKING:
-    from logstore.replication.placement import Placement
 
 _DIRECTORY = "/data/t-0"
 _ROUND_MS = 100
@@ -98,7 +96,8 @@ class SimNode:
     def cut_power(self, policy: str) -> None:
         """End the process and the machine's run: what was not synced may be lost."""
         self._stop(self.disk.crash(policy))
-        self.ledger.note_loss(self.node)
+        if not self.scene.is_quorum:
+            self.ledger.note_loss(self.node)
 
     def wipe(self) -> None:
         """Kill the process, and put an empty disk into its machine."""
@@ -203,8 +202,7 @@ class SimNode:
             self.node,
             min_insync=scene.min_insync,
             allows_unclean=scene.allows_unclean,
-            is_whole=is_same_disk and stop in (Stop.CLEAN, Stop.PROCESS_DIED),
-            is_empty=log.replica.epochs.latest is None,
+            arrival=Arrival(is_same_disk, stop),
         )
 
     def _ask_registry(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:

@@ -11,7 +11,6 @@ from logstore.records import TopicPartition
 from logstore.replication import facts
 from logstore.replication.api import FetchAnswer, FetchFrom, NodeId, PartitionState, Registry, Replica
 from logstore.replication.local_registry import LocalRegistry
-from logstore.replication.placement import Placement
 from logstore.testing.cluster.network import SimNetwork
 from logstore.testing.cluster.registry import RegistryLink
 from logstore.testing.cluster.world import World
@@ -44,8 +43,9 @@ class Scene:
         allows_unclean: bool,
         session_ms: int,
         make_replica: MakeReplica,
-        make_placement: Callable[..., Placement],
+        make_placement: Callable[..., Any],
         registry: LocalRegistry,
+        is_quorum: bool,
     ) -> None:
         self.seed = seed
         self.world = World(seed)
@@ -57,6 +57,7 @@ class Scene:
         self.allows_unclean = allows_unclean
         self.session_ms = session_ms
         self.config = LogConfig(segment_bytes=16_384, index_interval_bytes=512)
+        self.is_quorum = is_quorum  #: whether a majority is enough, which has synced what counts
         self.make_replica = make_replica
         self.make_placement = make_placement
         self.nodes: dict[NodeId, SeenNode] = {}

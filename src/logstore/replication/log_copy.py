@@ -1,0 +1,157 @@
+"""One replica's log beside the others' logs: where it parts from a leader's, and how it becomes a copy of it.
+
+Both sets of rules have one. It cuts by leader epochs, never by the high watermark (I9; KIP-101, KIP-279), appends
+only what begins at its end, and reports what it has shown and cut. Its caller says in which epoch it leads.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from logstore.errors import OffsetOutOfRangeError
+from logstore.log import Log
+from logstore.replication.api import (
+    Diverging,
+    FetchAnswer,
+    FetchFrom,
+    FetchRefusal,
+    LostRange,
+    NodeId,
+    PartitionState,
+    Standing,
+)
+
+_logger = logging.getLogger(__name__)
+
+#: Kafka's default of ``replica.fetch.max.bytes``.
+FETCH_BYTES = 1 << 20
+
+
+class LogCopy:
+    """The log of one replica. It is called by one thread at a time."""
+
+    def __init__(self, log: Log, node: NodeId, life: int, fetch_bytes: int = FETCH_BYTES) -> None:
+        self.log = log
+        self.calls = log.replica
+        self.node, self.life = node, life
+        self._fetch_bytes = fetch_bytes
+        self.lost: list[LostRange] = []
+
+    def last_epoch(self) -> int:
+        """Return the newest leader epoch that the log knows; -1 if it has none."""
+        latest = self.calls.epochs.latest
+        return -1 if latest is None else latest.epoch
+
+    def standing(self) -> Standing:
+        """Return how far the log reaches, by its records."""
+        end = self.log.log_end_offset
+        epochs = [entry.epoch for entry in self.calls.epochs.entries if entry.start_offset < end]
+        return Standing(epochs[-1] if epochs else -1, end)
+
+    # -- as leader
+
+    def divergence(self, wants: FetchFrom) -> Diverging | None:
+        """Return the end of the newest epoch that both have, if the follower's log is not the beginning of ours."""
+        if wants.last_epoch < 0:
+            return None
+        epochs, end = self.calls.epochs, self.log.log_end_offset
+        latest = epochs.latest
+        assert latest is not None  # the epoch in which this replica leads
+        if wants.last_epoch > latest.epoch:
+            return Diverging(latest.epoch, end)
+        found = Diverging(*epochs.end_offset_for(wants.last_epoch, end))
+        if found.epoch != wants.last_epoch or found.end_offset < wants.offset:
+            return found
+        return None
+
+    def answer(self, wants: FetchFrom, epoch: int) -> tuple[FetchAnswer, int]:
+        """Return the answer to a follower, and the log end at which it was given.
+
+        The end is -1 if the follower's log is not ours up to its end: how far it has come is unknown then.
+        """
+        diverging = self.divergence(wants)
+        if diverging is not None:
+            return FetchAnswer(epoch, self.log.high_watermark, self.log.log_start_offset, diverging=diverging), -1
+        try:
+            found = self.calls.fetch_region(wants.offset, max_bytes=wants.max_bytes, to_log_end=True)
+        except OffsetOutOfRangeError:
+            refusal = FetchRefusal.OUT_OF_RANGE
+            return FetchAnswer(epoch, -1, self.log.log_start_offset, refusal=refusal), -1
+        return FetchAnswer(epoch, found.high_watermark, found.log_start_offset, found.region), found.log_end_offset
+
+    # -- as follower
+
+    def question(self, epoch: int) -> FetchFrom:
+        """Return what to ask a leader."""
+        log = self.log
+        return FetchFrom(
+            self.node,
+            self.life,
+            epoch,
+            log.log_end_offset,
+            self.last_epoch(),
+            log.log_start_offset,
+            self._fetch_bytes,
+        )
+
+    def take(self, asked: FetchFrom, answer: FetchAnswer, state: PartitionState) -> bool:
+        """Take a leader's answer; see `Replica.take`. The caller follows the leader of ``state``."""
+        end = self.log.log_end_offset
+        if not asked.leader_epoch == answer.leader_epoch == state.leader_epoch:
+            return False
+        if (asked.offset, asked.last_epoch) != (end, self.last_epoch()):
+            return False  # the log has changed since
+        if answer.refusal is not None:
+            if answer.refusal is not FetchRefusal.OUT_OF_RANGE:
+                return False
+            self._begin_again(answer.log_start_offset, state)
+            return True
+        if answer.diverging is not None:
+            self._cut(answer.diverging, state)
+            return True
+        if answer.records is not None:
+            assert not hasattr(answer.records, "read"), "a driver hands over the bytes of a region"
+            self.calls.append_replicated(answer.records)
+        before = self.log.high_watermark
+        self.calls.advance_high_watermark(min(max(answer.high_watermark, before), self.log.log_end_offset))
+        if answer.log_start_offset > self.log.log_start_offset:
+            self.log.delete_before(min(answer.log_start_offset, self.log.high_watermark))
+        return self.log.log_end_offset != end or self.log.high_watermark != before
+
+    def _cut(self, diverging: Diverging, state: PartitionState) -> None:
+        """Cut the log to the end of the newest epoch that leader and follower both have."""
+        end = self.log.log_end_offset
+        epochs = self.calls.epochs
+        if diverging.epoch < 0 or not epochs.entries or diverging.epoch < epochs.entries[0].epoch:
+            # None of our epochs is the leader's: nothing of this log is.
+            self._begin_again(self.log.log_start_offset, state)
+            return
+        epoch, own_end = epochs.end_offset_for(diverging.epoch, end)
+        if epoch < 0:
+            own_end = end  # the leader names an epoch newer than ours: only the end can be wrong
+        to = min(own_end, diverging.end_offset)
+        if to < self.log.log_start_offset:
+            self._begin_again(to, state)
+            return
+        self._note_loss(to, state)
+        self.calls.truncate_to(to)
+
+    def _begin_again(self, offset: int, state: PartitionState) -> None:
+        """Remove the whole log, and begin at an offset of the leader's."""
+        mark = self.log.high_watermark
+        self._note_loss(self.log.log_start_offset if offset < mark else mark, state)
+        self.calls.restart_at(offset)
+
+    def _note_loss(self, to: int, state: PartitionState) -> None:
+        mark = self.log.high_watermark
+        if to < mark:
+            self.lost.append(LostRange(to, mark, state.leader_epoch))
+            _logger.warning(
+                "records that consumers had seen are lost: partition=%s first_offset=%d end_offset=%d "
+                "leader=%d leader_epoch=%d, which was elected without being in sync",
+                self.log.name,
+                to,
+                mark,
+                state.leader,
+                state.leader_epoch,
+            )

@@ -1,0 +1,321 @@
+"""Replication by a quorum: a record is acknowledged when a majority of 2F + 1 replicas has it on its disk.
+
+Nothing is evicted and there is no minimum: F replicas may fail. Elections go through the registry, without votes
+among the nodes. A new epoch without a leader is stored. Each replica that reads it obeys no older epoch any more,
+and adds how far it reaches. Once a majority has, the greatest of them leads the next epoch.
+
+Why nothing is lost: an acknowledged record is on the disks of a majority, and a majority has promised before a
+leader is chosen. So one of those that have promised has the record, and the leader reaches at least as far. As in
+Raft, what a leader counts as acknowledged reaches into its own epoch: older records alone could still be replaced.
+
+Replicas sync before they ask, and the leader before it counts itself. A replica whose disk was wiped has promised
+what it does not have any more: it leaves the ISR, which here are the replicas that count, and stands in no election
+before it has copied all that its leader has.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from logstore.errors import LogstoreError, MalformedFactError, NotLeaderError
+from logstore.log import FixedPolicy, Log, Moves
+from logstore.log.marks.policies import FOLLOWS
+from logstore.records import AppendResult
+from logstore.replication.api import (
+    NO_NODE,
+    Acks,
+    FetchAnswer,
+    FetchFrom,
+    FetchRefusal,
+    LostRange,
+    NodeId,
+    PartitionState,
+    Pending,
+    Replica,
+    Role,
+    Standing,
+)
+from logstore.replication.log_copy import FETCH_BYTES, LogCopy
+from logstore.replication.placement import Arrival
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_LEADS = FixedPolicy(Moves.FROM_OUTSIDE)
+
+
+class QuorumReplica(Replica):
+    """One replica of a quorum. `QuorumPlacement` deals with the registry for it."""
+
+    def __init__(self, log: Log, node: NodeId, life: int, *, fetch_bytes: int = FETCH_BYTES) -> None:
+        self.log = log
+        self.node, self.life = node, life
+        self._calls = log.replica
+        self._calls.set_policy(FOLLOWS)
+        self._copy = LogCopy(log, node, life, fetch_bytes)
+        self._state: PartitionState | None = None
+        self._role = Role.NONE
+        self.has_caught_up = False  #: whether it has had all that its leader has, in this epoch
+        # As leader, in this epoch:
+        self._epoch_start = 0
+        self._synced: dict[NodeId, tuple[int, int]] = {}  # follower -> (life, log end that it has synced)
+        self._waiting: deque[Pending] = deque()  # in the order of their offsets
+        # What an earlier process has written is promised as soon as this one asks.
+        self._sync()
+
+    # -- what others may see
+
+    @property
+    def state(self) -> PartitionState | None:
+        return self._state
+
+    @property
+    def role(self) -> Role:
+        return self._role
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    @property
+    def lost(self) -> list[LostRange]:
+        return self._copy.lost
+
+    def standing(self) -> Standing:
+        self._sync()
+        return self._copy.standing()
+
+    def _sync(self) -> None:
+        if self.log.synced_end < self.log.log_end_offset:
+            self.log.flush()
+
+    # -- the registry's state
+
+    def apply(self, state: PartitionState, now_ms: int) -> None:
+        known = self._state
+        if known is not None and state.version <= known.version:
+            return
+        if known is not None and state.leader_epoch < known.leader_epoch:
+            raise MalformedFactError(
+                f"{self.log.name}: the registry has leader epoch {state.leader_epoch}, and had {known.leader_epoch}"
+            )
+        if known is not None and state.leader_epoch == known.leader_epoch and self._role is not Role.NONE:
+            self._state = state
+            return
+        leads = state.leader == self.node
+        if leads:
+            self._calls.begin_epoch(state.leader_epoch)
+        self._calls.set_policy(_LEADS if leads else FOLLOWS)
+        self.stop_waiting(NotLeaderError(f"{self.log.name}: leader epoch {state.leader_epoch} has begun"))
+        self._state, self._synced, self.has_caught_up = state, {}, False
+        self._epoch_start = self.log.log_end_offset
+        self._role = Role.LEADER if leads else Role.FOLLOWER if self.node in state.replicas else Role.NONE
+        self._raise_high_watermark()
+
+    # -- leading
+
+    def append(
+        self, batch: Buffer, *, acks: Acks, now_ms: int, notify: Callable[[], object] | None = None
+    ) -> Pending:
+        epoch = self.check_append(acks)
+        return self.wait(self._calls.append_batch(batch), epoch, acks=acks, now_ms=now_ms, notify=notify)
+
+    def check_append(self, acks: Acks) -> int:
+        state = self._state
+        if state is None or self._role is not Role.LEADER:
+            leader = NO_NODE if state is None else state.leader
+            raise NotLeaderError(f"{self.log.name}: node {self.node} does not lead it, node {leader} does")
+        return state.leader_epoch
+
+    def wait(
+        self,
+        result: AppendResult,
+        epoch: int,
+        *,
+        acks: Acks,
+        now_ms: int,
+        notify: Callable[[], object] | None = None,
+    ) -> Pending:
+        state = self._state
+        pending = Pending(result, epoch, notify)
+        if state is None or self._role is not Role.LEADER or state.leader_epoch != epoch:
+            pending.settle(NotLeaderError(f"{self.log.name}: the leader epoch has changed since the append"))
+            return pending
+        if acks is not Acks.ALL:
+            pending.settle()
+        else:
+            at = bisect_right(self._waiting, result.last_offset, key=lambda each: each.result.last_offset)
+            self._waiting.insert(at, pending)
+        self._raise_high_watermark()
+        return pending
+
+    def answer(self, wants: FetchFrom, now_ms: int) -> FetchAnswer:
+        state = self._state
+        epoch = -1 if state is None else state.leader_epoch
+        if state is None or self._role is not Role.LEADER:
+            return FetchAnswer(epoch, refusal=FetchRefusal.NOT_LEADER)
+        if wants.leader_epoch != epoch:
+            is_old = wants.leader_epoch < epoch
+            return FetchAnswer(epoch, refusal=FetchRefusal.OLD_EPOCH if is_old else FetchRefusal.NEW_EPOCH)
+        if wants.node not in state.replicas:
+            return FetchAnswer(epoch, refusal=FetchRefusal.NOT_A_REPLICA)
+        life, synced = self._synced.get(wants.node, (-1, -1))
+        if wants.life < life:
+            return FetchAnswer(epoch, refusal=FetchRefusal.STALE_REGISTRATION)
+        found, end = self._copy.answer(wants, epoch)
+        if end >= 0:
+            self._synced[wants.node] = (
+                wants.life,
+                wants.offset if wants.life > life else max(synced, wants.offset),
+            )
+            self._raise_high_watermark()
+            found = found._replace(high_watermark=self.log.high_watermark)
+        return found
+
+    def _raise_high_watermark(self) -> None:
+        """Raise it to what a majority has synced, if that reaches into this epoch."""
+        state = self._state
+        assert state is not None
+        if self._role is not Role.LEADER:
+            return
+        mark = self._majority_end(state)
+        if mark > self.log.synced_end and (self._waiting or mark > self.log.high_watermark):
+            # Only what would count is worth a sync.
+            self._sync()
+            mark = self._majority_end(state)
+        if mark > self._epoch_start and mark > self.log.high_watermark:
+            self._calls.advance_high_watermark(mark)
+        while self._waiting and self._waiting[0].result.last_offset < self.log.high_watermark:
+            pending = self._waiting.popleft()
+            assert pending.epoch == state.leader_epoch, ("I4", pending.epoch, state)
+            pending.settle()
+
+    def _majority_end(self, state: PartitionState) -> int:
+        """Return the end that a majority has, with this replica's own end taken for synced."""
+        ends = [
+            self.log.log_end_offset
+            if node == self.node
+            else self._synced.get(node, (-1, -1))[1]
+            if node in state.isr
+            else -1
+            for node in state.replicas
+        ]
+        return sorted(ends, reverse=True)[len(ends) // 2]
+
+    def stop_waiting(self, error: LogstoreError) -> None:
+        while self._waiting:
+            self._waiting.popleft().settle(error)
+
+    # -- a quorum has no ISR
+
+    def propose(self, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
+        return None
+
+    def settled(self, stored: PartitionState, now_ms: int) -> None:
+        self.apply(stored, now_ms)
+
+    # -- following
+
+    def ask(self, now_ms: int) -> tuple[NodeId, FetchFrom] | None:
+        state = self._state
+        if state is None or self._role is not Role.FOLLOWER or state.leader == NO_NODE:
+            return None
+        self._sync()
+        return state.leader, self._copy.question(state.leader_epoch)
+
+    def take(self, asked: FetchFrom, fetched: FetchAnswer, now_ms: int) -> bool:
+        state = self._state
+        if state is None or self._role is not Role.FOLLOWER:
+            return False
+        is_whole = fetched.records is None and fetched.diverging is None and fetched.refusal is None
+        is_now = asked.leader_epoch == fetched.leader_epoch == state.leader_epoch
+        if is_whole and is_now and asked.offset == self.log.log_end_offset:
+            self.has_caught_up = True
+        return self._copy.take(asked, fetched, state)
+
+
+class QuorumPlacement:
+    """The dealings of a `QuorumReplica` with the registry; see `Placement`, which it stands in for.
+
+    ``min_insync`` and ``allows_unclean`` have no meaning here: a majority is needed, always.
+    """
+
+    def __init__(
+        self,
+        replica: QuorumReplica,
+        node: NodeId,
+        *,
+        min_insync: int = 1,
+        allows_unclean: bool = False,
+        arrival: Arrival,
+    ) -> None:
+        self.replica = replica
+        self.node = node
+        self._arrival = arrival
+        self._has_entered = False
+        self._first_epoch: int | None = None
+
+    @property
+    def has_entered(self) -> bool:
+        """See `Placement.has_entered`."""
+        return self._has_entered
+
+    def take(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
+        """Take the registry's state, and return the one to commit in its place; see `Placement.take`."""
+        if not self._has_entered:
+            if self.node not in lives:
+                return None
+            if self._first_epoch is None:
+                self._first_epoch = state.leader_epoch
+            wanted = self._entered(state, self._first_epoch)
+            if wanted != state:
+                return wanted
+            self._has_entered = True
+        self.replica.apply(state, now_ms)
+        if self.node not in lives:
+            return None
+        if state.leader in lives:
+            return self._returned(state)
+        if state.leader != NO_NODE or state.leader_epoch == 0:
+            return _fenced(state)
+        return self._elected(state, lives)
+
+    def _entered(self, state: PartitionState, first_epoch: int) -> PartitionState:
+        # What was written and not synced was not promised: a power cut loses nothing that counts.
+        if not self._arrival.is_same_disk and state.leader_epoch > 0 and self.node in state.isr:
+            left = tuple(node for node in state.isr if node != self.node)
+            without = state._replace(isr=left, standings=())
+            return _fenced(without) if state.leader == self.node else without
+        if state.leader == self.node and state.leader_epoch <= first_epoch:
+            return _fenced(state)
+        return state
+
+    def _returned(self, state: PartitionState) -> PartitionState | None:
+        """Return the state with this replica among those that count, once it has what its leader has."""
+        if self.node in state.isr or self.node not in state.replicas or not self.replica.has_caught_up:
+            return None
+        counted = {*state.isr, self.node}
+        return state._replace(isr=tuple(node for node in state.replicas if node in counted))
+
+    def _elected(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState | None:
+        standings = dict(state.standings)
+        if self.node in state.isr and self.node not in standings:
+            standings[self.node] = self.replica.standing()
+            return state._replace(standings=tuple(sorted(standings.items())))
+        majority = len(state.replicas) // 2 + 1
+        if len(standings) < majority:
+            return None
+        best = max(standings, key=lambda node: (standings[node], -node))
+        if best == self.node:
+            return state._replace(leader=best, last_leader=best, leader_epoch=state.leader_epoch + 1, standings=())
+        # It has promised, and died. The others begin again, if there are enough of them.
+        live = [node for node in state.isr if node in lives]
+        return _fenced(state) if best not in lives and len(live) >= majority else None
+
+
+def _fenced(state: PartitionState) -> PartitionState:
+    """Return a new epoch without a leader, in which replicas say how far they reach."""
+    return state._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1, standings=())
