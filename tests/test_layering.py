@@ -190,7 +190,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.replication": (
         "node",
-        "insync local_registry placement quorum",
+        "insync quorum",
+        "local_registry placement",
         "election facts fetch_messages log_copy",
         "api",
     ),

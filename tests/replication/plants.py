@@ -5,15 +5,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from logstore.errors import LogstoreError
 from logstore.log import Stop
-from logstore.replication.api import Diverging, FetchAnswer, FetchFrom, FetchRefusal, PartitionState, Role, Write
+from logstore.replication.api import (
+    Diverging,
+    FetchAnswer,
+    FetchFrom,
+    FetchRefusal,
+    NodeId,
+    PartitionState,
+    Role,
+    Standing,
+    Write,
+)
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
 from logstore.replication.log_copy import LogCopy
 from logstore.replication.placement import Placement
+from logstore.replication.quorum import QuorumPlacement, QuorumReplica
 
 
 class CutsByHighWatermark(InSyncReplica):
@@ -155,6 +167,38 @@ class TakesEveryStopForClean(Placement):
         super().__init__(*arguments, **{**options, "arrival": clean})
 
 
+class AsksBeforeTheSync(QuorumReplica):
+    """A replica of a quorum asks, and is counted, with records that are not on its disk."""
+
+    def _sync(self) -> None:
+        pass
+
+    def _raise_high_watermark(self) -> None:
+        state = self.state
+        if state is not None and self.role is Role.LEADER:
+            mark = self._majority_end(state)
+            if mark > max(self._epoch_start, self.log.high_watermark):
+                self._calls.advance_high_watermark(mark)
+        while self._waiting and self._waiting[0].result.last_offset < self.log.high_watermark:
+            self._waiting.popleft().settle()
+
+
+class ElectsTheShortest(QuorumPlacement):
+    """The replica of a quorum that reaches least leads."""
+
+    def _best(self, standings: Mapping[NodeId, Standing]) -> NodeId:
+        return min(standings, key=lambda node: (standings[node], node))
+
+
+class CountsOlderEpochs(QuorumReplica):
+    """A leader of a quorum takes older records for committed before a record of its own epoch is."""
+
+    def _raise_high_watermark(self) -> None:
+        start, self._epoch_start = self._epoch_start, -1
+        super()._raise_high_watermark()
+        self._epoch_start = start
+
+
 class IgnoresVersions(LocalRegistry):
     """A registry without compare-and-set: the last writer wins."""
 
@@ -169,6 +213,19 @@ class IgnoresVersions(LocalRegistry):
             found = self.read(change.path) if isinstance(change, Write) else None
             current.append(change if found is None else change._replace(version=found.version))
         return super().commit(current)
+
+
+def quorum(
+    replica: type[QuorumReplica] = QuorumReplica, placement: type[QuorumPlacement] = QuorumPlacement, nodes: int = 3
+) -> dict[str, Any]:
+    """Return the settings of a cluster of a quorum."""
+    return {
+        "nodes": nodes,
+        "min_insync": nodes // 2 + 1,
+        "is_quorum": True,
+        "make_replica": lambda log, node, life: replica(log, node, life),
+        "make_placement": placement,
+    }
 
 
 def with_replica(kind: type[InSyncReplica], min_insync: int = 2) -> dict[str, Any]:

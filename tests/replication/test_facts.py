@@ -8,7 +8,7 @@ import pytest
 
 from logstore.errors import MalformedFactError
 from logstore.records import TopicPartition
-from logstore.replication import Check, Fact, PartitionState, Write, facts
+from logstore.replication import Check, Fact, PartitionState, Standing, Write, facts
 
 PLACE = TopicPartition("t", 0)
 ID = "A" * 22
@@ -21,6 +21,11 @@ def fact(value: object, path: str = "/p") -> Fact:
 def test_a_state_is_read_as_it_was_written():
     state = PartitionState((1, 2, 3), (1, 3), 1, 4, eligible=(2,), last_leader=1, controller_epoch=5, version=3)
     assert facts.decode_state(fact(facts.encode_state(state)), (1, 2, 3)) == state
+
+
+def test_the_standings_of_a_quorum_are_read_as_they_were_written():
+    state = PartitionState((1, 2), (1, 2), standings=((1, Standing(-1, 0)), (2, Standing(3, 99))), version=3)
+    assert facts.decode_state(fact(facts.encode_state(state)), (1, 2)) == state
 
 
 def test_a_state_of_kafka_lacks_our_keys():
@@ -47,6 +52,9 @@ GOOD = {"version": 1, "leader": 1, "leader_epoch": 2, "isr": [1], "controller_ep
         ({**GOOD, "isr": [1, 1]}, "the isr, one of them twice"),
         ({**GOOD, "isr": [2]}, "a leader 1 outside the isr"),
         ({**GOOD, "eligible": [1]}, "replicas both in the isr"),
+        ({**GOOD, "standings": [1]}, "standings [1]"),
+        ({**GOOD, "standings": {"x": [1, 2]}}, "a standing 'x'"),
+        ({**GOOD, "standings": {"1": [1]}}, "a standing '1'"),
         ({key: GOOD[key] for key in GOOD if key != "leader"}, "leader None"),
     ],
 )

@@ -44,6 +44,8 @@ FOUND_BY_SEEDS = {
     "acks kept over an epoch": BySeeds(plants.with_replica(plants.KeepsAcks)),
     "ack before the smaller ISR is stored": BySeeds(plants.with_replica(plants.AcksBeforeTheSmallerIsr)),
     "joins behind the high watermark": BySeeds(plants.with_replica(plants.JoinsBehind)),
+    "quorum without sync": BySeeds(plants.quorum(plants.AsksBeforeTheSync)),
+    "shortest log elected": BySeeds(plants.quorum(placement=plants.ElectsTheShortest)),
 }
 
 FOUND_BY_SCENARIOS = {

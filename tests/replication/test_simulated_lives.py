@@ -12,6 +12,7 @@ import pytest
 
 from logstore.replication.api import Acks
 from logstore.testing.cluster.cluster import SimCluster, live
+from tests.replication.plants import quorum
 
 COUNT = int(os.environ.get("LOGSTORE_SIMULATIONS", "300"))
 SECONDS = int(os.environ.get("LOGSTORE_SIMULATED_S", "10"))
@@ -48,6 +49,20 @@ def test_lives_lose_nothing_that_was_promised(part):
     assert reads > 0
     assert elections >= COUNT // PARTS
     assert len(faults) >= 5, faults
+
+
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.row("F11")
+def test_lives_of_a_quorum_lose_nothing_that_was_promised(part):
+    acknowledged = elections = 0
+    for seed in range(SEED + part, SEED + COUNT // 6, 4):
+        cluster = live(seed, seconds=SECONDS, **quorum(nodes=5 if seed % 3 == 0 else 3))
+        ledger = cluster.ledger
+        assert not [each for each in ledger.lost_acknowledged if each.acks is Acks.ALL]
+        acknowledged += len(ledger.acknowledged)
+        elections += ledger.elections
+    assert acknowledged > 0
+    assert elections > COUNT // 24
 
 
 def test_the_same_seed_gives_the_same_life():

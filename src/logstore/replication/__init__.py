@@ -1,7 +1,8 @@
 """Replication: the interfaces that an embedder implements, the rules that stand above them, and the node.
 
 `Node` replicates a store with those of other processes, over a `Transport` and a `Registry` that its user provides.
-`InSyncReplica` are Kafka's rules as a state machine. `LocalRegistry` is a registry in memory, for one process.
+`InSyncReplica` are Kafka's rules as a state machine, `QuorumReplica` those of a majority. `LocalRegistry` is a
+registry in memory, for one process.
 """
 
 from logstore.records import Acks
@@ -32,10 +33,12 @@ from logstore.replication.api import (
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
 from logstore.replication.node.node import Node, ReplicaMetrics
-from logstore.replication.placement import Placement
+from logstore.replication.placement import Arrival, Placement
+from logstore.replication.quorum import QuorumPlacement, QuorumReplica
 
 __all__ = [
     "Acks",
+    "Arrival",
     "Change",
     "Check",
     "Create",
@@ -53,6 +56,8 @@ __all__ = [
     "PartitionState",
     "Pending",
     "Placement",
+    "QuorumPlacement",
+    "QuorumReplica",
     "Registry",
     "RegistryWatch",
     "Replica",

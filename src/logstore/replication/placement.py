@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from logstore.log.formats.last_stop import Stop
 from logstore.replication.api import NO_NODE, NodeId, PartitionState, Replica
-from logstore.replication.election import distrusted, elect
+from logstore.replication.election import distrusted, elect, resigned
 
 
 class Arrival(NamedTuple):
@@ -77,6 +77,10 @@ class Placement:
         if elected is not None:
             return elected if elected.leader == self.node else None
         return self.replica.propose(lives, now_ms)
+
+    def resigned(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
+        """Return the state in which another replica has this one's place; the same, if there is none."""
+        return resigned(state, self.node, lives, self._min_insync)
 
     def _entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
         if not self._arrival.is_whole:

@@ -283,6 +283,10 @@ class QuorumPlacement:
             return _fenced(state)
         return self._elected(state, lives)
 
+    def resigned(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
+        """Return the state in which the others elect a leader; the same, if this replica does not lead."""
+        return _fenced(state) if state.leader == self.node else state
+
     def _entered(self, state: PartitionState, first_epoch: int) -> PartitionState:
         # What was written and not synced was not promised: a power cut loses nothing that counts.
         if not self._arrival.is_same_disk and state.leader_epoch > 0 and self.node in state.isr:
@@ -308,12 +312,16 @@ class QuorumPlacement:
         majority = len(state.replicas) // 2 + 1
         if len(standings) < majority:
             return None
-        best = max(standings, key=lambda node: (standings[node], -node))
+        best = self._best(standings)
         if best == self.node:
             return state._replace(leader=best, last_leader=best, leader_epoch=state.leader_epoch + 1, standings=())
         # It has promised, and died. The others begin again, if there are enough of them.
         live = [node for node in state.isr if node in lives]
         return _fenced(state) if best not in lives and len(live) >= majority else None
+
+    def _best(self, standings: Mapping[NodeId, Standing]) -> NodeId:
+        """Return the replica that reaches furthest: by the epoch of its last record, then by its end."""
+        return max(standings, key=lambda node: (standings[node], -node))
 
 
 def _fenced(state: PartitionState) -> PartitionState:

@@ -256,6 +256,32 @@ def test_a_leader_whose_disk_fails_gives_its_place_up(cluster, caplog):
     wait_for(lambda: cluster.values(1) == [b"a", b"c"])
 
 
+@pytest.mark.row("F11", part="three nodes in one process")
+def test_a_quorum_goes_on_with_two_of_three(tmp_path):
+    cluster = Cluster(tmp_path, quorum=True, fetch_wait_ms=50)
+    cluster.start(1, 2, 3)
+    cluster.nodes[1].create_topic("t", replicas=[1, 2, 3])
+
+    def append(value: bytes) -> bool:
+        leader = next(iter(cluster.nodes.values())).leader_of("t")
+        try:
+            cluster.stores[leader]["t"].append(value, acks="all", timeout_s=5)
+        except (KeyError, NotLeaderError, DeliveryTimeoutError):
+            return False
+        return True
+
+    wait_for(lambda: append(b"a"), 30)
+    leader = cluster.nodes[1].leader_of("t")
+    cluster.stop(leader)
+    wait_for(lambda: append(b"b"), 30)
+    cluster.start(leader)
+    wait_for(lambda: append(b"c"), 30)
+    wait_for(lambda: all(cluster.values(number)[-1:] == [b"c"] for number in (1, 2, 3)))
+    assert cluster.values(1) == cluster.values(2) == cluster.values(3)
+    assert cluster.values(1)[0] == b"a"
+    cluster.close()
+
+
 # -- what is refused
 
 

@@ -42,7 +42,7 @@ from logstore.replication.api import (
     Role,
     Transport,
 )
-from logstore.replication.election import created, resigned
+from logstore.replication.election import created
 from logstore.replication.fetch_messages import (
     Question,
     Slot,
@@ -50,12 +50,13 @@ from logstore.replication.fetch_messages import (
     encode_answers,
     new_topic_id,
 )
-from logstore.replication.insync import FETCH_BYTES, LAG_MAX_MS, InSyncReplica
+from logstore.replication.insync import LAG_MAX_MS, InSyncReplica
 from logstore.replication.node.fetcher import Fetcher
 from logstore.replication.node.member import Member
 from logstore.replication.node.registration import NodeRegistration
 from logstore.replication.node.registry_loop import TICK_S, RegistryLoop
 from logstore.replication.placement import Arrival, Placement
+from logstore.replication.quorum import QuorumPlacement, QuorumReplica
 from logstore.store import Store, Topic
 
 _logger = logging.getLogger(__name__)
@@ -89,6 +90,9 @@ class Node:
     carries requests to the nodes, whose servers hand them to their `answer`. ``lag_max_ms`` is Kafka's
     ``replica.lag.time.max.ms``, and ``timeout_s`` how long a request may take beyond its wait.
 
+    With ``quorum`` a record is acknowledged once a majority of the replicas has it on disk, and a majority elects;
+    without it Kafka's rules of in-sync replicas hold. All nodes of a cluster have the same rules.
+
     The node is registered when the constructor returns. Close it before its store. Any thread may call.
 
     Raises:
@@ -103,6 +107,7 @@ class Node:
         connect: Callable[[], Registry],
         transport: Transport,
         *,
+        quorum: bool = False,
         lag_max_ms: int = LAG_MAX_MS,
         fetch_wait_ms: int = FETCH_WAIT_MS,
         timeout_s: float = 30.0,
@@ -114,6 +119,7 @@ class Node:
         self._host = store._host
         self._clock = self._host.clock
         self._transport = transport
+        self._is_quorum = quorum
         self._lag_max_ms, self._fetch_wait_ms, self._timeout_s = lag_max_ms, fetch_wait_ms, timeout_s
         self._fetchers: dict[NodeId, Fetcher] = {}
         #: Of requests that wait for records, with their registrations, which end with them.
@@ -265,24 +271,23 @@ class Node:
             self._registration.has_same_disk or is_young,
             Stop.CLEAN if is_young else stop,
         )
-        replica = InSyncReplica(
-            log,
-            self.node,
-            self._registration.life,
-            min_insync=made.config.min_insync_replicas,
-            lag_max_ms=self._lag_max_ms,
-            fetch_bytes=FETCH_BYTES,
-        )
-        placement = Placement(
-            replica,
-            self.node,
-            min_insync=made.config.min_insync_replicas,
-            allows_unclean=made.config.unclean_leader_election_enable,
-            arrival=arrival,
-        )
+        placement = self._place(log, made.config, arrival)
         member = Member(place, Slot(assignment.topic_id, partition), log, placement)
         self._by_slot[member.slot] = member
         return member
+
+    def _place(self, log: Log, config: LogConfig, arrival: Arrival) -> Placement | QuorumPlacement:
+        life = self._registration.life
+        if self._is_quorum:
+            return QuorumPlacement(QuorumReplica(log, self.node, life), self.node, arrival=arrival)
+        least = config.min_insync_replicas
+        return Placement(
+            InSyncReplica(log, self.node, life, min_insync=least, lag_max_ms=self._lag_max_ms),
+            self.node,
+            min_insync=least,
+            allows_unclean=config.unclean_leader_election_enable,
+            arrival=arrival,
+        )
 
     # -- progress
 
@@ -457,7 +462,7 @@ class Node:
         self._registry_loop.stop()
         self._thread.join()
         try:
-            self._registry_loop.resign(self._give_up)
+            self._registry_loop.resign()
         except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
             _logger.warning("node %d ends without handing over: %s: %s", self.node, type(error).__name__, error)
         self._is_closed = True
@@ -474,9 +479,6 @@ class Node:
         except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
             _logger.warning("node %d: its session may last until it expires: %s", self.node, error)
         self._host.replicas = None
-
-    def _give_up(self, member: Member, state: PartitionState, lives: dict[NodeId, int]) -> PartitionState:
-        return resigned(state, self.node, lives, member.log.maintenance.config.min_insync_replicas)
 
     def _check_open(self) -> None:
         if self._is_closed:

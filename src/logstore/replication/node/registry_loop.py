@@ -15,7 +15,6 @@ from logstore.errors import InvalidSettingError, LogstoreError, RegistryUnreacha
 from logstore.log.formats.last_stop import Stop
 from logstore.replication import facts
 from logstore.replication.api import NodeId, PartitionState, Registry, RegistryWatch
-from logstore.replication.election import resigned
 from logstore.replication.node.member import Member
 from logstore.replication.node.registration import NodeRegistration
 
@@ -214,7 +213,8 @@ class RegistryLoop:
                 self._say(
                     f"disk of {member.place}", f"{failure}; it takes part again once the store is opened again"
                 )
-                wanted = self._without(member, state)
+                given_up = member.placement.resigned(state, self._lives)
+                wanted = None if given_up == state else given_up
             else:
                 with member.lock:
                     before = member.replica.state
@@ -231,12 +231,6 @@ class RegistryLoop:
             except StaleFactError as error:
                 if error.fact.startswith(facts.REGISTRATIONS):
                     self._read_lives(registry)
-
-    def _without(self, member: Member, state: PartitionState) -> PartitionState | None:
-        """Return the state without a replica whose disk has failed, if another one can take its place."""
-        least = member.log.maintenance.config.min_insync_replicas
-        wanted = resigned(state, self._registration.node, self._lives, least)
-        return None if wanted == state else wanted
 
     def _state_of(self, registry: Registry, member: Member) -> PartitionState | None:
         if member.must_read or member.state is None:
@@ -258,7 +252,7 @@ class RegistryLoop:
             calls.accept_stop()
         member.has_accepted_stop = True
 
-    def resign(self, give_up: Callable[[Member, PartitionState, dict[NodeId, int]], PartitionState]) -> None:
+    def resign(self) -> None:
         """Commit the states in which others have this node's place. Called once `run` has returned."""
         registry = self._registry
         if registry is None or not registry.is_alive:
@@ -270,7 +264,7 @@ class RegistryLoop:
                 state = self._state_of(registry, member)
                 if state is None:
                     break
-                wanted = give_up(member, state, self._lives)
+                wanted = member.placement.resigned(state, self._lives)
                 if wanted == state:
                     break
                 try:
