@@ -25,7 +25,7 @@ class SocketTransport(Transport):
 
 
 def serve(directory, node):
-    """Answer other nodes in threads, until the process ends."""
+    """Answer other nodes in threads, until the function that this returns is called, or the process ends."""
     path = f"{directory}/{node.node}.sock"
     with contextlib.suppress(FileNotFoundError):
         os.remove(path)
@@ -36,7 +36,15 @@ def serve(directory, node):
             connection.send_bytes(node.answer(connection.recv_bytes()))
 
     def accept():
-        while True:
+        while not ended.is_set():
             threading.Thread(target=answer, args=(listener.accept(),), daemon=True).start()
+        listener.close()
 
-    threading.Thread(target=accept, daemon=True).start()
+    def stop():
+        ended.set()
+        Client(path).close()  # lets `accept` return
+        thread.join()
+
+    ended, thread = threading.Event(), threading.Thread(target=accept, daemon=True)
+    thread.start()
+    return stop

@@ -546,6 +546,7 @@ calls = {
     "offset_of_max_timestamp": lambda: log.replica.offset_of_max_timestamp(),
     "check_joined": lambda: log.maintenance.check_joined(segment),
     "wait_for": lambda: log.wait_for(99, timeout_s=PATIENCE_S),
+    "listen": lambda: log.replica.listen(None),
     "iter": lambda: list(log),
     "a scan begun before": lambda: list(scan),
 }
@@ -574,7 +575,7 @@ def test_a_forked_child_is_refused_by_every_method_of_its_parents_log(agents, ra
     # Numbers of the moment of the fork: they take no lock and touch no file.
     assert answered <= {
         *("log_start_offset", "log_end_offset", "high_watermark", "last_stable_offset", "synced_end"),
-        *("was_clean", "leader_epoch", "epochs", "end_offset", "generation", "policy", "last_stop"),
+        *("was_clean", "leader_epoch", "epochs", "end_offset", "generation", "policy", "last_stop", "failure"),
         *("segment_count", "segments", "size", "reserved_bytes", "taken", "next_offset"),
     }
     parent.do("in_child(log.close)")

@@ -268,6 +268,7 @@ def test_no_public_method_changes_a_record(log):
         *("open_transaction", "producer_epoch"),
         *("checkpoint", "copy", "verify", "check_joined", "check_keys"),
         *("flush", "tick", "roll", "advance_high_watermark", "set_policy", "accept_stop", "log"),
+        *("listen", "failure"),
     }
     assert writing == {
         *("append", "append_batch", "append_turn", "append_control", "append_encoded", "append_run"),

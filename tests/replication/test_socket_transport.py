@@ -16,9 +16,14 @@ class TestSocketTransport(TransportConformance):
     @pytest.fixture(autouse=True)
     def _directory(self, tmp_path_factory):
         self.directory = tmp_path_factory.mktemp("s")
+        self.stops: list[Callable[[], None]] = []
+        yield
+        for stop in self.stops:
+            stop()
 
     def make_transport(self) -> Transport:
         return SocketTransport(self.directory)
 
     def serve(self, node: NodeId, answer: Callable[[bytes], bytes]) -> None:
-        serve(self.directory, SimpleNamespace(node=node, answer=answer))
+        stop = serve(self.directory, SimpleNamespace(node=node, answer=answer))
+        self.stops.append(stop)

@@ -43,6 +43,7 @@ _LEFT_OUT = {
     "cleanup.policy",  # compaction needs keys
     "preallocate",  # it would reserve 1 GiB segments on the machine's disk
     "compression.type",  # added by `log_settings`, without codecs that may be missing
+    "logstore.replicated",  # such a log takes no appends without a node
     "logstore.offset.mode",  # with offsets that are positions, compression is refused
 }
 

@@ -24,6 +24,7 @@ from logstore.errors import (
 from logstore.io._interrupts import held
 from logstore.replication import LocalRegistry, Node, Role, Transport, Write
 from logstore.replication.node.node_file import NODE_FILE
+from tests.kit.inside import state_of
 from tests.kit.waiting import wait_for
 
 
@@ -240,7 +241,7 @@ def test_a_leader_whose_disk_fails_gives_its_place_up(cluster, caplog):
     cluster.start(1, 2, 3)
     topic = cluster.create(1, 2, 3)
     topic.append(b"a", acks="all")
-    state = cluster.nodes[1]._registry_loop.members[("t", 0)].log._state
+    state = state_of(cluster.nodes[1]._registry_loop.members[("t", 0)].log)
     with held(state.lock):
         state.fail_locked(StorageError("fdatasync: Input/output error"))
     with pytest.raises(StorageFailedError):

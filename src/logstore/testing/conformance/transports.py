@@ -107,7 +107,7 @@ class TransportConformance:
         """`Node.answer` raises for what is no request, and once it is closed."""
 
         def answer(request: bytes) -> bytes:
-            raise PeerUnreachableError("closed")
+            raise PeerUnreachableError("the node is closed")
 
         self.serve(1, answer)
         with pytest.raises(PeerUnreachableError):
