@@ -192,7 +192,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "node",
         "insync quorum",
         "local_registry placement",
-        "election facts fetch_messages log_copy",
+        "election facts fetch_messages log_copy waiting_appends",
         "api",
     ),
     "logstore.replication.node": (

@@ -17,6 +17,7 @@ from logstore.replication.api import (
     FetchRefusal,
     NodeId,
     PartitionState,
+    Replica,
     Role,
     Standing,
     Write,
@@ -24,7 +25,7 @@ from logstore.replication.api import (
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
 from logstore.replication.log_copy import LogCopy
-from logstore.replication.placement import Placement
+from logstore.replication.placement import Arrival, InSyncPlacement
 from logstore.replication.quorum import QuorumPlacement, QuorumReplica
 
 
@@ -79,7 +80,7 @@ class KeepsAcks(InSyncReplica):
         pass
 
     def _acknowledge(self) -> None:
-        waiting, mark = self._waiting, self.log.high_watermark
+        waiting, mark = self._waiting.pending, self.log.high_watermark
         while waiting and waiting[0].result.last_offset < mark:
             waiting.popleft().settle()
 
@@ -159,12 +160,11 @@ class MovesBelowTheMinimum(InSyncReplica):
         self._min_insync = least
 
 
-class TakesEveryStopForClean(Placement):
+class TakesEveryStopForClean(InSyncPlacement):
     """KIP-966: a replica that has lost records stays in the ISR (the last replica standing)."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        clean = options["arrival"]._replace(is_same_disk=True, stop=Stop.CLEAN)
-        super().__init__(*arguments, **{**options, "arrival": clean})
+    def __init__(self, replica: Replica, node: NodeId, arrival: Arrival, **options: Any) -> None:
+        super().__init__(replica, node, arrival._replace(is_same_disk=True, stop=Stop.CLEAN), **options)
 
 
 class AsksBeforeTheSync(QuorumReplica):
@@ -179,8 +179,7 @@ class AsksBeforeTheSync(QuorumReplica):
             mark = self._majority_end(state)
             if mark > max(self._epoch_start, self.log.high_watermark):
                 self._calls.advance_high_watermark(mark)
-        while self._waiting and self._waiting[0].result.last_offset < self.log.high_watermark:
-            self._waiting.popleft().settle()
+            self._waiting.acknowledge_below(self.log.high_watermark, state.leader_epoch)
 
 
 class ElectsTheShortest(QuorumPlacement):
@@ -223,7 +222,7 @@ def quorum(
         "nodes": nodes,
         "min_insync": nodes // 2 + 1,
         "is_quorum": True,
-        "make_replica": lambda log, node, life: replica(log, node, life),
+        "make_replica": replica,
         "make_placement": placement,
     }
 

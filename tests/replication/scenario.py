@@ -45,6 +45,7 @@ from logstore.replication.api import (
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
 from logstore.testing import ManualClock, SimDisk
+from logstore.testing.cluster.ledger import records_of
 
 _PLACE = TopicPartition("t", 0)
 _ACKS = {"0": Acks.NONE, "1": Acks.LEADER, "all": Acks.ALL}
@@ -259,7 +260,9 @@ class Scenario:
         for number in self._running(words):
             replica = self._replica(number)
             log, epochs = replica.log, replica.log.replica.epochs
-            records = " ".join(f"{offset}:{epochs.epoch_at(offset)}={value}" for offset, value in _records(log))
+            records = " ".join(
+                f"{at}:{epochs.epoch_at(at)}={value.decode()}" for at, value in records_of(log).items()
+            )
             known = " ".join(f"{epoch}@{start}" for epoch, start in epochs.entries)
             lines.append(
                 f"{number} {replica.role.value}: {records or 'empty'}; high watermark {log.high_watermark} of "
@@ -301,18 +304,6 @@ def _told(found: FetchAnswer) -> str:
     data: Any = found.records
     values = [] if data is None else [(each.value or b"").decode() for each in Batches(data)]
     return f"records {' '.join(values) or 'none'}; high watermark {found.high_watermark}"
-
-
-def _records(log: Log) -> list[tuple[int, str]]:
-    found: list[tuple[int, str]] = []
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        region = log.replica.fetch_region(offset, to_log_end=True).region
-        assert region is not None
-        found += [(each.offset, (each.value or b"").decode()) for each in Batches(region.read())]
-        offset = region.next_offset
-        region.close()
-    return found
 
 
 def play(path: Path, kind: type[InSyncReplica] = InSyncReplica, registry: Registry | None = None) -> str:

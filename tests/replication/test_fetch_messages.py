@@ -16,14 +16,14 @@ from logstore.replication.fetch_messages import (
     decode_question,
     encode_answers,
     encode_question,
-    new_topic_id,
 )
+from logstore.store.catalog.topic_list import new_id
 
-TOPIC = new_topic_id()
+TOPIC = new_id()
 WANTS = {
     Slot(TOPIC, 0): FetchFrom(2, 7, 4, 100, 3, 5, 1 << 20),
     Slot(TOPIC, 9): FetchFrom(2, 7, 1, 0, -1, 0, 1),
-    Slot(new_topic_id(), 0): FetchFrom(2, 7, 0, 2**62, 2**31 - 1, 2**62, 2**31 - 1),
+    Slot(new_id(), 0): FetchFrom(2, 7, 0, 2**62, 2**31 - 1, 2**62, 2**31 - 1),
 }
 ANSWERS = {
     Slot(TOPIC, 0): FetchAnswer(4, 90, 5, b"some bytes"),

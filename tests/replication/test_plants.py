@@ -6,6 +6,7 @@ A scenario is for what seeds find too seldom; the reason stands beside it.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -40,7 +41,7 @@ class ByScenario(NamedTuple):
 FOUND_BY_SEEDS = {
     "KIP-101": BySeeds(plants.with_replica(plants.CutsByHighWatermark)),
     "KIP-903": BySeeds(plants.with_replica(plants.JoinsInAnyLife)),
-    "KIP-966": BySeeds({"make_placement": plants.TakesEveryStopForClean}),
+    "KIP-966": BySeeds({"make_placement": partial(plants.TakesEveryStopForClean, min_insync=2)}),
     "acks kept over an epoch": BySeeds(plants.with_replica(plants.KeepsAcks)),
     "ack before the smaller ISR is stored": BySeeds(plants.with_replica(plants.AcksBeforeTheSmallerIsr)),
     "joins behind the high watermark": BySeeds(plants.with_replica(plants.JoinsBehind)),

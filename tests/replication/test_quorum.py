@@ -128,7 +128,7 @@ def test_a_standing_is_of_what_is_on_the_disk(quorum):
 
 
 def placement(quorum: Quorum, node: int, *, is_same_disk: bool = True) -> QuorumPlacement:
-    return QuorumPlacement(quorum.replicas[node], node, arrival=Arrival(is_same_disk, Stop.CLEAN))
+    return QuorumPlacement(quorum.replicas[node], node, Arrival(is_same_disk, Stop.CLEAN))
 
 
 def stored(state: PartitionState | None, before: PartitionState) -> PartitionState:

@@ -33,7 +33,7 @@ from logstore.replication.api import (
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
 from logstore.replication.node.node import Node, ReplicaMetrics
-from logstore.replication.placement import Arrival, Placement
+from logstore.replication.placement import Arrival, InSyncPlacement, Placement
 from logstore.replication.quorum import QuorumPlacement, QuorumReplica
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "FetchAnswer",
     "FetchFrom",
     "FetchRefusal",
+    "InSyncPlacement",
     "InSyncReplica",
     "LocalRegistry",
     "LostRange",

@@ -420,16 +420,9 @@ class Replica(ABC):
         """Return the state that this leader wants stored in the place of `state`; None if it wants no other.
 
         ``lives`` has the nodes that live and are not stopping, with the numbers of their registrations. The driver
-        commits the state on condition of its version, and of the lives of those that join. It then calls `settled`.
-        Until it does, this method returns the same proposal again.
-        """
-
-    @abstractmethod
-    def settled(self, stored: PartitionState, now_ms: int) -> None:
-        """Take what the registry has after a proposal: the stored proposal, or what came before it.
-
-        If it is unknown whether a proposal was stored, the driver reads the registry. A state that has the version
-        of before leaves the proposal open, since a late commit may still come.
+        commits the state on condition of its version, and of the lives of those that join, and hands what the
+        registry has then to `apply`. Until a newer state comes, this method returns the same proposal: a commit
+        whose answer was lost may still take place.
         """
 
     @abstractmethod

@@ -9,8 +9,6 @@ The bytes are a frame without its size, with Kafka's header. What is not such a 
 
 from __future__ import annotations
 
-import base64
-import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -22,6 +20,7 @@ from logstore.replication.api import Diverging, FetchAnswer, FetchFrom, FetchRef
 
 VERSION = 17
 _KEY = FetchRequest.API_KEY
+_NOT_DIVERGING = FetchResponse.EpochEndOffset()
 
 
 class Slot(NamedTuple):
@@ -39,11 +38,6 @@ class Question(NamedTuple):
     wait_ms: int  #: how long the leader may wait for records
     correlation_id: int
     wants: dict[Slot, FetchFrom]
-
-
-def new_topic_id() -> str:
-    """Return a new topic id in Kafka's text form: 22 characters."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
 def encode_question(
@@ -169,11 +163,9 @@ def _answers(topics: Iterable[Any]) -> Iterable[tuple[Slot, FetchAnswer]]:
                     each.high_watermark,
                     each.log_start_offset,
                     each.records if each.records is not None and len(each.records) else None,
-                    None if diverging.epoch < 0 and diverging.end_offset < 0 else Diverging(*_pair(diverging)),
+                    None
+                    if diverging.epoch < 0 and diverging.end_offset < 0
+                    else Diverging(diverging.epoch, diverging.end_offset),
                     refusal,
                 ),
             )
-
-
-def _pair(diverging: Any) -> tuple[int, int]:
-    return diverging.epoch, diverging.end_offset

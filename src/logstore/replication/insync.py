@@ -7,7 +7,7 @@ epochs (KIP-101, 279, 320), of the maximal ISR (KIP-497), of lives (KIP-903) and
 Invariants, asserted where they could break (the names are those of ``docs/replication.md``):
 
 - I1: an epoch has one leader; epochs and versions only rise.
-- I4: an append is acknowledged in the leader epoch in which it was made, or not at all.
+- I4: an append is acknowledged in the leader epoch in which it was made, or not at all (`waiting_appends`).
 - I6: the high watermark is at most the log end of each member of the stored ISR and of the proposed one.
 - I7: the high watermark stands still while the stored ISR is below the minimum.
 - I8: a replica joins the ISR once its end has reached the high watermark and the start of the leader's epoch, in
@@ -17,8 +17,6 @@ Invariants, asserted where they could break (the names are those of ``docs/repli
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -48,6 +46,7 @@ from logstore.replication.api import (
 )
 from logstore.replication.election import effective_minimum, with_isr
 from logstore.replication.log_copy import FETCH_BYTES, LogCopy
+from logstore.replication.waiting_appends import WaitingAppends
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -123,7 +122,7 @@ class InSyncReplica(Replica):
         self._epoch_start = 0  # the log end when it began
         self._followers: dict[NodeId, _Follower] = {}
         self._proposed: PartitionState | None = None
-        self._waiting: deque[Pending] = deque()  # in the order of their offsets
+        self._waiting = WaitingAppends()
 
     # -- what others may see
 
@@ -202,6 +201,10 @@ class InSyncReplica(Replica):
 
     # -- leading
 
+    def _led_epoch(self) -> int | None:
+        state = self._state
+        return None if state is None or self._role is not Role.LEADER else state.leader_epoch
+
     def append(
         self, batch: Buffer, *, acks: Acks, now_ms: int, notify: Callable[[], object] | None = None
     ) -> Pending:
@@ -229,19 +232,11 @@ class InSyncReplica(Replica):
         now_ms: int,
         notify: Callable[[], object] | None = None,
     ) -> Pending:
-        state = self._state
         pending = Pending(result, epoch, notify)
-        if state is None or self._role is not Role.LEADER or state.leader_epoch != epoch:
-            pending.settle(NotLeaderError(f"{self.log.name}: the leader epoch has changed since the append"))
-            return pending
-        if acks is not Acks.ALL:
-            pending.settle()
-        else:
-            # Repeated batches, and threads that append side by side, come in another order than their offsets.
-            at = bisect_right(self._waiting, result.last_offset, key=lambda each: each.result.last_offset)
-            self._waiting.insert(at, pending)
+        self._waiting.begin(pending, acks=acks, led=self._led_epoch(), name=self.log.name)
+        if self._role is Role.LEADER:
             self._refuse_below_minimum()
-        self._raise_high_watermark(now_ms)
+            self._raise_high_watermark(now_ms)
         return pending
 
     def answer(self, wants: FetchFrom, now_ms: int) -> FetchAnswer:
@@ -312,12 +307,9 @@ class InSyncReplica(Replica):
         return follower.end >= 0 and now_ms - follower.caught_up_ms <= self._lag_max_ms
 
     def _acknowledge(self) -> None:
-        state, waiting, mark = self._state, self._waiting, self.log.high_watermark
+        state = self._state
         assert state is not None
-        while waiting and waiting[0].result.last_offset < mark:
-            pending = waiting.popleft()
-            assert pending.epoch == state.leader_epoch, ("I4", pending.epoch, state)
-            pending.settle()
+        self._waiting.acknowledge_below(self.log.high_watermark, state.leader_epoch)
 
     def _refuse_below_minimum(self) -> None:
         state = self._state
@@ -330,8 +322,7 @@ class InSyncReplica(Replica):
             )
 
     def stop_waiting(self, error: LogstoreError) -> None:
-        while self._waiting:
-            self._waiting.popleft().settle(error)
+        self._waiting.fail(error)
 
     # -- the ISR
 
@@ -364,9 +355,6 @@ class InSyncReplica(Replica):
             and follower.end >= self.log.high_watermark
             and follower.end >= self._epoch_start
         )
-
-    def settled(self, stored: PartitionState, now_ms: int) -> None:
-        self.apply(stored, now_ms)
 
     # -- following
 

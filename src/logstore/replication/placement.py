@@ -9,6 +9,7 @@ eligible replicas before it is asked for anything (I10).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -30,22 +31,12 @@ class Arrival(NamedTuple):
         return self.is_same_disk and self.stop in (Stop.CLEAN, Stop.PROCESS_DIED)
 
 
-class Placement:
-    """One replica of a node by the rules of in-sync replicas, from the node's registration to its end."""
+class Placement(ABC):
+    """One replica of a node, from the node's registration to its end: what both sets of rules have in common."""
 
-    def __init__(
-        self,
-        replica: Replica,
-        node: NodeId,
-        *,
-        min_insync: int,
-        allows_unclean: bool = False,
-        arrival: Arrival,
-    ) -> None:
+    def __init__(self, replica: Replica, node: NodeId, arrival: Arrival) -> None:
         self.replica = replica
         self.node = node
-        self._min_insync = min_insync
-        self._allows_unclean = allows_unclean
         self._arrival = arrival
         self._has_entered = False
         self._first_epoch: int | None = None  # the leader epoch when the registry was first read
@@ -71,15 +62,32 @@ class Placement:
                 return wanted
             self._has_entered = True
         self.replica.apply(state, now_ms)
-        if self.node not in lives:
-            return None
-        elected = elect(state, lives, self._min_insync, unclean=self._allows_unclean)
-        if elected is not None:
-            return elected if elected.leader == self.node else None
-        return self.replica.propose(lives, now_ms)
+        return self._wanted(state, lives, now_ms) if self.node in lives else None
+
+    @abstractmethod
+    def resigned(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
+        """Return the state in which this replica has given its place up; the same, if no other can have it."""
+
+    @abstractmethod
+    def _entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
+        """Return the state in which this replica may take part, in the place of the one that it finds."""
+
+    @abstractmethod
+    def _wanted(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
+        """Return the state that this replica wants in the place of one that it has taken; see `take`."""
+
+
+class InSyncPlacement(Placement):
+    """A `Placement` by the rules of in-sync replicas."""
+
+    def __init__(
+        self, replica: Replica, node: NodeId, arrival: Arrival, *, min_insync: int, allows_unclean: bool = False
+    ) -> None:
+        super().__init__(replica, node, arrival)
+        self._min_insync = min_insync
+        self._allows_unclean = allows_unclean
 
     def resigned(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
-        """Return the state in which another replica has this one's place; the same, if there is none."""
         return resigned(state, self.node, lives, self._min_insync)
 
     def _entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
@@ -90,3 +98,9 @@ class Placement:
             led_by_none = state._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)
             return elect(led_by_none, lives, self._min_insync) or led_by_none
         return state
+
+    def _wanted(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
+        elected = elect(state, lives, self._min_insync, unclean=self._allows_unclean)
+        if elected is not None:
+            return elected if elected.leader == self.node else None
+        return self.replica.propose(lives, now_ms)

@@ -15,8 +15,6 @@ before it has copied all that its leader has.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -39,7 +37,8 @@ from logstore.replication.api import (
     Standing,
 )
 from logstore.replication.log_copy import FETCH_BYTES, LogCopy
-from logstore.replication.placement import Arrival
+from logstore.replication.placement import Placement
+from logstore.replication.waiting_appends import WaitingAppends
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -62,7 +61,7 @@ class QuorumReplica(Replica):
         # As leader, in this epoch:
         self._epoch_start = 0
         self._synced: dict[NodeId, tuple[int, int]] = {}  # follower -> (life, log end that it has synced)
-        self._waiting: deque[Pending] = deque()  # in the order of their offsets
+        self._waiting = WaitingAppends()
         # What an earlier process has written is promised as soon as this one asks.
         self._sync()
 
@@ -117,6 +116,10 @@ class QuorumReplica(Replica):
 
     # -- leading
 
+    def _led_epoch(self) -> int | None:
+        state = self._state
+        return None if state is None or self._role is not Role.LEADER else state.leader_epoch
+
     def append(
         self, batch: Buffer, *, acks: Acks, now_ms: int, notify: Callable[[], object] | None = None
     ) -> Pending:
@@ -139,17 +142,10 @@ class QuorumReplica(Replica):
         now_ms: int,
         notify: Callable[[], object] | None = None,
     ) -> Pending:
-        state = self._state
         pending = Pending(result, epoch, notify)
-        if state is None or self._role is not Role.LEADER or state.leader_epoch != epoch:
-            pending.settle(NotLeaderError(f"{self.log.name}: the leader epoch has changed since the append"))
-            return pending
-        if acks is not Acks.ALL:
-            pending.settle()
-        else:
-            at = bisect_right(self._waiting, result.last_offset, key=lambda each: each.result.last_offset)
-            self._waiting.insert(at, pending)
-        self._raise_high_watermark()
+        self._waiting.begin(pending, acks=acks, led=self._led_epoch(), name=self.log.name)
+        if self._role is Role.LEADER:
+            self._raise_high_watermark()
         return pending
 
     def answer(self, wants: FetchFrom, now_ms: int) -> FetchAnswer:
@@ -188,10 +184,7 @@ class QuorumReplica(Replica):
             mark = self._majority_end(state)
         if mark > self._epoch_start and mark > self.log.high_watermark:
             self._calls.advance_high_watermark(mark)
-        while self._waiting and self._waiting[0].result.last_offset < self.log.high_watermark:
-            pending = self._waiting.popleft()
-            assert pending.epoch == state.leader_epoch, ("I4", pending.epoch, state)
-            pending.settle()
+        self._waiting.acknowledge_below(self.log.high_watermark, state.leader_epoch)
 
     def _majority_end(self, state: PartitionState) -> int:
         """Return the end that a majority has, with this replica's own end taken for synced."""
@@ -206,16 +199,12 @@ class QuorumReplica(Replica):
         return sorted(ends, reverse=True)[len(ends) // 2]
 
     def stop_waiting(self, error: LogstoreError) -> None:
-        while self._waiting:
-            self._waiting.popleft().settle(error)
+        self._waiting.fail(error)
 
     # -- a quorum has no ISR
 
     def propose(self, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
         return None
-
-    def settled(self, stored: PartitionState, now_ms: int) -> None:
-        self.apply(stored, now_ms)
 
     # -- following
 
@@ -237,46 +226,12 @@ class QuorumReplica(Replica):
         return self._copy.take(asked, fetched, state)
 
 
-class QuorumPlacement:
-    """The dealings of a `QuorumReplica` with the registry; see `Placement`, which it stands in for.
+class QuorumPlacement(Placement):
+    """A `Placement` by the rules of a quorum."""
 
-    ``min_insync`` and ``allows_unclean`` have no meaning here: a majority is needed, always.
-    """
+    replica: QuorumReplica
 
-    def __init__(
-        self,
-        replica: QuorumReplica,
-        node: NodeId,
-        *,
-        min_insync: int = 1,
-        allows_unclean: bool = False,
-        arrival: Arrival,
-    ) -> None:
-        self.replica = replica
-        self.node = node
-        self._arrival = arrival
-        self._has_entered = False
-        self._first_epoch: int | None = None
-
-    @property
-    def has_entered(self) -> bool:
-        """See `Placement.has_entered`."""
-        return self._has_entered
-
-    def take(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
-        """Take the registry's state, and return the one to commit in its place; see `Placement.take`."""
-        if not self._has_entered:
-            if self.node not in lives:
-                return None
-            if self._first_epoch is None:
-                self._first_epoch = state.leader_epoch
-            wanted = self._entered(state, self._first_epoch)
-            if wanted != state:
-                return wanted
-            self._has_entered = True
-        self.replica.apply(state, now_ms)
-        if self.node not in lives:
-            return None
+    def _wanted(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
         if state.leader in lives:
             return self._returned(state)
         if state.leader != NO_NODE or state.leader_epoch == 0:
@@ -284,10 +239,9 @@ class QuorumPlacement:
         return self._elected(state, lives)
 
     def resigned(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
-        """Return the state in which the others elect a leader; the same, if this replica does not lead."""
         return _fenced(state) if state.leader == self.node else state
 
-    def _entered(self, state: PartitionState, first_epoch: int) -> PartitionState:
+    def _entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
         # What was written and not synced was not promised: a power cut loses nothing that counts.
         if not self._arrival.is_same_disk and state.leader_epoch > 0 and self.node in state.isr:
             left = tuple(node for node in state.isr if node != self.node)

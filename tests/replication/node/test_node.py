@@ -91,6 +91,14 @@ class Cluster:
         known = {(each[0].leader_epoch, frozenset(each[0].isr)) for each in seen if each}
         return all(seen) and len(known) == 1 and known.pop()[1] == set(numbers)
 
+    def append(self, asked: int, value: bytes) -> bool:
+        """Append where a node says that the leader is; False if a new epoch begins meanwhile."""
+        try:
+            self.stores[self.nodes[asked].leader_of("t")]["t"].append(value, acks="all", timeout_s=5)
+        except (KeyError, NotLeaderError, DeliveryTimeoutError):
+            return False
+        return True
+
     def values(self, number: int) -> list[bytes]:
         return [record.value for record in self.stores[number]["t"][0]]
 
@@ -177,20 +185,12 @@ def test_the_session_of_a_leader_ends_and_the_log_goes_on(cluster):
     loop._connect = unreachable
     loop._registry.close()
 
-    def append() -> bool:
-        """Append where the leader is; a new epoch may begin at any moment."""
-        try:
-            cluster.stores[cluster.nodes[2].leader_of("t")]["t"].append(b"b", acks="all", timeout_s=5)
-        except (NotLeaderError, DeliveryTimeoutError):
-            return False
-        return True
-
     wait_for(lambda: cluster.nodes[2].metrics()[0].leader_epoch == 2)
     # Node 1 does not know. It leads on in its epoch, and nothing that it takes is acknowledged.
     with pytest.raises((NotEnoughReplicasAfterAppendError, DeliveryTimeoutError)):
         cluster.stores[1]["t"].append(b"zombie", acks="all", timeout_s=0.2)
     loop._connect = cluster.registry.connect
-    wait_for(append)
+    wait_for(lambda: cluster.append(2, b"b"))
     wait_for(lambda: cluster.in_sync(1, 2))
     wait_for(lambda: cluster.values(1) == cluster.values(2))
     assert cluster.values(1)[0] == b"a"
@@ -263,20 +263,13 @@ def test_a_quorum_goes_on_with_two_of_three(tmp_path):
     cluster.start(1, 2, 3)
     cluster.nodes[1].create_topic("t", replicas=[1, 2, 3])
 
-    def append(value: bytes) -> bool:
-        leader = next(iter(cluster.nodes.values())).leader_of("t")
-        try:
-            cluster.stores[leader]["t"].append(value, acks="all", timeout_s=5)
-        except (KeyError, NotLeaderError, DeliveryTimeoutError):
-            return False
-        return True
-
-    wait_for(lambda: append(b"a"), 30)
+    wait_for(lambda: cluster.append(1, b"a"), 30)
     leader = cluster.nodes[1].leader_of("t")
     cluster.stop(leader)
-    wait_for(lambda: append(b"b"), 30)
+    other = next(iter(cluster.nodes))
+    wait_for(lambda: cluster.append(other, b"b"), 30)
     cluster.start(leader)
-    wait_for(lambda: append(b"c"), 30)
+    wait_for(lambda: cluster.append(other, b"c"), 30)
     wait_for(lambda: all(cluster.values(number)[-1:] == [b"c"] for number in (1, 2, 3)))
     assert cluster.values(1) == cluster.values(2) == cluster.values(3)
     assert cluster.values(1)[0] == b"a"

@@ -13,13 +13,12 @@ from logstore.records import TopicPartition
 from logstore.replication.api import PartitionState, Replica
 from logstore.replication.fetch_messages import Slot
 from logstore.replication.placement import Placement
-from logstore.replication.quorum import QuorumPlacement
 
 
 class Member:
     """A partition that this node has a replica of."""
 
-    def __init__(self, place: TopicPartition, slot: Slot, log: Log, placement: Placement | QuorumPlacement) -> None:
+    def __init__(self, place: TopicPartition, slot: Slot, log: Log, placement: Placement) -> None:
         self.place = place
         self.slot = slot
         self.log = log

@@ -31,6 +31,7 @@ from logstore.log.marks._watermark import Registration as EndRegistration
 from logstore.records import AppendResult, TopicPartition
 from logstore.replication import facts
 from logstore.replication.api import (
+    NO_NODE,
     Acks,
     Change,
     Create,
@@ -48,16 +49,16 @@ from logstore.replication.fetch_messages import (
     Slot,
     decode_question,
     encode_answers,
-    new_topic_id,
 )
 from logstore.replication.insync import LAG_MAX_MS, InSyncReplica
 from logstore.replication.node.fetcher import Fetcher
 from logstore.replication.node.member import Member
 from logstore.replication.node.registration import NodeRegistration
 from logstore.replication.node.registry_loop import TICK_S, RegistryLoop
-from logstore.replication.placement import Arrival, Placement
+from logstore.replication.placement import Arrival, InSyncPlacement, Placement
 from logstore.replication.quorum import QuorumPlacement, QuorumReplica
 from logstore.store import Store, Topic
+from logstore.store.catalog.topic_list import new_id
 
 _logger = logging.getLogger(__name__)
 
@@ -188,7 +189,7 @@ class Node:
             for partition in range(partitions)
         }
         changes: list[Change] = [
-            Create(facts.topic_path(name), facts.encode_assignment(new_topic_id(), assigned)),
+            Create(facts.topic_path(name), facts.encode_assignment(new_id(), assigned)),
             Create(facts.config_path(name), facts.encode_config(own)),
         ]
         for partition, chosen in assigned.items():
@@ -247,9 +248,7 @@ class Node:
                 self._clock.wait(self._moved, min(left_s, 1.0))
                 self._check_open()
 
-    def _make_member(
-        self, topic: str, partition: int, assignment: facts.Assignment, registry: Registry
-    ) -> Member | None:
+    def _make_member(self, topic: str, partition: int, assignment: facts.Assignment, registry: Registry) -> Member:
         """Make the local topic if it is missing, open the log, and make the replica."""
         settings = {
             **facts.decode_config(registry.read(facts.config_path(topic))),
@@ -276,29 +275,26 @@ class Node:
         self._by_slot[member.slot] = member
         return member
 
-    def _place(self, log: Log, config: LogConfig, arrival: Arrival) -> Placement | QuorumPlacement:
+    def _place(self, log: Log, config: LogConfig, arrival: Arrival) -> Placement:
         life = self._registration.life
         if self._is_quorum:
-            return QuorumPlacement(QuorumReplica(log, self.node, life), self.node, arrival=arrival)
+            return QuorumPlacement(QuorumReplica(log, self.node, life), self.node, arrival)
         least = config.min_insync_replicas
-        return Placement(
+        return InSyncPlacement(
             InSyncReplica(log, self.node, life, min_insync=least, lag_max_ms=self._lag_max_ms),
             self.node,
+            arrival,
             min_insync=least,
             allows_unclean=config.unclean_leader_election_enable,
-            arrival=arrival,
         )
 
     # -- progress
 
-    def _changed(self) -> None:
-        """A replica has taken a state: leaders may be others, and requests that wait are out of date."""
-        leaders = set()
-        for member in self._members():
-            state = member.replica.state
-            if member.replica.role is Role.FOLLOWER and state is not None and state.leader >= 0:
-                leaders.add(state.leader)
-        for leader in leaders - set(self._fetchers):
+    def _changed(self, member: Member) -> None:
+        """A replica has taken a state: it may follow another leader, and requests that wait are out of date."""
+        state = member.replica.state
+        leader = state.leader if state is not None and member.replica.role is Role.FOLLOWER else NO_NODE
+        if leader != NO_NODE and leader not in self._fetchers:
             self._fetchers[leader] = Fetcher(
                 leader,
                 self.node,
@@ -309,6 +305,10 @@ class Node:
                 wait_ms=self._fetch_wait_ms,
                 timeout_s=self._timeout_s,
             )
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have everything that waits look again."""
         for fetcher in self._fetchers.values():
             fetcher.notify()
         for notifier in list(self._listeners):
@@ -468,7 +468,7 @@ class Node:
         self._is_closed = True
         for fetcher in self._fetchers.values():
             fetcher.stop()
-        self._changed()
+        self._wake()
         for fetcher in self._fetchers.values():
             fetcher.join()
         for member in self._members():

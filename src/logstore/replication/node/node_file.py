@@ -2,10 +2,12 @@
 
 JSON, replaced as a whole::
 
-    {"version": 1, "cluster_id": "...", "node_id": 1, "directory_id": "...", "life": 7}
+    {"version": 1, "cluster_id": "...", "node_id": 1, "directory_id": "...", "life": 7, "is_trusted": true}
 
-``life`` is the number of the node's newest registration. A directory that says another one than the registry is not
-the one that the node had then: it was wiped, or restored from a backup. Its records are not trusted.
+``life`` is the number of the node's newest registration, written before that is committed. A directory that says
+another one than the registry is not the one that the node had then: it was wiped, or restored from a backup. Its
+records are not trusted, and the file says so until every replica has left the sets that it was in: a process that
+dies before that leaves the duty to the next one.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ class NodeFile(NamedTuple):
     node: NodeId
     directory_id: str
     life: int
+    is_trusted: bool
 
     @classmethod
     def load(cls, root: Directory) -> NodeFile | None:
@@ -41,8 +44,10 @@ class NodeFile(NamedTuple):
             return None
         try:
             found = json.loads(data)
-            loaded = cls(found["cluster_id"], found["node_id"], found["directory_id"], found["life"])
-            if found["version"] != 1 or [type(each) for each in loaded] != [str, int, str, int]:
+            loaded = cls(
+                found["cluster_id"], found["node_id"], found["directory_id"], found["life"], found["is_trusted"]
+            )
+            if found["version"] != 1 or [type(each) for each in loaded] != [str, int, str, int, bool]:
                 raise ValueError("values of other kinds")
         except (ValueError, KeyError, TypeError) as error:
             raise NotALogError(
@@ -59,5 +64,6 @@ class NodeFile(NamedTuple):
             "node_id": self.node,
             "directory_id": self.directory_id,
             "life": self.life,
+            "is_trusted": self.is_trusted,
         }
         root.replace(NODE_FILE, json.dumps(contents).encode() + b"\n", durable=True, whole=True)

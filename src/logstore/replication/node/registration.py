@@ -6,13 +6,13 @@ Two nodes with one id, and a directory of another node or of another cluster, ar
 from __future__ import annotations
 
 import json
-import uuid
 
 from logstore.errors import InvalidSettingError, MalformedFactError, StaleFactError
 from logstore.log.directory.files import Directory
 from logstore.replication import facts
-from logstore.replication.api import Change, Create, Delete, NodeId, Registry, Write
+from logstore.replication.api import Change, Create, Delete, Fact, NodeId, Registry, Write
 from logstore.replication.node.node_file import NodeFile
+from logstore.store.catalog.topic_list import new_id
 
 CLUSTER_ID = "/cluster/id"
 
@@ -25,11 +25,10 @@ class NodeRegistration:
         self.node = node
         self._own_cluster_id = cluster_id  # of the store: a new cluster takes it
         self._file = NodeFile.load(root)
-        self._new_id = uuid.uuid4().hex  # of the directory, if it has none
+        self._new_id = new_id()  # of the directory, if it has none
         self.life = -1
-        self.created = (
-            -1
-        )  #: `Fact.created` of this life's first session: what is created later, begins in this life
+        #: `Fact.created` of this life's first session: what is created later is younger than this life.
+        self.created = -1
         self.has_same_disk = False  #: whether the directory is the one that the node had in its last life
 
     def register(self, registry: Registry) -> bool:
@@ -50,8 +49,9 @@ class NodeRegistration:
             # Of this directory, whose lock this process has: an earlier process, or an earlier session of this one.
             changes.append(Delete(own, before.version))
         if self.life < 0:
-            path = facts.life_path(self.node)
-            changes.append(Create(path, b"") if life is None else Write(path, b"", life.version))
+            path, value = facts.life_path(self.node), directory_id.encode()
+            self._claim(cluster_id, directory_id, life)
+            changes.append(Create(path, value) if life is None else Write(path, value, life.version))
         value = json.dumps({"version": 4, "directory_id": directory_id}).encode()
         changes.append(Create(own, value, ephemeral=True))
         try:
@@ -59,14 +59,35 @@ class NodeRegistration:
         except StaleFactError:
             return False
         if self.life < 0:
-            last = -1 if life is None else life.version
-            self.has_same_disk = self._file is not None and self._file.life == last
-            self.life = last + 1
+            assert self._file is not None
             assert fact is not None
-            self.created = fact.created
-            self._file = NodeFile(cluster_id, self.node, directory_id, self.life)
-            self._file.save(self._root)
+            self.life, self.created = self._file.life, fact.created
         return True
+
+    def _claim(self, cluster_id: str, directory_id: str, last: Fact | None) -> None:
+        """Store the number of the life that is about to be registered, and whether the directory is to be trusted.
+
+        Stored before the commit: a process that dies in between has changed nothing, and is the same directory
+        still. Stored after it, that process would leave a directory that says an earlier life than the registry.
+        """
+        number = -1 if last is None else last.version
+        file = self._file
+        # The commit of the number in the file took place, or it did not.
+        is_ours = last is None or last.value == directory_id.encode()
+        knows = file is not None and ((number == file.life and is_ours) or number == file.life - 1)
+        # In a cluster that has never seen this node, no directory can have lost anything.
+        self.has_same_disk = last is None or (file is not None and file.is_trusted and knows)
+        self._file = NodeFile(cluster_id, self.node, directory_id, number + 1, self.has_same_disk)
+        self._file.save(self._root)
+
+    def confirm(self) -> None:
+        """Record that every replica has left the sets that it must not be in: the directory is trusted from now on.
+
+        Until then the next process is not trusted either.
+        """
+        if self._file is not None and not self._file.is_trusted:
+            self._file = self._file._replace(is_trusted=True)
+            self._file.save(self._root)
 
     def _cluster_id(self, registry: Registry) -> str:
         found = registry.read(CLUSTER_ID)

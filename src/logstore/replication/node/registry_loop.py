@@ -27,8 +27,8 @@ READ_ALL_S = 5.0
 #: Commits in a row for one partition; then the others have their turn.
 _MOST_COMMITS = 8
 
-#: Makes the member for a partition of this node, given the topic's assignment; None if it cannot be made yet.
-MakeMember = Callable[[str, int, facts.Assignment, Registry], Member | None]
+#: Makes the member for a partition of this node, given the topic's assignment.
+MakeMember = Callable[[str, int, facts.Assignment, Registry], Member]
 
 
 class RegistryLoop:
@@ -40,7 +40,7 @@ class RegistryLoop:
         connect: Callable[[], Registry],
         make_member: MakeMember,
         clock: Clock,
-        changed: Callable[[], object],
+        changed: Callable[[Member], object],
     ) -> None:
         self._registration = registration
         self._connect = connect
@@ -53,6 +53,7 @@ class RegistryLoop:
         self._lives: dict[NodeId, int] = {}
         self._named: set[str] = set()  # paths whose watch has notified
         self._topics: dict[str, facts.Assignment] = {}
+        self._has_read_topics = False  # all of them, and made a member of each replica of this node
         self._wake = threading.Condition()
         self._is_closing = False
         self._read_all_at_s = 0.0
@@ -154,6 +155,8 @@ class RegistryLoop:
                 except LogstoreError as error:
                     # A fact that is not ours, or a disk that refuses: the other partitions go on.
                     self._say(str(member.place), f"{type(error).__name__}: {error}")
+            if self._has_read_topics and all(each.placement.has_entered for each in self.members.values()):
+                self._registration.confirm()
         except BaseException:
             # What was named is not read yet.
             with self._wake:
@@ -183,6 +186,7 @@ class RegistryLoop:
 
     def _read_topics(self, registry: Registry) -> None:
         self._watch(registry, facts.TOPICS)
+        are_all_read = True
         for topic in sorted(registry.children(facts.TOPICS)):
             path = facts.topic_path(topic)
             self._watch(registry, path)
@@ -195,12 +199,13 @@ class RegistryLoop:
                 for partition, replicas in assignment.partitions.items():
                     if self._registration.node in replicas and (topic, partition) not in self.members:
                         member = self._make_member(topic, partition, assignment, registry)
-                        if member is not None:
-                            self._watch(registry, facts.state_path(member.place))
-                            self.members = {**self.members, (topic, partition): member}
+                        self._watch(registry, facts.state_path(member.place))
+                        self.members = {**self.members, (topic, partition): member}
                 self._say(path, "")
             except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
+                are_all_read = False
                 self._say(path, f"{type(error).__name__}: {error}")
+        self._has_read_topics = are_all_read
 
     def _step(self, registry: Registry, member: Member) -> None:
         """Let one placement take the newest state, and commit what it wants."""
@@ -221,7 +226,7 @@ class RegistryLoop:
                     wanted = member.placement.take(state, self._lives, self._now_ms())
                     is_new = member.replica.state is not before
                 if is_new:
-                    self._changed()
+                    self._changed(member)
                 self._accept_stop(member, state)
             if wanted is None:
                 return

@@ -12,11 +12,11 @@ from logstore.replication.api import Acks, Create, NodeId, PartitionState, Repli
 from logstore.replication.election import created
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
-from logstore.replication.placement import Placement
+from logstore.replication.placement import Arrival, InSyncPlacement, Placement
 from logstore.testing.cluster.ledger import Ledger, values_below
 from logstore.testing.cluster.network import Weather
 from logstore.testing.cluster.node import SimNode
-from logstore.testing.cluster.scene import MakeReplica, Scene
+from logstore.testing.cluster.scene import MakePlacement, MakeReplica, Scene
 
 _CLIENT = -1  # the address of producers and consumers
 
@@ -42,22 +42,23 @@ class SimCluster:
         lag_max_ms: int = 1_500,
         session_ms: int = 800,
         make_replica: MakeReplica | None = None,
-        make_placement: Callable[..., Any] = Placement,
+        make_placement: MakePlacement | None = None,
         is_quorum: bool = False,
         registry: LocalRegistry | None = None,
     ) -> None:
         def in_sync(log: Log, node: NodeId, life: int) -> Replica:
             return InSyncReplica(log, node, life, min_insync=min_insync, lag_max_ms=lag_max_ms)
 
+        def placed(replica: Replica, node: NodeId, arrival: Arrival) -> Placement:
+            return InSyncPlacement(replica, node, arrival, min_insync=min_insync, allows_unclean=allows_unclean)
+
         common = LocalRegistry() if registry is None else registry
         self._scene = scene = Scene(
             seed,
             nodes=nodes,
-            min_insync=min_insync,
-            allows_unclean=allows_unclean,
             session_ms=session_ms,
             make_replica=in_sync if make_replica is None else make_replica,
-            make_placement=make_placement,
+            make_placement=placed if make_placement is None else make_placement,
             registry=common,
             is_quorum=is_quorum,
         )

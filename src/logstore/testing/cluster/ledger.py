@@ -11,6 +11,7 @@ from logstore.batch._batch import Batches
 from logstore.log import Log
 from logstore.log.formats.leader_epochs import EpochEntry
 from logstore.replication.api import Acks, NodeId, PartitionState, Pending, Role
+from logstore.replication.election import is_unclean
 from logstore.testing.cluster.scene import Scene, SeenNode
 
 
@@ -91,10 +92,10 @@ class Ledger:
         if after.leader_epoch == before.leader_epoch or after.leader not in self._scene.nodes:
             return
         self.elections += 1
-        clean = after.leader in before.isr or after.leader in before.eligible
-        self._is_unclean = self._is_unclean or not clean
+        unclean = is_unclean(before, after)
+        self._is_unclean = self._is_unclean or unclean
         log = self._scene.nodes[after.leader].log
-        if log is None or not clean:
+        if log is None or unclean:
             return
         self._demand_records(log, self._promised(), "I3", f"was acknowledged, and node {after.leader} is elected")
         self._demand_records(log, self.seen, "I5", f"was read, and node {after.leader} is elected")
@@ -146,7 +147,7 @@ class Ledger:
         self._demand(set(state.isr) == set(state.replicas), "progress", f"not in sync after the heal: {state}")
         leader = scene.nodes[state.leader].log
         assert leader is not None
-        whole = _records(leader)
+        whole = records_of(leader)
         for node in scene.nodes.values():
             log = node.log
             assert log is not None
@@ -155,7 +156,7 @@ class Ledger:
                 "progress",
                 f"node {node.node} has {log.high_watermark} of {leader.log_end_offset} offsets after the heal",
             )
-            self._demand(_records(log) == whole, "I2", f"node {node.node} has other records than its leader")
+            self._demand(records_of(log) == whole, "I2", f"node {node.node} has other records than its leader")
             theirs, ours = _epochs(leader), _epochs(log)
             self._demand(ours == theirs, "I2", f"node {node.node} has epochs {ours}, its leader {theirs}")
         for (epoch, offset), value in self.appended.items():
@@ -168,7 +169,7 @@ class Ledger:
             self._demand_records(leader, self.seen, "I5", "was read by a consumer")
 
     def _demand_records(self, log: Log, wanted: dict[int, bytes], name: str, why: str) -> None:
-        found = _records(log, min(wanted, default=0))
+        found = records_of(log, min(wanted, default=0))
         for offset, value in wanted.items():
             if found.get(offset) != value:
                 self._demand(
@@ -181,7 +182,7 @@ class Ledger:
             raise InvariantError(f"{name} at {scene.world.now_ms} ms, seed {scene.seed}: {message}")
 
 
-def _records(log: Log, start: int = 0) -> dict[int, bytes]:
+def records_of(log: Log, start: int = 0) -> dict[int, bytes]:
     """Return the records of a log from the batch of an offset up to its end, by their offsets."""
     found: dict[int, bytes] = {}
     offset = max(start, log.log_start_offset)

@@ -12,28 +12,27 @@ from typing import Any
 from logstore.batch._encode import encode
 from logstore.errors import LogstoreError, NotLeaderError, StaleFactError
 from logstore.log import FixedPolicy, Log, Moves
+from logstore.log.directory.files import Directory
 from logstore.log.formats.last_stop import Stop
 from logstore.replication import facts
 from logstore.replication.api import (
     Acks,
-    Create,
-    Delete,
     FetchAnswer,
     FetchFrom,
     NodeId,
     PartitionState,
     Pending,
     Replica,
-    Role,
-    Write,
 )
+from logstore.replication.node.registration import NodeRegistration
 from logstore.replication.placement import Arrival, Placement
 from logstore.testing.cluster.ledger import Ledger
 from logstore.testing.cluster.registry import SimSession
 from logstore.testing.cluster.scene import Scene
 from logstore.testing.simdisk import SimDisk
 
-_DIRECTORY = "/data/t-0"
+_ROOT = "/data"
+_DIRECTORY = f"{_ROOT}/t-0"
 _ROUND_MS = 100
 _FETCH_MS = 15
 _BUSY_FETCH_MS = 5
@@ -49,8 +48,6 @@ class SimNode:
         self.world = scene.world
         self.node = node
         self.disk = SimDisk(seed=node)
-        self.stored_life = -1  #: what its disk says of the node's newest registration
-        self.life = -1
         self.is_up = False
         self.is_paused = False
         self.start_count = 0
@@ -70,18 +67,16 @@ class SimNode:
         placement = self.placement
         return placement.replica if self.is_up and placement is not None and placement.has_entered else None
 
-    @property
-    def leads(self) -> bool:
-        replica = self.replica
-        return replica is not None and replica.role is Role.LEADER
-
     # -- the process
 
     def start(self) -> None:
         self.world.note("start", self.node)
         self.is_up, self.is_paused = True, False
         self.start_count += 1
-        self.life = -1
+        root = Directory(_ROOT, self.disk)
+        if not root.exists():
+            root.create_durably()
+        self._registration = NodeRegistration(root, self.node, "simulated")
         self._has_accepted = False
         self._is_asking_registry = self._must_look = False
         self._missed = []
@@ -102,7 +97,6 @@ class SimNode:
     def wipe(self) -> None:
         """Kill the process, and put an empty disk into its machine."""
         self._stop(SimDisk(seed=self.node))
-        self.stored_life = -1
         self.ledger.note_loss(self.node)
 
     def _stop(self, disk: SimDisk) -> None:
@@ -145,48 +139,29 @@ class SimNode:
     # -- the registry
 
     def _connect(self) -> None:
-        session = SimSession(self.world, self.scene.connect(), self.scene.session_ms)
-        registry, node = session.registry, self.node
+        session = self.session = SimSession(self.world, self.scene.connect(), self.scene.session_ms)
+        registration = self._registration
+        self._ask_registry(lambda: registration.register(session.registry), self._registered)
 
-        def register() -> int:
-            path, life = facts.id_path(node), registry.read(facts.life_path(node))
-            changes: list[Any] = []
-            before = registry.read(path)
-            if before is not None:
-                changes.append(Delete(path, before.version))
-            if self.life < 0:
-                # A life begins with a process, and not with a session.
-                changes.append(
-                    Create(facts.life_path(node), b"") if life is None else Write(life.path, b"", life.version)
-                )
-            changes.append(Create(path, b"{}", ephemeral=True))
-            registry.commit(changes)
-            return -1 if life is None else life.version
-
-        self.session = session
-        self._ask_registry(register, self._registered)
-
-    def _registered(self, before: int | None, error: Exception | None) -> None:
+    def _registered(self, is_done: bool | None, error: Exception | None) -> None:
         session = self.session
         assert session is not None
-        if error is not None:
+        if error is not None or not is_done:
+            # The registry did not answer, or the session of the process before this one has not ended yet.
             session.end()
             return
         if not session.is_alive:
             return  # it has expired meanwhile; the next tick connects again
-        assert before is not None
         session.registry.watch(facts.state_path(self.scene.place), self._notify)
         session.registry.watch(facts.IDS, self._notify)
-        if self.life < 0:
-            self.life = before + 1
-            self._open(is_same_disk=self.stored_life == before)
-            self.stored_life = self.life
+        if self.log is None:
+            self._open()
         self._look()
 
     def _notify(self) -> None:
         self._after(self.world.random.randint(0, 5), self._look)
 
-    def _open(self, *, is_same_disk: bool) -> None:
+    def _open(self) -> None:
         scene = self.scene
         log = Log.open(
             _DIRECTORY,
@@ -196,14 +171,9 @@ class SimNode:
             policy=FixedPolicy(Moves.FROM_OUTSIDE),
         )
         self.log = log
-        stop = log.replica.last_stop.stop
-        self.placement = scene.make_placement(
-            scene.make_replica(log, self.node, self.life),
-            self.node,
-            min_insync=scene.min_insync,
-            allows_unclean=scene.allows_unclean,
-            arrival=Arrival(is_same_disk, stop),
-        )
+        life, stop = self._registration.life, log.replica.last_stop.stop
+        arrival = Arrival(self._registration.has_same_disk, stop)
+        self.placement = scene.make_placement(scene.make_replica(log, self.node, life), self.node, arrival)
 
     def _ask_registry(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
         self._is_asking_registry = True
@@ -262,9 +232,11 @@ class SimNode:
         if error is not None or found is None or placement is None or session is None:
             return
         state, lives = found
-        if lives.get(self.node) != self.life:
+        if lives.get(self.node) != self._registration.life:
             lives.pop(self.node, None)
         wanted = placement.take(state, lives, self.world.now_ms)
+        if placement.has_entered:
+            self._registration.confirm()
         self.ledger.look(self)
         self._accept_stop(state)
         if wanted is None:

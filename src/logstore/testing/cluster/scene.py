@@ -11,12 +11,16 @@ from logstore.records import TopicPartition
 from logstore.replication import facts
 from logstore.replication.api import FetchAnswer, FetchFrom, NodeId, PartitionState, Registry, Replica
 from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.placement import Arrival, Placement
 from logstore.testing.cluster.network import SimNetwork
 from logstore.testing.cluster.registry import RegistryLink
 from logstore.testing.cluster.world import World
 
 #: Makes the replica of a log, by its node and the number of the node's registration.
 MakeReplica = Callable[[Log, NodeId, int], Replica]
+
+#: Makes the placement of a replica, by its node and by what the process has found.
+MakePlacement = Callable[[Replica, NodeId, Arrival], Placement]
 
 
 class SeenNode(Protocol):
@@ -39,11 +43,9 @@ class Scene:
         seed: int,
         *,
         nodes: int,
-        min_insync: int,
-        allows_unclean: bool,
         session_ms: int,
         make_replica: MakeReplica,
-        make_placement: Callable[..., Any],
+        make_placement: MakePlacement,
         registry: LocalRegistry,
         is_quorum: bool,
     ) -> None:
@@ -53,8 +55,6 @@ class Scene:
         self.link = RegistryLink(self.world)
         self.place = TopicPartition("t", 0)
         self.replicas: tuple[NodeId, ...] = tuple(range(1, nodes + 1))
-        self.min_insync = min_insync
-        self.allows_unclean = allows_unclean
         self.session_ms = session_ms
         self.config = LogConfig(segment_bytes=16_384, index_interval_bytes=512)
         self.is_quorum = is_quorum  #: whether a majority is enough, which has synced what counts
