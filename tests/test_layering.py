@@ -190,10 +190,16 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.replication": (
         "node",
-        "insync quorum",
-        "local_registry placement",
+        "controller insync quorum",
+        "deletion local_registry placement",
         "election facts fetch_messages log_copy waiting_appends",
         "api",
+    ),
+    "logstore.replication.controller": (
+        "loop",
+        "office",
+        "controller",
+        "claim cluster_view commands spread",
     ),
     "logstore.replication.node": (
         "node",

@@ -1,13 +1,16 @@
-"""Elections of a partition's leader, as pure functions of the registry's state and the nodes that live.
+"""Elections and moves of a partition, as pure functions of the registry's state and the nodes that live.
 
 Kafka's rules with eligible leaders (KIP-966). A replica of the ISR has every record below the high watermark, so it
 may lead. An eligible one has them too: it left the ISR when that fell below the minimum, and the high watermark has
 stood still since. Any other election may lose acknowledged records, and is called unclean.
+
+A partition moves by lists of replicas to add and to remove (KIP-455). Those to add copy; once they are in sync,
+those to remove go. A move drops replicas only where the ISR of those that stay has the minimum (KIP-966).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from logstore.replication.api import NO_NODE, NodeId, PartitionState
 
@@ -102,6 +105,70 @@ def distrusted(state: PartitionState, node: NodeId, *, is_empty: bool) -> Partit
     if is_empty and state.last_leader == node and len(state.replicas) > 1:
         without = without._replace(last_leader=NO_NODE)
     return without
+
+
+def moved(
+    state: PartitionState, target: Sequence[NodeId], live: Collection[NodeId], min_insync: int
+) -> PartitionState | None:
+    """Return the state in which a partition begins to move to other replicas; None if it may not yet.
+
+    The same state, if it is there, or on its way.
+
+    A move that is under way is replaced: replicas that it would have added, and this one does not, are out at once.
+    To cancel it, the target is what the partition had: see `settled_replicas`.
+    """
+    settled = settled_replicas(state)
+    replicas = (*target, *(node for node in settled if node not in target))
+    begun = state._replace(
+        adding=tuple(node for node in target if node not in settled),
+        removing=tuple(node for node in settled if node not in target),
+    )
+    begun = _narrowed(begun, replicas, live)
+    drops = not set(state.replicas) <= set(replicas)
+    return None if drops and not _has_minimum(begun, replicas, min_insync) else begun
+
+
+def finished(state: PartitionState, live: Collection[NodeId], min_insync: int) -> PartitionState | None:
+    """Return the state after a move: the replicas to add are in sync, and those to remove gone. None if not yet."""
+    if not state.adding and not state.removing:
+        return None
+    target = tuple(node for node in state.replicas if node not in state.removing)
+    if not set(state.adding) <= set(state.isr) or not _has_minimum(state, target, min_insync):
+        return None
+    ended = _narrowed(state._replace(adding=(), removing=()), target, live)
+    # A new epoch tells those that are gone.
+    return ended._replace(leader_epoch=state.leader_epoch + 1)
+
+
+def settled_replicas(state: PartitionState) -> tuple[NodeId, ...]:
+    """Return the replicas without those that a move under way adds: what a cancelled move returns to.
+
+    While it is under way those to remove stand behind those that stay.
+    """
+    return tuple(node for node in state.replicas if node not in state.adding)
+
+
+def without_leader(state: PartitionState) -> PartitionState:
+    """Return the state after the leader is gone, and no other may lead."""
+    return state._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)
+
+
+def _has_minimum(state: PartitionState, target: Collection[NodeId], min_insync: int) -> bool:
+    return len(set(state.isr) & set(target)) >= min(min_insync, len(target))
+
+
+def _narrowed(state: PartitionState, replicas: Sequence[NodeId], live: Collection[NodeId]) -> PartitionState:
+    """Return the state with these replicas; another one leads if the leader is not among them."""
+    kept = state._replace(
+        replicas=tuple(replicas),
+        isr=tuple(node for node in replicas if node in state.isr),
+        eligible=tuple(node for node in replicas if node in state.eligible),
+        last_leader=state.last_leader if state.last_leader in replicas else NO_NODE,
+    )
+    if state.leader == NO_NODE or state.leader in replicas:
+        return kept
+    successors = [node for node in kept.isr if node in live]
+    return _led_by(kept, successors[0]) if successors else without_leader(kept)
 
 
 def _led_by(state: PartitionState, node: NodeId) -> PartitionState:

@@ -8,9 +8,20 @@ The tree is that of Kafka's ZooKeeper registry (2.8), so that Kafka's own tools 
                                                "adding_replicas": {}, "removing_replicas": {}}
     /config/topics/T                          {"version": 1, "config": {"min.insync.replicas": "2"}}
     /brokers/topics/T/partitions/P/state      {"version": 1, "leader": 1, "leader_epoch": 4, "isr": [1, 2],
-                                               "controller_epoch": 0}, and ours: "eligible", "last_leader"
+                                               "controller_epoch": 0}, and ours: "eligible", "last_leader",
+                                               "replicas", "adding", "removing"
+    /controller                               ephemeral: {"version": 1, "brokerid": 1, "timestamp": "..."}
+    /controller_epoch                         the number of the newest controller's epoch, as text
+    /isr_change_notification/isr_change_      a leader has changed an ISR: {"version": 1, "partitions": [...]}
+    /admin/delete_topics/T                    the topic shall be deleted
+    /admin/reassign_partitions                {"version": 1, "partitions": [{"topic": "T", "partition": 0,
+                                               "replicas": [4, 5]}]}; no replicas: cancel what is under way
+    /admin/preferred_replica_election         {"version": 1, "partitions": [{"topic": "T", "partition": 0}]}
 
 Values are JSON. A value that is not ours is refused with its path; keys that are unknown here are left out.
+
+The replicas of a partition stand in its topic's fact, for Kafka's tools, and in its state, which a node reads at
+one moment. A state that a tool has made has none: then the topic's fact counts.
 
 An ephemeral fact that is deleted and created again has version 0 each time, so a commit could not be made
 conditional on it. Hence the lives: a fact that each registration of a node writes once more (KIP-903).
@@ -25,11 +36,28 @@ from typing import Any, NamedTuple
 
 from logstore.errors import MalformedFactError
 from logstore.records import TopicPartition
-from logstore.replication.api import NO_NODE, Change, Check, Fact, NodeId, PartitionState, Standing, Write
+from logstore.replication.api import (
+    NO_NODE,
+    Change,
+    Check,
+    Create,
+    Fact,
+    NodeId,
+    PartitionState,
+    Standing,
+    Write,
+)
 
 IDS = "/brokers/ids"
 REGISTRATIONS = "/brokers/lives"
 TOPICS = "/brokers/topics"
+CONFIGS = "/config/topics"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+ISR_CHANGES = "/isr_change_notification"
+DELETED_TOPICS = "/admin/delete_topics"
+REASSIGNMENTS = "/admin/reassign_partitions"
+PREFERRED_ELECTIONS = "/admin/preferred_replica_election"
 
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _NODE = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -59,30 +87,54 @@ def node_of(name: str) -> NodeId | None:
     return int(name)
 
 
+def rack_of(fact: Fact) -> str | None:
+    """Return the rack that a node's ephemeral fact names; None if it names none."""
+    rack = _decode(fact).get("rack")
+    if rack is not None and not isinstance(rack, str):
+        raise _malformed(fact, f"a rack {rack!r}")
+    return rack
+
+
 class Assignment(NamedTuple):
     """A topic's fact: its id in Kafka's text form, and each partition's replicas, the preferred leader first."""
 
     topic_id: str
     partitions: dict[int, tuple[NodeId, ...]]
+    adding: Mapping[int, tuple[NodeId, ...]] = {}
+    removing: Mapping[int, tuple[NodeId, ...]] = {}
 
 
-def encode_assignment(topic_id: str, partitions: Mapping[int, Sequence[NodeId]]) -> bytes:
+def encode_assignment(
+    topic_id: str,
+    partitions: Mapping[int, Sequence[NodeId]],
+    adding: Mapping[int, Sequence[NodeId]] | None = None,
+    removing: Mapping[int, Sequence[NodeId]] | None = None,
+) -> bytes:
     """Encode a topic's fact."""
-    replicas = {str(partition): list(nodes) for partition, nodes in sorted(partitions.items())}
+
+    def listed(nodes: Mapping[int, Sequence[NodeId]] | None) -> dict[str, list[NodeId]]:
+        return {str(partition): list(each) for partition, each in sorted((nodes or {}).items()) if each}
+
     return _encode(
-        {"version": 3, "topic_id": topic_id, "partitions": replicas, "adding_replicas": {}, "removing_replicas": {}}
+        {
+            "version": 3,
+            "topic_id": topic_id,
+            "partitions": listed(partitions),
+            "adding_replicas": listed(adding),
+            "removing_replicas": listed(removing),
+        }
     )
 
 
-def decode_assignment(fact: Fact) -> Assignment:
-    """Decode a topic's fact.
+def decode_assignment(fact: Fact, *, needs_id: bool = True) -> Assignment:
+    """Decode a topic's fact; a tool of an old Kafka gives it no id: ``""`` with ``needs_id=False``.
 
     Raises:
         MalformedFactError: it is not one.
     """
     whole = _decode(fact)
-    found, topic_id = whole.get("partitions"), whole.get("topic_id")
-    if not isinstance(topic_id, str) or not _TOPIC_ID.fullmatch(topic_id):
+    found, topic_id = whole.get("partitions"), whole.get("topic_id", None if needs_id else "")
+    if topic_id is None or not isinstance(topic_id, str) or (topic_id and not _TOPIC_ID.fullmatch(topic_id)):
         raise _malformed(fact, f"a topic_id {topic_id!r}")
     if not isinstance(found, dict):
         raise _malformed(fact, "no partitions")
@@ -96,11 +148,12 @@ def decode_assignment(fact: Fact) -> Assignment:
         partitions[int(name)] = replicas
     if sorted(partitions) != list(range(len(partitions))) or not partitions:
         raise _malformed(fact, f"partitions {sorted(partitions)}")
-    return Assignment(topic_id, partitions)
+    adding = _moved(fact, whole.get("adding_replicas"), partitions)
+    return Assignment(topic_id, partitions, adding, _moved(fact, whole.get("removing_replicas"), partitions))
 
 
 def config_path(topic: str) -> str:
-    return f"/config/topics/{topic}"
+    return f"{CONFIGS}/{topic}"
 
 
 def encode_config(settings: Mapping[str, str]) -> bytes:
@@ -123,7 +176,7 @@ def decode_config(fact: Fact | None) -> dict[str, str]:
 
 
 def encode_state(state: PartitionState) -> bytes:
-    """Encode a partition's state; its assignment is in the topic's fact."""
+    """Encode a partition's state."""
     return _encode(
         {
             "version": 1,
@@ -133,18 +186,22 @@ def encode_state(state: PartitionState) -> bytes:
             "controller_epoch": state.controller_epoch,
             "eligible": list(state.eligible),
             "last_leader": state.last_leader,
+            "replicas": list(state.replicas),
+            **({"adding": list(state.adding)} if state.adding else {}),
+            **({"removing": list(state.removing)} if state.removing else {}),
             **({"standings": {str(node): list(each) for node, each in state.standings}} if state.standings else {}),
         }
     )
 
 
 def decode_state(fact: Fact, replicas: tuple[NodeId, ...]) -> PartitionState:
-    """Decode a partition's state, with the replicas that its topic's fact names.
+    """Decode a partition's state; ``replicas`` are those of its topic's fact, if it names none.
 
     Raises:
         MalformedFactError: it is not one, or its numbers contradict each other.
     """
     found = _decode(fact)
+    replicas = _nodes(fact, found.get("replicas", list(replicas)), "the replicas")
     leader = _number(fact, found, "leader", NO_NODE)
     isr = _nodes(fact, found.get("isr"), "the isr")
     eligible = _nodes(fact, found.get("eligible", []), "the eligible replicas")
@@ -155,6 +212,8 @@ def decode_state(fact: Fact, replicas: tuple[NodeId, ...]) -> PartitionState:
         leader_epoch=_number(fact, found, "leader_epoch", 0),
         eligible=tuple(node for node in replicas if node in eligible),
         last_leader=_number(fact, found, "last_leader", NO_NODE, default=leader),
+        adding=_nodes(fact, found.get("adding", []), "the replicas to add"),
+        removing=_nodes(fact, found.get("removing", []), "the replicas to remove"),
         controller_epoch=_number(fact, found, "controller_epoch", 0, default=0),
         standings=_standings(fact, found.get("standings", {})),
         version=fact.version,
@@ -163,7 +222,76 @@ def decode_state(fact: Fact, replicas: tuple[NodeId, ...]) -> PartitionState:
         raise _malformed(fact, f"a leader {leader} outside the isr {list(isr)}")
     if set(isr) & set(eligible):
         raise _malformed(fact, f"replicas both in the isr {list(isr)} and eligible {list(eligible)}")
+    if not replicas or not {*state.adding, *state.removing} <= set(replicas):
+        raise _malformed(fact, f"replicas {list(replicas)}, of which {state.adding} come and {state.removing} go")
     return state
+
+
+def controller_of(fact: Fact | None) -> NodeId:
+    """Return the node that the fact `CONTROLLER` names; `NO_NODE` without one."""
+    return NO_NODE if fact is None else _number(fact, _decode(fact), "brokerid", 0)
+
+
+def controller_epoch_of(fact: Fact | None) -> int:
+    """Return the epoch of the newest controller; 0 before the first one."""
+    if fact is None:
+        return 0
+    try:
+        return int(fact.value)
+    except ValueError as error:
+        raise _malformed(fact, f"no number: {fact.value!r}") from error
+
+
+class PartitionRequest(NamedTuple):
+    """What an administrator asks for one partition."""
+
+    place: TopicPartition
+    #: The nodes that shall have it; none: cancel what is under way. None in a request that has no such list.
+    replicas: tuple[NodeId, ...] | None
+
+
+def encode_requests(requests: Sequence[PartitionRequest]) -> bytes:
+    """Encode the value of `REASSIGNMENTS`, `PREFERRED_ELECTIONS` or of a fact below `ISR_CHANGES`."""
+    return _encode(
+        {
+            "version": 1,
+            "partitions": [
+                {
+                    "topic": place.topic,
+                    "partition": place.partition,
+                    **({} if replicas is None else {"replicas": list(replicas)}),
+                }
+                for place, replicas in requests
+            ],
+        }
+    )
+
+
+def decode_requests(fact: Fact) -> list[PartitionRequest]:
+    """Decode what `encode_requests` has encoded, or Kafka's tools.
+
+    Raises:
+        MalformedFactError: it is something else.
+    """
+    found = _decode(fact).get("partitions")
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise _malformed(fact, f"partitions {found!r}")
+    requests = []
+    for each in found:
+        topic = each.get("topic")
+        if not isinstance(topic, str):
+            raise _malformed(fact, f"a topic {topic!r}")
+        place = TopicPartition(topic, _number(fact, each, "partition", 0))
+        listed = each.get("replicas")
+        replicas = None if listed is None else _nodes(fact, listed, f"the replicas of {place}")
+        requests.append(PartitionRequest(place, replicas))
+    return requests
+
+
+def isr_change(places: Sequence[TopicPartition]) -> Create:
+    """Return the change that tells the controller of other ISRs."""
+    value = encode_requests([PartitionRequest(place, None) for place in places])
+    return Create(f"{ISR_CHANGES}/isr_change_", value, sequential=True)
 
 
 def changes_to(
@@ -201,6 +329,14 @@ def _number(fact: Fact, found: dict[str, Any], name: str, least: int, default: i
     if type(value) is not int or not least <= value <= _LARGEST_NODE:
         raise _malformed(fact, f"{name} {value!r}")
     return value
+
+
+def _moved(fact: Fact, found: object, partitions: Mapping[int, object]) -> dict[int, tuple[NodeId, ...]]:
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(_NODE.fullmatch(name) and int(name) in partitions for name in found):
+        raise _malformed(fact, f"moves of partitions {found!r}")
+    return {int(name): _nodes(fact, nodes, f"the moves of partition {name}") for name, nodes in found.items()}
 
 
 def _standings(fact: Fact, found: object) -> tuple[tuple[NodeId, Standing], ...]:
