@@ -204,8 +204,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.replication.node": (
         "node",
         "fetcher registry_loop",
-        "member registration",
-        "node_file",
+        "member",
+        "registration",
+        "node_file notices",
     ),
     "logstore.spark": (
         "source",

@@ -182,13 +182,21 @@ class LogReplica(ReaderReplica):
         self._state.check_writable()
         return self._writer.append_batch(batch, origin, ack)
 
-    def append_replicated(self, run: Buffer, *, ack: Ack | str | None = None) -> AppendResult:
+    def append_replicated(
+        self,
+        run: Buffer,
+        *,
+        ack: Ack | str | None = None,
+        leader_epoch: int = INT32_MAX,
+        is_contiguous: bool = False,
+    ) -> AppendResult:
         """Write whole record batches as their leader stores them: offsets, epochs and bytes are kept.
 
         A follower calls this with what it has read from the leader's log. CRC-32C, headers, offsets and epochs are
         checked; records are neither decompressed nor checked, and no size, time or key is refused. Offsets may be
-        missing between batches, where the leader has compacted its log. Producer state, transactions and leader
-        epochs change as on the leader. ``run`` must not change until the call returns.
+        missing between batches, where the leader has compacted its log, unless ``is_contiguous``. ``leader_epoch``
+        is the one in which the leader has answered: no batch is of a newer one. Producer state, transactions and
+        leader epochs change as on the leader. ``run`` must not change until the call returns.
 
         Batches that one segment takes are one write, and readers see them at once. On return they are as durable as
         ``ack`` says, see `append_batch`.
@@ -198,14 +206,16 @@ class LogReplica(ReaderReplica):
 
         Raises:
             CorruptRecordError: a batch is cut, or its length or CRC-32C disagrees with its bytes.
-            UnsupportedFormatError, InvalidRecordError: a header has values that no v2 batch has.
-            UnexpectedOffsetError: a batch begins below the log end offset, or inside the batch before it.
+            UnsupportedFormatError, InvalidRecordError: a header has values that no v2 batch has, or its leader
+                epoch is newer than ``leader_epoch``.
+            UnexpectedOffsetError: a batch begins below the log end offset, or inside the batch before it, or with
+                ``is_contiguous`` behind it.
             FencedLeaderEpochError: a batch is of an older leader epoch than the batch before it in the log.
             DiskFullError: there is no space for the rest. The batches before it are written.
             StorageFailedError: this or an earlier write failed; the log takes no more writes.
         """
         self._state.check_writable()
-        return append_replicated(self._writer, run, ack)
+        return append_replicated(self._writer, run, ack, leader_epoch, is_contiguous)
 
     def append_turn(
         self, batches: Iterable[Buffer], *, ack: Ack | str | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from logstore.errors import OffsetOutOfRangeError
+from logstore.errors import MalformedMessageError, OffsetOutOfRangeError
 from logstore.log import Log
 from logstore.replication.api import (
     Diverging,
@@ -101,9 +101,10 @@ class LogCopy:
             return False
         if (asked.offset, asked.last_epoch) != (end, self.last_epoch()):
             return False  # the log has changed since
+        if answer.refusal not in (None, FetchRefusal.OUT_OF_RANGE):
+            return False
+        self._check(answer)
         if answer.refusal is not None:
-            if answer.refusal is not FetchRefusal.OUT_OF_RANGE:
-                return False
             self._begin_again(answer.log_start_offset, state)
             return True
         if answer.diverging is not None:
@@ -111,12 +112,32 @@ class LogCopy:
             return True
         if answer.records is not None:
             assert not hasattr(answer.records, "read"), "a driver hands over the bytes of a region"
-            self.calls.append_replicated(answer.records)
+            compacts = self.log.maintenance.config.compacts
+            self.calls.append_replicated(
+                answer.records, leader_epoch=answer.leader_epoch, is_contiguous=not compacts
+            )
         before = self.log.high_watermark
         self.calls.advance_high_watermark(min(max(answer.high_watermark, before), self.log.log_end_offset))
         if answer.log_start_offset > self.log.log_start_offset:
             self.log.delete_before(min(answer.log_start_offset, self.log.high_watermark))
         return self.log.log_end_offset != end or self.log.high_watermark != before
+
+    def _check(self, answer: FetchAnswer) -> None:
+        """Refuse numbers that no leader sends, before the log is cut or deleted by them."""
+        start, end = answer.log_start_offset, self.log.log_end_offset
+        if answer.refusal is not None:
+            # Where our log has records, only those of the leader that are missing are out of range.
+            is_good = start > end or (start >= 0 and end == self.log.log_start_offset)
+        elif answer.diverging is not None:
+            is_good = 0 <= answer.diverging.end_offset and answer.diverging.epoch <= answer.leader_epoch
+        else:
+            is_good = 0 <= start <= answer.high_watermark
+        if not is_good:
+            raise MalformedMessageError(
+                f"{self.log.name}: an answer with log start offset {start}, high watermark {answer.high_watermark} "
+                f"and {answer.diverging} to a log that ends at {end}",
+                position=0,
+            )
 
     def _cut(self, diverging: Diverging, state: PartitionState) -> None:
         """Cut the log to the end of the newest epoch that leader and follower both have."""

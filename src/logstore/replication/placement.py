@@ -24,6 +24,8 @@ class Arrival(NamedTuple):
     #: It is the directory of the node's last life, or the partition is younger than this one.
     is_same_disk: bool
     stop: Stop  #: how the log was stopped; `Stop.NEW`: it has never had a record or an epoch
+    #: It was opened again after it had failed, in the same life: what the leader knows of it may be too much.
+    is_same_life: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -97,6 +99,9 @@ class InSyncPlacement(Placement):
             # An earlier process of this node led. Its epoch ends here.
             led_by_none = state._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)
             return elect(led_by_none, lives, self._min_insync) or led_by_none
+        if self._arrival.is_same_life and state.leader_epoch <= first_epoch:
+            # In another epoch a leader takes no end for reached that the log had before it failed.
+            return state._replace(leader_epoch=state.leader_epoch + 1)
         return state
 
     def _wanted(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:

@@ -50,6 +50,12 @@ class ReplicatedRun:
             FencedLeaderEpochError: its leader epoch is below that of the log's newest batch.
         """
 
+    def end_before_wrong(self, end_offset: int, leader_epoch: int, is_contiguous: bool) -> None:
+        """End the run before a batch of a newer epoch than the leader's, or before a gap if there must be none.
+
+        ``end_offset`` is the log end offset. Neither the offset nor the epoch of a batch is under its CRC-32C.
+        """
+
     def piece(self, log: PartitionLog) -> Piece | None:
         """Return the next batches that the active segment takes, None if it has to be rolled first.
 

@@ -147,6 +147,29 @@ cdef class ReplicatedRun:
                 f"{name}: a batch of leader epoch {batch.leader_epoch}, the log has seen {latest_epoch}",
                 position=batch.position, offset=batch.base_offset)
 
+    def end_before_wrong(self, int64_t end_offset: int, int leader_epoch: int, bint is_contiguous: bool) -> None:
+        """End the run before a batch of a newer epoch than the leader's, or before a gap if there must be none.
+
+        ``end_offset`` is the log end offset. Neither the offset nor the epoch of a batch is under its CRC-32C.
+        """
+        cdef ReplicatedBatch *batch
+        cdef Py_ssize_t n
+        for n in range(self.taken, self.count):
+            batch = &self._batches[n]
+            if batch.leader_epoch > leader_epoch:
+                self.error = InvalidRecordError(
+                    f"a batch of leader epoch {batch.leader_epoch}, from a leader of epoch {leader_epoch}",
+                    position=batch.position, offset=batch.base_offset)
+            elif is_contiguous and batch.base_offset > end_offset:
+                self.error = UnexpectedOffsetError(
+                    f"a replicated batch begins at offset {batch.base_offset}, and {end_offset} comes next",
+                    position=batch.position, offset=batch.base_offset)
+            else:
+                end_offset = batch.last_offset + 1
+                continue
+            self.count = n
+            return
+
     def piece(self, PartitionLog log: PartitionLog) -> Piece | None:
         """Return the next batches that the active segment takes, None if it has to be rolled first.
 

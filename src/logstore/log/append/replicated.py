@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-def append_replicated(writer: LogWriter, data: Buffer, ack: Ack | str | None) -> AppendResult:
+def append_replicated(
+    writer: LogWriter, data: Buffer, ack: Ack | str | None, leader_epoch: int, is_contiguous: bool
+) -> AppendResult:
     """See `LogReplica.append_replicated`. The result has the first and the last offset that were written."""
     state = writer.state
     settled = writer.settled(ack)
     run = ReplicatedRun(data)
     try:
+        run.end_before_wrong(state.end.value, leader_epoch, is_contiguous)
         if not run.count:
             if run.error is not None:
                 raise run.error

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable
 
 from logstore.clock import Clock
-from logstore.errors import LogstoreError
+from logstore.errors import LogClosedError, LogstoreError, MalformedMessageError, StorageError
 from logstore.replication.api import FetchAnswer, FetchFrom, FetchRefusal, NodeId, Transport
 from logstore.replication.fetch_messages import Slot, decode_answers, encode_question
 from logstore.replication.node.member import Member
-
-_logger = logging.getLogger(__name__)
+from logstore.replication.node.notices import Notices
 
 #: Kafka's default of ``replica.fetch.response.max.bytes``.
 RESPONSE_BYTES = 10 << 20
@@ -45,8 +43,7 @@ class Fetcher:
         self._is_stopping = False
         self._has_news = False
         self._correlation_id = 0
-        self.refused_count = 0  #: answers that held something else than what was asked for
-        self._said = ""
+        self._notices = Notices(node)
         self._thread = threading.Thread(target=self._run, name=f"logstore-fetch-{node}-from-{leader}", daemon=True)
         self._thread.start()
 
@@ -61,24 +58,25 @@ class Fetcher:
             self._is_stopping = True
             self._wake.notify()
 
-    def join(self) -> None:
-        self._thread.join()
+    def join(self, timeout_s: float) -> None:
+        self._thread.join(timeout_s)
 
     def _run(self) -> None:
+        subject = f"copying from node {self._leader}"
         while not self._is_stopping:
-            asked = self._questions()
-            if not asked:
-                self._pause(None)
-                continue
             try:
-                pause = not self._fetch(asked)
-                self._say("")
+                asked, is_good = self._questions()
+                if asked:
+                    is_good = self._fetch(asked) and is_good
+                    self._notices.say(subject, "")
+                if is_good:
+                    if not asked:
+                        self._pause(None)
+                    continue
             except Exception as error:  # noqa: BLE001  a transport of an embedder may raise anything
                 # Whatever an embedder's transport raises, and every answer that is none: ask again.
-                self._say(f"{type(error).__name__}: {error}")
-                pause = True
-            if pause:
-                self._pause(_PAUSE_S)
+                self._notices.say(subject, f"{type(error).__name__}: {error}")
+            self._pause(_PAUSE_S)
 
     def _pause(self, timeout_s: float | None) -> None:
         with self._wake:
@@ -86,17 +84,22 @@ class Fetcher:
                 self._clock.wait(self._wake, timeout_s)
             self._has_news = False
 
-    def _questions(self) -> dict[Slot, tuple[Member, FetchFrom]]:
-        found = {}
-        now_ms = int(self._clock.monotonic_s() * 1000)
+    def _questions(self) -> tuple[dict[Slot, tuple[Member, FetchFrom]], bool]:
+        """Return what to ask, and whether every replica could say it."""
+        found, is_whole = {}, True
         for member in self._members():
-            with member.lock:
-                if not member.placement.has_entered:
-                    continue
-                question = member.replica.ask(now_ms)
+            try:
+                with member.lock:
+                    is_ready = member.placement.has_entered and member.log.replica.failure is None
+                    question = member.replica.ask(self._now_ms()) if is_ready else None
+            except LogstoreError as error:
+                # The log cannot be synced, which a replica of a quorum does first: the others go on.
+                self._notices.say(f"disk of {member.place}", f"{type(error).__name__}: {error}")
+                is_whole = False
+                continue
             if question is not None and question[0] == self._leader:
                 found[member.slot] = (member, question[1])
-        return found
+        return found, is_whole
 
     def _fetch(self, asked: dict[Slot, tuple[Member, FetchFrom]]) -> bool:
         """Ask once, and take the answers; return whether all were of use."""
@@ -110,33 +113,35 @@ class Fetcher:
             correlation_id=self._correlation_id,
         )
         data = self._transport.call(self._leader, request, timeout_s=self._wait_ms / 1000 + self._timeout_s)
-        answers = decode_answers(data, self._correlation_id)
+        try:
+            answers = decode_answers(data, self._correlation_id)
+        except Exception:
+            for member, _ in asked.values():
+                member.refused_answers += 1
+            raise
         is_good = True
         for slot, (member, wants) in asked.items():
-            fetched = answers.get(slot)
-            is_good = (fetched is not None and self._take(member, wants, fetched)) and is_good
+            is_good = self._take(member, wants, answers.get(slot)) and is_good
         return is_good
 
-    def _take(self, member: Member, wants: FetchFrom, fetched: FetchAnswer) -> bool:
+    def _take(self, member: Member, wants: FetchFrom, fetched: FetchAnswer | None) -> bool:
+        problem, is_refused = "", True
         try:
+            if fetched is None:
+                raise MalformedMessageError("the answer lacks the partition", position=0)
             with member.lock:
-                member.replica.take(wants, fetched, int(self._clock.monotonic_s() * 1000))
-        except LogstoreError as error:
-            self.refused_count += 1
-            _logger.warning(
-                "answer of node %d refused: partition=%s offset=%d error=%s",
-                self._leader,
-                member.place,
-                wants.offset,
-                error,
-            )
+                member.replica.take(wants, fetched, self._now_ms())
+        except (StorageError, LogClosedError) as error:
+            # Our own disk: there is no room, or it has failed.
+            problem, is_refused = f"{type(error).__name__}: {error}", False
+        except Exception as error:  # noqa: BLE001  an answer may hold anything
+            problem = f"answer refused at offset {wants.offset}: {type(error).__name__}: {error}"
+        self._notices.say(f"{member.place} from node {self._leader}", problem)
+        if problem:
+            member.refused_answers += is_refused
             return False
+        assert fetched is not None
         return fetched.refusal is None or fetched.refusal is FetchRefusal.OUT_OF_RANGE
 
-    def _say(self, what: str) -> None:
-        if what != self._said:
-            self._said = what
-            if what:
-                _logger.warning("node %d cannot fetch from node %d: %s", self._node, self._leader, what)
-            else:
-                _logger.info("node %d fetches from node %d", self._node, self._leader)
+    def _now_ms(self) -> int:
+        return int(self._clock.monotonic_s() * 1000)

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import threading
 
+from logstore.config.log import LogConfig
+from logstore.errors import InvalidSettingError, NotLeaderError
 from logstore.log import Log
+from logstore.log.formats.last_stop import Stop
 from logstore.records import TopicPartition
-from logstore.replication.api import PartitionState, Replica
+from logstore.replication import facts
+from logstore.replication.api import PartitionState, Registry, Replica
 from logstore.replication.fetch_messages import Slot
-from logstore.replication.placement import Placement
+from logstore.replication.insync import InSyncReplica
+from logstore.replication.node.registration import NodeRegistration
+from logstore.replication.placement import Arrival, InSyncPlacement, Placement
+from logstore.replication.quorum import QuorumPlacement, QuorumReplica
+from logstore.store import Store
 
 
 class Member:
@@ -24,11 +32,78 @@ class Member:
         self.log = log
         self.placement = placement
         self.lock = threading.Lock()
+        self.refused_answers = 0  #: of leaders: what was no answer, or held something else than was asked for
         # Of the registry's thread:
         self.state: PartitionState | None = None  # as it was last read
         self.must_read = True
         self.has_accepted_stop = False
+        self.open_again_at_s = 0.0  # if the log has failed
 
     @property
     def replica(self) -> Replica:
         return self.placement.replica
+
+
+class Members:
+    """Makes the members of one node: opens their logs in its store, and gives them its rules."""
+
+    def __init__(self, store: Store, registration: NodeRegistration, lag_max_ms: int, *, quorum: bool) -> None:
+        self._store = store
+        self._registration = registration
+        self._lag_max_ms = lag_max_ms
+        self._is_quorum = quorum
+
+    def make(self, topic: str, partition: int, assignment: facts.Assignment, registry: Registry) -> Member:
+        """Make the local topic if it is missing, open the log, and make the replica."""
+        settings = {
+            **facts.decode_config(registry.read(facts.config_path(topic))),
+            "logstore.replicated": "true",
+        }
+        made = self._store.create_topic(topic, len(assignment.partitions), settings, if_not_exists=True)
+        if not made.config.replicated:
+            raise InvalidSettingError(
+                {topic: "the store has a topic of that name that is not replicated: rename or delete it"}
+            )
+        place = TopicPartition(topic, partition)
+        log = self._store._host._log_of(topic, partition)
+        assert isinstance(log, Log)
+        state = registry.read(facts.state_path(place))
+        # A partition that is younger than this life has lost nothing by the end of an earlier one.
+        is_young = state is not None and state.created > self._registration.created
+        arrival = Arrival(
+            self._registration.has_same_disk or is_young,
+            Stop.CLEAN if is_young else log.replica.last_stop.stop,
+        )
+        return Member(place, Slot(assignment.topic_id, partition), log, self._place(log, made.config, arrival))
+
+    def open_again(self, failed: Member) -> Member:
+        """Open the log of a member again that has failed, and return the member that takes its place.
+
+        Recovery writes again what the disk may lack; what is gone comes from the leader. Appends that wait fail.
+
+        Raises:
+            StorageError: the log cannot be opened. Try again later.
+        """
+        log = self._store._host.partitions.open_again(failed.place)
+        with failed.lock:
+            failed.replica.stop_waiting(NotLeaderError(f"{failed.place}: the disk of the leader has failed"))
+        assert isinstance(log, Log)
+        is_empty = log.replica.last_stop.stop is Stop.NEW
+        arrival = Arrival(True, Stop.NEW if is_empty else Stop.UNCLEAN, is_same_life=True)
+        placement = self._place(log, log.maintenance.config, arrival)
+        member = Member(failed.place, failed.slot, log, placement)
+        member.refused_answers = failed.refused_answers
+        return member
+
+    def _place(self, log: Log, config: LogConfig, arrival: Arrival) -> Placement:
+        node, life = self._registration.node, self._registration.life
+        if self._is_quorum:
+            return QuorumPlacement(QuorumReplica(log, node, life), node, arrival)
+        least = config.min_insync_replicas
+        return InSyncPlacement(
+            InSyncReplica(log, node, life, min_insync=least, lag_max_ms=self._lag_max_ms),
+            node,
+            arrival,
+            min_insync=least,
+            allows_unclean=config.unclean_leader_election_enable,
+        )

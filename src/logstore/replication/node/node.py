@@ -24,8 +24,6 @@ from logstore.errors import (
     TopicExistsError,
     UnknownTopicError,
 )
-from logstore.log import Log
-from logstore.log.formats.last_stop import Stop
 from logstore.log.marks._notifier import Notifier
 from logstore.log.marks._watermark import Registration as EndRegistration
 from logstore.records import AppendResult, TopicPartition
@@ -50,13 +48,11 @@ from logstore.replication.fetch_messages import (
     decode_question,
     encode_answers,
 )
-from logstore.replication.insync import LAG_MAX_MS, InSyncReplica
+from logstore.replication.insync import LAG_MAX_MS
 from logstore.replication.node.fetcher import Fetcher
-from logstore.replication.node.member import Member
+from logstore.replication.node.member import Member, Members
 from logstore.replication.node.registration import NodeRegistration
 from logstore.replication.node.registry_loop import TICK_S, RegistryLoop
-from logstore.replication.placement import Arrival, InSyncPlacement, Placement
-from logstore.replication.quorum import QuorumPlacement, QuorumReplica
 from logstore.store import Store, Topic
 from logstore.store.catalog.topic_list import new_id
 
@@ -82,6 +78,7 @@ class ReplicaMetrics(NamedTuple):
     high_watermark: int
     log_end_offset: int
     lost_records: int  #: that consumers had seen here, and an unclean election has lost
+    refused_answers: int  #: of leaders: what was no answer, or held something else than was asked for
 
 
 class Node:
@@ -120,18 +117,15 @@ class Node:
         self._host = store._host
         self._clock = self._host.clock
         self._transport = transport
-        self._is_quorum = quorum
-        self._lag_max_ms, self._fetch_wait_ms, self._timeout_s = lag_max_ms, fetch_wait_ms, timeout_s
+        self._fetch_wait_ms, self._timeout_s = fetch_wait_ms, timeout_s
         self._fetchers: dict[NodeId, Fetcher] = {}
         #: Of requests that wait for records, with their registrations, which end with them.
         self._listeners: dict[Notifier, list[EndRegistration]] = {}
-        self._by_slot: dict[Slot, Member] = {}
         self._is_closed = False
         self._moved = threading.Condition()  # notified after each state that a replica has taken
         self._registration = NodeRegistration(self._host.root, node, self._host.cluster_id)
-        self._registry_loop = RegistryLoop(
-            self._registration, connect, self._make_member, self._clock, self._changed
-        )
+        members = Members(store, self._registration, lag_max_ms, quorum=quorum)
+        self._registry_loop = RegistryLoop(self._registration, connect, members, self._clock, self._changed)
         self._start()
         self._connect = connect
         self._thread = threading.Thread(target=self._registry_loop.run, name=f"logstore-node-{node}", daemon=True)
@@ -248,46 +242,6 @@ class Node:
                 self._clock.wait(self._moved, min(left_s, 1.0))
                 self._check_open()
 
-    def _make_member(self, topic: str, partition: int, assignment: facts.Assignment, registry: Registry) -> Member:
-        """Make the local topic if it is missing, open the log, and make the replica."""
-        settings = {
-            **facts.decode_config(registry.read(facts.config_path(topic))),
-            "logstore.replicated": "true",
-        }
-        made = self._store.create_topic(topic, len(assignment.partitions), settings, if_not_exists=True)
-        if not made.config.replicated:
-            raise InvalidSettingError(
-                {topic: "the store has a topic of that name that is not replicated: rename or delete it"}
-            )
-        place = TopicPartition(topic, partition)
-        log = self._host._log_of(topic, partition)
-        assert isinstance(log, Log)
-        stop = log.replica.last_stop.stop
-        state = registry.read(facts.state_path(place))
-        # A partition that is younger than this life has lost nothing by the end of an earlier one.
-        is_young = state is not None and state.created > self._registration.created
-        arrival = Arrival(
-            self._registration.has_same_disk or is_young,
-            Stop.CLEAN if is_young else stop,
-        )
-        placement = self._place(log, made.config, arrival)
-        member = Member(place, Slot(assignment.topic_id, partition), log, placement)
-        self._by_slot[member.slot] = member
-        return member
-
-    def _place(self, log: Log, config: LogConfig, arrival: Arrival) -> Placement:
-        life = self._registration.life
-        if self._is_quorum:
-            return QuorumPlacement(QuorumReplica(log, self.node, life), self.node, arrival)
-        least = config.min_insync_replicas
-        return InSyncPlacement(
-            InSyncReplica(log, self.node, life, min_insync=least, lag_max_ms=self._lag_max_ms),
-            self.node,
-            arrival,
-            min_insync=least,
-            allows_unclean=config.unclean_leader_election_enable,
-        )
-
     # -- progress
 
     def _changed(self, member: Member) -> None:
@@ -353,7 +307,7 @@ class Node:
         now_ms = int(self._clock.monotonic_s() * 1000)
         answers: dict[Slot, FetchAnswer | None] = {}
         for slot, wants in question.wants.items():
-            member = self._by_slot.get(slot)
+            member = self._registry_loop.by_slot.get(slot)
             if member is None or not member.placement.has_entered:
                 answers[slot] = None
                 continue
@@ -369,7 +323,10 @@ class Node:
         """Have the notifier notified once one of the logs grows; False if one has grown already."""
         registrations = []
         for slot, wants in question.wants.items():
-            registration = self._by_slot[slot].log.replica.listen(notifier)
+            try:
+                registration = self._registry_loop.by_slot[slot].log.replica.listen(notifier)
+            except LogstoreError:
+                return False  # closed after it has failed: the next answer says so, or has the log opened again
             registrations.append(registration)
             if not registration.arm_while(wants.offset):
                 return False
@@ -434,6 +391,7 @@ class Node:
                         replica.high_watermark,
                         member.log.log_end_offset,
                         sum(each.end_offset - each.start_offset for each in replica.lost),
+                        member.refused_answers,
                     )
                 )
         return found
@@ -460,8 +418,10 @@ class Node:
         if self._is_closed:
             return
         self._registry_loop.stop()
-        self._thread.join()
+        self._thread.join(self._timeout_s)
         try:
+            if self._thread.is_alive():
+                raise RegistryUnreachableError(f"a call of the registry has not returned in {self._timeout_s:g} s")
             self._registry_loop.resign()
         except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
             _logger.warning("node %d ends without handing over: %s: %s", self.node, type(error).__name__, error)
@@ -470,7 +430,7 @@ class Node:
             fetcher.stop()
         self._wake()
         for fetcher in self._fetchers.values():
-            fetcher.join()
+            fetcher.join(self._timeout_s)
         for member in self._members():
             with member.lock:
                 member.replica.stop_waiting(NotLeaderError(f"{member.place}: node {self.node} was closed"))

@@ -6,19 +6,24 @@ is slow, silent or holds values that are not ours stops nothing else: the node g
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 
 from logstore.clock import Clock
-from logstore.errors import InvalidSettingError, LogstoreError, RegistryUnreachableError, StaleFactError
+from logstore.errors import (
+    InvalidSettingError,
+    LogstoreError,
+    MalformedFactError,
+    RegistryUnreachableError,
+    StaleFactError,
+)
 from logstore.log.formats.last_stop import Stop
 from logstore.replication import facts
 from logstore.replication.api import NodeId, PartitionState, Registry, RegistryWatch
-from logstore.replication.node.member import Member
+from logstore.replication.fetch_messages import Slot
+from logstore.replication.node.member import Member, Members
+from logstore.replication.node.notices import Notices
 from logstore.replication.node.registration import NodeRegistration
-
-_logger = logging.getLogger(__name__)
 
 #: How often lag is looked at, and a lost session is opened again.
 TICK_S = 0.1
@@ -27,8 +32,8 @@ READ_ALL_S = 5.0
 #: Commits in a row for one partition; then the others have their turn.
 _MOST_COMMITS = 8
 
-#: Makes the member for a partition of this node, given the topic's assignment.
-MakeMember = Callable[[str, int, facts.Assignment, Registry], Member]
+#: How long after a failure, or after an attempt, a log that has failed is opened again.
+OPEN_AGAIN_S = 1.0
 
 
 class RegistryLoop:
@@ -38,16 +43,17 @@ class RegistryLoop:
         self,
         registration: NodeRegistration,
         connect: Callable[[], Registry],
-        make_member: MakeMember,
+        make: Members,
         clock: Clock,
         changed: Callable[[Member], object],
     ) -> None:
         self._registration = registration
         self._connect = connect
-        self._make_member = make_member
+        self._make = make
         self._clock = clock
         self._changed = changed  # called after each state that a replica has taken
         self.members: dict[tuple[str, int], Member] = {}
+        self.by_slot: dict[Slot, Member] = {}
         self._registry: Registry | None = None
         self._watches: dict[str, RegistryWatch] = {}
         self._lives: dict[NodeId, int] = {}
@@ -57,7 +63,7 @@ class RegistryLoop:
         self._wake = threading.Condition()
         self._is_closing = False
         self._read_all_at_s = 0.0
-        self._said: dict[str, str] = {}  # what was last logged, by its subject
+        self._say = Notices(registration.node).say
 
     # -- from any thread
 
@@ -195,17 +201,35 @@ class RegistryLoop:
                 continue
             try:
                 assignment = facts.decode_assignment(fact)
+                self._check_assignment(topic, path, assignment)
                 self._topics[topic] = assignment
                 for partition, replicas in assignment.partitions.items():
                     if self._registration.node in replicas and (topic, partition) not in self.members:
-                        member = self._make_member(topic, partition, assignment, registry)
+                        member = self._make.make(topic, partition, assignment, registry)
                         self._watch(registry, facts.state_path(member.place))
-                        self.members = {**self.members, (topic, partition): member}
+                        self._add(member)
                 self._say(path, "")
             except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
                 are_all_read = False
                 self._say(path, f"{type(error).__name__}: {error}")
         self._has_read_topics = are_all_read
+
+    def _add(self, member: Member) -> None:
+        # Other threads iterate over them.
+        self.members = {**self.members, member.place: member}
+        self.by_slot = {**self.by_slot, member.slot: member}
+
+    def _check_assignment(self, topic: str, path: str, found: facts.Assignment) -> None:
+        """Raise if an assignment is of another topic than the one that this node has under its name."""
+        known = self._topics.get(topic)
+        if known is None:
+            return
+        if found.topic_id != known.topic_id or not known.partitions.keys() <= found.partitions.keys():
+            raise MalformedFactError(
+                f"{path}: found topic {found.topic_id} with {len(found.partitions)} partitions, and had "
+                f"{known.topic_id} with {len(known.partitions)}",
+                fact=path,
+            )
 
     def _step(self, registry: Registry, member: Member) -> None:
         """Let one placement take the newest state, and commit what it wants."""
@@ -215,11 +239,11 @@ class RegistryLoop:
                 return
             failure = member.log.replica.failure
             if failure is not None:
-                self._say(
-                    f"disk of {member.place}", f"{failure}; it takes part again once the store is opened again"
-                )
                 given_up = member.placement.resigned(state, self._lives)
-                wanted = None if given_up == state else given_up
+                if given_up == state:
+                    self._open_again(member, failure)
+                    return
+                wanted: PartitionState | None = given_up
             else:
                 with member.lock:
                     before = member.replica.state
@@ -237,13 +261,34 @@ class RegistryLoop:
                 if error.fact.startswith(facts.REGISTRATIONS):
                     self._read_lives(registry)
 
+    def _open_again(self, member: Member, failure: LogstoreError) -> None:
+        """Have a log that has failed opened again, once its replica has given its place up.
+
+        The member that takes its place enters as after an unclean stop: it leaves both sets, and is refilled.
+        """
+        subject = f"disk of {member.place}"
+        self._say(subject, f"{failure}; this node does so by itself, and its leader fills the log again")
+        now_s = self._clock.monotonic_s()
+        if now_s < member.open_again_at_s:
+            return
+        member.open_again_at_s = now_s + OPEN_AGAIN_S
+        self._add(self._make.open_again(member))
+        self._say(subject, "")
+        self.notify(facts.state_path(member.place))
+
     def _state_of(self, registry: Registry, member: Member) -> PartitionState | None:
         if member.must_read or member.state is None:
             fact = registry.read(facts.state_path(member.place))
             if fact is None:
                 return member.state
             replicas = self._topics[member.place.topic].partitions[member.place.partition]
-            member.state = facts.decode_state(fact, replicas)
+            state = facts.decode_state(fact, replicas)
+            if member.state is not None and state.version < member.state.version:
+                raise MalformedFactError(
+                    f"{fact.path}: found version {state.version}, and had version {member.state.version} before",
+                    fact=fact.path,
+                )
+            member.state = state
             member.must_read = False
         return member.state
 
@@ -280,13 +325,3 @@ class RegistryLoop:
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic_s() * 1000)
-
-    def _say(self, subject: str, what: str) -> None:
-        """Log what stands in the way, once until it changes."""
-        if self._said.get(subject, "") == what:
-            return
-        self._said[subject] = what
-        if what:
-            _logger.warning("node %d, %s: %s", self._registration.node, subject, what)
-        else:
-            _logger.info("node %d, %s: works again", self._registration.node, subject)

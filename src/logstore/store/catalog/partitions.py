@@ -51,6 +51,7 @@ class Partitions:
         # The types do not say that a plain tuple finds the entry of a `TopicPartition`, which is one.
         self.found: Callable[[tuple[str, int]], Opened | None] = self._open.get  # type: ignore[assignment]
         self._opening: dict[TopicPartition, threading.Lock] = {}
+        self._failed: dict[TopicPartition, Opened] = {}  # to be closed before they are opened again
         self._lock = threading.Lock()
         self._closed = False
         #: Returns the disk-space quota of a log; set once, before any log is opened.
@@ -88,9 +89,24 @@ class Partitions:
                 if self._opening.get(name) is turn:
                     return self._open_in_turn(name)
 
+    def open_again(self, name: TopicPartition) -> Opened:
+        """Close the log of a partition if it has failed, and return the one that is opened in its place.
+
+        Calls to the closed one raise `LogClosedError`. Raises as `get`, which the next call retries.
+        """
+        with held(self._lock):
+            log = self._open.get(name)
+            if isinstance(log, Log) and log.replica.failure is not None:
+                self._failed[name] = self._open.pop(name)
+        return self.get(name)
+
     def _open_in_turn(self, name: TopicPartition) -> Opened:
         found = None
         try:
+            failed = self._failed.pop(name, None)
+            if failed is not None:
+                # In this turn: a thread that wants the log waits for the next one, and does not find it locked.
+                failed.close(reason="the log has failed, and was opened again; ask the topic for it again")
             own = name.topic in INTERNAL
             found = self.with_space(lambda: self._open_log(name)) if own else self._open_log(name)
         finally:
@@ -187,8 +203,9 @@ class Partitions:
         """Close every log. All are closed even if one fails; the first failure is raised."""
         with held(self._lock):
             self._closed = True
-            logs = list(self._open.values())
+            logs = [*self._open.values(), *self._failed.values()]
             self._open.clear()
+            self._failed.clear()
         side_by_side(lambda log: log.close(reason="the store is closed; call logstore.open() again"), logs)
 
 
