@@ -7,7 +7,13 @@ from typing import Any
 
 import logstore
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.errors import DeliveryTimeoutError, NotLeaderError, PeerUnreachableError
+from logstore.errors import (
+    DeliveryTimeoutError,
+    LogClosedError,
+    NotLeaderError,
+    PeerUnreachableError,
+    StorageFailedError,
+)
 from logstore.io._files import LIBC, Files
 from logstore.replication import LocalRegistry, Node, Registry, ReplicaMetrics, Transport
 from tests.kit.waiting import wait_for
@@ -93,10 +99,10 @@ class Cluster:
         return all(seen) and len(known) == 1 and known.pop()[1] == set(numbers)
 
     def append(self, asked: int, value: bytes) -> bool:
-        """Append where a node says that the leader is; False if a new epoch begins meanwhile."""
+        """Append where a node says that the leader is; False if a new epoch begins meanwhile, or its disk fails."""
         try:
             self.stores[self.nodes[asked].leader_of("t")]["t"].append(value, acks="all", timeout_s=5)
-        except (KeyError, NotLeaderError, DeliveryTimeoutError):
+        except (KeyError, NotLeaderError, DeliveryTimeoutError, StorageFailedError, LogClosedError):
             return False
         return True
 

@@ -129,6 +129,11 @@ class Fetcher:
         try:
             if fetched is None:
                 raise MalformedMessageError("the answer lacks the partition", position=0)
+            if fetched.refusal is None and fetched.leader_epoch != wants.leader_epoch:
+                raise MalformedMessageError(
+                    f"an answer of leader epoch {fetched.leader_epoch} to a question of epoch {wants.leader_epoch}",
+                    position=0,
+                )
             with member.lock:
                 member.replica.take(wants, fetched, self._now_ms())
         except (StorageError, LogClosedError) as error:

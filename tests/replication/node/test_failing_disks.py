@@ -1,0 +1,188 @@
+"""Disks of nodes that are full, fail, were wiped or restored: a replica is refilled before it counts again."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+
+import pytest
+
+from logstore.errors import LogstoreError, StorageError, StorageFailedError
+from logstore.replication import Role
+from logstore.testing import FaultyFiles
+from tests.kit.waiting import wait_for
+from tests.replication.node.nodes import Cluster
+
+LOG = "/t-0/"
+STATE = "/brokers/topics/t/partitions/0/state"
+
+
+def isr_of(cluster: Cluster) -> list[int]:
+    """Return the stored ISR."""
+    return json.loads(cluster.registry.read(STATE).value)["isr"]
+
+
+@pytest.mark.row("F5", part="a follower whose disk is full, in one process")
+def test_a_follower_whose_disk_is_full_leaves_the_isr_and_comes_back_by_itself(cluster):
+    files = cluster.files[2] = FaultyFiles()
+    cluster.start(1, 2)
+    topic = cluster.create(1, 2)
+    topic.append(b"a", acks="all")
+    wait_for(lambda: cluster.values(2) == [b"a"])
+    files.fail("pwrite", 1, errno.ENOSPC, times=-1, path_contains=LOG)
+    topic.append(b"b", acks=1)
+    wait_for(lambda: isr_of(cluster) == [1])
+    topic.append(b"c", acks="all")
+    assert cluster.values(2) == [b"a"]
+    files.heal()
+    wait_for(lambda: cluster.in_sync(1, 2))
+    topic.append(b"d", acks="all")
+    wait_for(lambda: cluster.values(2) == [b"a", b"b", b"c", b"d"])
+    # A full disk is no failure, and what the leader sent was no wrong answer.
+    assert (cluster.metrics(1).leader_epoch, cluster.metrics(2).refused_answers) == (1, 0)
+
+
+def fail_sync(cluster: Cluster, number: int) -> None:
+    """Let one sync of a node's log fail, and what was written since the one before it be lost."""
+    cluster.files[number].fail("fdatasync", 1, errno.EIO, path_contains=LOG)
+    with pytest.raises(StorageFailedError):
+        cluster.stores[number]["t"][0].flush()
+    cluster.files[number].heal()
+
+
+@pytest.mark.row("F5", part="a follower whose sync fails, in one process")
+def test_a_follower_whose_sync_fails_opens_its_log_again_and_is_refilled(cluster):
+    cluster.files[2] = FaultyFiles()
+    cluster.start(1, 2)
+    topic = cluster.create(1, 2)
+    for value in (b"a", b"b"):
+        topic.append(value, acks="all")
+    before = cluster.stores[2]["t"][0]
+    fail_sync(cluster, 2)
+    # The leader forgets in another epoch how far this replica had come.
+    wait_for(lambda: cluster.metrics(2).leader_epoch == 2)
+    wait_for(lambda: cluster.in_sync(1, 2))
+    wait_for(lambda: cluster.append(1, b"c"))
+    wait_for(lambda: cluster.values(2) == cluster.values(1) == [b"a", b"b", b"c"])
+    with pytest.raises(LogstoreError, match="was opened again"):
+        before.flush()
+    # It may lead at once.
+    cluster.stop(1)
+    wait_for(lambda: cluster.metrics(2).role is Role.LEADER)
+    assert cluster.values(2) == [b"a", b"b", b"c"]
+
+
+def test_a_replica_that_has_lost_its_end_is_not_taken_for_what_it_was(cluster):
+    """The leader has seen it reach further, in the same life: it joins with what it has now."""
+    cluster.files[2] = FaultyFiles()
+    cluster.start(1, 2)
+    topic = cluster.create(1, 2)
+    for value in (b"a", b"b", b"c"):
+        topic.append(value, acks="all")
+    cluster.transport.cut.add(1)  # nothing is refilled
+    member = cluster.nodes[2]._registry_loop.members["t", 0]
+    fail_sync(cluster, 2)
+    wait_for(lambda: cluster.nodes[2]._registry_loop.members["t", 0] is not member)
+    wait_for(lambda: isr_of(cluster) == [1])
+    wait_for(lambda: cluster.metrics(1).leader_epoch == 2)
+    replica = cluster.nodes[1]._registry_loop.members["t", 0].replica
+    assert replica._followers[2].end == -1
+    cluster.transport.cut.clear()
+    wait_for(lambda: cluster.in_sync(1, 2))
+    wait_for(lambda: cluster.values(2) == [b"a", b"b", b"c"])
+
+
+@pytest.mark.parametrize("others", [(), (2, 3)])
+def test_a_leader_whose_sync_fails_opens_its_log_again(cluster, others):
+    cluster.files[1] = FaultyFiles()
+    cluster.start(1, *others)
+    topic = cluster.create(1, *others)
+    topic.append(b"a", acks="all")
+    fail_sync(cluster, 1)
+    wait_for(lambda: cluster.append(1, b"b"))
+    wait_for(lambda: cluster.in_sync(1, *others))
+    wait_for(lambda: all(cluster.values(number) == [b"a", b"b"] for number in (1, *others)))
+    assert cluster.nodes[1].leader_of("t") == (2 if others else 1)
+
+
+def test_a_disk_that_stays_broken_is_tried_again(cluster, caplog):
+    files = cluster.files[2] = FaultyFiles()
+    cluster.start(1, 2)
+    topic = cluster.create(1, 2)
+    topic.append(b"a", acks="all")
+    files.fail("open", 1, errno.EIO, times=-1, path_contains=LOG)
+    files.fail("fdatasync", 1, errno.EIO, times=-1, path_contains=LOG)
+    with pytest.raises(StorageFailedError):
+        cluster.stores[2]["t"][0].flush()
+    wait_for(lambda: isr_of(cluster) == [1])
+    topic.append(b"b", acks="all")
+    loop = cluster.nodes[2]._registry_loop
+    wait_for(lambda: loop.members["t", 0].open_again_at_s > 0)
+    with pytest.raises(StorageError):
+        cluster.stores[2]["t"][0]
+    files.heal()
+    wait_for(lambda: cluster.in_sync(1, 2))
+    wait_for(lambda: cluster.append(1, b"c"))
+    wait_for(lambda: cluster.values(2) == [b"a", b"b", b"c"])
+    assert "node 2, disk of t-0: " in caplog.text
+
+
+@pytest.mark.row("F11", part="a replica whose sync fails, in one process")
+def test_a_replica_of_a_quorum_whose_sync_fails_comes_back(tmp_path):
+    cluster = Cluster(tmp_path, quorum=True, fetch_wait_ms=50)
+    for number in (1, 2, 3):
+        cluster.files[number] = FaultyFiles()
+    cluster.start(1, 2, 3)
+    cluster.nodes[1].create_topic("t", replicas=[1, 2, 3])
+    wait_for(lambda: cluster.append(1, b"a"), 30)
+    leader = cluster.nodes[1].leader_of("t")
+    follower = leader % 3 + 1
+    # The next sync is its own: it syncs before it asks.
+    for number in (follower, leader):
+        cluster.files[number].fail("fdatasync", 1, errno.EIO, path_contains=LOG)
+        wait_for(lambda: cluster.append(1, b"b"), 30)
+        wait_for(lambda number=number: cluster.files[number].fired(), 30)
+        cluster.files[number].heal()
+    wait_for(lambda: cluster.append(1, b"c"), 30)
+    wait_for(lambda: all(cluster.values(number)[-1:] == [b"c"] for number in (1, 2, 3)), 30)
+    assert cluster.values(1) == cluster.values(2) == cluster.values(3)
+    cluster.close()
+
+
+# -- other directories
+
+
+@pytest.mark.parametrize("what", ["wiped", "restored"])
+def test_a_directory_that_is_not_the_nodes_last_one_is_refilled_before_it_leads(tmp_path, what):
+    cluster = Cluster(tmp_path, lag_max_ms=60_000, fetch_wait_ms=50)  # the ISR is that of the kills
+    cluster.start(1, 2)
+    topic = cluster.create(1, 2)
+    topic.append(b"a", acks="all")
+    cluster.stop(2)
+    backup = tmp_path / "backup"
+    shutil.copytree(tmp_path / "2", backup)
+    cluster.start(2)
+    wait_for(lambda: cluster.in_sync(1, 2))
+    wait_for(lambda: cluster.append(1, b"b"))
+    cluster.kill(2)
+    cluster.kill(1)
+    assert isr_of(cluster) == [1, 2]
+    shutil.rmtree(tmp_path / "2")
+    if what == "restored":
+        shutil.copytree(backup, tmp_path / "2")
+    cluster.start(2)
+    wait_for(lambda: isr_of(cluster) == [1])
+    assert cluster.leader() != 2
+    # Again, before it has copied anything.
+    cluster.kill(2)
+    cluster.start(2)
+    wait_for(lambda: cluster.metrics(2).leader_epoch > 0)
+    assert (cluster.leader() != 2, isr_of(cluster)) == (True, [1])
+    cluster.start(1)
+    wait_for(lambda: cluster.in_sync(1, 2))
+    wait_for(lambda: cluster.values(2) == cluster.values(1) == [b"a", b"b"])
+    cluster.stop(1)
+    wait_for(lambda: cluster.metrics(2).role is Role.LEADER)
+    assert cluster.values(2) == [b"a", b"b"]
+    cluster.close()
