@@ -24,8 +24,9 @@ class Arrival(NamedTuple):
     #: It is the directory of the node's last life, or the partition is younger than this one.
     is_same_disk: bool
     stop: Stop  #: how the log was stopped; `Stop.NEW`: it has never had a record or an epoch
-    #: It was opened again after it had failed, in the same life: what the leader knows of it may be too much.
-    is_same_life: bool = False
+    #: Of a log that was opened again after it had failed: the newest leader epoch in which it has asked, in this
+    #: life. The leader of that epoch may take an end for reached that the log does not have any more.
+    asked_in_epoch: int = -1
 
     @property
     def is_whole(self) -> bool:
@@ -99,8 +100,7 @@ class InSyncPlacement(Placement):
             # An earlier process of this node led. Its epoch ends here.
             led_by_none = state._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)
             return elect(led_by_none, lives, self._min_insync) or led_by_none
-        if self._arrival.is_same_life and state.leader_epoch <= first_epoch:
-            # In another epoch a leader takes no end for reached that the log had before it failed.
+        if state.leader_epoch <= self._arrival.asked_in_epoch:
             return state._replace(leader_epoch=state.leader_epoch + 1)
         return state
 

@@ -89,7 +89,9 @@ class Members:
             failed.replica.stop_waiting(NotLeaderError(f"{failed.place}: the disk of the leader has failed"))
         assert isinstance(log, Log)
         is_empty = log.replica.last_stop.stop is Stop.NEW
-        arrival = Arrival(True, Stop.NEW if is_empty else Stop.UNCLEAN, is_same_life=True)
+        known = failed.replica.state
+        asked_in = -1 if known is None else known.leader_epoch
+        arrival = Arrival(True, Stop.NEW if is_empty else Stop.UNCLEAN, asked_in)
         placement = self._place(log, log.maintenance.config, arrival)
         member = Member(failed.place, failed.slot, log, placement)
         member.refused_answers = failed.refused_answers
