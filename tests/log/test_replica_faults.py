@@ -69,7 +69,10 @@ BEFORE = Seen(12, 8, LEADS, ((2, 0), (5, 12)))
 #: The call, and what it changes.
 CALLS: dict[str, tuple[Callable[[Log], object], Seen]] = {
     "accept_stop": (lambda log: log.replica.accept_stop(), BEFORE),
-    "advance_high_watermark": (lambda log: log.replica.advance_high_watermark(11), BEFORE._replace(high_watermark=11)),
+    "advance_high_watermark": (
+        lambda log: log.replica.advance_high_watermark(11),
+        BEFORE._replace(high_watermark=11),
+    ),
     "listen": (listen, BEFORE),
     "set_policy, which lowers nothing": (
         lambda log: log.replica.set_policy(FOLLOWS),

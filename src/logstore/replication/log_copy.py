@@ -129,7 +129,7 @@ class LogCopy:
             # Where our log has records, only those of the leader that are missing are out of range.
             is_good = start > end or (start >= 0 and end == self.log.log_start_offset)
         elif answer.diverging is not None:
-            is_good = 0 <= answer.diverging.end_offset and answer.diverging.epoch <= answer.leader_epoch
+            is_good = answer.diverging.end_offset >= 0 and answer.diverging.epoch <= answer.leader_epoch
         else:
             is_good = 0 <= start <= answer.high_watermark
         if not is_good:

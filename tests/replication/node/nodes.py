@@ -18,7 +18,6 @@ from logstore.io._files import LIBC, Files
 from logstore.replication import LocalRegistry, Node, Registry, ReplicaMetrics, Transport
 from tests.kit.waiting import wait_for
 
-
 #: What a test makes of an answer: the request, the answer; what arrives.
 Alter = Callable[[bytes, bytes], Any]
 

@@ -1,4 +1,4 @@
-"""What nodes meet: answers, registries, transports and clocks that are wrong. They go on, and name what is wrong."""
+"""What nodes meet: answers, registries, transports and clocks that are wrong. They go on, and name what is so."""
 
 from __future__ import annotations
 
