@@ -27,6 +27,7 @@ from logstore.replication.local_registry import LocalRegistry
 from logstore.replication.log_copy import LogCopy
 from logstore.replication.placement import Arrival, InSyncPlacement
 from logstore.replication.quorum import QuorumPlacement, QuorumReplica
+from logstore.testing.cluster import Tolerance
 
 
 class CutsByHighWatermark(InSyncReplica):
@@ -220,8 +221,7 @@ def quorum(
     """Return the settings of a cluster of a quorum."""
     return {
         "nodes": nodes,
-        "min_insync": nodes // 2 + 1,
-        "is_quorum": True,
+        "tolerance": Tolerance(nodes // 2, is_synced=True, isr_has_all=False),
         "make_replica": replica,
         "make_placement": placement,
     }

@@ -110,7 +110,7 @@ def test_questions_of_other_epochs_lives_and_nodes_are_refused(quorum):
 
 def test_a_registry_that_goes_back_is_refused(quorum):
     quorum.lead(1, 5)
-    with pytest.raises(MalformedFactError, match="has leader epoch 4, and had 5"):
+    with pytest.raises(MalformedFactError, match="has leader 2 in epoch 4, and had leader 1 in epoch 5"):
         quorum.lead(2, 4, known_to=(1,))
 
 

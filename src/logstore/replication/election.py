@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from logstore.errors import MalformedFactError
 from logstore.replication.api import NO_NODE, NodeId, PartitionState
 
 
@@ -24,6 +25,21 @@ def created(replicas: Iterable[NodeId]) -> PartitionState:
 def effective_minimum(state: PartitionState, min_insync: int) -> int:
     """Return ``min.insync.replicas``, or the number of replicas if that is smaller, as Kafka does."""
     return min(min_insync, len(state.replicas))
+
+
+def refuse_older_epoch(name: object, known: PartitionState | None, state: PartitionState) -> None:
+    """Refuse a newer state of an older epoch, or with another leader in the same one: I1 would not hold.
+
+    Raises:
+        MalformedFactError: a registry was restored from yesterday, or was written to by hand.
+    """
+    if known is None or (state.leader_epoch, state.leader) == (known.leader_epoch, known.leader):
+        return
+    if state.leader_epoch <= known.leader_epoch:
+        raise MalformedFactError(
+            f"{name}: the registry has leader {state.leader} in epoch {state.leader_epoch}, and had leader "
+            f"{known.leader} in epoch {known.leader_epoch} before"
+        )
 
 
 def with_isr(state: PartitionState, isr: Collection[NodeId], min_insync: int) -> PartitionState:

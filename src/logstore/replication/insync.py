@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import (
     LogstoreError,
-    MalformedFactError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     NotLeaderError,
@@ -44,7 +43,7 @@ from logstore.replication.api import (
     Role,
     Standing,
 )
-from logstore.replication.election import effective_minimum, with_isr
+from logstore.replication.election import effective_minimum, refuse_older_epoch, with_isr
 from logstore.replication.log_copy import FETCH_BYTES, LogCopy
 from logstore.replication.waiting_appends import WaitingAppends
 
@@ -151,15 +150,7 @@ class InSyncReplica(Replica):
         known = self._state
         if known is not None and state.version <= known.version:
             return
-        if known is not None and (
-            state.leader_epoch < known.leader_epoch
-            or (state.leader_epoch == known.leader_epoch and state.leader != known.leader)
-        ):
-            # A registry that was restored from yesterday, or written to by hand: I1 would not hold.
-            raise MalformedFactError(
-                f"{self.log.name}: the registry has leader {state.leader} in epoch {state.leader_epoch}, and had "
-                f"leader {known.leader} in epoch {known.leader_epoch} before"
-            )
+        refuse_older_epoch(self.log.name, known, state)
         if known is None or state.leader_epoch > known.leader_epoch or self._role is Role.NONE:
             self._begin(state, now_ms)
         else:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from logstore.errors import LogstoreError, MalformedFactError, NotLeaderError
+from logstore.errors import LogstoreError, NotLeaderError
 from logstore.log import FixedPolicy, Log, Moves
 from logstore.log.marks.policies import FOLLOWS
 from logstore.records import AppendResult
@@ -36,6 +36,7 @@ from logstore.replication.api import (
     Role,
     Standing,
 )
+from logstore.replication.election import refuse_older_epoch
 from logstore.replication.log_copy import FETCH_BYTES, LogCopy
 from logstore.replication.placement import Placement
 from logstore.replication.waiting_appends import WaitingAppends
@@ -97,10 +98,7 @@ class QuorumReplica(Replica):
         known = self._state
         if known is not None and state.version <= known.version:
             return
-        if known is not None and state.leader_epoch < known.leader_epoch:
-            raise MalformedFactError(
-                f"{self.log.name}: the registry has leader epoch {state.leader_epoch}, and had {known.leader_epoch}"
-            )
+        refuse_older_epoch(self.log.name, known, state)
         if known is not None and state.leader_epoch == known.leader_epoch and self._role is not Role.NONE:
             self._state = state
             return

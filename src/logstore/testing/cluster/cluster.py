@@ -16,13 +16,20 @@ from logstore.replication.placement import Arrival, InSyncPlacement, Placement
 from logstore.testing.cluster.ledger import Ledger, values_below
 from logstore.testing.cluster.network import Weather
 from logstore.testing.cluster.node import SimNode
-from logstore.testing.cluster.scene import MakePlacement, MakeReplica, Scene
+from logstore.testing.cluster.scene import MakePlacement, MakeReplica, Scene, Tolerance
 
 _CLIENT = -1  # the address of producers and consumers
 
 
 class SimCluster:
     """A partition with a replica on each node, and clients that write and read it, in virtual time.
+
+    The nodes are 1 to ``nodes``. Without ``make_replica`` and ``make_placement`` they replicate by Kafka's rules, with
+    ``min_insync``, ``allows_unclean`` and ``lag_max_ms``. Other rules need both, and ``tolerance``: what they promise.
+    A session of the registry lasts ``session_ms`` after its node was heard of for the last time. ``registry`` is an
+    empty one; it may be an embedder's own kind of `LocalRegistry`.
+
+    After each step of a node the invariants are judged: `InvariantError` is raised by `run`.
 
     >>> cluster = SimCluster(seed=7)
     >>> cluster.run(1_000)
@@ -43,7 +50,7 @@ class SimCluster:
         session_ms: int = 800,
         make_replica: MakeReplica | None = None,
         make_placement: MakePlacement | None = None,
-        is_quorum: bool = False,
+        tolerance: Tolerance | None = None,
         registry: LocalRegistry | None = None,
     ) -> None:
         def in_sync(log: Log, node: NodeId, life: int) -> Replica:
@@ -60,10 +67,11 @@ class SimCluster:
             make_replica=in_sync if make_replica is None else make_replica,
             make_placement=placed if make_placement is None else make_placement,
             registry=common,
-            is_quorum=is_quorum,
+            tolerance=Tolerance(min_insync - 1) if tolerance is None else tolerance,
+            allows_unclean=allows_unclean,
         )
         self.world, self.network, self.link = scene.world, scene.network, scene.link
-        self.replicas, self.min_insync = scene.replicas, min_insync
+        self.replicas, self.tolerance = scene.replicas, scene.tolerance
         self.ledger = Ledger(scene)
         self.faults: Faults | None = None
         self.answers: list[Any] = []  #: what the producers have heard
@@ -97,6 +105,23 @@ class SimCluster:
                 node.resume()
             if not node.is_up:
                 node.start()
+
+    def settle(self) -> None:
+        """Heal, and judge the end: within ten seconds every replica is in sync, and the copies are equal.
+
+        Raises:
+            InvariantError: they are not, or a record is missing that was promised.
+        """
+        self.heal()
+        for _ in range(10):
+            self.run(1_000)
+            state = self.state()
+            if len(state.isr) == len(state.replicas):
+                break
+        # With a quorum, a record of the new epoch commits those of older ones.
+        self.append([b"last"], Acks.ALL)
+        self.run(500)
+        self.ledger.judge_end()
 
     def close(self) -> None:
         """Close the logs; the virtual disks are gone with this object."""
@@ -157,7 +182,8 @@ class SimCluster:
 class Faults:
     """A fault in each second of virtual time, chosen by the seed, within what the acknowledgements promise.
 
-    With ``min.insync.replicas`` = m, a record outlives m - 1 lost disks: no more of them are lossy at a time.
+    No more copies are lost at a time than the `Tolerance` of the cluster has. Each method makes a fault and ends it
+    later; it returns whether it could.
     """
 
     def __init__(self, cluster: SimCluster, until_ms: int) -> None:
@@ -260,12 +286,12 @@ class Faults:
     def _may_lose(self) -> SimNode | None:
         cluster = self._cluster
         node = self._any()
-        if node is None or len(cluster.ledger.lossy | {node.node}) > cluster.min_insync - 1:
+        if node is None or len(cluster.ledger.lossy | {node.node}) > cluster.tolerance.lost_copies:
             return None
         return node
 
     def power_cut(self) -> bool:
-        node = self._may_lose()
+        node = self._any() if self._cluster.tolerance.is_synced else self._may_lose()
         if node is None:
             return False
         node.cut_power(self._cluster.world.random.choice(["none", "prefix", "torn", "lost", "reordered"]))
@@ -284,6 +310,9 @@ class Faults:
 def live(seed: int, *, seconds: int = 10, **settings: Any) -> SimCluster:
     """Run one life: a cluster under load with a fault in each second, a heal, and the judgement.
 
+    ``seconds`` are of virtual time; ``settings`` are those of `SimCluster`. After the heal everything is in sync within
+    ten virtual seconds. Returns the cluster, closed: `SimCluster.ledger` has what has happened.
+
     Raises:
         InvariantError: an invariant does not hold; the message has the seed.
     """
@@ -294,16 +323,7 @@ def live(seed: int, *, seconds: int = 10, **settings: Any) -> SimCluster:
         cluster.consume(each_ms=40, until_ms=end_ms)
         cluster.faults = Faults(cluster, end_ms - 1_000)
         cluster.run(end_ms)
-        cluster.heal()
-        for _ in range(10):
-            cluster.run(1_000)
-            state = cluster.state()
-            if len(state.isr) == len(state.replicas):
-                break
-        # With a quorum, a record of the new epoch commits those of older ones.
-        cluster.append([b"last"], Acks.ALL)
-        cluster.run(500)
-        cluster.ledger.judge_end()
+        cluster.settle()
     finally:
         try:
             cluster.close()

@@ -45,8 +45,8 @@ class Ledger:
         self.lost_acknowledged: list[Acknowledged] = []  #: of those with acks=1, and after unclean elections
         self.elections = 0
         self.lossy: set[NodeId] = set()  #: nodes whose disk has lost something, until they are in sync again
+        self.may_have_lost = False  #: more copies were lost than the rules allow for, or an election was unclean
         self._ends: dict[NodeId, int] = {}  # the log end of each process that runs, or ran last
-        self._is_unclean = False
         self._newest: PartitionState | None = None
 
     # -- what happens
@@ -66,7 +66,7 @@ class Ledger:
         if acks is not Acks.ALL:
             return
         state = self._newest
-        if state is None or state.leader not in self._scene.nodes or self._is_unclean:
+        if state is None or state.leader not in self._scene.nodes or self.may_have_lost:
             return
         leader = self._scene.nodes[state.leader]
         if leader.log is not None and state.leader not in self.lossy:
@@ -77,12 +77,14 @@ class Ledger:
     def note_read(self, offset: int, value: bytes) -> None:
         self.read_count += 1
         before = self.seen.setdefault(offset, value)
-        self._demand(before == value or self._is_unclean, "M4", f"offset {offset} was {before!r} and is {value!r}")
+        self._demand(before == value or self.may_have_lost, "M4", f"offset {offset} was {before!r} and is {value!r}")
         self.seen[offset] = value
 
     def note_loss(self, node: NodeId) -> None:
         """A disk has lost what was not synced, or all."""
         self.lossy.add(node)
+        if len(self.lossy) > self._scene.tolerance.lost_copies:
+            self.may_have_lost = True
 
     def note_state(self, before: PartitionState, after: PartitionState, by: NodeId) -> None:
         """The registry has stored a state, by the commit of a node."""
@@ -92,10 +94,10 @@ class Ledger:
         if after.leader_epoch == before.leader_epoch or after.leader not in self._scene.nodes:
             return
         self.elections += 1
-        unclean = is_unclean(before, after)
-        self._is_unclean = self._is_unclean or unclean
+        if self._scene.allows_unclean and is_unclean(before, after):
+            self.may_have_lost = True
         log = self._scene.nodes[after.leader].log
-        if log is None or unclean:
+        if log is None or self.may_have_lost:
             return
         self._demand_records(log, self._promised(), "I3", f"was acknowledged, and node {after.leader} is elected")
         self._demand_records(log, self.seen, "I5", f"was read, and node {after.leader} is elected")
@@ -130,7 +132,7 @@ class Ledger:
             end = self._ends.get(member)
             if end is not None and member not in self.lossy and end < log.high_watermark:
                 behind.append((member, end))
-        may_lag = len(newest.replicas) // 2 if self._scene.is_quorum else 0
+        may_lag = self._scene.tolerance.may_lag(len(newest.replicas))
         self._demand(
             len(behind) <= may_lag,
             "I6",
@@ -140,9 +142,15 @@ class Ledger:
     # -- what must hold in the end
 
     def judge_end(self) -> None:
-        """Judge a cluster that was healed: the copies are equal, and have all that was promised."""
+        """Judge a cluster that was healed: the copies are equal, and have all that was promised.
+
+        After a loss of more copies than the rules allow for, records may be missing; or none leads, and appends are
+        refused.
+        """
         scene = self._scene
         state = scene.state()
+        if self.may_have_lost and state.leader not in scene.nodes:
+            return
         self._demand(state.leader in scene.nodes, "progress", f"no leader after the heal: {state}")
         self._demand(set(state.isr) == set(state.replicas), "progress", f"not in sync after the heal: {state}")
         leader = scene.nodes[state.leader].log
@@ -164,7 +172,7 @@ class Ledger:
                 self._demand(whole.get(offset) == value, "I2", f"offset {offset} of epoch {epoch} has changed")
         self.lost_acknowledged = [each for each in self.acknowledged if whole.get(each.offset) != each.value]
         lost = [each for each in self.lost_acknowledged if each.acks is Acks.ALL]
-        if not self._is_unclean:
+        if not self.may_have_lost:
             self._demand(not lost, "I3", f"lost, and acknowledged by all in sync: {lost[:3]}")
             self._demand_records(leader, self.seen, "I5", "was read by a consumer")
 

@@ -91,7 +91,7 @@ class SimNode:
     def cut_power(self, policy: str) -> None:
         """End the process and the machine's run: what was not synced may be lost."""
         self._stop(self.disk.crash(policy))
-        if not self.scene.is_quorum:
+        if not self.scene.tolerance.is_synced:
             self.ledger.note_loss(self.node)
 
     def wipe(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from logstore.config.log import LogConfig
 from logstore.log import Log
@@ -21,6 +21,23 @@ MakeReplica = Callable[[Log, NodeId, int], Replica]
 
 #: Makes the placement of a replica, by its node and by what the process has found.
 MakePlacement = Callable[[Replica, NodeId, Arrival], Placement]
+
+
+class Tolerance(NamedTuple):
+    """What a set of rules promises of a record that was acknowledged with `Acks.ALL`."""
+
+    #: How many copies may be lost at a time without the loss of such a record: by a wiped disk, or by a power cut
+    #: that takes what was not synced. The record is on one copy more when it is acknowledged.
+    lost_copies: int
+    #: Whether those copies have synced it by then. A power cut loses no copy, then.
+    is_synced: bool = False
+    #: Whether every member of the ISR has what is below the high watermark; else as many replicas have it as an
+    #: acknowledgement needs.
+    isr_has_all: bool = True
+
+    def may_lag(self, replicas: int) -> int:
+        """Return how many members of the ISR may lack what is below the high watermark."""
+        return 0 if self.isr_has_all else replicas - self.lost_copies - 1
 
 
 class SeenNode(Protocol):
@@ -47,7 +64,8 @@ class Scene:
         make_replica: MakeReplica,
         make_placement: MakePlacement,
         registry: LocalRegistry,
-        is_quorum: bool,
+        tolerance: Tolerance,
+        allows_unclean: bool,
     ) -> None:
         self.seed = seed
         self.world = World(seed)
@@ -57,7 +75,8 @@ class Scene:
         self.replicas: tuple[NodeId, ...] = tuple(range(1, nodes + 1))
         self.session_ms = session_ms
         self.config = LogConfig(segment_bytes=16_384, index_interval_bytes=512)
-        self.is_quorum = is_quorum  #: whether a majority is enough, which has synced what counts
+        self.tolerance = tolerance
+        self.allows_unclean = allows_unclean
         self.make_replica = make_replica
         self.make_placement = make_placement
         self.nodes: dict[NodeId, SeenNode] = {}
