@@ -20,6 +20,7 @@ from logstore.testing.conformance.high_watermark_policies import OwnerConformanc
 from logstore.testing.conformance.partitioners import PartitionerConformance
 from logstore.testing.conformance.readables import ReadableConformance
 from logstore.testing.conformance.registries import RegistryConformance
+from logstore.testing.conformance.replicas import ReplicaConformance
 from logstore.testing.conformance.transports import TransportConformance
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "PartitionerConformance",
     "ReadableConformance",
     "RegistryConformance",
+    "ReplicaConformance",
     "TransportConformance",
 ]
