@@ -354,8 +354,12 @@ class Replica(ABC):
     def apply(self, state: PartitionState, now_ms: int) -> None:
         """Take the registry's state: lead, follow, or learn of another ISR. An older state has no effect.
 
-        A new leader's epoch and its start are on the disk when this returns. Every `Pending` of an older epoch has
-        failed then.
+        A new leader's epoch and its start are on the disk when this returns, and its log takes appends of clients;
+        that of any other replica refuses them (`NotLeaderError`). Every `Pending` of an older epoch has failed.
+
+        Raises:
+            MalformedFactError: a newer version has an older leader epoch, or another leader in the same one, as after
+                a registry was restored. Nothing has changed.
         """
 
     @abstractmethod

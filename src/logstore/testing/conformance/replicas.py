@@ -23,6 +23,7 @@ from logstore.errors import (
 )
 from logstore.log import FixedPolicy, Log, Moves
 from logstore.log.formats.last_stop import Stop
+from logstore.log.formats.leader_epochs import LEADER_EPOCHS
 from logstore.replication.api import (
     NO_NODE,
     Acks,
@@ -42,6 +43,7 @@ from logstore.testing.cluster import SimCluster, Tolerance, live
 from logstore.testing.cluster.ledger import records_of
 from logstore.testing.simdisk import SimDisk
 
+_DIRECTORY = "/data/t-0"
 #: Rounds of fetches after which copies that still differ never become equal.
 _PATIENCE = 50
 #: Virtual seconds in which a partition has a leader again, and its appends are acknowledged.
@@ -81,7 +83,7 @@ class _Copies:
         self.lives[node] = self.lives.get(node, 0) + 1
         self.disks[node] = disk
         self.logs[node] = Log.open(
-            "/data/t-0",
+            _DIRECTORY,
             LogConfig(segment_bytes=16_384),
             files=disk,
             clock=ManualClock(),
@@ -152,12 +154,12 @@ class ReplicaConformance:
     nodes: int = 3
     #: How many copies may be lost at a time without the loss of a record that was acknowledged with `Acks.ALL`: by a
     #: wiped disk, or by a power cut that takes what was not synced. It is on one copy more when it is acknowledged.
-    #: In-sync replicas with a minimum of m: m - 1. A quorum of 2F + 1: F. A chain: all but one. An asynchronous
-    #: standby: 0, since the leader alone acknowledges.
+    #: In-sync replicas with a minimum of m: m - 1. A quorum of 2F + 1: F. A chain: 1 less than its shortest length
+    #: that acknowledges. An asynchronous standby: 0, since the leader alone acknowledges.
     lost_copies: int
     #: How many nodes, whichever they are, may be down while appends with `Acks.ALL` are acknowledged, if need be by
-    #: another leader. In-sync replicas: ``nodes`` - m. A quorum of 2F + 1: F. An asynchronous standby that needs an
-    #: operator to take over: 0.
+    #: another leader. In-sync replicas: ``nodes`` - m. A quorum of 2F + 1: F. An asynchronous standby that only an
+    #: operator makes the leader: 0. With ``lost_copies`` it is less than ``nodes``.
     nodes_down: int
     #: Whether an acknowledged record is synced on those copies. A power cut is no lost copy then.
     is_synced: bool = False
@@ -213,11 +215,9 @@ class ReplicaConformance:
             copies.lead(1)
             copies.append(b"a", acks=Acks.LEADER)
             copies.logs[1].flush()
-            state = copies.lead(1)
-            copies.start(1, copies.disks[1].crash("none"))
-            latest = copies.logs[1].replica.epochs.latest
-            assert latest is not None
-            assert latest == (state.leader_epoch, 1)
+            copies.lead(1)
+            after = copies.disks[1].crash("none").image(_DIRECTORY)
+            assert b"2 1" in after[f"{_DIRECTORY}/{LEADER_EPOCHS}"].splitlines()
 
     def test_an_older_state_has_no_effect(self) -> None:
         with self._copies() as copies:
@@ -611,6 +611,30 @@ class ReplicaConformance:
             cluster.close()
             assert cluster.ledger.acknowledged, f"seed {seed}: {self.nodes_down} nodes are down, and no append goes on"
 
+    def test_as_many_copies_as_may_be_lost_cost_nothing(self) -> None:
+        """Some followers stand still until they count no more. Then copies of the others are lost, and those return."""
+        assert self.lost_copies + self.nodes_down < self.nodes, "a copy that is down has nothing to save"
+        for seed in self.seeds:
+            cluster = SimCluster(seed, **self._settings())
+            chance, ledger = cluster.world.random, cluster.ledger
+            cluster.run(2_000)
+            followers = [node for node in cluster.replicas if node != cluster.state().leader]
+            still = chance.sample(followers, seed % self.nodes)
+            for node in still:
+                cluster.nodes[node].pause()
+            cluster.run(3_000)
+            cluster.append([b"a", b"b"], Acks.ALL)
+            cluster.run(1_000)
+            if ledger.acknowledged:
+                count = min(self.lost_copies, self.nodes - len(still))
+                for node in chance.sample([node for node in cluster.replicas if node not in still], count):
+                    self._lose(cluster, node)
+            for node in still:
+                cluster.nodes[node].resume()
+            cluster.run(3_000)
+            cluster.settle()
+            cluster.close()
+
     def test_one_copy_more_than_may_be_lost_costs_records_and_nothing_else(self) -> None:
         """The copies become equal without them, or no leader is elected. No epoch has two leaders."""
         for seed in self.seeds:
@@ -619,8 +643,7 @@ class ReplicaConformance:
             cluster.consume(each_ms=40, until_ms=4_000)
             cluster.run(2_000)
             for node in cluster.world.random.sample(cluster.replicas, self.lost_copies + 1):
-                cluster.nodes[node].wipe()
-                cluster.world.after(cluster.world.random.randint(10, 2_500), cluster.nodes[node].start)
+                self._lose(cluster, node)
             cluster.run(3_000)
             cluster.settle()
             cluster.close()
@@ -629,6 +652,15 @@ class ReplicaConformance:
 
     def _copies(self) -> _Copies:
         return _Copies(self.make_replica, self.nodes)
+
+    def _lose(self, cluster: SimCluster, node: NodeId) -> None:
+        """Have a node lose its disk, or what it has not synced; its process begins again some time later."""
+        chance, lost = cluster.world.random, cluster.nodes[node]
+        if chance.random() < 0.5:
+            lost.wipe()
+        else:
+            lost.cut_power("none")
+        cluster.world.after(chance.randint(10, 2_500), lost.start)
 
     def _settings(self) -> dict[str, Any]:
         return {
