@@ -7,6 +7,7 @@ registry in memory, for one process.
 
 from logstore.records import Acks
 from logstore.replication.api import (
+    NO_NODE,
     Change,
     Check,
     Create,
@@ -32,11 +33,14 @@ from logstore.replication.api import (
 )
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.log_copy import LogCopy
 from logstore.replication.node.node import Node, ReplicaMetrics
 from logstore.replication.placement import Arrival, InSyncPlacement, Placement
 from logstore.replication.quorum import QuorumPlacement, QuorumReplica
+from logstore.replication.waiting_appends import WaitingAppends
 
 __all__ = [
+    "NO_NODE",
     "Acks",
     "Arrival",
     "Change",
@@ -51,6 +55,7 @@ __all__ = [
     "InSyncPlacement",
     "InSyncReplica",
     "LocalRegistry",
+    "LogCopy",
     "LostRange",
     "Node",
     "NodeId",
@@ -66,6 +71,7 @@ __all__ = [
     "Role",
     "Standing",
     "Transport",
+    "WaitingAppends",
     "Watches",
     "Write",
     "check_path",

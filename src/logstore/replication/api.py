@@ -217,7 +217,12 @@ class Standing(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """What the registry says of one partition. `logstore.replication.facts` has its bytes."""
+    """What the registry says of one partition. `logstore.replication.facts` has its bytes.
+
+    A set of rules decides what ISR, eligible replicas and standings mean to it. It changes leader, epoch, and
+    these; the rest is given. A leader is in the ISR, and no replica is both in the ISR and eligible. An election
+    raises the epoch by one. A commit raises the version by one.
+    """
 
     replicas: tuple[NodeId, ...]  #: the assignment; the first one is the preferred leader
     isr: tuple[NodeId, ...]  #: the replicas in sync, in the order of the assignment
@@ -339,11 +344,13 @@ class Replica(ABC):
 
     @property
     @abstractmethod
-    def role(self) -> Role: ...
+    def role(self) -> Role:
+        """What this replica is in the newest state; `Role.NONE` before the first one."""
 
     @property
     @abstractmethod
-    def high_watermark(self) -> int: ...
+    def high_watermark(self) -> int:
+        """The log's high watermark. It is at most the log end, and does not fall in an epoch."""
 
     @property
     @abstractmethod
@@ -358,8 +365,8 @@ class Replica(ABC):
         that of any other replica refuses them (`NotLeaderError`). Every `Pending` of an older epoch has failed.
 
         Raises:
-            MalformedFactError: a newer version has an older leader epoch, or another leader in the same one, as after
-                a registry was restored. Nothing has changed.
+            MalformedFactError: a newer version has an older leader epoch, or another leader in the same one, as
+                after a registry was restored. Nothing has changed.
         """
 
     @abstractmethod
@@ -423,15 +430,19 @@ class Replica(ABC):
     def propose(self, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
         """Return the state that this leader wants stored in the place of `state`; None if it wants no other.
 
-        ``lives`` has the nodes that live and are not stopping, with the numbers of their registrations. The driver
-        commits the state on condition of its version, and of the lives of those that join, and hands what the
-        registry has then to `apply`. Until a newer state comes, this method returns the same proposal: a commit
-        whose answer was lost may still take place.
+        ``lives`` has the nodes that live and are not stopping, with the numbers of their registrations. The
+        version of the returned state is still that of the state that it is to replace. The driver commits the
+        state on condition of its version, and of the lives of those that join, and hands what the registry has
+        then to `apply`. Until a newer state comes, this method returns the same proposal: a commit whose answer
+        was lost may still take place.
         """
 
     @abstractmethod
     def standing(self) -> Standing:
-        """Return how far this log reaches."""
+        """Return how far this log reaches: the epoch of its last record (-1 without one), and its end.
+
+        An epoch without records counts for nothing. Rules whose acknowledgements rest on synced records sync first.
+        """
 
     @abstractmethod
     def stop_waiting(self, error: LogstoreError) -> None:

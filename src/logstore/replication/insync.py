@@ -26,8 +26,7 @@ from logstore.errors import (
     NotEnoughReplicasError,
     NotLeaderError,
 )
-from logstore.log import FixedPolicy, Log, Moves
-from logstore.log.marks.policies import FOLLOWS
+from logstore.log import FOLLOWS, FixedPolicy, Log, Moves
 from logstore.records import AppendResult
 from logstore.replication.api import (
     NO_NODE,

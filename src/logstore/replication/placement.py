@@ -35,12 +35,16 @@ class Arrival(NamedTuple):
 
 
 class Placement(ABC):
-    """One replica of a node, from the node's registration to its end: what both sets of rules have in common."""
+    """One replica of a node, from the node's registration to its end: what all sets of rules have in common.
+
+    A process makes one for each replica and life, with what it has found when it began. A set of rules says in
+    `entered`, `wanted` and `resigned` which state it wants; `take` calls the first two.
+    """
 
     def __init__(self, replica: Replica, node: NodeId, arrival: Arrival) -> None:
         self.replica = replica
         self.node = node
-        self._arrival = arrival
+        self.arrival = arrival  #: what this process has found when it began
         self._has_entered = False
         self._first_epoch: int | None = None  # the leader epoch when the registry was first read
 
@@ -60,24 +64,35 @@ class Placement(ABC):
                 return None
             if self._first_epoch is None:
                 self._first_epoch = state.leader_epoch
-            wanted = self._entered(state, lives, self._first_epoch)
+            wanted = self.entered(state, lives, self._first_epoch)
             if wanted != state:
                 return wanted
             self._has_entered = True
         self.replica.apply(state, now_ms)
-        return self._wanted(state, lives, now_ms) if self.node in lives else None
+        return self.wanted(state, lives, now_ms) if self.node in lives else None
 
     @abstractmethod
     def resigned(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
         """Return the state in which this replica has given its place up; the same, if no other can have it."""
 
     @abstractmethod
-    def _entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
-        """Return the state in which this replica may take part, in the place of the one that it finds."""
+    def entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
+        """Return the state in which this replica may take part; the same state, if it may already.
+
+        It is called with the newest state until it returns just that one, since a commit may fail. From then on it
+        is called no more. ``first_epoch`` is the leader epoch when the registry was first read. While the state
+        names this node as the leader of that epoch, an earlier process led: the returned state ends the epoch. If
+        ``arrival`` says that the log may have lost records that count, the returned state lets it stand in no
+        election (I10).
+        """
 
     @abstractmethod
-    def _wanted(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
-        """Return the state that this replica wants in the place of one that it has taken; see `take`."""
+    def wanted(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
+        """Return the state that this replica wants in the place of the one that it has taken; None if none.
+
+        Elections belong here: each replica that may lead names itself when the leader is not in ``lives``, and the
+        registry takes the first one. A leader returns what its `Replica.propose` says.
+        """
 
 
 class InSyncPlacement(Placement):
@@ -93,9 +108,9 @@ class InSyncPlacement(Placement):
     def resigned(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
         return resigned(state, self.node, lives, self._min_insync)
 
-    def _entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
-        if not self._arrival.is_whole:
-            state = distrusted(state, self.node, is_empty=self._arrival.stop is Stop.NEW)
+    def entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
+        if not self.arrival.is_whole:
+            state = distrusted(state, self.node, is_empty=self.arrival.stop is Stop.NEW)
         if state.leader == self.node and state.leader_epoch <= first_epoch:
             # An earlier process of this node led. Its epoch ends here.
             led_by_none = state._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)
@@ -104,7 +119,7 @@ class InSyncPlacement(Placement):
             return state._replace(leader_epoch=state.leader_epoch + 1)
         return state
 
-    def _wanted(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
+    def wanted(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
         elected = elect(state, lives, self._min_insync, unclean=self._allows_unclean)
         if elected is not None:
             return elected if elected.leader == self.node else None

@@ -19,8 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from logstore.errors import LogstoreError, NotLeaderError
-from logstore.log import FixedPolicy, Log, Moves
-from logstore.log.marks.policies import FOLLOWS
+from logstore.log import FOLLOWS, FixedPolicy, Log, Moves
 from logstore.records import AppendResult
 from logstore.replication.api import (
     NO_NODE,
@@ -229,7 +228,7 @@ class QuorumPlacement(Placement):
 
     replica: QuorumReplica
 
-    def _wanted(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
+    def wanted(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
         if state.leader in lives:
             return self._returned(state)
         if state.leader != NO_NODE or state.leader_epoch == 0:
@@ -239,9 +238,9 @@ class QuorumPlacement(Placement):
     def resigned(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
         return _fenced(state) if state.leader == self.node else state
 
-    def _entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
+    def entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
         # What was written and not synced was not promised: a power cut loses nothing that counts.
-        if not self._arrival.is_same_disk and state.leader_epoch > 0 and self.node in state.isr:
+        if not self.arrival.is_same_disk and state.leader_epoch > 0 and self.node in state.isr:
             left = tuple(node for node in state.isr if node != self.node)
             without = state._replace(isr=left, standings=())
             return _fenced(without) if state.leader == self.node else without
