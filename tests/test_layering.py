@@ -304,6 +304,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.testing.conformance": (
         "clocks databases file_tables high_watermark_policies partitioners readables registries transports",
+        "replicas",
+        "copies",
     ),
 }
 

@@ -39,6 +39,7 @@ NOUNS = {
     "store/admin/kafka_directories.py": "kafka directory",
     "store/catalog/topics.py": "topics",
     "store/store.py": "store",
+    "testing/conformance/replicas.py": "set of rules",
 }
 
 _DOCSTRING = re.compile(r'(?:\s*#[^\n]*\n)*\s*"""(.*?)(?:\n\n|""")', re.DOTALL)

@@ -154,7 +154,7 @@ class _WithoutNotes:
 class TrustsTheOldEpoch(InSyncPlacement):
     """A process that finds itself named goes on leading in the epoch of the process before it."""
 
-    def _entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
+    def entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
         return state
 
 

@@ -24,10 +24,10 @@ _CLIENT = -1  # the address of producers and consumers
 class SimCluster:
     """A partition with a replica on each node, and clients that write and read it, in virtual time.
 
-    The nodes are 1 to ``nodes``. Without ``make_replica`` and ``make_placement`` they replicate by Kafka's rules, with
-    ``min_insync``, ``allows_unclean`` and ``lag_max_ms``. Other rules need both, and ``tolerance``: what they promise.
-    A session of the registry lasts ``session_ms`` after its node was heard of for the last time. ``registry`` is an
-    empty one; it may be an embedder's own kind of `LocalRegistry`.
+    The nodes are 1 to ``nodes``. Without ``make_replica`` and ``make_placement`` they replicate by Kafka's rules,
+    with ``min_insync``, ``allows_unclean`` and ``lag_max_ms``. Other rules need both, and ``tolerance``: what they
+    promise. A session of the registry lasts ``session_ms`` after its node was heard of for the last time.
+    ``registry`` is an empty one; it may be an embedder's own kind of `LocalRegistry`.
 
     After each step of a node the invariants are judged: `InvariantError` is raised by `run`.
 
@@ -310,8 +310,8 @@ class Faults:
 def live(seed: int, *, seconds: int = 10, **settings: Any) -> SimCluster:
     """Run one life: a cluster under load with a fault in each second, a heal, and the judgement.
 
-    ``seconds`` are of virtual time; ``settings`` are those of `SimCluster`. After the heal everything is in sync within
-    ten virtual seconds. Returns the cluster, closed: `SimCluster.ledger` has what has happened.
+    ``seconds`` are of virtual time; ``settings`` are those of `SimCluster`. After the heal everything is in sync
+    within ten virtual seconds. Returns the cluster, closed: `SimCluster.ledger` has what has happened.
 
     Raises:
         InvariantError: an invariant does not hold; the message has the seed.

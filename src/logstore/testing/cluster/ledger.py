@@ -77,7 +77,9 @@ class Ledger:
     def note_read(self, offset: int, value: bytes) -> None:
         self.read_count += 1
         before = self.seen.setdefault(offset, value)
-        self._demand(before == value or self.may_have_lost, "M4", f"offset {offset} was {before!r} and is {value!r}")
+        self._demand(
+            before == value or self.may_have_lost, "M4", f"offset {offset} was {before!r} and is {value!r}"
+        )
         self.seen[offset] = value
 
     def note_loss(self, node: NodeId) -> None:

@@ -1,28 +1,25 @@
-"""Conformance suite of `Replica` and `Placement`: of a set of rules for replication."""
+"""Conformance suite of a set of rules for replication: of `Replica` and `Placement`."""
 
 from __future__ import annotations
 
 import errno
 import random
 from abc import abstractmethod
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
 import pytest
 
 from logstore.batch._encode import encode
-from logstore.config.log import LogConfig
 from logstore.errors import (
     FencedLeaderEpochError,
-    LogstoreError,
     MalformedFactError,
     NotLeaderError,
     RecordError,
     StorageError,
     UnexpectedOffsetError,
 )
-from logstore.log import FixedPolicy, Log, Moves
+from logstore.log import Log
 from logstore.log.formats.last_stop import Stop
 from logstore.log.formats.leader_epochs import LEADER_EPOCHS
 from logstore.replication.api import (
@@ -32,131 +29,35 @@ from logstore.replication.api import (
     FetchFrom,
     NodeId,
     PartitionState,
-    Pending,
     Replica,
     Role,
     Standing,
 )
 from logstore.replication.election import created
 from logstore.replication.placement import Arrival, Placement
-from logstore.testing.clock import ManualClock
 from logstore.testing.cluster import SimCluster, Tolerance, live
 from logstore.testing.cluster.ledger import records_of
+from logstore.testing.conformance.copies import DIRECTORY, PATIENCE, Copies, bytes_of, received
 from logstore.testing.simdisk import SimDisk
 
-_DIRECTORY = "/data/t-0"
-#: Rounds of fetches after which copies that still differ never become equal.
-_PATIENCE = 50
 #: Virtual seconds in which a partition has a leader again, and its appends are acknowledged.
 _PATIENCE_S = 15
-
-
-class _Copies:
-    """Replicas of one partition, on logs in simulated disks. Nothing happens between the calls of a test."""
-
-    def __init__(self, make: Callable[[Log, NodeId, int], Replica], count: int) -> None:
-        self._make = make
-        self.nodes: tuple[NodeId, ...] = tuple(range(1, count + 1))
-        self.now_ms = 0
-        self.state = created(self.nodes)._replace(version=0)
-        self.lives: dict[NodeId, int] = {}
-        self.disks: dict[NodeId, SimDisk] = {}
-        self.logs: dict[NodeId, Log] = {}
-        self.replicas: dict[NodeId, Replica] = {}
-        for node in self.nodes:
-            self.start(node, SimDisk(seed=node))
-
-    def __enter__(self) -> _Copies:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for log in self.logs.values():
-            try:
-                log.close()
-            except LogstoreError:
-                pass  # its disk has failed
-
-    def start(self, node: NodeId, disk: SimDisk) -> None:
-        """Begin the next life of a node, on a disk; the process before it is dead."""
-        old = self.logs.pop(node, None)
-        if old is not None:
-            old.close()
-        self.lives[node] = self.lives.get(node, 0) + 1
-        self.disks[node] = disk
-        self.logs[node] = Log.open(
-            _DIRECTORY,
-            LogConfig(segment_bytes=16_384),
-            files=disk,
-            clock=ManualClock(),
-            policy=FixedPolicy(Moves.FROM_OUTSIDE),
-        )
-        self.replicas[node] = self._make(self.logs[node], node, self.lives[node])
-
-    def lead(self, node: NodeId, *, known_to: tuple[NodeId, ...] | None = None) -> PartitionState:
-        """Store a new epoch in which a node leads, with all replicas in sync; those nodes learn of it, else all."""
-        epoch, version = self.state.leader_epoch + 1, self.state.version + 1
-        self.state = self.state._replace(leader=node, last_leader=node, leader_epoch=epoch, version=version)
-        for each in self.nodes if known_to is None else known_to:
-            self.replicas[each].apply(self.state, self.now_ms)
-        return self.state
-
-    def append(self, *values: bytes, acks: Acks = Acks.LEADER, **options: Any) -> Pending:
-        """Append a batch at the leader."""
-        batch = encode(list(values), timestamp_ms=0)
-        return self.replicas[self.state.leader].append(batch, acks=acks, now_ms=self.now_ms, **options)
-
-    def asked(self, node: NodeId) -> tuple[FetchFrom, FetchAnswer] | None:
-        """Return the question of a follower and its answer, as a driver hands it over; None if it asks nothing."""
-        question = self.replicas[node].ask(self.now_ms)
-        if question is None:
-            return None
-        to, wants = question
-        return wants, _received(self.replicas[to].answer(wants, self.now_ms))
-
-    def fetch(self, node: NodeId) -> bool:
-        """Let a follower ask and take the answer; return whether it has changed."""
-        found = self.asked(node)
-        return found is not None and self.replicas[node].take(*found, self.now_ms)
-
-    def converge(self) -> None:
-        """Let every follower fetch until nothing changes, and each has said so to the one that it asks."""
-        still = 0
-        for _ in range(_PATIENCE * len(self.nodes)):
-            moved = [self.fetch(node) for node in self.nodes]
-            still = 0 if any(moved) else still + 1
-            if still > len(self.nodes):
-                return
-        pytest.fail(f"{_PATIENCE} fetches of each follower end nowhere")
-
-    def image(self, node: NodeId) -> tuple[bytes, int, object, object]:
-        """Return everything that a call without effect leaves as it is."""
-        log, replica = self.logs[node], self.replicas[node]
-        return _bytes_of(log), log.high_watermark, log.replica.epochs.entries, (replica.state, replica.role)
-
-    def check_equal(self) -> None:
-        """Check that every replica has what the leader has, and that all of it is below its high watermark."""
-        leader = self.logs[self.state.leader]
-        for node, log in self.logs.items():
-            assert records_of(log) == records_of(leader), f"node {node} has other records than its leader"
-            assert log.high_watermark == leader.log_end_offset == log.log_end_offset, (
-                f"node {node} has high watermark {log.high_watermark} of {leader.log_end_offset}"
-            )
 
 
 class ReplicaConformance:
     """The suite for a set of rules: `logstore.replication.Replica` and `logstore.replication.Placement`.
 
-    The class says what the rules promise, and the suite holds them to it: on a few replicas step by step, and in whole
-    lives of a simulated cluster, which has lost, late and repeated messages, killed and paused processes, power cuts
-    and wiped disks, and an unreliable registry.
+    The class says what the rules promise, and the suite holds them to it: on a few replicas step by step, and in
+    whole lives of a simulated cluster, which has lost, late and repeated messages, killed and paused processes,
+    power cuts and wiped disks, and an unreliable registry.
     """
 
     #: How many replicas a partition has, at least 2.
     nodes: int = 3
-    #: How many copies may be lost at a time without the loss of a record that was acknowledged with `Acks.ALL`: by a
-    #: wiped disk, or by a power cut that takes what was not synced. It is on one copy more when it is acknowledged.
-    #: In-sync replicas with a minimum of m: m - 1. A quorum of 2F + 1: F. A chain: 1 less than its shortest length
-    #: that acknowledges. An asynchronous standby: 0, since the leader alone acknowledges.
+    #: How many copies may be lost at a time without the loss of a record that was acknowledged with `Acks.ALL`: by
+    #: a wiped disk, or by a power cut that takes what was not synced. It is on one copy more when it is
+    #: acknowledged. In-sync replicas with a minimum of m: m - 1. A quorum of 2F + 1: F. A chain: 1 less than its
+    #: shortest length that acknowledges. An asynchronous standby: 0, since the leader alone acknowledges.
     lost_copies: int
     #: How many nodes, whichever they are, may be down while appends with `Acks.ALL` are acknowledged, if need be by
     #: another leader. In-sync replicas: ``nodes`` - m. A quorum of 2F + 1: F. An asynchronous standby that only an
@@ -164,8 +65,8 @@ class ReplicaConformance:
     nodes_down: int
     #: Whether an acknowledged record is synced on those copies. A power cut is no lost copy then.
     is_synced: bool = False
-    #: Whether every member of the ISR has what is below the high watermark. Else (a quorum, an asynchronous standby)
-    #: ``lost_copies`` + 1 replicas have it.
+    #: Whether every member of the ISR has what is below the high watermark. Else (a quorum, an asynchronous
+    #: standby) ``lost_copies`` + 1 replicas have it.
     isr_has_all: bool = True
     #: The lives that are run, and how many virtual seconds each has.
     seeds: range = range(10)
@@ -217,10 +118,11 @@ class ReplicaConformance:
             copies.append(b"a", acks=Acks.LEADER)
             copies.logs[1].flush()
             copies.lead(1)
-            after = copies.disks[1].crash("none").image(_DIRECTORY)
-            assert b"2 1" in after[f"{_DIRECTORY}/{LEADER_EPOCHS}"].splitlines()
+            after = copies.disks[1].crash("none").image(DIRECTORY)
+            assert b"2 1" in after[f"{DIRECTORY}/{LEADER_EPOCHS}"].splitlines()
 
-    def test_an_older_state_has_no_effect(self) -> None:
+    def test_an_older_state_has_no_effect_and_an_older_epoch_is_refused(self) -> None:
+        """Refused is a newer version with an older epoch, or with another leader in the same one."""
         with self._copies() as copies:
             first = copies.lead(1)
             copies.append(b"a")
@@ -232,14 +134,6 @@ class ReplicaConformance:
                 for older in (first, newest._replace(isr=(2,)), newest._replace(leader=1, version=first.version)):
                     replica.apply(older, 0)
                     assert copies.image(node) == before, f"node {node} has taken an older state"
-
-    def test_a_registry_that_goes_back_is_refused(self) -> None:
-        """A newer version with an older epoch, or with another leader in the same one."""
-        with self._copies() as copies:
-            copies.lead(1)
-            newest = copies.lead(2)
-            for node, replica in copies.replicas.items():
-                before = copies.image(node)
                 for wrong in (newest._replace(leader_epoch=1, version=9), newest._replace(leader=1, version=9)):
                     with pytest.raises(MalformedFactError):
                         replica.apply(wrong, 0)
@@ -281,7 +175,7 @@ class ReplicaConformance:
             else:
                 pending = copies.append(b"b", b"c", acks=Acks.ALL, notify=lambda: told.append("told"))
             assert (pending.result.first_offset, pending.result.last_offset, pending.epoch) == (2, 3, 1)
-            for turn in range(_PATIENCE * self.nodes):
+            for turn in range(PATIENCE * self.nodes):
                 if pending.is_settled:
                     break
                 copies.fetch(copies.nodes[1 + turn % (self.nodes - 1)])
@@ -300,7 +194,8 @@ class ReplicaConformance:
             was_settled = waiting.is_settled  # by a leader that waits for no other copy
             copies.lead(next_leader)
             late = [
-                copies.replicas[1].wait(waiting.result, epoch, acks=acks, now_ms=0) for acks in (Acks.LEADER, Acks.ALL)
+                copies.replicas[1].wait(waiting.result, epoch, acks=acks, now_ms=0)
+                for acks in (Acks.LEADER, Acks.ALL)
             ]
             copies.append(b"b", acks=Acks.ALL)
             copies.converge()
@@ -312,10 +207,7 @@ class ReplicaConformance:
         with self._copies() as copies:
             copies.lead(1)
             told: list[int] = []
-            made = [
-                copies.append(b"a", acks=Acks.ALL, notify=lambda at=at: told.append(at))  # type: ignore[misc]
-                for at in range(3)
-            ]
+            made = [copies.append(b"a", acks=Acks.ALL, notify=lambda at=at: told.append(at)) for at in range(3)]
             waiting = [pending for pending in made if not pending.is_settled]
             reason = NotLeaderError("the driver is closed")
             copies.replicas[1].stop_waiting(reason)
@@ -367,11 +259,11 @@ class ReplicaConformance:
             copies.lead(1)
             copies.append(b"a")
             copies.converge()
-            before = _bytes_of(copies.logs[2])
+            before = bytes_of(copies.logs[2])
             copies.append(b"b" * 50)
-            whole = len(_bytes_of(copies.logs[1]))
+            whole = len(bytes_of(copies.logs[1]))
             copies.append(b"c" * 50)
-            good, bad = (part := _bytes_of(copies.logs[1]))[len(before) : whole], bytearray(part[whole:])
+            good, bad = (part := bytes_of(copies.logs[1]))[len(before) : whole], bytearray(part[whole:])
             match damage:
                 case "cut":
                     del bad[-1:]
@@ -394,7 +286,7 @@ class ReplicaConformance:
                     break
                 with pytest.raises((RecordError, UnexpectedOffsetError, FencedLeaderEpochError)):
                     copies.replicas[2].take(found[0], found[1]._replace(records=records), 0)
-                assert _bytes_of(copies.logs[2]) in (before, before + good), "bytes are written that are no batch"
+                assert bytes_of(copies.logs[2]) in (before, before + good), "bytes are written that are no batch"
                 assert copies.logs[2].high_watermark <= copies.logs[2].log_end_offset
             copies.converge()
             copies.append(b"d", acks=Acks.ALL)
@@ -416,7 +308,7 @@ class ReplicaConformance:
                     copies.fetch(node)
             chance, mark = random.Random(1), leader.high_watermark
             for wants in chance.sample(questions * 2, 2 * len(questions)):
-                _received(leader.answer(wants, 0))
+                received(leader.answer(wants, 0))
                 assert mark <= leader.high_watermark <= copies.logs[1].log_end_offset
                 mark = leader.high_watermark
 
@@ -432,13 +324,13 @@ class ReplicaConformance:
                 assert question is not None
                 to, wants = question
                 if to == 1:
-                    _received(leader.answer(wants._replace(life=wants.life + 1), 0))
-                    _received(leader.answer(wants._replace(offset=1, last_epoch=1), 0))
+                    received(leader.answer(wants._replace(life=wants.life + 1), 0))
+                    received(leader.answer(wants._replace(offset=1, last_epoch=1), 0))
             assert not pending.is_settled, "a record is acknowledged that its followers may have lost"
 
     @pytest.mark.parametrize("seed", range(8))
     def test_copies_become_equal_whichever_leads_next(self, seed: int) -> None:
-        """Leaders by chance, also without what others have. Each cuts what differs, and reports what it had shown."""
+        """Leaders by chance, also without what others have: each replica cuts what differs."""
         chance = random.Random(seed)
         with self._copies() as copies:
             copies.lead(chance.choice(copies.nodes))
@@ -612,10 +504,12 @@ class ReplicaConformance:
                     cluster.run(1_000)
                     if cluster.ledger.acknowledged:
                         break
-                assert cluster.ledger.acknowledged, f"seed {seed}: with {self.nodes_down} nodes down no append goes on"
+                assert cluster.ledger.acknowledged, (
+                    f"seed {seed}: with {self.nodes_down} nodes down no append goes on"
+                )
 
     def test_as_many_copies_as_may_be_lost_cost_nothing(self) -> None:
-        """Some followers stand still until they count no more. Then copies of the others are lost, and those return."""
+        """Some followers stand still until they count no more. Then others lose their copies, and those return."""
         assert self.lost_copies + self.nodes_down < self.nodes, "a copy that is down has nothing to save"
         for seed in self.seeds:
             with closing(SimCluster(seed, **self._settings())) as cluster:
@@ -648,8 +542,8 @@ class ReplicaConformance:
 
     # -- what the tests are made of
 
-    def _copies(self) -> _Copies:
-        return _Copies(self.make_replica, self.nodes)
+    def _copies(self) -> Copies:
+        return Copies(self.make_replica, self.nodes)
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -664,7 +558,7 @@ def _settled(
     placements: dict[NodeId, Placement], state: PartitionState, lives: dict[NodeId, int]
 ) -> PartitionState:
     """Commit what the placements want, one after the other, until none wants anything."""
-    for _ in range(_PATIENCE):
+    for _ in range(PATIENCE):
         wishes = [placement.take(state, lives, 0) for placement in placements.values()]
         wanted = next((each for each in wishes if each is not None), None)
         if wanted is None:
@@ -683,25 +577,3 @@ def _lose(cluster: SimCluster, nodes: list[NodeId]) -> None:
         else:
             lost.cut_power("none")
         cluster.world.after(chance.randint(10, 2_500), lost.start)
-
-
-def _received(answer: FetchAnswer) -> FetchAnswer:
-    """Return an answer as it arrives: with the bytes of its file region."""
-    region: Any = answer.records
-    if region is None:
-        return answer
-    with_bytes = answer._replace(records=region.read())
-    region.close()
-    return with_bytes
-
-
-def _bytes_of(log: Log) -> bytes:
-    """Return the batches of a log as they are stored, up to its end."""
-    found, offset = [], log.log_start_offset
-    while offset < log.log_end_offset:
-        region = log.replica.fetch_region(offset, to_log_end=True).region
-        assert region is not None
-        found.append(region.read())
-        offset = region.next_offset
-        region.close()
-    return b"".join(found)
