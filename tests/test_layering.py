@@ -42,9 +42,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "dropped metrics renamed",
     ),
     "logstore.accumulator": (
+        "replicated_batcher",
         "partition_batcher",
         "_partition_batches",
-        "syncing",
+        "acknowledging syncing",
         "_batcher lifecycle _memory timer",
     ),
     "logstore.aio": (
@@ -203,7 +204,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.replication.node": (
         "node",
-        "fetcher registry_loop",
+        "fetcher registry_loop replicas",
         "member",
         "registration",
         "node_file notices",

@@ -1,7 +1,9 @@
-"""Metrics of a log. Plain numbers, no exporter; reading them costs nothing on the write path."""
+"""Metrics of a log, and of the replicas of a store. Plain values, no exporter; the write path does not pay for them."""
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -30,3 +32,37 @@ class LogMetrics(NamedTuple):
     recovered_bytes: int  #: bytes scanned when it was opened
     cut_bytes: int  #: bytes of an unsynced tail, truncated when it was opened
     counters: dict[str, int]  #: see `logstore.log._partition_log.Counters`
+
+
+class Role(enum.Enum):
+    """What a replica is in its newest leader epoch."""
+
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    NONE = "none"  #: no state of the registry has come yet, or the node is not assigned
+
+
+class ReplicaMetrics(NamedTuple):
+    """One replica of a node, at one moment."""
+
+    topic: str
+    partition: int
+    role: Role
+    leader: int  #: the number of the node that leads; -1 if there is none
+    leader_epoch: int
+    isr: tuple[int, ...]  #: the nodes in sync
+    replicas: tuple[int, ...]  #: the nodes that the partition is assigned to
+    high_watermark: int
+    log_end_offset: int
+    #: How many records each replica lacks. A leader has an entry for each follower, counted from its own log end. A
+    #: follower has one, its own, counted from the high watermark that its leader last named.
+    lag: Mapping[int, int]
+    lost_records: int  #: that consumers had seen here, and an unclean election has lost
+    refused_answers: int  #: of leaders: what was no answer, or held something else than was asked for
+
+
+class StoreMetrics(NamedTuple):
+    """Metrics of a store at one moment."""
+
+    #: The replicas of the node that runs on the store, sorted by topic and partition. Empty without a node.
+    replicas: tuple[ReplicaMetrics, ...]

@@ -11,6 +11,8 @@ It imports neither the log nor a producer: the caller passes a partition as a `s
   ``close(refusal)`` refuses further records. ``abandon(error)`` fails the batches that are not written.
 - `_partition_batches`: its compiled steps. `Shared` is the state that all batchers of one producer share.
 - `_memory.BufferMemory`: bytes that open and sealed batches may take. `syncing.Syncing`: acknowledges after a sync.
+- `replicated_batcher.ReplicatedBatcher`: one partition whose batches wait for acks of replicas; `acknowledging` has
+  the thread that answers them.
 - `lifecycle.Gathering`: base of an object with batchers: fork check, ``with`` block, drop without `close`.
 - `timer.TICKER`: the thread that ticks producers, buffered appenders, and logs with ``flush.ms``.
 """

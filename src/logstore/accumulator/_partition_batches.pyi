@@ -83,6 +83,12 @@ class ProducerBatch:
     """One batch, open or sealed."""
 
     retries: int
+    acks: Any
+    result: AppendResult | None
+    @property
+    def may_be_written(self) -> bool:
+        """Whether an append has written the batch: a log may have it, unless it was truncated since."""
+
     @property
     def encoder(self) -> Encoder: ...
     @property
@@ -91,6 +97,8 @@ class ProducerBatch:
     def reserved(self) -> int: ...
     @property
     def opened_s(self) -> float: ...
+    @property
+    def producer_id(self) -> int: ...
     @property
     def sequence(self) -> int: ...
 
@@ -117,6 +125,8 @@ class PartitionBatches(FastBatcher):
     _refusal: Callable[[], Exception] | None
     _next_sequence: int
     _retry_s: float
+    _producer_id: int
+    _has_replicas: bool
     def __init__(self, name: TopicPartition, open_log: Callable[[], AppendableLog], shared: Shared) -> None: ...
     @property
     def name(self) -> TopicPartition: ...
@@ -155,6 +165,19 @@ class PartitionBatches(FastBatcher):
     def is_empty(self) -> bool: ...
     def write(self, *, force: bool = False, wait: bool = True, ack: Ack | str | None = ...) -> WriteTurn:
         """Append the batches that are sealed, full or have lingered, or with ``force`` all batches."""
+
+    def _write_replicated(self, force: bool, turn: WriteTurn) -> None: ...
+    def _seal_for_replicas(self, force: bool, lingered: bool) -> None:
+        """Seal the open batch if it is full, or with ``lingered`` if it has lingered, or with ``force`` in any case."""
+
+    def _put_again(self, batch: ProducerBatch, ack: Ack | str | None) -> AppendResult:
+        """Append a batch, even if an earlier call has: the log may have been truncated since."""
+
+    def _acknowledge(self, batch: ProducerBatch, turn: WriteTurn) -> None:
+        """Acknowledge the oldest batch by its result."""
+
+    def _renew_producer(self, producer_id: int) -> None:
+        """Take another producer id, for the batches from the first one on that does not wait for acks."""
 
     def _notify(self, answered: list[BatchResult]) -> None:
         """Run the callbacks of these results, and mark the batcher as active if it holds batches."""

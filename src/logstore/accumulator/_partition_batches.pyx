@@ -21,6 +21,7 @@ import threading
 from collections import deque
 
 from logstore.accumulator._batcher import headers_size, listed, size_of
+from logstore.batch._batch import stamp_producer
 from logstore.batch._encode import timestamp_of
 from logstore.clock import SYSTEM_CLOCK
 from logstore.config.log import check_keys, check_timestamps
@@ -125,8 +126,18 @@ cdef class ProducerBatch:
     cdef readonly BatchResult batch_result
     cdef readonly int64_t reserved       # bytes of the buffer memory
     cdef readonly double opened_s
+    cdef readonly int64_t producer_id    # with which it was appended for the first time
     cdef readonly int32_t sequence       # of its first record; -1 until it is appended for the first time
     cdef public int64_t retries
+    # Of a topic with replicas, see `ReplicatedBatcher`:
+    cdef public object acks              # what it waits for; None: it is to be appended, for the first time or again
+    cdef public object result            # of its last append
+    cdef bint _was_written               # an append before the last one has written it
+
+    @property
+    def may_be_written(self) -> bool:
+        """Whether an append has written the batch: a log may have it, unless it was truncated since."""
+        return self._was_written or self.encoder.appended_at >= 0
 
     cdef int64_t records(self) noexcept:
         cdef Encoder encoder = self.encoder
@@ -164,6 +175,8 @@ cdef class PartitionBatches(FastBatcher):
     cdef public object _refusal          # makes the error of `add` once closed
     cdef public int32_t _next_sequence
     cdef public double _retry_s          # monotonic time before which no batch is retried, after a full disk
+    cdef public int64_t _producer_id     # -1 without idempotence
+    cdef public bint _has_replicas       # of the partition, for whose acks batches wait: see `ReplicatedBatcher`
     cdef readonly Shared _shared
     cdef str _topic
     cdef int32_t _partition
@@ -182,6 +195,7 @@ cdef class PartitionBatches(FastBatcher):
         self._sealed = deque()
         self.counts = Counts()
         self._full_bytes_now = shared.config.batch_size
+        self._producer_id = -1 if shared.stamp is None else shared.stamp[0]
 
     @property
     def log(self) -> AppendableLog:
@@ -378,18 +392,29 @@ cdef class PartitionBatches(FastBatcher):
         return turn
 
     cdef int _write_sealed(self, bint force, WriteTurn turn) except -1:
-        self._lock.acquire()
-        try:
-            if force or self._is_full() or self._has_lingered():
-                self._seal()
-        finally:
-            self._lock.release()
+        if self._has_replicas:
+            self._write_replicated(force, turn)
+            return 0
+        self._seal_due(force, True)
         if (self._sealed and not force and self._retry_s
                 and monotonic_s(self._shared.clock, SYSTEM_CLOCK) < self._retry_s):
             turn.is_done = False
         while turn.is_done and self._sealed:
             self._append(self._sealed[0], turn)
         return 0
+
+    cdef int _seal_due(self, bint force, bint lingered) except -1:
+        self._lock.acquire()
+        try:
+            if force or self._is_full() or (lingered and self._has_lingered()):
+                self._seal()
+        finally:
+            self._lock.release()
+        return 0
+
+    def _write_replicated(self, bint force, WriteTurn turn not None: WriteTurn) -> None:
+        # A cdef class has no abstract methods.
+        raise NotImplementedError("a subclass says how batches wait for replicas")
 
     cdef int _tell(self, WriteTurn turn) except -1:
         try:
@@ -416,31 +441,41 @@ cdef class PartitionBatches(FastBatcher):
 
     cdef int _append(self, ProducerBatch batch, WriteTurn turn) except -1:
         """Append the oldest sealed batch. After an error it is given up or left for another try (`_fail`)."""
-        cdef Shared shared = self._shared
-        cdef Encoder encoder = batch.encoder
-        cdef BatchResult batch_result = batch.batch_result
-        cdef Counts counts = self.counts
-        cdef int64_t count = batch.records(), size
-        stamp = None
-        if shared.stamp is not None:
-            if batch.sequence < 0:
-                batch.sequence = self._next_sequence
-                self._next_sequence = <int32_t>((<int64_t>batch.sequence + count) & INT32_MAX)
-            stamp = _new(ProducerStamp, (shared.stamp[0], shared.stamp[1], batch.sequence, False))
-            encoder._producer_id, encoder._producer_epoch = shared.stamp[0], shared.stamp[1]
-            encoder._next_sequence = batch.sequence
         try:
-            if encoder._batch_start >= 0:
-                encoder._close_batch()
-            size = encoder.size
-            result = self.log._append_encoded(encoder, producer=stamp, ack=turn.ack)
+            result = self._put(batch, turn.ack)
         except Exception as error:
-            if encoder.appended_at >= 0 and not isinstance(error, LogstoreError):
+            if batch.encoder.appended_at >= 0 and not isinstance(error, LogstoreError):
                 raise  # of a signal handler, as below
             self._fail(batch, error, turn)  # passed to the futures
             return 0
         # After an interrupt the batch stays queued. The encoder knows whether its batch is in the log; if so, the
         # next call writes nothing and acknowledges it.
+        return self._finish(batch, result, turn)
+
+    cdef object _put(self, ProducerBatch batch, object ack):
+        """Write a batch to the log, under the sequence that it has or gets now; return the result of the append."""
+        cdef Encoder encoder = batch.encoder
+        stamp = None
+        if self._producer_id >= 0:
+            if batch.sequence < 0:
+                batch.producer_id, batch.sequence = self._producer_id, self._next_sequence
+                self._next_sequence = <int32_t>((<int64_t>batch.sequence + batch.records()) & INT32_MAX)
+                if encoder._batch_start < 0:
+                    # Closed with a number of an earlier producer id: see `_renew_producer`.
+                    stamp_producer(encoder, batch.producer_id, 0, batch.sequence)
+            stamp = _new(ProducerStamp, (batch.producer_id, 0, batch.sequence, False))
+            encoder._producer_id, encoder._producer_epoch = batch.producer_id, 0
+            encoder._next_sequence = batch.sequence
+        if encoder._batch_start >= 0:
+            encoder._close_batch()
+        return self.log._append_encoded(encoder, producer=stamp, ack=ack)
+
+    cdef int _finish(self, ProducerBatch batch, object result, WriteTurn turn) except -1:
+        """Acknowledge the oldest sealed batch, which is in the log, or leave that to the sync; then forget it."""
+        cdef Shared shared = self._shared
+        cdef Encoder encoder = batch.encoder
+        cdef BatchResult batch_result = batch.batch_result
+        cdef Counts counts = self.counts
         turn.appended.append(result)
         # Answered first: if an interrupt leaves the batch queued, it is retried and the repetition is detected.
         if shared.syncing is not None and (shared.ack or self._rules_now().ack) is _SYNCED:
@@ -449,11 +484,46 @@ cdef class PartitionBatches(FastBatcher):
             batch_result.answer(result.first_offset, result.timestamp_ms)
             turn.answered.append(batch_result)
         self._sealed.popleft()
-        counts.records += count
+        counts.records += encoder.record_count
         counts.batches += 1
-        counts.bytes += size
+        counts.bytes += encoder.size
         self._give_back(batch)
         return 0
+
+    # -- steps of a `ReplicatedBatcher`
+
+    def _seal_for_replicas(self, bint force, bint lingered) -> None:
+        """Seal the open batch if it is full, or with ``lingered`` if it has lingered, or with ``force`` in any case."""
+        self._seal_due(force, lingered)
+
+    def _put_again(self, ProducerBatch batch not None: ProducerBatch, ack: Ack | str | None) -> AppendResult:
+        """Append a batch, even if an earlier call has: the log may have been truncated since.
+
+        With a producer id the log recognizes a batch that it has.
+        """
+        if batch.encoder.appended_at >= 0:
+            batch._was_written = True
+            batch.encoder.appended_at = -1
+        return self._put(batch, ack)
+
+    def _acknowledge(self, ProducerBatch batch not None: ProducerBatch, WriteTurn turn not None: WriteTurn) -> None:
+        """Acknowledge the oldest batch by its result."""
+        self._finish(batch, batch.result, turn)
+
+    def _renew_producer(self, int64_t producer_id: int) -> None:
+        """Take another producer id, for the batches from the first one on that does not wait for acks.
+
+        The log has none of them: sequences begin again.
+        """
+        cdef ProducerBatch batch
+        cdef Py_ssize_t n
+        self._producer_id, self._next_sequence = producer_id, 0
+        for n in range(len(self._sealed)):
+            batch = self._sealed[n]
+            if batch.acks is None:
+                batch.sequence = -1
+                batch._was_written = False
+                batch.encoder.appended_at = -1
 
     def _release(self, ProducerBatch batch not None: ProducerBatch) -> None:
         """Release the memory of a batch, and keep its encoder for another."""

@@ -83,8 +83,8 @@ class PartitionBatcher(PartitionBatches):
     def _give_up(self, batch: ProducerBatch, error: BaseException, answered: list[BatchResult]) -> None:
         batch.batch_result.fail(error)
         answered.append(batch.batch_result)
-        self._sealed.popleft()
-        if batch.sequence >= 0:
+        self._sealed.remove(batch)
+        if batch.sequence >= 0 and not batch.may_be_written:
             # Batches are in order, so no later batch has a sequence yet: the next one reuses this.
             self._next_sequence = batch.sequence
         self.counts.failed_records += batch.encoder.pending_records

@@ -49,6 +49,7 @@ class Store(AsyncFacade[_store.Store], Closing):
     housekeep = async_method(_store.Store.housekeep)
     snapshot = async_method(_store.Store.snapshot)
     disk_usage = async_method(_store.Store.disk_usage)
+    metrics = async_method(_store.Store.metrics)
     set_disk_budget = async_method(_store.Store.set_disk_budget)
 
     @document_as(_store.Store.create_topic)

@@ -6,26 +6,31 @@ depend on how a store opens, locks or closes, and a test may pass a smaller obje
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from logstore.accumulator.acknowledging import AckSource
 from logstore.clock import Clock
 from logstore.config.log import LogConfig, Setting
 from logstore.log import Log, LogReader
 from logstore.log.read.reader import Readable
+from logstore.metrics import ReplicaMetrics
 from logstore.records import Acks, AppendResult, TopicPartition
 
 #: A partition's log: writable, or read-only if its store is open read-only.
 Opened = Log | LogReader
 
 
-class Acknowledger(Protocol):
-    """What waits for the replicas of a partition; without it there are none."""
+class Acknowledger(AckSource, Protocol):
+    """What waits for the replicas of a store's partitions, and describes them; without it there are none."""
 
     def acknowledged(
         self, place: TopicPartition, acks: Acks, timeout_s: float, append: Callable[[], AppendResult]
     ) -> AppendResult:
         """Make an append, and return its result once the acks have come."""
+
+    def metrics(self) -> Sequence[ReplicaMetrics]:
+        """Return the numbers of each replica in this process, sorted by topic and partition."""
 
 
 class PartitionedTopic(Protocol):

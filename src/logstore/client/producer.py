@@ -20,24 +20,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from logstore.accumulator._batcher import BatchResult, FastSend, SendFuture, TopicBatchers
 from logstore.accumulator._memory import BufferMemory
 from logstore.accumulator._partition_batches import Shared
+from logstore.accumulator.acknowledging import Acknowledging
 from logstore.accumulator.lifecycle import Gathering
 from logstore.accumulator.partition_batcher import PartitionBatcher
+from logstore.accumulator.replicated_batcher import ReplicatedBatcher
 from logstore.accumulator.syncing import Syncing
 from logstore.accumulator.timer import TICKER
-from logstore.client.backend import PartitionedTopic, Source
+from logstore.client.backend import Acknowledger, PartitionedTopic, Source
 from logstore.client.partitioners import Choice, Partitioner, checked, partitioner_of
 from logstore.clock import SYSTEM_CLOCK
 from logstore.config.client import ProducerConfig
 from logstore.errors import (
     BufferExhaustedError,
     DeliveryTimeoutError,
-    InvalidSettingError,
     LogstoreError,
     ReadOnlyError,
     StoreClosedError,
 )
-from logstore.io._interrupts import Condition, held, interrupted, shielded
-from logstore.records import Ack, TopicPartition
+from logstore.io._interrupts import held, interrupted, shielded
+from logstore.records import Ack, TopicPartition, acks_of
 from logstore.renamed import keep_names
 from logstore.topic_names import check_is_name, check_writable_by_users
 
@@ -50,6 +51,8 @@ _logger = logging.getLogger(__name__)
 
 class Host(Source, Protocol):
     """The store of a producer, as far as a producer needs it."""
+
+    replicas: Acknowledger | None  #: None while no node has the store's replicas
 
     @property
     def rng(self) -> random.Random | None: ...
@@ -80,7 +83,7 @@ class ProducerMetrics(NamedTuple):
     records: int  #: appended
     batches: int
     appended_bytes: int  #: after compression
-    retries: int  #: of batches, for lack of disk space or of a file descriptor
+    retries: int  #: of batches, for lack of disk space or of a file descriptor, or for their replicas
     failed_records: int
     syncs: int  #: of single logs, to answer ack="synced"
     buffered_bytes: int  #: the part of buffer.memory that is in use
@@ -149,6 +152,7 @@ class Producer(FastSend, Gathering):
         )
         self._memory = BufferMemory(self._config.buffer_memory, self._clock)
         self._syncing = Syncing(self._clock)
+        self._acknowledging = Acknowledging(self._clock)
         self._failures: list[BatchResult] = []  #: errors that no future has raised
         self._shared = Shared(
             config=self._config,
@@ -161,7 +165,6 @@ class Producer(FastSend, Gathering):
         )
         self._batchers: list[PartitionBatcher] = []
         self._lock = threading.Lock()  # guards `_batchers`, and the batchers of each topic
-        self._waiting = Condition()
         self._begin_lifecycle()
         _producers.add(self)
         store.attach(self)
@@ -169,7 +172,10 @@ class Producer(FastSend, Gathering):
 
     @property
     def producer_id(self) -> int:
-        """The producer id that is in its batches; -1 without idempotence."""
+        """The producer id that is in its batches; -1 without idempotence.
+
+        Batches of topics with replicas have another one, since nodes do not share their counters.
+        """
         return -1 if self._shared.stamp is None else self._shared.stamp[0]
 
     @property
@@ -236,12 +242,16 @@ class Producer(FastSend, Gathering):
             return batchers
         check_writable_by_users(topic)
         described = self._store.topic_to_send_to(topic)
-        if described.config.replicated and self._config.acks == "all":
-            raise InvalidSettingError(
-                {
-                    "acks": f"topic {topic!r} has replicas, for which a producer cannot wait yet: "
-                    'use Topic.append(acks="all"), or a producer with acks=1'
-                }
+        make = partial(PartitionBatcher, shared=self._shared)
+        if described.config.replicated and self._config.acks != "0":
+            make = partial(
+                ReplicatedBatcher,
+                shared=self._shared,
+                acks=acks_of(self._config.acks),
+                replicas=partial(getattr, self._store, "replicas"),
+                acknowledging=self._acknowledging,
+                # Random, since no other node may use it: its log would take another one's batches for repeated ones.
+                new_producer_id=partial(self._rng.getrandbits, 62),
             )
         count, topic_id = described.partition_count, described.id
         with held(self._lock):
@@ -249,9 +259,7 @@ class Producer(FastSend, Gathering):
             old = batchers.batchers if batchers is not None and batchers.topic_id == topic_id else []
             if batchers is None or len(old) != count:
                 new = [
-                    PartitionBatcher(
-                        TopicPartition(topic, number), partial(described._log_to_write, number), self._shared
-                    )
+                    make(TopicPartition(topic, number), partial(described._log_to_write, number))
                     for number in range(len(old), count)
                 ]
                 self._batchers += new
@@ -285,7 +293,7 @@ class Producer(FastSend, Gathering):
         """Append all records sent before this call, and wait until they are acknowledged.
 
         With ``ack="synced"`` they are on disk on return, with one sync for each partition. While the disk is full,
-        batches are retried until ``delivery.timeout.ms`` has passed.
+        or replicas do not acknowledge them, batches are retried until ``delivery.timeout.ms`` has passed.
 
         Raises:
             DeliveryTimeoutError: ``timeout_s`` has passed; the remaining records are kept and retried.
@@ -299,25 +307,27 @@ class Producer(FastSend, Gathering):
     def _flush(self, until_s: float | None, timeout_s: float | None) -> None:
         # Records sent concurrently are not waited for: on a full disk senders could keep this call here for ever.
         asked = [result for batcher in list(self._batchers) if (result := batcher.newest_result()) is not None]
-        while not self._write(force=True) and any(
-            not result.is_answered and result.first_offset < 0 for result in asked
-        ):
+        while True:
+            answer_count = self._acknowledging.answer_count
+            if self._write(force=True) or all(
+                result.is_answered or result.first_offset >= 0 for result in asked
+            ):
+                break
             wait_s = max(self._config.retry_backoff_ms, 1) / 1000
             if until_s is not None:
                 wait_s = min(wait_s, until_s - self._clock.monotonic_s())
                 if wait_s <= 0:
                     raise DeliveryTimeoutError(
-                        f"{self._memory.reserved} bytes of records still wait for space on the disk after "
-                        f"{timeout_s} s; they stay buffered: free space, then call flush() again"
+                        f"{self._memory.reserved} bytes of records still wait for space on the disk, or for acks of "
+                        f"replicas, after {timeout_s} s; they stay buffered: call flush() again"
                     )
             if interrupted():
                 # Nothing else would end an interrupted `close` early.
                 raise DeliveryTimeoutError(
-                    f"{self._memory.reserved} bytes of records were not written: close() was interrupted while "
-                    "they waited for space on the disk"
+                    f"{self._memory.reserved} bytes of records were not acknowledged: close() was interrupted while "
+                    "they waited for space on the disk, or for acks of replicas"
                 )
-            with held(self._waiting):
-                self._clock.wait(self._waiting, wait_s)
+            self._acknowledging.wait(answer_count, wait_s)
         self._syncing.sync()
 
     def _write(self, *, force: bool) -> bool:
@@ -391,6 +401,7 @@ class Producer(FastSend, Gathering):
             raise
         finally:
             TICKER.remove(self)
+            self._acknowledging.close()
             self._syncing.close()
             self._store.detach(self)
         self._raise_failures()

@@ -5,6 +5,7 @@
 registry in memory, for one process.
 """
 
+from logstore.metrics import ReplicaMetrics
 from logstore.records import Acks
 from logstore.replication.api import (
     NO_NODE,
@@ -34,7 +35,7 @@ from logstore.replication.api import (
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local_registry import LocalRegistry
 from logstore.replication.log_copy import LogCopy
-from logstore.replication.node.node import Node, ReplicaMetrics
+from logstore.replication.node.node import Node
 from logstore.replication.placement import Arrival, InSyncPlacement, Placement
 from logstore.replication.quorum import QuorumPlacement, QuorumReplica
 from logstore.replication.waiting_appends import WaitingAppends

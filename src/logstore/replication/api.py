@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from logstore.errors import LogstoreError
 from logstore.io._file_region import FileRegion
+from logstore.metrics import Role as Role
 from logstore.records import Acks as Acks
 from logstore.records import AppendResult
 
@@ -288,14 +289,6 @@ class FetchAnswer(NamedTuple):
     refusal: FetchRefusal | None = None
 
 
-class Role(enum.Enum):
-    """What a replica is in its newest leader epoch."""
-
-    LEADER = "leader"
-    FOLLOWER = "follower"
-    NONE = "none"  #: no state of the registry has come yet, or the node is not assigned
-
-
 class Pending:
     """An append that waits for its acks. The driver's lock guards it, as it does the replica."""
 
@@ -313,7 +306,9 @@ class Pending:
         """Let the append be acknowledged, or fail. The first call counts."""
         if self.is_settled:
             return
-        self.is_settled, self.error = True, error
+        # In this order: a thread without the driver's lock may look.
+        self.error = error
+        self.is_settled = True
         if self.notify is not None:
             self.notify()
 
@@ -356,6 +351,10 @@ class Replica(ABC):
     @abstractmethod
     def lost(self) -> Sequence[LostRange]:
         """What was lost of the records that this replica had shown, in the order of the cuts."""
+
+    @abstractmethod
+    def lag(self) -> dict[NodeId, int]:
+        """Return how many records replicas lack, as `ReplicaMetrics.lag` says."""
 
     @abstractmethod
     def apply(self, state: PartitionState, now_ms: int) -> None:

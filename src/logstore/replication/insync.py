@@ -143,6 +143,11 @@ class InSyncReplica(Replica):
     def standing(self) -> Standing:
         return self._copy.standing()
 
+    def lag(self) -> dict[NodeId, int]:
+        if self._role is Role.LEADER:
+            return {node: self._copy.lag_of(each.end) for node, each in self._followers.items()}
+        return {self.node: self._copy.lag()} if self._role is Role.FOLLOWER else {}
+
     # -- the registry's state
 
     def apply(self, state: PartitionState, now_ms: int) -> None:

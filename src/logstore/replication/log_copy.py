@@ -36,6 +36,7 @@ class LogCopy:
         self.node, self.life = node, life
         self._fetch_bytes = fetch_bytes
         self.lost: list[LostRange] = []
+        self.leader_mark = 0  #: the high watermark that a leader last named
 
     def last_epoch(self) -> int:
         """Return the newest leader epoch that the log knows; -1 if it has none."""
@@ -47,6 +48,14 @@ class LogCopy:
         end = self.log.log_end_offset
         epochs = [entry.epoch for entry in self.calls.epochs.entries if entry.start_offset < end]
         return Standing(epochs[-1] if epochs else -1, end)
+
+    def lag(self) -> int:
+        """Return how many records this log lacks of those below the leader's high watermark, as last heard."""
+        return max(0, self.leader_mark - self.log.log_end_offset)
+
+    def lag_of(self, end: int) -> int:
+        """Return how many records of this log a follower lacks whose log ends there; all if ``end`` is -1."""
+        return max(0, self.log.log_end_offset - max(end, self.log.log_start_offset))
 
     # -- as leader
 
@@ -99,6 +108,7 @@ class LogCopy:
         end = self.log.log_end_offset
         if not asked.leader_epoch == answer.leader_epoch == state.leader_epoch:
             return False
+        self.leader_mark = max(self.leader_mark, answer.high_watermark)
         if (asked.offset, asked.last_epoch) != (end, self.last_epoch()):
             return False  # the log has changed since
         if answer.refusal not in (None, FetchRefusal.OUT_OF_RANGE):

@@ -115,7 +115,7 @@ class InSyncPlacement(Placement):
             # An earlier process of this node led. Its epoch ends here.
             led_by_none = state._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)
             return elect(led_by_none, lives, self._min_insync) or led_by_none
-        if state.leader_epoch <= self._arrival.asked_in_epoch:
+        if state.leader_epoch <= self.arrival.asked_in_epoch:
             return state._replace(leader_epoch=state.leader_epoch + 1)
         return state
 

@@ -87,6 +87,13 @@ class QuorumReplica(Replica):
         self._sync()
         return self._copy.standing()
 
+    def lag(self) -> dict[NodeId, int]:
+        state = self._state
+        if state is not None and self._role is Role.LEADER:
+            ends = {node: self._synced.get(node, (-1, -1))[1] for node in state.replicas if node != self.node}
+            return {node: self._copy.lag_of(end) for node, end in ends.items()}
+        return {self.node: self._copy.lag()} if self._role is Role.FOLLOWER else {}
+
     def _sync(self) -> None:
         if self.log.synced_end < self.log.log_end_offset:
             self.log.flush()

@@ -26,6 +26,7 @@ from logstore.io._files import LIBC, Files
 from logstore.io._interrupts import Condition, held, made, shielded
 from logstore.log import Log
 from logstore.log.directory.lock import Patience as Patience
+from logstore.metrics import StoreMetrics
 from logstore.records import Ack, Isolation, NewTopic, TopicPartition
 from logstore.renamed import keep_names, warn
 from logstore.store.catalog.many import in_turn
@@ -438,6 +439,16 @@ class Store:
         self._host.disk_quota.measure(all_files=True)
         limited = self._host.disk_quota.limits.is_set
         return DiskUsage(self._host.disk_quota.used_bytes, self._host.disk_quota.limit_bytes if limited else -1)
+
+    def metrics(self) -> StoreMetrics:
+        """Return the store's metrics at this moment: role, leader epoch, ISR and lag of each replica.
+
+        >>> store.metrics().replicas
+        ()
+        """
+        self._host.check_open()
+        node = self._host.replicas
+        return StoreMetrics(() if node is None else tuple(node.metrics()))
 
     def set_disk_budget(self, budget: int | str | None = None, reserve: int | str | None = None) -> None:
         """Change ``logstore.disk.budget`` or ``logstore.disk.reserve`` of a store that was opened with one of them.

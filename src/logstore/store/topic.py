@@ -11,12 +11,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from logstore.accumulator.acknowledging import no_node
 from logstore.batch._encode import timestamp_of
 from logstore.client.backend import Acknowledger, Opened, Source
 from logstore.config.log import LogConfig
 from logstore.errors import (
     InvalidRecordError,
-    NotLeaderError,
     OffsetOutOfRangeError,
     PolicyViolationError,
     ReadOnlyError,
@@ -190,10 +190,7 @@ class Topic:
             return append()
         replicas = self._host.replicas
         if replicas is None:
-            raise NotLeaderError(
-                f"{log.name}: the topic has replicas, and no node runs on this store: open one "
-                "(logstore.replication.Node)"
-            )
+            raise no_node(log.name)
         return replicas.acknowledged(log.name, wanted, timeout_s, append)
 
     def append_many(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from logstore.config.log import LogConfig, Setting
 from logstore.errors import (
@@ -17,7 +16,6 @@ from logstore.errors import (
     InvalidPartitionsError,
     InvalidSettingError,
     LogstoreError,
-    NotLeaderError,
     RegistryUnreachableError,
     StaleFactError,
     StoreClosedError,
@@ -26,17 +24,16 @@ from logstore.errors import (
 )
 from logstore.log.marks._notifier import Notifier
 from logstore.log.marks._watermark import Registration as EndRegistration
-from logstore.records import AppendResult, TopicPartition
+from logstore.metrics import ReplicaMetrics
+from logstore.records import TopicPartition
 from logstore.replication import facts
 from logstore.replication.api import (
     NO_NODE,
-    Acks,
     Change,
     Create,
     FetchAnswer,
     FetchRefusal,
     NodeId,
-    PartitionState,
     Registry,
     Role,
     Transport,
@@ -53,6 +50,7 @@ from logstore.replication.node.fetcher import Fetcher
 from logstore.replication.node.member import Member, Members
 from logstore.replication.node.registration import NodeRegistration
 from logstore.replication.node.registry_loop import TICK_S, RegistryLoop
+from logstore.replication.node.replicas import NodeReplicas
 from logstore.store import Store, Topic
 from logstore.store.catalog.topic_list import new_id
 
@@ -63,22 +61,6 @@ FETCH_WAIT_MS = 500
 
 #: How long a new topic may take to have leaders, and a node to be registered.
 _SETTLE_S = 30.0
-
-
-class ReplicaMetrics(NamedTuple):
-    """One replica of a node, at one moment."""
-
-    topic: str
-    partition: int
-    role: Role
-    leader: NodeId  #: -1 if there is none
-    leader_epoch: int
-    isr: tuple[NodeId, ...]
-    replicas: tuple[NodeId, ...]
-    high_watermark: int
-    log_end_offset: int
-    lost_records: int  #: that consumers had seen here, and an unclean election has lost
-    refused_answers: int  #: of leaders: what was no answer, or held something else than was asked for
 
 
 class Node:
@@ -130,7 +112,8 @@ class Node:
         self._connect = connect
         self._thread = threading.Thread(target=self._registry_loop.run, name=f"logstore-node-{node}", daemon=True)
         self._thread.start()
-        self._host.replicas = self
+        self._replicas = NodeReplicas(node, lambda: self._registry_loop.members, self._clock)
+        self._host.replicas = self._replicas
 
     def _start(self) -> None:
         until_s = self._clock.monotonic_s() + _SETTLE_S
@@ -333,68 +316,11 @@ class Node:
         self._listeners[notifier] = registrations
         return True
 
-    # -- acknowledgements
-
-    def acknowledged(
-        self, place: TopicPartition, acks: Acks, timeout_s: float, append: Callable[[], AppendResult]
-    ) -> AppendResult:
-        """Append to a partition that this node leads, and wait for the acks. `Topic.append` calls it.
-
-        Raises:
-            NotLeaderError: this node does not lead the partition, or another epoch has begun before the acks. In
-                the second case the records may be in the log, or not.
-            NotEnoughReplicasError: the ISR is below the minimum. Nothing is written.
-            NotEnoughReplicasAfterAppendError: it fell below it before the acks. The records may be lost.
-            DeliveryTimeoutError: no acks within ``timeout_s``. The records may be acknowledged later.
-        """
-        self._check_open()
-        member = self._registry_loop.members.get(place)
-        if member is None:
-            raise NotLeaderError(f"{place}: node {self.node} has no replica of it")
-        with member.lock:
-            epoch = member.replica.check_append(acks)
-        result = append()
-        settled = Notifier(self._clock)
-        with member.lock:
-            pending = member.replica.wait(
-                result, epoch, acks=acks, now_ms=int(self._clock.monotonic_s() * 1000), notify=settled.notify
-            )
-        if not pending.is_settled and not settled.wait(timeout_s):
-            with member.lock:
-                pending.settle(
-                    DeliveryTimeoutError(
-                        f"{place}: not acknowledged within {timeout_s:g} s; the records at offset "
-                        f"{result.first_offset} may be acknowledged later"
-                    )
-                )
-        if pending.error is not None:
-            raise pending.error
-        return result
-
     # -- what is seen
 
     def metrics(self) -> list[ReplicaMetrics]:
         """Return the numbers of each replica of this node, sorted by topic and partition."""
-        found = []
-        for member in sorted(self._members(), key=lambda each: each.place):
-            with member.lock:
-                replica = member.replica
-                state = replica.state or PartitionState((), ())
-                found.append(
-                    ReplicaMetrics(
-                        *member.place,
-                        replica.role,
-                        state.leader,
-                        state.leader_epoch,
-                        state.isr,
-                        state.replicas,
-                        replica.high_watermark,
-                        member.log.log_end_offset,
-                        sum(each.end_offset - each.start_offset for each in replica.lost),
-                        member.refused_answers,
-                    )
-                )
-        return found
+        return self._replicas.metrics()
 
     def leader_of(self, topic: str, partition: int = 0) -> NodeId:
         """Return the node that leads a partition, as far as this node knows; -1 if none does.
@@ -425,20 +351,19 @@ class Node:
             self._registry_loop.resign()
         except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
             _logger.warning("node %d ends without handing over: %s: %s", self.node, type(error).__name__, error)
+        # From now on an append that fails is not made again.
+        self._host.replicas = None
         self._is_closed = True
         for fetcher in self._fetchers.values():
             fetcher.stop()
         self._wake()
         for fetcher in self._fetchers.values():
             fetcher.join(self._timeout_s)
-        for member in self._members():
-            with member.lock:
-                member.replica.stop_waiting(NotLeaderError(f"{member.place}: node {self.node} was closed"))
+        self._replicas.close()
         try:
             self._registry_loop.close_session()
         except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
             _logger.warning("node %d: its session may last until it expires: %s", self.node, error)
-        self._host.replicas = None
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -1,0 +1,130 @@
+"""The replicas of a node as its store sees them: the acks that appends wait for, and metrics.
+
+`Topic.append` and `Producer` reach it by `StoreHost.replicas`. Any thread may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from logstore.clock import Clock
+from logstore.errors import DeliveryTimeoutError, NotLeaderError
+from logstore.io._interrupts import held, shielded
+from logstore.log.marks._notifier import Notifier
+from logstore.metrics import ReplicaMetrics
+from logstore.records import Acks, AppendResult, TopicPartition
+from logstore.replication.api import NodeId, PartitionState, Pending
+from logstore.replication.node.member import Member
+
+
+class NodeReplicas:
+    """The replicas of one node: an `Acknowledger`."""
+
+    def __init__(self, node: NodeId, members: Callable[[], Mapping[tuple[str, int], Member]], clock: Clock) -> None:
+        self._node = node
+        self._members = members
+        self._clock = clock
+        self._is_closed = False
+
+    def acknowledged(
+        self, place: TopicPartition, acks: Acks, timeout_s: float, append: Callable[[], AppendResult]
+    ) -> AppendResult:
+        """Append to a partition that the node leads, and wait for the acks.
+
+        Raises:
+            NotLeaderError: the node does not lead the partition, is closed, or another epoch has begun before the
+                acks. In the last case the records may be in the log, or not.
+            NotEnoughReplicasError: the ISR is below the minimum. Nothing is written.
+            NotEnoughReplicasAfterAppendError: it fell below it before the acks. The records may be lost.
+            DeliveryTimeoutError: no acks within ``timeout_s``. The records may be acknowledged later.
+        """
+        epoch = self.check_append(place, acks)
+        result = append()
+        settled = Notifier(self._clock)
+        pending = self.wait_for_acks(place, result, epoch, acks, settled.notify)
+        if not pending.is_settled and not settled.wait(timeout_s):
+            with held(self._member(place).lock):
+                pending.settle(
+                    DeliveryTimeoutError(
+                        f"{place}: not acknowledged within {timeout_s:g} s; the records at offset "
+                        f"{result.first_offset} may be acknowledged later"
+                    )
+                )
+        if pending.error is not None:
+            raise pending.error
+        return result
+
+    def check_append(self, place: TopicPartition, acks: Acks) -> int:
+        """Return the leader epoch in which an append may be made now; it is made, then `wait_for_acks` called.
+
+        Raises:
+            NotLeaderError: the node does not lead the partition, or is closed.
+            NotEnoughReplicasError: with `Acks.ALL`, the ISR is below the minimum.
+        """
+        member = self._member(place)
+        with held(member.lock):
+            self._check_open(place)
+            return member.replica.check_append(acks)
+
+    def wait_for_acks(
+        self, place: TopicPartition, result: AppendResult, epoch: int, acks: Acks, notify: Callable[[], object]
+    ) -> Pending:
+        """Begin to wait for the acks of an append that was made in a leader epoch; see `Replica.wait`.
+
+        ``notify()`` is called once it is settled, under the replica's lock: it wakes a thread, and does nothing else.
+        """
+        member = self._member(place)
+
+        def begin() -> Pending:
+            with member.lock:
+                # `close` has failed the waiting ones already.
+                self._check_open(place)
+                now_ms = int(self._clock.monotonic_s() * 1000)
+                return member.replica.wait(result, epoch, acks=acks, now_ms=now_ms, notify=notify)
+
+        # An interrupt between its steps could lose the wait of another append.
+        return shielded(begin)
+
+    def metrics(self) -> list[ReplicaMetrics]:
+        """Return the numbers of each replica, sorted by topic and partition."""
+        found = []
+        for member in sorted(self._members().values(), key=lambda each: each.place):
+            with held(member.lock):
+                replica = member.replica
+                state = replica.state or PartitionState((), ())
+                found.append(
+                    ReplicaMetrics(
+                        *member.place,
+                        replica.role,
+                        state.leader,
+                        state.leader_epoch,
+                        state.isr,
+                        state.replicas,
+                        replica.high_watermark,
+                        member.log.log_end_offset,
+                        replica.lag(),
+                        sum(each.end_offset - each.start_offset for each in replica.lost),
+                        member.refused_answers,
+                    )
+                )
+        return found
+
+    def close(self) -> None:
+        """Fail what waits for acks, and take no further append."""
+        self._is_closed = True
+        for member in self._members().values():
+            with held(member.lock):
+                member.replica.stop_waiting(self._closed(member.place))
+
+    def _member(self, place: TopicPartition) -> Member:
+        member = self._members().get(place)
+        if member is None:
+            raise NotLeaderError(f"{place}: node {self._node} has no replica of it")
+        return member
+
+    def _check_open(self, place: TopicPartition) -> None:
+        if self._is_closed:
+            raise self._closed(place)
+
+    def _closed(self, place: TopicPartition) -> NotLeaderError:
+        return NotLeaderError(f"{place}: node {self._node} is closed; records that waited for acks may be committed")
