@@ -67,7 +67,7 @@ class Setup:
         self.log.replica.advance_high_watermark(self.log.log_end_offset)
         return [record.value for record in self.log.scan()]
 
-    def settle(self, producer: logstore.Producer, ms: int = 100) -> None:
+    def settle(self, producer: logstore.Producer, ms: int = 101) -> None:
         """Let the producer take its answers, and append what waits for ``retry.backoff.ms``."""
         self.clock.advance(ms)
         producer.tick()
@@ -99,10 +99,10 @@ def test_batches_wait_side_by_side_and_are_answered_in_order(setup):
         assert not any(future.done() for future in futures)
         setup.settle(producer)
         assert [future.done() for future in futures] == [True, True, False]
-        assert futures[1].result().offset == 1
+        assert futures[1].result(0).offset == 1
         setup.replicas.acknowledge(1)
         setup.settle(producer)
-        assert futures[2].result().offset == 2
+        assert futures[2].result(0).offset == 2
         assert setup.replicas.asked == [Acks.ALL] * 3
         assert producer.metrics().batches == 3
         assert producer.metrics().buffered_bytes == 0
@@ -112,11 +112,11 @@ def test_at_most_five_batches_wait_and_the_next_gathers(setup):
     with setup.store.producer(linger_ms=5) as producer:
         for number in range(5):
             producer.send("t", b"%d" % number)
-            setup.settle(producer, 5)
+            setup.settle(producer, 6)
         assert setup.log.log_end_offset == 5
         for number in range(5, 20):
             producer.send("t", b"%d" % number)
-            setup.settle(producer, 5)
+            setup.settle(producer, 6)
         assert setup.log.log_end_offset == 5
         setup.replicas.acknowledge(5)
         setup.settle(producer)
@@ -144,7 +144,7 @@ def test_batches_are_appended_again_in_order_and_stored_once(setup, kept):
         setup.settle(producer)
         setup.replicas.acknowledge(3)
         setup.settle(producer)
-        assert [future.result().offset for future in futures] == [0, 1, 2]
+        assert [future.result(0).offset for future in futures] == [0, 1, 2]
         assert producer.metrics().retries > 0
     assert setup.values() == [b"a", b"b", b"c"]
 
@@ -157,7 +157,7 @@ def test_a_batch_behind_one_that_was_given_up_and_lost_gets_another_producer_id(
         setup.clock.advance(400)
         producer.tick()
         with pytest.raises(DeliveryTimeoutError, match="records at offset 0 may be acknowledged later"):
-            first.result()
+            first.result(0)
         setup.log.replica.truncate_to(0)
         setup.replicas.fail(NotEnoughReplicasAfterAppendError("t-0: one"))
         setup.settle(producer)
@@ -165,7 +165,7 @@ def test_a_batch_behind_one_that_was_given_up_and_lost_gets_another_producer_id(
         [third] = sent(producer, b"c")
         setup.replicas.acknowledge(9)
         producer.flush()
-        assert [second.result().offset, third.result().offset] == [0, 1]
+        assert [second.result(0).offset, third.result(0).offset] == [0, 1]
     assert setup.values() == [b"b", b"c"]
     ids = {view.producer_id for chunk in setup.log.scan().chunks() for view in chunk.batches()}
     assert len(ids) == 1
@@ -178,14 +178,14 @@ def test_a_batch_behind_one_that_was_given_up_and_kept_is_stored_once(setup):
         [second] = sent(producer, b"b")
         setup.clock.advance(400)
         producer.tick()
-        assert isinstance(first.exception(), DeliveryTimeoutError)
+        assert isinstance(first.exception(0), DeliveryTimeoutError)
         setup.replicas.fail(NotEnoughReplicasAfterAppendError("t-0: one"))
         setup.settle(producer)
         setup.settle(producer)
         [third] = sent(producer, b"c")
         setup.replicas.acknowledge(9)
         producer.flush()
-        assert [second.result().offset, third.result().offset] == [1, 2]
+        assert [second.result(0).offset, third.result(0).offset] == [1, 2]
     assert setup.values() == [b"a", b"b", b"c"]
 
 
@@ -198,14 +198,15 @@ def test_an_error_lasts_until_the_delivery_timeout_and_is_the_futures_then(setup
         assert not future.done()
         setup.settle(producer)
         with pytest.raises(NotEnoughReplicasError):
-            future.result()
+            future.result(0)
         assert setup.log.log_end_offset == 0
         # Its sequence was not used: the next batch has it.
         setup.replicas.refusal = None
         [after] = sent(producer, b"b")
+        setup.settle(producer)
         setup.replicas.acknowledge(1)
         setup.settle(producer)
-        assert after.result().offset == 0
+        assert after.result(0).offset == 0
 
 
 def test_retries_are_counted(setup):
@@ -215,7 +216,7 @@ def test_retries_are_counted(setup):
         setup.settle(producer)
         assert not future.done()
         setup.settle(producer)
-        assert isinstance(future.exception(), NotLeaderError)
+        assert isinstance(future.exception(0), NotLeaderError)
 
 
 def test_an_error_that_is_not_retried_ends_its_batch_only(setup):
@@ -225,10 +226,10 @@ def test_an_error_that_is_not_retried_ends_its_batch_only(setup):
         middle = producer.send("t", b"b")
         setup.replicas.refusal = None
         last = producer.send("t", b"c")
-        assert isinstance(middle.exception(), RecordTooLargeError)
+        assert isinstance(middle.exception(0), RecordTooLargeError)
         setup.replicas.acknowledge(2)
         producer.flush()
-        assert [first.result().offset, last.result().offset] == [0, 1]
+        assert [first.result(0).offset, last.result(0).offset] == [0, 1]
     assert setup.values() == [b"a", b"c"]
 
 
@@ -239,9 +240,9 @@ def test_without_a_node_a_batch_fails_at_once(setup):
         setup.replicas.fail(NotLeaderError("t-0: node 1 is closed"))
         [after] = sent(producer, b"b")
         with pytest.raises(NotLeaderError, match="node 1 is closed"):
-            future.result()
+            future.result(0)
         with pytest.raises(NotLeaderError, match="no node runs on this store"):
-            after.result()
+            after.result(0)
 
 
 def test_acks_1_asks_for_the_leader_and_acks_0_for_nothing(setup):
@@ -249,13 +250,13 @@ def test_acks_1_asks_for_the_leader_and_acks_0_for_nothing(setup):
         [future] = sent(producer, b"a")
         setup.replicas.acknowledge(1)
         producer.flush()
-        assert future.result().offset == 0
+        assert future.result(0).offset == 0
         assert setup.replicas.asked == [Acks.LEADER]
     with setup.store.producer(linger_ms=0, acks=0) as producer:
         [future] = sent(producer, b"b")
-        assert future.result().offset == 1
+        assert future.result(0).offset == 1
         setup.log.replica.set_policy(FOLLOWS)
-        assert sent(producer, b"c")[0].result().offset == -1
+        assert sent(producer, b"c")[0].result(0).offset == -1
     assert setup.replicas.asked == [Acks.LEADER]
 
 
@@ -269,7 +270,7 @@ def test_an_interrupted_append_is_stored_once(setup, monkeypatch):
         setup.settle(producer)
         setup.replicas.acknowledge(1)
         producer.flush()
-        assert future.result().offset == 0
+        assert future.result(0).offset == 0
     assert setup.values() == [b"a"]
 
 
@@ -279,7 +280,7 @@ def test_synced_acks_come_after_the_sync(setup):
         assert setup.log.synced_end == 0
         setup.replicas.acknowledge(1)
         setup.settle(producer)
-        assert future.result().offset == 0
+        assert future.result(0).offset == 0
         assert setup.log.synced_end == 1
 
 
@@ -288,7 +289,7 @@ def test_a_close_in_time_gives_up_what_waits(setup):
     first, second = sent(producer, b"a", b"b")
     with pytest.raises(DeliveryTimeoutError):
         producer.close(timeout_s=0)
-    assert isinstance(first.exception(), DeliveryTimeoutError)
-    assert isinstance(second.exception(), DeliveryTimeoutError)
+    assert isinstance(first.exception(0), DeliveryTimeoutError)
+    assert isinstance(second.exception(0), DeliveryTimeoutError)
     setup.replicas.acknowledge(2)
-    assert isinstance(first.exception(), DeliveryTimeoutError)
+    assert isinstance(first.exception(0), DeliveryTimeoutError)

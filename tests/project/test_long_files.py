@@ -17,6 +17,7 @@ NOUNS = {
     "_segment.pyx": "segment",
     "_segment_index.pyx": "segment file",
     "accumulator/_batcher.pyx": "batcher",
+    "accumulator/_partition_batches.pyx": "batches of one partition",
     "batch/_batch.pyx": "record batch",
     "batch/_codec.pyx": "compression",
     "batch/_compaction_filter.pyx": "compaction",

@@ -319,7 +319,8 @@ class Producer(FastSend, Gathering):
                 if wait_s <= 0:
                     raise DeliveryTimeoutError(
                         f"{self._memory.reserved} bytes of records still wait for space on the disk, or for acks of "
-                        f"replicas, after {timeout_s} s; they stay buffered: call flush() again"
+                        f"replicas, after {timeout_s} s; they stay buffered: free space, or look at the followers, then "
+                        "call flush() again"
                     )
             if interrupted():
                 # Nothing else would end an interrupted `close` early.

@@ -13,7 +13,8 @@ from logstore.errors import (
     NotEnoughReplicasError,
     NotLeaderError,
 )
-from logstore.replication import Role
+from logstore.records import TopicPartition
+from logstore.replication import Role, Write, facts
 from tests.kit.waiting import wait_for
 from tests.replication.node.test_node import Cluster
 
@@ -181,15 +182,10 @@ def test_a_change_of_leaders_stores_every_record_once_and_in_order(cluster):
     assert offsets == sorted(offsets)
     wait_for(lambda: cluster.values(1) == cluster.values(2) and len(cluster.values(1)) >= 61)
     assert [value for value in cluster.values(1) if value != b"other"] == values
-    assert cluster.stores[1]["t"][0].metrics().counters["duplicates"] == 0 or True
 
 
 def elect(cluster: Cluster, leader: int) -> None:
     """Store a new epoch with this leader, as the node that shuts down or a controller does."""
-    from logstore.replication import facts
-    from logstore.records import TopicPartition
-    from logstore.replication.api import Write
-
     path = facts.state_path(TopicPartition("t", 0))
 
     def stored() -> bool:
