@@ -1,4 +1,4 @@
-"""Metrics of a log, and of the replicas of a store. Plain values, no exporter; the write path does not pay for them."""
+"""Metrics of a log, and of the replicas of a store. Plain values, no exporter; free on the write path."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ for the acks of the earlier append. Retries end as those for lack of space do: a
 ``delivery.timeout.ms``, with the last error. A batch that waits and has got no answer until then fails with
 `DeliveryTimeoutError`.
 
-A batch that is given up may be in the log or not, so its sequence is not used again. Where the log turns out to lack
+A batch that is given up may be in the log or not, so its sequence is not used again. If the log turns out to lack
 it, the next batch is out of order: that one and those behind it are not in the log either. They get another
 producer id, and none is stored twice.
 """
@@ -15,8 +15,6 @@ producer id, and none is stored twice.
 from __future__ import annotations
 
 from collections.abc import Callable
-
-
 
 from logstore.accumulator._partition_batches import ProducerBatch, Shared, WriteTurn
 from logstore.accumulator.acknowledging import Acknowledging, AckSource, no_node

@@ -13,7 +13,7 @@ import os
 import random
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -38,6 +38,7 @@ from logstore.errors import (
     StoreClosedError,
 )
 from logstore.io._interrupts import held, interrupted, shielded
+from logstore.log import Log
 from logstore.records import Ack, TopicPartition, acks_of
 from logstore.renamed import keep_names
 from logstore.topic_names import check_is_name, check_writable_by_users
@@ -242,6 +243,7 @@ class Producer(FastSend, Gathering):
             return batchers
         check_writable_by_users(topic)
         described = self._store.topic_to_send_to(topic)
+        make: Callable[[TopicPartition, Callable[[], Log]], PartitionBatcher]
         make = partial(PartitionBatcher, shared=self._shared)
         if described.config.replicated and self._config.acks != "0":
             make = partial(
@@ -250,7 +252,7 @@ class Producer(FastSend, Gathering):
                 acks=acks_of(self._config.acks),
                 replicas=partial(getattr, self._store, "replicas"),
                 acknowledging=self._acknowledging,
-                # Random, since no other node may use it: its log would take another one's batches for repeated ones.
+                # Random: with a number that another node has given, new batches would count as repeated ones.
                 new_producer_id=partial(self._rng.getrandbits, 62),
             )
         count, topic_id = described.partition_count, described.id
@@ -309,24 +311,22 @@ class Producer(FastSend, Gathering):
         asked = [result for batcher in list(self._batchers) if (result := batcher.newest_result()) is not None]
         while True:
             answer_count = self._acknowledging.answer_count
-            if self._write(force=True) or all(
-                result.is_answered or result.first_offset >= 0 for result in asked
-            ):
+            if self._write(force=True) or all(result.is_answered or result.first_offset >= 0 for result in asked):
                 break
             wait_s = max(self._config.retry_backoff_ms, 1) / 1000
             if until_s is not None:
                 wait_s = min(wait_s, until_s - self._clock.monotonic_s())
                 if wait_s <= 0:
                     raise DeliveryTimeoutError(
-                        f"{self._memory.reserved} bytes of records still wait for space on the disk, or for acks of "
-                        f"replicas, after {timeout_s} s; they stay buffered: free space, or look at the followers, then "
-                        "call flush() again"
+                        f"{self._memory.reserved} bytes of records still wait for space on the disk, or for acks "
+                        f"of replicas, after {timeout_s} s; they stay buffered: free space, or look at the "
+                        "followers, then call flush() again"
                     )
             if interrupted():
                 # Nothing else would end an interrupted `close` early.
                 raise DeliveryTimeoutError(
-                    f"{self._memory.reserved} bytes of records were not acknowledged: close() was interrupted while "
-                    "they waited for space on the disk, or for acks of replicas"
+                    f"{self._memory.reserved} bytes of records were not acknowledged: close() was interrupted "
+                    "while they waited for space on the disk, or for acks of replicas"
                 )
             self._acknowledging.wait(answer_count, wait_s)
         self._syncing.sync()

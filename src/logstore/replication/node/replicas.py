@@ -71,7 +71,7 @@ class NodeReplicas:
     ) -> Pending:
         """Begin to wait for the acks of an append that was made in a leader epoch; see `Replica.wait`.
 
-        ``notify()`` is called once it is settled, under the replica's lock: it wakes a thread, and does nothing else.
+        ``notify()`` is called once it is settled, under the replica's lock: it wakes a thread, and does no more.
         """
         member = self._member(place)
 
@@ -127,4 +127,6 @@ class NodeReplicas:
             raise self._closed(place)
 
     def _closed(self, place: TopicPartition) -> NotLeaderError:
-        return NotLeaderError(f"{place}: node {self._node} is closed; records that waited for acks may be committed")
+        return NotLeaderError(
+            f"{place}: node {self._node} is closed; records that waited for acks may be committed"
+        )
