@@ -108,7 +108,8 @@ class LogCopy:
         end = self.log.log_end_offset
         if not asked.leader_epoch == answer.leader_epoch == state.leader_epoch:
             return False
-        self.leader_mark = max(self.leader_mark, answer.high_watermark)
+        if answer.high_watermark >= 0:
+            self.leader_mark = answer.high_watermark
         if (asked.offset, asked.last_epoch) != (end, self.last_epoch()):
             return False  # the log has changed since
         if answer.refusal not in (None, FetchRefusal.OUT_OF_RANGE):
