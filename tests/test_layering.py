@@ -205,7 +205,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.replication.node": (
         "node",
         "fetcher registry_loop replicas",
-        "member",
+        "deletions member",
         "registration",
         "node_file notices",
     ),

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from logstore.log.formats.last_stop import Stop
-from logstore.replication.api import NO_NODE, NodeId, PartitionState, Replica
-from logstore.replication.election import distrusted, elect, resigned
+from logstore.replication.api import NodeId, PartitionState, Replica
+from logstore.replication.election import distrusted, elect, resigned, without_leader
 
 
 class Arrival(NamedTuple):
@@ -96,14 +96,22 @@ class Placement(ABC):
 
 
 class InSyncPlacement(Placement):
-    """A `Placement` by the rules of in-sync replicas."""
+    """A `Placement` by the rules of in-sync replicas. Without ``elects`` a controller elects, and not this node."""
 
     def __init__(
-        self, replica: Replica, node: NodeId, arrival: Arrival, *, min_insync: int, allows_unclean: bool = False
+        self,
+        replica: Replica,
+        node: NodeId,
+        arrival: Arrival,
+        *,
+        min_insync: int,
+        allows_unclean: bool = False,
+        elects: bool = True,
     ) -> None:
         super().__init__(replica, node, arrival)
         self._min_insync = min_insync
         self._allows_unclean = allows_unclean
+        self._elects = elects
 
     def resigned(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
         return resigned(state, self.node, lives, self._min_insync)
@@ -113,14 +121,16 @@ class InSyncPlacement(Placement):
             state = distrusted(state, self.node, is_empty=self.arrival.stop is Stop.NEW)
         if state.leader == self.node and state.leader_epoch <= first_epoch:
             # An earlier process of this node led. Its epoch ends here.
-            led_by_none = state._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)
-            return elect(led_by_none, lives, self._min_insync) or led_by_none
+            ended = without_leader(state)
+            return (elect(ended, lives, self._min_insync) if self._elects else None) or ended
         if state.leader_epoch <= self.arrival.asked_in_epoch:
             return state._replace(leader_epoch=state.leader_epoch + 1)
         return state
 
     def wanted(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
-        elected = elect(state, lives, self._min_insync, unclean=self._allows_unclean)
+        elected = None
+        if self._elects:
+            elected = elect(state, lives, self._min_insync, unclean=self._allows_unclean)
         if elected is not None:
             return elected if elected.leader == self.node else None
         return self.replica.propose(lives, now_ms)

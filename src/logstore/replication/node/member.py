@@ -47,11 +47,14 @@ class Member:
 class Members:
     """Makes the members of one node: opens their logs in its store, and gives them its rules."""
 
-    def __init__(self, store: Store, registration: NodeRegistration, lag_max_ms: int, *, quorum: bool) -> None:
+    def __init__(
+        self, store: Store, registration: NodeRegistration, lag_max_ms: int, *, quorum: bool, controlled: bool
+    ) -> None:
         self._store = store
         self._registration = registration
         self._lag_max_ms = lag_max_ms
         self._is_quorum = quorum
+        self._is_controlled = controlled
 
     def make(self, topic: str, partition: int, assignment: facts.Assignment, registry: Registry) -> Member:
         """Make the local topic if it is missing, open the log, and make the replica."""
@@ -64,6 +67,8 @@ class Members:
             raise InvalidSettingError(
                 {topic: "the store has a topic of that name that is not replicated: rename or delete it"}
             )
+        if made.partition_count < len(assignment.partitions):
+            made = self._store.add_partitions(topic, len(assignment.partitions))
         place = TopicPartition(topic, partition)
         log = self._store._host._log_of(topic, partition)
         assert isinstance(log, Log)
@@ -75,6 +80,11 @@ class Members:
             Stop.CLEAN if is_young else log.replica.last_stop.stop,
         )
         return Member(place, Slot(assignment.topic_id, partition), log, self._place(log, made.config, arrival))
+
+    def delete(self, topic: str) -> None:
+        """Delete the local topic, if there is one that is replicated."""
+        if topic in self._store.topics() and self._store[topic].config.replicated:
+            self._store.delete_topic(topic)
 
     def open_again(self, failed: Member) -> Member:
         """Open the log of a member again that has failed, and return the member that takes its place.
@@ -108,4 +118,5 @@ class Members:
             arrival,
             min_insync=least,
             allows_unclean=config.unclean_leader_election_enable,
+            elects=not self._is_controlled,
         )

@@ -38,6 +38,8 @@ from logstore.replication.api import (
     Role,
     Transport,
 )
+from logstore.replication.controller.spread import spread
+from logstore.replication.deletion import request_path
 from logstore.replication.election import created
 from logstore.replication.fetch_messages import (
     Question,
@@ -73,10 +75,14 @@ class Node:
     With ``quorum`` a record is acknowledged once a majority of the replicas has it on disk, and a majority elects;
     without it Kafka's rules of in-sync replicas hold. All nodes of a cluster have the same rules.
 
+    A ``controlled`` node elects nothing: a `logstore.replication.controller.ControllerLoop` does, on one node of
+    the cluster for all of them.
+
     The node is registered when the constructor returns. Close it before its store. Any thread may call.
 
     Raises:
-        InvalidSettingError: the directory belongs to another node or another cluster.
+        InvalidSettingError: the directory belongs to another node or another cluster, or both ``quorum`` and
+            ``controlled`` are set: a majority elects by itself.
         RegistryUnreachableError: the registry does not answer, or another directory is registered as this node.
     """
 
@@ -88,12 +94,15 @@ class Node:
         transport: Transport,
         *,
         quorum: bool = False,
+        controlled: bool = False,
         lag_max_ms: int = LAG_MAX_MS,
         fetch_wait_ms: int = FETCH_WAIT_MS,
         timeout_s: float = 30.0,
     ) -> None:
         if not 0 <= node < 2**31:
             raise InvalidSettingError({"node": f"expected a number from 0 to 2147483647, found {node!r}"})
+        if quorum and controlled:
+            raise InvalidSettingError({"controlled": "a quorum elects by itself: leave controlled or quorum out"})
         self.node = node
         self._store = store
         self._host = store._host
@@ -106,8 +115,10 @@ class Node:
         self._is_closed = False
         self._moved = threading.Condition()  # notified after each state that a replica has taken
         self._registration = NodeRegistration(self._host.root, node, self._host.cluster_id)
-        members = Members(store, self._registration, lag_max_ms, quorum=quorum)
-        self._registry_loop = RegistryLoop(self._registration, connect, members, self._clock, self._changed)
+        members = Members(store, self._registration, lag_max_ms, quorum=quorum, controlled=controlled)
+        self._registry_loop = RegistryLoop(
+            self._registration, connect, members, self._clock, self._changed, controlled=controlled
+        )
         self._start()
         self._connect = connect
         self._thread = threading.Thread(target=self._registry_loop.run, name=f"logstore-node-{node}", daemon=True)
@@ -142,38 +153,36 @@ class Node:
         """Create a topic on several nodes; return it once its partitions have leaders.
 
         ``replicas`` are the nodes of every partition; their order turns from one partition to the next, so that the
-        leaders are spread. Without them, ``replication_factor`` of the nodes that live are taken, all by default.
+        leaders are spread. Without them each partition has ``replication_factor`` of the nodes that live, all by
+        default: leaders and replicas are spread evenly, and this node leads the first partition.
         ``settings`` are those of `Store.create_topic`; ``min.insync.replicas`` is one of them.
 
         Raises:
             TopicExistsError: there is one of that name.
             InvalidSettingError: more replicas than nodes, a minimum above the number of replicas, or a setting that
                 cannot go with replicas.
+            UnknownTopicError: the topic is made, on other nodes than this one.
             DeliveryTimeoutError: the topic is made, and after 30 s a partition has no leader.
         """
         self._check_open()
-        nodes = self._nodes_for(replicas, replication_factor)
-        own = {key: str(value) for key, value in (settings or {}).items()}
-        least = LogConfig.of({**own, "logstore.replicated": "true"}).min_insync_replicas
-        if least > len(nodes):
-            raise InvalidSettingError(
-                {"min.insync.replicas": f"{least} is more than the {len(nodes)} replicas of topic {name!r}"}
-            )
         if not 1 <= partitions <= 10_000:
             raise InvalidPartitionsError(f"topic {name!r}: expected 1 to 10000 partitions, found {partitions}")
-        assigned = {
-            partition: tuple(nodes[(partition + index) % len(nodes)] for index in range(len(nodes)))
-            for partition in range(partitions)
-        }
-        changes: list[Change] = [
-            Create(facts.topic_path(name), facts.encode_assignment(new_id(), assigned)),
-            Create(facts.config_path(name), facts.encode_config(own)),
-        ]
-        for partition, chosen in assigned.items():
-            state = facts.encode_state(created(chosen))
-            changes.append(Create(facts.state_path(TopicPartition(name, partition)), state))
+        own = {key: str(value) for key, value in (settings or {}).items()}
+        least = LogConfig.of({**own, "logstore.replicated": "true"}).min_insync_replicas
         registry = self._connect()
         try:
+            assigned = dict(enumerate(self._assigned(registry, partitions, replicas, replication_factor)))
+            count = len(assigned[0])
+            if least > count:
+                problem = f"{least} is more than the {count} replicas of topic {name!r}"
+                raise InvalidSettingError({"min.insync.replicas": problem})
+            changes: list[Change] = [
+                Create(facts.topic_path(name), facts.encode_assignment(new_id(), assigned)),
+                Create(facts.config_path(name), facts.encode_config(own)),
+            ]
+            for partition, chosen in assigned.items():
+                state = facts.encode_state(created(chosen))
+                changes.append(Create(facts.state_path(TopicPartition(name, partition)), state))
             registry.commit(changes)
         except StaleFactError as error:
             raise TopicExistsError(f"topic {name!r} exists already") from error
@@ -188,18 +197,48 @@ class Node:
         )
         return self._store.topic(name)
 
-    def _nodes_for(self, replicas: Sequence[NodeId] | None, factor: int | None) -> list[NodeId]:
-        if replicas is not None:
-            if not replicas or len(set(replicas)) < len(replicas):
-                raise InvalidSettingError({"replicas": f"expected different nodes, found {list(replicas)}"})
-            return list(replicas)
-        live = sorted(self._registry_loop.lives)
-        wanted = len(live) if factor is None else factor
-        if not 1 <= wanted <= len(live):
-            raise InvalidSettingError(
-                {"replication_factor": f"{wanted} replicas need as many nodes, and {len(live)} live: {live}"}
+    def _assigned(
+        self, registry: Registry, partitions: int, replicas: Sequence[NodeId] | None, factor: int | None
+    ) -> list[tuple[NodeId, ...]]:
+        if replicas is None:
+            named = map(facts.node_of, registry.children(facts.IDS))
+            live = sorted({self.node, *(node for node in named if node is not None)})
+            return spread(
+                partitions,
+                len(live) if factor is None else factor,
+                dict.fromkeys(live),
+                first=live.index(self.node),
             )
-        return live[:wanted]
+        if not replicas or len(set(replicas)) < len(replicas):
+            raise InvalidSettingError({"replicas": f"expected different nodes, found {list(replicas)}"})
+        turns = range(len(replicas))
+        return [tuple(replicas[(first + turn) % len(replicas)] for turn in turns) for first in range(partitions)]
+
+    def delete_topic(self, name: str, *, timeout_s: float = _SETTLE_S) -> None:
+        """Delete a topic of the cluster, on all its nodes; return once this one has deleted its replicas.
+
+        A node that is away does so when it is back; until then no topic of that name can be created.
+
+        Raises:
+            UnknownTopicError: the cluster has no such topic.
+            DeliveryTimeoutError: the deletion is asked for, and this node has not got to it.
+        """
+        self._check_open()
+        registry = self._connect()
+        try:
+            if registry.read(facts.topic_path(name)) is None:
+                raise UnknownTopicError(f"topic {name!r} is not in the registry")
+            registry.commit([Create(request_path(name), b"")])
+        except StaleFactError:
+            pass  # it is asked for already
+        finally:
+            registry.close()
+        self._registry_loop.notify(facts.DELETED_TOPICS)
+        self._wait_until(
+            lambda: all(topic != name for topic, _ in self._registry_loop.members),
+            f"topic {name!r} is still there",
+            timeout_s,
+        )
 
     def wait_for_topic(self, name: str, *, timeout_s: float = _SETTLE_S) -> Topic:
         """Return a topic once this node has it, and a leader for each partition that it has a replica of."""

@@ -14,13 +14,15 @@ from logstore.errors import (
     InvalidSettingError,
     LogstoreError,
     MalformedFactError,
+    NotLeaderError,
     RegistryUnreachableError,
     StaleFactError,
 )
 from logstore.log.formats.last_stop import Stop
 from logstore.replication import facts
-from logstore.replication.api import NodeId, PartitionState, Registry, RegistryWatch
+from logstore.replication.api import Change, NodeId, PartitionState, Registry, RegistryWatch
 from logstore.replication.fetch_messages import Slot
+from logstore.replication.node.deletions import Deletions
 from logstore.replication.node.member import Member, Members
 from logstore.replication.node.notices import Notices
 from logstore.replication.node.registration import NodeRegistration
@@ -46,6 +48,8 @@ class RegistryLoop:
         make: Members,
         clock: Clock,
         changed: Callable[[Member], object],
+        *,
+        controlled: bool,
     ) -> None:
         self._registration = registration
         self._connect = connect
@@ -64,6 +68,8 @@ class RegistryLoop:
         self._is_closing = False
         self._read_all_at_s = 0.0
         self._say = Notices(registration.node).say
+        self._is_controlled = controlled
+        self._deletions = Deletions(registration.node, self._watch, self._delete, is_controlled=controlled)
 
     # -- from any thread
 
@@ -72,11 +78,6 @@ class RegistryLoop:
         with self._wake:
             self._named.add(path)
             self._wake.notify()
-
-    @property
-    def lives(self) -> dict[NodeId, int]:
-        """The nodes that live, as last read, with the numbers of their registrations."""
-        return self._lives
 
     def stop(self) -> None:
         """Have `run` return; the session stays open."""
@@ -143,12 +144,13 @@ class RegistryLoop:
             self._read_all_at_s = self._clock.monotonic_s() + READ_ALL_S
             named.add(facts.IDS)
             named.add(facts.TOPICS)
+            named.add(facts.DELETED_TOPICS)
             for member in self.members.values():
                 member.must_read = True
         try:
             if any(path.startswith((facts.IDS, facts.REGISTRATIONS)) for path in named):
                 self._read_lives(registry)
-            if any(path.startswith(facts.TOPICS) for path in named):
+            if any(path.startswith((facts.TOPICS, facts.DELETED_TOPICS)) for path in named):
                 self._read_topics(registry)
             for member in self.members.values():
                 if facts.state_path(member.place) in named:
@@ -193,7 +195,10 @@ class RegistryLoop:
     def _read_topics(self, registry: Registry) -> None:
         self._watch(registry, facts.TOPICS)
         are_all_read = True
-        for topic in sorted(registry.children(facts.TOPICS)):
+        going = self._deletions.go_on(registry)
+        there = registry.children(facts.TOPICS)
+        self._topics = {topic: known for topic, known in self._topics.items() if topic in there}
+        for topic in sorted(there - going):
             path = facts.topic_path(topic)
             self._watch(registry, path)
             fact = registry.read(path)
@@ -218,6 +223,18 @@ class RegistryLoop:
         # Other threads iterate over them.
         self.members = {**self.members, member.place: member}
         self.by_slot = {**self.by_slot, member.slot: member}
+
+    def _delete(self, topic: str) -> None:
+        """Take part in a topic no more, and delete what this node has of it."""
+        gone = [member for member in self.members.values() if member.place.topic == topic]
+        self.members = {place: member for place, member in self.members.items() if place[0] != topic}
+        self.by_slot = {slot: member for slot, member in self.by_slot.items() if member not in gone}
+        for member in gone:
+            with member.lock:
+                member.replica.stop_waiting(NotLeaderError(f"{member.place}: the topic is deleted"))
+        self._make.delete(topic)
+        for member in gone:
+            self._changed(member)
 
     def _check_assignment(self, topic: str, path: str, found: facts.Assignment) -> None:
         """Raise if an assignment is of another topic than the one that this node has under its name."""
@@ -256,10 +273,14 @@ class RegistryLoop:
                 return
             member.must_read = True
             try:
-                registry.commit(facts.changes_to(member.place, state, wanted, self._lives))
+                registry.commit(self._changes(member, state, wanted))
             except StaleFactError as error:
                 if error.fact.startswith(facts.REGISTRATIONS):
                     self._read_lives(registry)
+
+    def _changes(self, member: Member, state: PartitionState, wanted: PartitionState) -> list[Change]:
+        changes = facts.changes_to(member.place, state, wanted, self._lives)
+        return [*changes, facts.isr_change([member.place])] if self._is_controlled else changes
 
     def _open_again(self, member: Member, failure: LogstoreError) -> None:
         """Have a log that has failed opened again, once its replica has given its place up.
@@ -318,7 +339,7 @@ class RegistryLoop:
                 if wanted == state:
                     break
                 try:
-                    registry.commit(facts.changes_to(member.place, state, wanted, self._lives))
+                    registry.commit(self._changes(member, state, wanted))
                     break
                 except StaleFactError:
                     continue
