@@ -1,0 +1,1 @@
+"""A third set of rules, written from the documentation alone: chain replication."""
