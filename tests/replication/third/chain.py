@@ -165,7 +165,7 @@ class ChainReplica(Replica):
             return None
         if self._proposed is not None and not self._is_void(lives):
             return self._proposed
-        keeping_up = {each for each in self._reports if each in lives and self._keeps_up(each, now_ms)}
+        keeping_up = [each for each in self._reports if each in lives and self._keeps_up(each, now_ms)]
         chain = chain_of(state)
         joining = tuple(each for each in keeping_up if each not in chain and self._has_caught_up(each, lives))[:1]
         leaving = [each for each in chain[1:] if each not in keeping_up][:1]  # those behind it wait for it
@@ -191,15 +191,16 @@ class ChainReplica(Replica):
         return report.life == lives[node] and report.end >= max(self.high_watermark, self._first_offset)
 
     def _advance(self) -> None:
-        """Commit what the whole chain has: as it is stored, and as it may be by now."""
         state = self._state
         if state is None or self.role is not Role.LEADER or len(state.isr) < self._shortest:
             return
-        chain = {*state.isr, *(self._proposed.isr if self._proposed else ())} - {self._node}
-        end = min((self._reports[each].end for each in chain), default=self._log.log_end_offset)
-        if end > self.high_watermark:
-            self._log.replica.advance_high_watermark(end)
+        self._log.replica.advance_high_watermark(max(self.high_watermark, self._committed_end(state)))
         self._waiting.acknowledge_below(self.high_watermark, state.leader_epoch)
+
+    def _committed_end(self, state: PartitionState) -> int:
+        """Return how far the whole chain has come: the stored one, and the one that may be stored by now."""
+        chain = {*state.isr, *(self._proposed.isr if self._proposed else ())} - {self._node}
+        return min((self._reports[each].end for each in chain), default=self._log.log_end_offset)
 
     # -- appends, at the head
 
