@@ -1,19 +1,19 @@
 """Chain replication, as a set of rules for `logstore.replication`.
 
 The replicas that count stand in a chain (van Renesse and Schneider, OSDI 2004). Its first one, the head, takes the
-appends; each of the others copies from its predecessor; what the tail has is committed. In the registry's words, the
-head is the leader, and ``isr`` is the chain from head to tail. A replica outside the chain copies from the head, and
-joins as the tail once it has caught up.
+appends, and each of the others copies from its predecessor. What the tail has is committed. In the registry's words
+the head is the leader, and the ISR is the chain. A replica outside the chain copies from the head, and joins as the
+tail once it has caught up.
 
-Progress flows up by reports. A replica asks the head too, each time its log has grown, and the head answers with its
-marks alone. The first question of an epoch goes to the head as well, which says where the log must be cut. From then
-on, until the epoch ends, the log of each replica is the beginning of the head's, and only grows. On this all rests:
-whatever the chain becomes within an epoch, a report stays true, and any predecessor is good to copy from.
+Each time its log has grown, a replica asks the head, too: this reports how far it has come, and the head answers with
+its marks alone. So does the first question of an epoch, which the head answers by where the log must be cut. From
+then on, until the epoch ends, the log of each replica is the beginning of the head's, and only grows. All rests on
+this: whatever becomes of the chain in an epoch, a report stays true, and each predecessor is good to copy from.
 
-The high watermark is the smallest end that was reported in the chain: the tail's, or, just after a change of the
-chain, that of a replica which the change has left behind its successor. A chain shorter than ``shortest`` takes no
-appends with `Acks.ALL`, and only a lost copy makes it so short: a replica that is merely away stays in the chain as
-long as it is needed for that length.
+The high watermark is the smallest end in the chain. That is the tail's, except after a change of the chain, until
+each replica has passed its successor. A chain that is shorter than ``shortest`` takes no appends with `Acks.ALL`. Only
+a lost copy makes it so short: a replica that is merely away stays as long as that length needs it. If all copies are
+lost, the chain is empty, and none leads until an operator decides.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing_extensions import Buffer
 
 from logstore.errors import LogstoreError, MalformedFactError, NotEnoughReplicasError, NotLeaderError
-from logstore.log import FOLLOWS, FixedPolicy, Log, Moves
+from logstore.log import FOLLOWS, FileRegion, FixedPolicy, Log, Moves
 from logstore.records import Acks, AppendResult
 from logstore.replication import (
     NO_NODE,
@@ -50,15 +50,17 @@ UNKNOWN = -1
 def chain_of(state: PartitionState) -> tuple[NodeId, ...]:
     """Return the chain from head to tail.
 
-    The registry keeps the ISR in the order of the assignment, so ``standings`` say when a replica joined: the leader
-    epoch, and the version of the state. One that was there from the beginning has none.
+    The registry keeps the ISR in the order of the assignment. So ``standings`` say when a replica joined: the leader
+    epoch, and the version of the state. A replica that was there from the beginning has none.
     """
     joined = dict(state.standings)
     first = Standing(UNKNOWN, UNKNOWN)
     return tuple(sorted(state.isr, key=lambda each: (each != state.leader, joined.get(each, first))))
 
 
-def with_chain(state: PartitionState, chain: tuple[NodeId, ...], joining: tuple[NodeId, ...] = ()) -> PartitionState:
+def with_chain(
+    state: PartitionState, chain: tuple[NodeId, ...], joining: tuple[NodeId, ...] = ()
+) -> PartitionState:
     """Return a state whose chain has these replicas; ``joining`` are at the tail."""
     now = Standing(state.leader_epoch, state.version)
     joined = {**dict(state.standings), **dict.fromkeys(joining, now)}
@@ -66,6 +68,11 @@ def with_chain(state: PartitionState, chain: tuple[NodeId, ...], joining: tuple[
         isr=tuple(each for each in state.replicas if each in chain),
         standings=tuple((each, joined[each]) for each in state.replicas if each in chain and each in joined),
     )
+
+
+def without_head(state: PartitionState) -> PartitionState:
+    """Return the state in which the epoch has ended, and none leads."""
+    return state._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)
 
 
 @dataclass(slots=True)
@@ -134,14 +141,13 @@ class ChainReplica(Replica):
         known = self._state
         if known is not None and state.version <= known.version:
             return
-        if known is not None and (state.leader_epoch, state.leader) != (known.leader_epoch, known.leader):
-            if state.leader_epoch <= known.leader_epoch:
-                raise MalformedFactError(
-                    f"leader {state.leader} of epoch {state.leader_epoch} follows on "
-                    f"leader {known.leader} of epoch {known.leader_epoch}: was the registry restored?"
-                )
         if known is None or state.leader_epoch > known.leader_epoch:
             self._begin(state, now_ms)
+        elif (state.leader_epoch, state.leader) != (known.leader_epoch, known.leader):
+            raise MalformedFactError(
+                f"leader {state.leader} of epoch {state.leader_epoch} follows on leader {known.leader} "
+                f"of epoch {known.leader_epoch}; was the registry restored?"
+            )
         self._state = state
         self._proposed = None
         self._advance()
@@ -258,11 +264,11 @@ class ChainReplica(Replica):
             return FetchAnswer(state.leader_epoch, refusal=refusal)
         marks = FetchAnswer(state.leader_epoch, self.high_watermark, self._log.log_start_offset)
         if self.role is Role.FOLLOWER:
-            is_ahead = wants.offset > self._log.log_end_offset
+            is_ahead = wants.offset > self._log.log_end_offset  # `LogCopy` would tell it to cut that
             return marks if is_ahead else self._copy.answer(wants, state.leader_epoch)[0]
         answer, end = self._copy.answer(wants, state.leader_epoch)
         self._hear(wants, is_agreed=end != UNKNOWN)
-        if answer.records is not None and self._predecessor(state, wants.node) != self._node:
+        if isinstance(answer.records, FileRegion) and self._predecessor(state, wants.node) != self._node:
             answer.records.close()
             return marks
         return answer
@@ -321,9 +327,7 @@ class ChainPlacement(Placement):
             state = with_chain(state, tuple(each for each in state.isr if each != self.node))
         return without_head(state) if state.leader == self.node else state
 
-    def wanted(
-        self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int
-    ) -> PartitionState | None:
+    def wanted(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
         if state.leader == self.node:
             return self.replica.propose(lives, now_ms)
         chain = chain_of(state)
@@ -335,10 +339,6 @@ class ChainPlacement(Placement):
         return with_chain(state, kept)._replace(leader=self.node, leader_epoch=state.leader_epoch + 1)
 
     def resigned(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
-        """End the epoch if another one can lead. To name it here would be wrong: it may not have entered."""
+        """End the epoch if another replica can lead. It is not named here, since it may not have entered."""
         has_next = any(each in lives for each in state.isr if each != self.node)
         return without_head(state) if state.leader == self.node and has_next else state
-
-
-def without_head(state: PartitionState) -> PartitionState:
-    return state._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)

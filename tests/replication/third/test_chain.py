@@ -41,7 +41,7 @@ class TestChain(ReplicaConformance):
     nodes = 3
     lost_copies = 1
     nodes_down = 1
-    seeds = range(0, 2)  # the test below has thirty more
+    seeds = range(2)  # the test below has thirty more
 
     def make_replica(self, log: Log, node: NodeId, life: int) -> Replica:
         return ChainReplica(log, node, life, shortest=SHORTEST, lag_max_ms=1_500)
@@ -98,7 +98,13 @@ class KeepsItsPlace(ChainPlacement):
 def test_a_mistake_in_the_rules_is_found(
     replica: type[ChainReplica], placement: type[ChainPlacement], first_seed: int
 ) -> None:
-    """``first_seed`` spares the time for lives that do not find it."""
-    with pytest.raises(InvariantError):
-        for seed in range(first_seed, first_seed + 30):
-            life_of(seed, replica, placement)
+    """``first_seed`` spares the time of lives that do not find it."""
+    assert any(has_failed(seed, replica, placement) for seed in range(first_seed, first_seed + 30))
+
+
+def has_failed(seed: int, replica: type[ChainReplica], placement: type[ChainPlacement]) -> bool:
+    try:
+        life_of(seed, replica, placement)
+    except InvariantError:
+        return True
+    return False
