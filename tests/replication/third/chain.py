@@ -5,15 +5,15 @@ appends, and each of the others copies from its predecessor. What the tail has i
 the head is the leader, and the ISR is the chain. A replica outside the chain copies from the head, and joins as the
 tail once it has caught up.
 
-Each time its log has grown, a replica asks the head, too: this reports how far it has come, and the head answers with
-its marks alone. So does the first question of an epoch, which the head answers by where the log must be cut. From
-then on, until the epoch ends, the log of each replica is the beginning of the head's, and only grows. All rests on
-this: whatever becomes of the chain in an epoch, a report stays true, and each predecessor is good to copy from.
+Each time its log has grown, a replica asks the head, too. This reports how far it has come, and the head answers
+with its marks alone. The first question of an epoch goes to the head as well, which says where the log must be cut.
+From then on, until the epoch ends, the log of each replica is the beginning of the head's, and only grows. All rests
+on this: whatever becomes of the chain in an epoch, a report stays true, and each predecessor is good to copy from.
 
 The high watermark is the smallest end in the chain. That is the tail's, except after a change of the chain, until
-each replica has passed its successor. A chain that is shorter than ``shortest`` takes no appends with `Acks.ALL`. Only
-a lost copy makes it so short: a replica that is merely away stays as long as that length needs it. If all copies are
-lost, the chain is empty, and none leads until an operator decides.
+each replica has passed its successor. A chain that is shorter than ``shortest`` takes no appends with `Acks.ALL`.
+Only a lost copy makes it so short: a replica that is merely away stays as long as that length needs it. If all
+copies are lost, the chain is empty, and none leads until an operator decides.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ UNKNOWN = -1
 def chain_of(state: PartitionState) -> tuple[NodeId, ...]:
     """Return the chain from head to tail.
 
-    The registry keeps the ISR in the order of the assignment. So ``standings`` say when a replica joined: the leader
-    epoch, and the version of the state. A replica that was there from the beginning has none.
+    The registry keeps the ISR in the order of the assignment. So ``standings`` say when a replica joined: the
+    leader epoch, and the version of the state. A replica that was there from the beginning has none.
     """
     joined = dict(state.standings)
     first = Standing(UNKNOWN, UNKNOWN)
@@ -148,6 +148,8 @@ class ChainReplica(Replica):
                 f"leader {state.leader} of epoch {state.leader_epoch} follows on leader {known.leader} "
                 f"of epoch {known.leader_epoch}; was the registry restored?"
             )
+        for other in set(state.replicas) - {self._node}:
+            self._reports.setdefault(other, Report(now_ms, self._log.log_end_offset))
         self._state = state
         self._proposed = None
         self._advance()
@@ -160,8 +162,7 @@ class ChainReplica(Replica):
         else:
             self._log.replica.set_policy(FOLLOWS)
         self._first_offset = self._log.log_end_offset
-        others = [each for each in state.replicas if each != self._node]
-        self._reports = {each: Report(now_ms, self._first_offset) for each in others}
+        self._reports.clear()
         self._reported = UNKNOWN
         self._waiting.fail(NotLeaderError(f"leader epoch {state.leader_epoch} has begun: the append's is over"))
 
@@ -171,7 +172,8 @@ class ChainReplica(Replica):
             return None
         if self._proposed is not None and not self._is_void(lives):
             return self._proposed
-        keeping_up = [each for each in self._reports if each in lives and self._keeps_up(each, now_ms)]
+        others = [each for each in state.replicas if each in lives and each != self._node]
+        keeping_up = [each for each in others if self._keeps_up(each, now_ms)]
         chain = chain_of(state)
         joining = tuple(each for each in keeping_up if each not in chain and self._has_caught_up(each, lives))[:1]
         leaving = [each for each in chain[1:] if each not in keeping_up][:1]  # those behind it wait for it
@@ -277,7 +279,7 @@ class ChainReplica(Replica):
         if wants.leader_epoch != state.leader_epoch:
             is_old = wants.leader_epoch < state.leader_epoch
             return FetchRefusal.OLD_EPOCH if is_old else FetchRefusal.NEW_EPOCH
-        if wants.node not in self._reports:
+        if wants.node not in state.replicas or wants.node == self._node:
             return FetchRefusal.NOT_A_REPLICA
         if wants.life < self._reports[wants.node].life:
             return FetchRefusal.STALE_REGISTRATION
