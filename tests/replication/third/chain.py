@@ -6,9 +6,10 @@ the head is the leader, and the ISR is the chain. A replica outside the chain co
 tail once it has caught up.
 
 Each time its log has grown, a replica asks the head, too. This reports how far it has come, and the head answers
-with its marks alone. The first question of an epoch goes to the head as well, which says where the log must be cut.
-From then on, until the epoch ends, the log of each replica is the beginning of the head's, and only grows. All rests
-on this: whatever becomes of the chain in an epoch, a report stays true, and each predecessor is good to copy from.
+with its marks alone. The first question of an epoch goes to the head as well, which says where the log must be
+cut. From then on, until the epoch ends, the log of each replica is the beginning of the head's, and only grows.
+All rests on this: whatever becomes of the chain in an epoch, a report stays true, and each predecessor is good to
+copy from.
 
 The high watermark is the smallest end in the chain. That is the tail's, except after a change of the chain, until
 each replica has passed its successor. A chain that is shorter than ``shortest`` takes no appends with `Acks.ALL`.
