@@ -101,6 +101,7 @@ class ChainReplica(Replica):
         self._copy = LogCopy(log, node, life)
         self._waiting = WaitingAppends()
         self._state: PartitionState | None = None
+        self._chain: tuple[NodeId, ...] = ()
         # Of a head, in its epoch.
         self._reports: dict[NodeId, Report] = {}
         self._first_offset = 0
@@ -152,6 +153,7 @@ class ChainReplica(Replica):
         for other in set(state.replicas) - {self._node}:
             self._reports.setdefault(other, Report(now_ms, self._log.log_end_offset))
         self._state = state
+        self._chain = chain_of(state)
         self._proposed = None
         self._advance()
 
@@ -175,13 +177,13 @@ class ChainReplica(Replica):
             return self._proposed
         others = [each for each in state.replicas if each in lives and each != self._node]
         keeping_up = [each for each in others if self._keeps_up(each, now_ms)]
-        chain = chain_of(state)
-        joining = tuple(each for each in keeping_up if each not in chain and self._has_caught_up(each, lives))[:1]
-        leaving = [each for each in chain[1:] if each not in keeping_up][:1]  # those behind it wait for it
-        longer = chain + joining
+        outside = [each for each in keeping_up if each not in self._chain]
+        joining = tuple(each for each in outside if self._has_caught_up(each, lives))[:1]
+        leaving = [each for each in self._chain[1:] if each not in keeping_up][:1]  # those behind it wait for it
+        longer = self._chain + joining
         shorter = tuple(each for each in longer if each not in leaving)
         wanted = shorter if len(shorter) >= self._shortest else longer
-        self._proposed = with_chain(state, wanted, joining) if wanted != chain else None
+        self._proposed = with_chain(state, wanted, joining) if wanted != self._chain else None
         self._joining = {each: lives[each] for each in joining}
         return self._proposed
 
@@ -314,8 +316,7 @@ class ChainReplica(Replica):
 
     def _predecessor(self, state: PartitionState, node: NodeId) -> NodeId:
         """Return the replica to copy from: the one before in the chain; outside the chain, the head."""
-        chain = chain_of(state)
-        return chain[chain.index(node) - 1] if node in chain else state.leader
+        return self._chain[self._chain.index(node) - 1] if node in self._chain else state.leader
 
 
 class ChainPlacement(Placement):
