@@ -140,7 +140,7 @@ fixtures: $(VENV)/.with-interop $(VENV)/.built
 SANITIZED := build/sanitize/lib
 PRELOAD = $(shell for library in libasan.so libubsan.so libstdc++.so.6; do $(CC) -print-file-name=$$library; done)
 UNDER_SANITIZERS = PYTHONPATH=$(SANITIZED) LD_PRELOAD='$(PRELOAD)' PYTHONMALLOC=malloc \
-	ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=64:allocator_may_return_null=1 \
+	ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=64:allocator_may_return_null=1:handle_sigbus=0 \
 	UBSAN_OPTIONS=print_stacktrace=1
 NOT_CORE := tests/test_layering.py
 

@@ -485,7 +485,7 @@ cdef class PartitionLog:
                 piece.newest = newest
                 piece.producer_id, piece.producer_epoch = producer.producer_id, producer.producer_epoch
                 piece.base_sequence, piece.transactional = producer.base_sequence, producer.transactional
-                piece.last_sequence = (piece.base_sequence + piece.record_count - 1) & INT32_MAX
+                piece.last_sequence = (<int64_t>piece.base_sequence + piece.record_count - 1) & INT32_MAX
                 taken = self._append(&piece, 1, None, now, &first)
             except LogstoreError:
                 raise
@@ -530,7 +530,7 @@ cdef class PartitionLog:
         run.newest = header.max_timestamp
         run.producer_id, run.producer_epoch = header.producer_id, header.producer_epoch
         run.base_sequence = header.base_sequence
-        run.last_sequence = (header.base_sequence + header.record_count - 1) & INT32_MAX
+        run.last_sequence = (<int64_t>header.base_sequence + header.record_count - 1) & INT32_MAX
         run.transactional = (header.attributes & TRANSACTIONAL_FLAG) != 0
         return True
 
@@ -581,7 +581,7 @@ cdef class PartitionLog:
         if producer is not None:
             run.producer_id, run.producer_epoch = producer.producer_id, producer.producer_epoch
             run.base_sequence, run.transactional = producer.base_sequence, producer.transactional
-            run.last_sequence = (run.base_sequence + run.record_count - 1) & INT32_MAX
+            run.last_sequence = (<int64_t>run.base_sequence + run.record_count - 1) & INT32_MAX
         while True:
             self.lock.acquire()
             try:

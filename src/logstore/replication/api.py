@@ -299,18 +299,18 @@ class Pending:
         self.epoch = epoch  #: the leader epoch of the append; it is acknowledged in that epoch or never
         self.is_settled = False
         self.error: LogstoreError | None = None
-        #: Called once, when this is settled. It sets a flag or wakes a thread, and calls no method of the replica.
+        #: Called when this is settled. It sets a flag or wakes a thread, and calls no method of the replica.
         self.notify = notify
 
     def settle(self, error: LogstoreError | None = None) -> None:
-        """Let the append be acknowledged, or fail. The first call counts."""
-        if self.is_settled:
-            return
-        # In this order: a thread without the driver's lock may look.
-        self.error = error
-        self.is_settled = True
+        """Let the append be acknowledged, or fail. The first call counts; another ends one that was interrupted."""
+        if not self.is_settled:
+            # In this order: a thread without the driver's lock may look.
+            self.error = error
+            self.is_settled = True
         if self.notify is not None:
             self.notify()
+            self.notify = None
 
 
 class LostRange(NamedTuple):
@@ -326,7 +326,8 @@ class Replica(ABC):
 
     It alone decides role, cuts and high watermark of its log. It has no clock, no thread and no I/O but its log's:
     a driver calls it with what it has read from the registry and from other nodes, and with its monotonic time.
-    One caller at a time: the driver has a lock for each replica, which comes before the log's lock.
+    One caller at a time: the driver has a lock for each replica, which comes before the log's lock. Where a main
+    thread appends, a signal handler may raise at any line of `check_append` and `wait`: the next call goes on.
 
     A method that raises an error of its log (`StorageError`) has changed nothing that counts: the driver may call
     it again, and a log that has failed refuses for good. Every other input may come late, twice or never.

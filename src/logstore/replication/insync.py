@@ -244,7 +244,8 @@ class InSyncReplica(Replica):
         if end >= 0:
             self._followers[wants.node].note(wants.offset, wants.life, end, now_ms)
             self._raise_high_watermark(now_ms)
-            found = found._replace(high_watermark=self.log.high_watermark)
+            if found.high_watermark != self.log.high_watermark:
+                found = found._replace(high_watermark=self.log.high_watermark)
         return found
 
     def _refusal(self, wants: FetchFrom, state: PartitionState | None) -> FetchRefusal | None:

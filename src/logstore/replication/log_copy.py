@@ -81,6 +81,9 @@ class LogCopy:
         diverging = self.divergence(wants)
         if diverging is not None:
             return FetchAnswer(epoch, self.log.high_watermark, self.log.log_start_offset, diverging=diverging), -1
+        end = self.log.log_end_offset
+        if wants.offset == end:
+            return FetchAnswer(epoch, self.log.high_watermark, self.log.log_start_offset), end
         try:
             found = self.calls.fetch_region(wants.offset, max_bytes=wants.max_bytes, to_log_end=True)
         except OffsetOutOfRangeError:

@@ -2,6 +2,9 @@
 
 Both sets of rules have one. Its caller says how far the high watermark has come; I4 is asserted here: an append is
 acknowledged in the leader epoch in which it was made, or not at all.
+
+A signal may strike at any line, since a main thread appends: what is settled leaves the queue afterwards, and is
+settled once more if it has not left.
 """
 
 from __future__ import annotations
@@ -37,11 +40,13 @@ class WaitingAppends:
     def acknowledge_below(self, mark: int, epoch: int) -> None:
         """Acknowledge those whose records are all below the high watermark, in the epoch that is led."""
         while self.pending and self.pending[0].result.last_offset < mark:
-            pending = self.pending.popleft()
+            pending = self.pending[0]
             assert pending.epoch == epoch, ("I4", pending.epoch, epoch)
             pending.settle()
+            self.pending.popleft()
 
     def fail(self, error: LogstoreError) -> None:
         """Let all of them fail."""
         while self.pending:
-            self.pending.popleft().settle(error)
+            self.pending[0].settle(error)
+            self.pending.popleft()

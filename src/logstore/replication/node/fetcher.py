@@ -38,7 +38,8 @@ class Fetcher:
         self._members = members
         self._transport = transport
         self._clock = clock
-        self._wait_ms, self._timeout_s = wait_ms, timeout_s
+        self._least_wait_ms = self._wait_ms = wait_ms
+        self._timeout_s = timeout_s
         self._wake = threading.Condition()
         self._is_stopping = False
         self._has_news = False
@@ -86,12 +87,12 @@ class Fetcher:
 
     def _questions(self) -> tuple[dict[Slot, tuple[Member, FetchFrom]], bool]:
         """Return what to ask, and whether every replica could say it."""
-        found, is_whole = {}, True
+        found, is_whole, now_ms = {}, True, self._now_ms()
         for member in self._members():
             try:
                 with member.lock:
-                    is_ready = member.placement.has_entered and member.log.replica.failure is None
-                    question = member.replica.ask(self._now_ms()) if is_ready else None
+                    is_ready = member.placement.has_entered and member.calls.failure is None
+                    question = member.replica.ask(now_ms) if is_ready else None
             except LogstoreError as error:
                 # The log cannot be synced, which a replica of a quorum does first: the others go on.
                 self._notices.say(f"disk of {member.place}", f"{type(error).__name__}: {error}")
@@ -119,6 +120,9 @@ class Fetcher:
             for member, _ in asked.values():
                 member.refused_answers += 1
             raise
+        # While nothing happens it asks half as often. The high watermark has come with the last empty answer.
+        is_idle = all(each.records is None and each.refusal is None for each in answers.values())
+        self._wait_ms = 2 * self._least_wait_ms if is_idle else self._least_wait_ms
         is_good = True
         for slot, (member, wants) in asked.items():
             is_good = self._take(member, wants, answers.get(slot)) and is_good

@@ -14,7 +14,7 @@ from logstore.log import Log
 from logstore.log.formats.last_stop import Stop
 from logstore.records import TopicPartition
 from logstore.replication import facts
-from logstore.replication.api import PartitionState, Registry, Replica
+from logstore.replication.api import NO_NODE, PartitionState, Registry, Replica, Role
 from logstore.replication.fetch_messages import Slot
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.node.registration import NodeRegistration
@@ -30,6 +30,7 @@ class Member:
         self.place = place
         self.slot = slot
         self.log = log
+        self.calls = log.replica
         self.placement = placement
         self.lock = threading.Lock()
         self.refused_answers = 0  #: of leaders: what was no answer, or held something else than was asked for
@@ -42,6 +43,23 @@ class Member:
     @property
     def replica(self) -> Replica:
         return self.placement.replica
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the newest state has been taken, and another one is wanted only if a node fails or lags."""
+        state = self.state
+        return (
+            not self.must_read
+            and self.placement.has_entered
+            and state is not None
+            and state.leader != NO_NODE
+            and len(state.isr) == len(state.replicas)
+        )
+
+    @property
+    def leads_or_fails(self) -> bool:
+        """Whether there may be something to do though it is settled."""
+        return self.replica.role is Role.LEADER or self.calls.failure is not None
 
 
 class Members:

@@ -346,7 +346,7 @@ class Node:
         registrations = []
         for slot, wants in question.wants.items():
             try:
-                registration = self._registry_loop.by_slot[slot].log.replica.listen(notifier)
+                registration = self._registry_loop.by_slot[slot].calls.listen(notifier)
             except LogstoreError:
                 return False  # closed after it has failed: the next answer says so, or has the log opened again
             registrations.append(registration)

@@ -31,6 +31,8 @@ from logstore.replication.node.registration import NodeRegistration
 TICK_S = 0.1
 #: How often everything is read, whatever the watches say: a registry may forget one.
 READ_ALL_S = 5.0
+#: How often a leader is asked that has every replica in sync: some may lag by now.
+SETTLED_S = 1.0
 #: Commits in a row for one partition; then the others have their turn.
 _MOST_COMMITS = 8
 
@@ -67,6 +69,7 @@ class RegistryLoop:
         self._wake = threading.Condition()
         self._is_closing = False
         self._read_all_at_s = 0.0
+        self._ask_leaders_at_s = 0.0
         self._say = Notices(registration.node).say
         self._is_controlled = controlled
         self._deletions = Deletions(registration.node, self._watch, self._delete, is_controlled=controlled)
@@ -152,9 +155,14 @@ class RegistryLoop:
                 self._read_lives(registry)
             if any(path.startswith((facts.TOPICS, facts.DELETED_TOPICS)) for path in named):
                 self._read_topics(registry)
+            asks_leaders = self._clock.monotonic_s() >= self._ask_leaders_at_s
+            if asks_leaders:
+                self._ask_leaders_at_s = self._clock.monotonic_s() + SETTLED_S
             for member in self.members.values():
                 if facts.state_path(member.place) in named:
                     member.must_read = True
+                if not named and member.is_settled and not (asks_leaders and member.leads_or_fails):
+                    continue
                 try:
                     self._step(registry, member)
                     self._say(str(member.place), "")
@@ -254,7 +262,7 @@ class RegistryLoop:
             state = self._state_of(registry, member)
             if state is None:
                 return
-            failure = member.log.replica.failure
+            failure = member.calls.failure
             if failure is not None:
                 given_up = member.placement.resigned(state, self._lives)
                 if given_up == state:
@@ -317,7 +325,7 @@ class RegistryLoop:
         """Record that an unclean stop is over, once the replica is in sync again."""
         if member.has_accepted_stop or self._registration.node not in state.isr:
             return
-        calls = member.log.replica
+        calls = member.calls
         if calls.last_stop.stop is Stop.UNCLEAN:
             member.log.flush()
             calls.accept_stop()

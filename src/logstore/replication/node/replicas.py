@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from logstore.clock import Clock
 from logstore.errors import DeliveryTimeoutError, NotLeaderError
-from logstore.io._interrupts import held, shielded
+from logstore.io._interrupts import held
 from logstore.log.marks._notifier import Notifier
 from logstore.metrics import ReplicaMetrics
 from logstore.records import Acks, AppendResult, TopicPartition
@@ -74,16 +74,11 @@ class NodeReplicas:
         ``notify()`` is called once it is settled, under the replica's lock: it wakes a thread, and does no more.
         """
         member = self._member(place)
-
-        def begin() -> Pending:
-            with member.lock:
-                # `close` has failed the waiting ones already.
-                self._check_open(place)
-                now_ms = int(self._clock.monotonic_s() * 1000)
-                return member.replica.wait(result, epoch, acks=acks, now_ms=now_ms, notify=notify)
-
-        # An interrupt between its steps could lose the wait of another append.
-        return shielded(begin)
+        with held(member.lock):
+            # `close` has failed the waiting ones already.
+            self._check_open(place)
+            now_ms = int(self._clock.monotonic_s() * 1000)
+            return member.replica.wait(result, epoch, acks=acks, now_ms=now_ms, notify=notify)
 
     def metrics(self) -> list[ReplicaMetrics]:
         """Return the numbers of each replica, sorted by topic and partition."""
