@@ -53,7 +53,7 @@ class Target:
     name: str
     value: float
     unit: str
-    bar: float
+    bar: float | None = None
     stretch: float | None = None
     at_most: bool = True
     reference: str = ""  #: what it is to be seen beside, measured in the same run

@@ -130,7 +130,7 @@ class ChangesItsMind(InSyncReplica):
     """It forgets what it has proposed, which the registry may still store."""
 
     def propose(self, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
-        self._proposed = None
+        self._forget_proposals()
         return super().propose(lives, now_ms)
 
 

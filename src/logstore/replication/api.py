@@ -434,7 +434,8 @@ class Replica(ABC):
         version of the returned state is still that of the state that it is to replace. The driver commits the
         state on condition of its version, and of the lives of those that join, and hands what the registry has
         then to `apply`. Until a newer state comes, this method returns the same proposal: a commit whose answer
-        was lost may still take place.
+        was lost may still take place. If a node that would join lives no more, or has registered again, it returns
+        one without that node, and goes on counting on both.
         """
 
     @abstractmethod

@@ -34,7 +34,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from logstore.errors import MalformedFactError
+from logstore.errors import MalformedFactError, StaleFactError
 from logstore.records import TopicPartition
 from logstore.replication.api import (
     NO_NODE,
@@ -301,12 +301,19 @@ def changes_to(
 
     Each replica that comes into the ISR, or leads, does so in the life of ``lives``: the commit fails if it has
     registered again since.
+
+    Raises:
+        StaleFactError: a replica that comes into the ISR is not in ``lives``.
     """
     path = state_path(place)
     joining = {*after.isr, after.leader} - {NO_NODE}
     if after.leader == before.leader:
         joining -= set(before.isr)
-    checks = [Check(life_path(node), lives[node]) for node in sorted(joining) if node in lives]
+    for node in sorted({*after.isr} - {*before.isr} - lives.keys()):
+        raise StaleFactError(
+            f"{life_path(node)}: node {node} does not live, as far as is known", fact=life_path(node)
+        )
+    checks = [Check(life_path(node), lives[node]) for node in sorted(joining & lives.keys())]
     return [*checks, Write(path, encode_state(after), before.version)]
 
 

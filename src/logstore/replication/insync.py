@@ -120,6 +120,9 @@ class InSyncReplica(Replica):
         self._epoch_start = 0  # the log end when it began
         self._followers: dict[NodeId, _Follower] = {}
         self._proposed: PartitionState | None = None
+        self._joining: dict[NodeId, int] = {}  # nodes that it would add, with their registrations then
+        #: The members of every ISR that was proposed since the state was stored: each proposal may take place.
+        self._proposed_isr: set[NodeId] = set()
         self._waiting = WaitingAppends()
 
     # -- what others may see
@@ -160,7 +163,7 @@ class InSyncReplica(Replica):
         else:
             self._state = state
         if self._proposed is not None and state.version > self._proposed.version:
-            self._proposed = None
+            self._forget_proposals()
         if self._role is Role.LEADER:
             self._forget_the_unassigned(state)
             self._raise_high_watermark(now_ms)
@@ -176,7 +179,8 @@ class InSyncReplica(Replica):
         # From here on the log takes appends of the new epoch, or none: the policy changes under the log's lock.
         self._set_policy(_LEADS if leads else FOLLOWS)
         self.stop_waiting(NotLeaderError(f"{self.log.name}: leader epoch {state.leader_epoch} has begun"))
-        self._state, self._proposed = state, None
+        self._state = state
+        self._forget_proposals()
         self._followers = {}
         if not leads:
             self._role = Role.FOLLOWER if self.node in state.replicas else Role.NONE
@@ -271,7 +275,7 @@ class InSyncReplica(Replica):
         A larger ISR counts when it is proposed: the registry may have it already. A smaller one counts when it is
         stored: until then a replica that leaves may still be elected.
         """
-        return {*state.isr, *(() if self._proposed is None else self._proposed.isr)}
+        return {*state.isr, *self._proposed_isr}
 
     def _raise_high_watermark(self, now_ms: int) -> None:
         state = self._state
@@ -326,7 +330,7 @@ class InSyncReplica(Replica):
         state = self._state
         if state is None or self._role is not Role.LEADER:
             return None
-        if self._proposed is None:
+        if self._proposed is None or any(lives.get(node) != life for node, life in self._joining.items()):
             isr = {self.node} | {
                 node
                 for node, follower in self._followers.items()
@@ -334,10 +338,17 @@ class InSyncReplica(Replica):
                 and (node in state.isr or self._may_join(follower, lives.get(node)))
             }
             wanted = with_isr(state, isr, self._min_insync)
-            if wanted.isr == state.isr:
+            if self._proposed is None and wanted.isr == state.isr:
                 return None
+            # In the place of a proposal whose node has registered again even the ISR as it is will do: once it is
+            # stored, the earlier one cannot be.
             self._proposed = wanted
+            self._proposed_isr |= set(wanted.isr)
+            self._joining = {node: lives[node] for node in wanted.isr if node not in state.isr}
         return self._proposed
+
+    def _forget_proposals(self) -> None:
+        self._proposed, self._joining, self._proposed_isr = None, {}, set()
 
     def _may_join(self, follower: _Follower, life: int | None) -> bool:
         """I8: a follower joins with all that an acknowledgement may rest on, in the life that is registered.

@@ -126,6 +126,10 @@ class LogCopy:
             return True
         if answer.records is not None:
             assert not hasattr(answer.records, "read"), "a driver hands over the bytes of a region"
+            first = int.from_bytes(memoryview(answer.records)[:8], "big")
+            if self.log.log_start_offset == end and 0 <= first < end:
+                # The leader's log starts inside this batch, which it stores whole.
+                self.calls.restart_at(first)
             compacts = self.log.maintenance.config.compacts
             self.calls.append_replicated(
                 answer.records, leader_epoch=answer.leader_epoch, is_contiguous=not compacts

@@ -1,0 +1,245 @@
+"""Replicas: what copies cost, what idle ones cost, and how soon a controller has leaders for a large cluster.
+
+Three nodes in one process, which call each other without a network, and a registry in memory. So the figures have
+every thread and message of three machines, on this one's cores.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interleave import Runner, Target, race
+from test_footprint import RESIDENT, run
+
+#: What the scripts share: the nodes of a cluster, in one process.
+CLUSTER = """
+import time
+import logstore
+from logstore.errors import PeerUnreachableError
+from logstore.replication import LocalRegistry, Node, Transport
+class Direct(Transport):
+    def call(self, to, request, *, timeout_s):
+        if to not in nodes:
+            raise PeerUnreachableError(f"node {to} is not there")
+        return nodes[to].answer(request)
+path, nodes, registry = sys.argv[1], {}, LocalRegistry()
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+stores = {number: logstore.open(f"{path}/{number}") for number in (1, 2, 3)}
+def start():
+    for number, store in stores.items():
+        nodes[number] = Node(store, number, registry.connect, Direct())
+"""
+
+#: MB/s and CPU seconds for each GB, of a plain topic and of one to three replicas with acks 0, 1 and all.
+COPIES = """
+start()
+megabytes = int(sys.argv[2])
+value = bytes(range(256)) * 4
+def produced(topic, acks):
+    with stores[1].producer(acks=acks, batch_size=16384, linger_ms=5, compression_type="none") as producer:
+        began, used = time.perf_counter(), time.process_time()
+        for _ in range(megabytes * 1024):
+            producer.send(topic, value)
+        producer.flush()
+        while len({m.log_end_offset for n in nodes.values() for m in n.metrics() if m.topic == topic}) > 1:
+            time.sleep(0.001)
+        return [megabytes / (time.perf_counter() - began), (time.process_time() - used) / megabytes * 1024]
+stores[1].create_topic("plain")
+produced("plain", "1")
+found = {"plain": produced("plain", "1")}
+for count in (1, 2, 3):
+    settings = {"min.insync.replicas": min(count, 2)}
+    nodes[1].create_topic(f"r{count}", replicas=range(1, count + 1), settings=settings)
+    for acks in ("0", "1", "all"):
+        found[f"{count} {acks}"] = produced(f"r{count}", acks)
+print(json.dumps(found), flush=True)
+os._exit(0)
+"""
+
+#: Percent of a core, and MB, for each node, of partitions with three replicas that nothing is written to.
+IDLE = """
+count = int(sys.argv[2])
+for store in stores.values():
+    store.create_topic("t", count, {"logstore.replicated": "true"})
+    for number in range(count):
+        store["t"].log(number).log_end_offset
+before = resident_mb()
+start()
+nodes[1].create_topic("t", count)
+for number in (2, 3):
+    nodes[number].wait_for_topic("t", timeout_s=600)
+time.sleep(10)
+used = time.process_time()
+time.sleep(30)
+used = (time.process_time() - used) / 30
+print(json.dumps([100 * used / 3, (resident_mb() - before) / 3]), flush=True)
+os._exit(0)
+"""
+
+#: Seconds, and CPU seconds, of the election after a broker is lost, and of another controller's first turn.
+CONTROLLER = """
+import time
+from concurrent.futures import ThreadPoolExecutor
+from logstore.clock import SystemClock
+from logstore.records import TopicPartition
+from logstore.replication import Create, LocalRegistry, facts
+from logstore.replication.controller import spread
+from logstore.replication.controller.office import ControllerOffice
+brokers, topics, partitions = 1_000, 100, 100
+class Distant(LocalRegistry):
+    "A session that is a millisecond away."
+    def __init__(self):
+        super().__init__()
+        self._tree = registry._tree
+    def read(self, path):
+        time.sleep(0.001)
+        return super().read(path)
+    def children(self, path):
+        time.sleep(0.001)
+        return super().children(path)
+    def commit(self, changes):
+        time.sleep(0.001)
+        return super().commit(changes)
+registry, sessions, told = LocalRegistry(), {}, {}
+def send(command):
+    time.sleep(0.001)
+    told.update({(command.to, held.place): held.state for held in command.states})
+for node in range(brokers):
+    sessions[node] = registry.connect()
+    rack = b'{"rack": "%d"}' % (node % 3)
+    sessions[node].commit([Create(facts.life_path(node), b""), Create(facts.id_path(node), rack, ephemeral=True)])
+racks = {node: str(node % 3) for node in range(brokers)}
+for topic in range(topics):
+    assigned = dict(enumerate(spread(partitions, 3, racks, first=topic * partitions)))
+    registry.commit([Create(facts.topic_path(f"t{topic}"), facts.encode_assignment("A" * 22, assigned))])
+pool = ThreadPoolExecutor(16)
+def took(step):
+    began, used = time.perf_counter(), time.process_time()
+    step()
+    return [time.perf_counter() - began, time.process_time() - used]
+def lead(node):
+    office = ControllerOffice(node, Distant, send, SystemClock(), map_calls=pool.map, balance_s=300)
+    office.turn()
+    return office
+def check(lost):
+    for topic in range(topics):
+        for number in range(partitions):
+            place = TopicPartition(f"t{topic}", number)
+            state = facts.decode_state(registry.read(facts.state_path(place)), ())
+            assert state.leader not in lost and not {*state.isr} & lost and state.leader >= 0
+            assert all(told[node, place] == state for node in state.isr)
+first = lead(0)
+check(set())
+sessions[5].close()
+lost = took(first.turn)
+check({5})
+first.close()
+told.clear()
+sessions[7].close()
+again = took(lambda: lead(1))
+check({5, 7})
+print(json.dumps([*lost, *again]), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.row("N7")
+def test_the_cost_of_copies(benchmark: Any, places: Any) -> None:
+    """A producer of 16 KiB batches to one partition, until every replica has all of it."""
+    found: list[dict[str, list[float]]] = []
+
+    def check(_place: Path, figures: dict[str, list[float]]) -> None:
+        found.append(figures)
+
+    def targets(_medians: dict[str, float]) -> list[Target]:
+        def median(name: str, column: int) -> float:
+            return statistics.median(each[name][column] for each in found)
+
+        plain = median("plain", 1)
+        rows = [Target("plain topic", median("plain", 0), "MB/s", reference=f"{plain:.1f} CPU s/GB")]
+        for count in (1, 2, 3):
+            for acks in ("0", "1", "all"):
+                name = f"{count} {acks}"
+                cpu = f"{median(name, 1):.1f} CPU s/GB"
+                rows.append(Target(f"RF {count}, acks {acks}", median(name, 0), "MB/s", reference=cpu))
+        ratio = median("3 all", 1) / plain
+        return [*rows, Target("CPU per GB, RF 3, acks all, over plain", ratio, "x", 3.5)]
+
+    race(
+        benchmark,
+        Runner(lambda place: run(RESIDENT + CLUSTER + COPIES, place, 64), check, places),
+        {},
+        workload="copies of 16 KiB batches",
+        records=64 * 1024,
+        size=64 << 20,
+        targets=targets,
+        rounds=3,
+        unit="s in all",
+        codec="none",
+    )
+
+
+@pytest.mark.row("S9")
+@pytest.mark.parametrize("count", [1_000, 10_000])
+def test_idle_replicas(benchmark: Any, places: Any, count: int) -> None:
+    """Partitions with a replica on each of three nodes: a third is led by each."""
+    found: list[list[float]] = []
+
+    def check(_place: Path, figures: list[float]) -> None:
+        found.append(figures)
+
+    def targets(_medians: dict[str, float]) -> list[Target]:
+        cpu, memory = (statistics.median(column) for column in zip(*found, strict=True))
+        bars = (5, 10) if count == 1_000 else (None, None)
+        return [
+            Target("idle, each node", cpu, "% of a core", bars[0]),
+            Target("memory, each node", memory, "MB", bars[1]),
+        ]
+
+    race(
+        benchmark,
+        Runner(lambda place: run(RESIDENT + CLUSTER + IDLE, place, count), check, places),
+        {},
+        workload=f"{count:,} idle partitions, three replicas",
+        records=count,
+        size=0,
+        targets=targets,
+        rounds=1,
+        unit="s in all",
+        codec="none",
+    )
+
+
+@pytest.mark.row("N6")
+def test_a_controller_of_a_thousand_brokers(benchmark: Any, places: Any) -> None:
+    """10,000 partitions with three replicas; each call of the registry and each command takes a millisecond."""
+    found: list[list[float]] = []
+
+    def check(_place: Path, figures: list[float]) -> None:
+        found.append(figures)
+
+    def targets(_medians: dict[str, float]) -> list[Target]:
+        lost, lost_cpu, taken, taken_cpu = (statistics.median(column) for column in zip(*found, strict=True))
+        return [
+            Target(
+                "a broker lost: all led again", lost * 1e3, "ms", 5_000, reference=f"CPU {lost_cpu * 1e3:.0f} ms"
+            ),
+            Target("another controller", taken * 1e3, "ms", 5_000, reference=f"CPU {taken_cpu * 1e3:.0f} ms"),
+        ]
+
+    race(
+        benchmark,
+        Runner(lambda place: run(RESIDENT + CONTROLLER, place), check, places),
+        {},
+        workload="a controller of 1,000 brokers, 10,000 partitions",
+        records=10_000,
+        size=0,
+        targets=targets,
+        rounds=3,
+        unit="s in all",
+        codec="none",
+    )
