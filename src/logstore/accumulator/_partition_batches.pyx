@@ -130,7 +130,7 @@ cdef class ProducerBatch:
     cdef readonly int32_t sequence       # of its first record; -1 until it is appended for the first time
     cdef public int64_t retries
     # Of a topic with replicas, see `ReplicatedBatcher`:
-    cdef public object acks              # what it waits for; None: it is to be appended, for the first time or again
+    cdef public object acks             # what it waits for; None: it is to be appended, for the first time or again
     cdef public object result            # of its last append
     cdef bint _was_written               # an append before the last one has written it
 
@@ -493,7 +493,7 @@ cdef class PartitionBatches(FastBatcher):
     # -- steps of a `ReplicatedBatcher`
 
     def _seal_for_replicas(self, bint force, bint lingered) -> None:
-        """Seal the open batch if it is full, or with ``lingered`` if it has lingered, or with ``force`` in any case."""
+        """Seal the open batch if it is full, with ``lingered`` if it has lingered, with ``force`` in any case."""
         self._seal_due(force, lingered)
 
     def _put_again(self, ProducerBatch batch not None: ProducerBatch, ack: Ack | str | None) -> AppendResult:
