@@ -32,6 +32,7 @@ class Fetcher:
         clock: Clock,
         *,
         wait_ms: int,
+        lag_max_ms: int,
         timeout_s: float,
     ) -> None:
         self._leader, self._node, self._life = leader, node, life
@@ -39,6 +40,8 @@ class Fetcher:
         self._transport = transport
         self._clock = clock
         self._least_wait_ms = self._wait_ms = wait_ms
+        # Well within the time after which a leader takes a silent follower for one that lags.
+        self._idle_wait_ms = max(wait_ms, min(2 * wait_ms, lag_max_ms // 4))
         self._timeout_s = timeout_s
         self._wake = threading.Condition()
         self._is_stopping = False
@@ -122,7 +125,7 @@ class Fetcher:
             raise
         # While nothing happens it asks half as often. The high watermark has come with the last empty answer.
         is_idle = all(each.records is None and each.refusal is None for each in answers.values())
-        self._wait_ms = 2 * self._least_wait_ms if is_idle else self._least_wait_ms
+        self._wait_ms = self._idle_wait_ms if is_idle else self._least_wait_ms
         is_good = True
         for slot, (member, wants) in asked.items():
             is_good = self._take(member, wants, answers.get(slot)) and is_good

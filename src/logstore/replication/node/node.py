@@ -108,7 +108,7 @@ class Node:
         self._host = store._host
         self._clock = self._host.clock
         self._transport = transport
-        self._fetch_wait_ms, self._timeout_s = fetch_wait_ms, timeout_s
+        self._lag_max_ms, self._fetch_wait_ms, self._timeout_s = lag_max_ms, fetch_wait_ms, timeout_s
         self._fetchers: dict[NodeId, Fetcher] = {}
         #: Of requests that wait for records, with their registrations, which end with them.
         self._listeners: dict[Notifier, list[EndRegistration]] = {}
@@ -279,6 +279,7 @@ class Node:
                 self._transport,
                 self._clock,
                 wait_ms=self._fetch_wait_ms,
+                lag_max_ms=self._lag_max_ms,
                 timeout_s=self._timeout_s,
             )
         self._wake()
