@@ -443,8 +443,7 @@ class Store:
     def metrics(self) -> StoreMetrics:
         """Return the store's metrics at this moment: role, leader epoch, ISR and lag of each replica.
 
-        >>> store.metrics().replicas
-        ()
+        Without a node on the store there are none.
         """
         self._host.check_open()
         node = self._host.replicas
