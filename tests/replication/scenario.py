@@ -21,7 +21,7 @@ production, on logs in a simulated disk; a command is one step, and nothing happ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -190,12 +190,14 @@ class Scenario:
             self._replica(number).apply(self._state, self._now_ms)
 
     def _do_propose(self, number: str, *words: str) -> list[str]:
-        live = _lists(words).get("live", self._running())
-        wanted = self._replica(number).propose({each: self._nodes[each].life for each in live}, self._now_ms)
+        wanted = self._proposal(number, _lists(words).get("live", self._running()))
         return ["nothing"] if wanted is None else [_described(wanted)]
 
+    def _proposal(self, number: str, live: Sequence[int]) -> PartitionState | None:
+        return self._replica(number).propose({each: self._nodes[each].life for each in live}, self._now_ms)
+
     def _do_store(self, number: str) -> list[str]:
-        wanted = self._replica(number).propose({}, self._now_ms)
+        wanted = self._proposal(number, self._running())
         return ["nothing"] if wanted is None else self._store(wanted)
 
     # -- messages
