@@ -92,7 +92,9 @@ class Ledger:
         """The registry has stored a state, by the commit of a node."""
         self._newest = after
         self._scene.world.note("state", by, after.leader, after.leader_epoch, after.isr)
-        self.lossy -= set(after.isr) - set(before.isr)
+        # A join from before the loss, which the registry stores now, is that of a process that is gone.
+        joined = set(after.isr) - set(before.isr)
+        self.lossy -= {node for node in joined if self._scene.nodes[node].replica is not None}
         if after.leader_epoch == before.leader_epoch or after.leader not in self._scene.nodes:
             return
         self.elections += 1
