@@ -80,6 +80,14 @@ def state_path(place: TopicPartition) -> str:
     return f"{TOPICS}/{place.topic}/partitions/{place.partition}/state"
 
 
+def place_of(path: str) -> TopicPartition | None:
+    """Return the partition whose state a path is; None if it is another fact's."""
+    match path.split("/"):
+        case ["", "brokers", "topics", topic, "partitions", partition, "state"] if _NODE.fullmatch(partition):
+            return TopicPartition(topic, int(partition))
+    return None
+
+
 def node_of(name: str) -> NodeId | None:
     """Return the node that a name below `IDS` or `REGISTRATIONS` stands for; None if it is not ours."""
     if not _NODE.fullmatch(name) or int(name) > _LARGEST_NODE:

@@ -6,13 +6,16 @@ It reads nothing by itself: the driver hands it facts. A fact that is malformed 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from logstore.config.log import LogConfig
 from logstore.errors import LogstoreError
 from logstore.records import TopicPartition
 from logstore.replication import facts
 from logstore.replication.api import Fact, NodeId, PartitionState
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 #: The paths whose children's names say what there is.
 NAMED = (facts.IDS, facts.TOPICS, facts.DELETED_TOPICS, facts.ISR_CHANGES)
@@ -72,14 +75,13 @@ class ClusterView:
     def retry(self, paths: Collection[str]) -> None:
         """Have paths read again, and what they say decided again: a commit of theirs may have failed."""
         for path in paths:
-            names = path.split("/")[1:]
-            match names:
-                case ["brokers", "topics", topic, "partitions", partition, "state"]:
-                    self.changed[TopicPartition(topic, int(partition))] = None
+            place = facts.place_of(path)
+            if place is not None:
+                self.changed[place] = None
+            match path.split("/"):
+                case ["", "brokers", "topics", topic, *_]:
                     self.changed_topics[topic] = None
-                case ["brokers", "topics", topic]:
-                    self.changed_topics[topic] = None
-                case ["admin", "delete_topics", topic, *confirmed]:
+                case ["", "admin", "delete_topics", topic, *confirmed]:
                     self.changed_topics[topic] = None
                     if confirmed:
                         path = f"{facts.DELETED_TOPICS}/{topic}"
@@ -153,9 +155,8 @@ class ClusterView:
             _put(self.isr_changes, path, fact)
             if fact is not None:
                 self.to_read |= {facts.state_path(each.place): None for each in facts.decode_requests(fact)}
-        elif name == "state" and parent.startswith(facts.TOPICS):
-            topic, _, partition = parent.removeprefix(f"{facts.TOPICS}/").partition("/partitions/")
-            self._take_state(TopicPartition(topic, int(partition)), fact)
+        elif (place := facts.place_of(path)) is not None:
+            self._take_state(place, fact)
 
     def _take_node(self, name: str, fact: Fact | None) -> None:
         node = facts.node_of(name)
@@ -228,7 +229,7 @@ class ClusterView:
             change(self.of_node.setdefault(node, set()), place)
 
 
-def _put(table: dict, key: object, value: object) -> None:  # type: ignore[type-arg]
+def _put(table: dict[_Key, _Value], key: _Key, value: _Value | None) -> None:
     """Set or remove."""
     if value is None:
         table.pop(key, None)
