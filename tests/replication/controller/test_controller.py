@@ -104,6 +104,22 @@ def test_an_unclean_election_is_made_where_it_is_allowed_and_counted(cluster, of
     assert office.controller.unclean_elections == 1
 
 
+@pytest.mark.row("F13")
+def test_a_broker_that_shuts_down_and_has_everything_leads_before_one_that_lacks_records(cluster, office):
+    cluster.create("t", {0: (1, 2, 3)}, min_insync_replicas=2, unclean_leader_election_enable="true")
+    cluster.settle(office)
+    cluster.brokers[3].stop()
+    office.turn()
+    cluster.brokers[3].start()
+    office.call(lambda controller: controller.shut_down(2, cluster.brokers[2].life))
+    office.turn()
+    assert (cluster.state("t").isr, cluster.state("t").eligible) == ((1,), (2,))
+    cluster.brokers[1].stop()
+    office.turn()
+    assert cluster.state("t").leader == 2
+    assert office.controller.unclean_elections == 0
+
+
 @pytest.mark.row("F15")
 def test_a_partition_moves_and_its_old_replicas_go(cluster, office):
     cluster.create("t", {0: (1, 2), 1: (2, 3)})

@@ -288,9 +288,10 @@ class Controller:
         ready = [node for node in live if self._stopping.get(node) != view.lives[node]]
         after = finished(state, ready, least) or state
         if after.leader not in view.lives:
-            led = elect(after, ready, least, unclean=allows_unclean) or elect(
-                after, live, least, unclean=allows_unclean
-            )
+            # One that stops, and has every record, before one that lacks some.
+            led = elect(after, ready, least) or elect(after, live, least)
+            if led is None and allows_unclean:
+                led = elect(after, ready or live, least, unclean=True)
             if led is not None:
                 after = led
             elif after.leader != NO_NODE:
