@@ -9,6 +9,7 @@ import pytest
 import logstore
 from logstore.errors import (
     DeliveryTimeoutError,
+    InvalidTimestampError,
     LogstoreError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
@@ -83,7 +84,7 @@ def setup(tmp_path):
 
 
 def sent(producer: logstore.Producer, *values: bytes):
-    """Send each value in a batch of its own."""
+    """Send each value in a batch of its own, if none waits for acks or a batch takes one record."""
     futures = []
     for value in values:
         futures.append(producer.send("t", value))
@@ -91,49 +92,87 @@ def sent(producer: logstore.Producer, *values: bytes):
     return futures
 
 
-def test_batches_wait_side_by_side_and_are_answered_in_order(setup):
-    with setup.store.producer(linger_ms=0) as producer:
+def in_flight(setup: Setup, producer: logstore.Producer, *values: bytes):
+    """Send each value in a batch of its own, and let them wait together, behind a record of an earlier flight."""
+    _, *futures = sent(producer, b"0", *values)
+    setup.replicas.acknowledge(1)
+    setup.settle(producer)
+    assert setup.log.log_end_offset == 1 + len(values)
+    return futures
+
+
+def test_batches_that_are_ready_together_wait_together(setup):
+    with setup.store.producer(linger_ms=0, batch_size=1) as producer:
         futures = sent(producer, b"a", b"b", b"c")
-        assert setup.log.log_end_offset == 3
-        setup.replicas.acknowledge(2)
+        assert setup.log.log_end_offset == 1
+        setup.replicas.acknowledge(1)
         assert not any(future.done() for future in futures)
         setup.settle(producer)
-        assert [future.done() for future in futures] == [True, True, False]
-        assert futures[1].result(0).offset == 1
+        assert [future.done() for future in futures] == [True, False, False]
+        assert [wait.result.last_offset for wait in setup.replicas.waits] == [2]
         setup.replicas.acknowledge(1)
         setup.settle(producer)
-        assert futures[2].result(0).offset == 2
-        assert setup.replicas.asked == [Acks.ALL] * 3
+        assert [future.result(0).offset for future in futures] == [0, 1, 2]
+        assert setup.replicas.asked == [Acks.ALL] * 2
         assert producer.metrics().batches == 3
         assert producer.metrics().buffered_bytes == 0
+    assert setup.values() == [b"a", b"b", b"c"]
 
 
-def test_at_most_five_batches_wait_and_the_next_gathers(setup):
-    with setup.store.producer(linger_ms=5) as producer:
-        for number in range(5):
+def test_at_most_five_batches_wait(setup):
+    with setup.store.producer(linger_ms=0, batch_size=1) as producer:
+        sent(producer, *(b"%d" % number for number in range(12)))
+        ends = []
+        for _ in range(4):
+            ends.append(setup.log.log_end_offset)
+            setup.replicas.acknowledge(1)
+            setup.settle(producer)
+        assert ends == [1, 6, 11, 12]
+    assert setup.values() == [b"%d" % number for number in range(12)]
+
+
+@pytest.mark.parametrize("linger_ms", [0, 5])
+def test_what_comes_while_a_batch_waits_is_one_batch(setup, linger_ms):
+    with setup.store.producer(linger_ms=linger_ms) as producer:
+        for number in range(20):
             producer.send("t", b"%d" % number)
             setup.settle(producer, 6)
-        assert setup.log.log_end_offset == 5
-        for number in range(5, 20):
-            producer.send("t", b"%d" % number)
-            setup.settle(producer, 6)
-        assert setup.log.log_end_offset == 5
-        setup.replicas.acknowledge(5)
+        assert setup.log.log_end_offset == 1
+        setup.replicas.acknowledge(1)
         setup.settle(producer)
-        # One batch of fifteen.
         assert (setup.log.log_end_offset, len(setup.replicas.waits)) == (20, 1)
         setup.replicas.acknowledge(1)
         producer.flush()
+        assert producer.metrics().batches == 2
     assert setup.values() == [b"%d" % number for number in range(20)]
+
+
+def test_a_batch_that_the_log_refuses_ends_the_flight_before_it(setup):
+    """The second of three has a timestamp that the topic refuses by the time it is appended."""
+    settings = {"message.timestamp.before.max.ms": 1_000}
+    with setup.store.producer(linger_ms=0, batch_size=1) as producer:
+        sent(producer, b"0")
+        old = producer.send("t", b"old", timestamp=setup.clock.now_ms())
+        setup.clock.advance(800)
+        after = [producer.send("t", value) for value in (b"a", b"b")]
+        setup.store.alter_topic("t", settings)
+        setup.replicas.acknowledge(1)
+        setup.settle(producer, 300)
+        assert isinstance(old.exception(0), InvalidTimestampError)
+        setup.settle(producer)
+        setup.replicas.acknowledge(9)
+        producer.flush()
+        assert [future.result(0).offset for future in after] == [1, 2]
+    assert setup.values() == [b"0", b"a", b"b"]
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 3])
 def test_batches_are_appended_again_in_order_and_stored_once(setup, kept):
     """A new leader has the first ``kept`` of three batches; then this node leads again."""
-    with setup.store.producer(linger_ms=0) as producer:
-        futures = sent(producer, b"a", b"b", b"c")
+    with setup.store.producer(linger_ms=0, batch_size=1) as producer:
+        futures = in_flight(setup, producer, b"a", b"b", b"c")
         setup.log.replica.set_policy(FOLLOWS)
-        setup.log.replica.truncate_to(kept)
+        setup.log.replica.truncate_to(1 + kept)
         setup.replicas.refusal = NotLeaderError("t-0: node 2 does")
         setup.replicas.fail(NotLeaderError("t-0: leader epoch 2 has begun"))
         setup.settle(producer)
@@ -144,49 +183,57 @@ def test_batches_are_appended_again_in_order_and_stored_once(setup, kept):
         setup.settle(producer)
         setup.replicas.acknowledge(3)
         setup.settle(producer)
-        assert [future.result(0).offset for future in futures] == [0, 1, 2]
+        assert [future.result(0).offset for future in futures] == [1, 2, 3]
         assert producer.metrics().retries > 0
-    assert setup.values() == [b"a", b"b", b"c"]
+    assert setup.values() == [b"0", b"a", b"b", b"c"]
+
+
+def given_up_and_waiting(setup: Setup, producer: logstore.Producer):
+    """Let two batches wait together, until the first one is late."""
+    sent(producer, b"0")
+    first = producer.send("t", b"a")
+    setup.clock.advance(500)
+    second = producer.send("t", b"b")
+    setup.replicas.acknowledge(1)
+    setup.settle(producer)
+    assert setup.log.log_end_offset == 3
+    setup.clock.advance(400)
+    producer.tick()
+    return first, second
 
 
 def test_a_batch_behind_one_that_was_given_up_and_lost_gets_another_producer_id(setup):
-    with setup.store.producer(linger_ms=0, delivery_timeout_ms=1_000) as producer:
-        [first] = sent(producer, b"a")
-        setup.clock.advance(600)
-        [second] = sent(producer, b"b")
-        setup.clock.advance(400)
-        producer.tick()
-        with pytest.raises(DeliveryTimeoutError, match="records at offset 0 may be acknowledged later"):
+    with setup.store.producer(linger_ms=0, batch_size=1, delivery_timeout_ms=1_000) as producer:
+        first, second = given_up_and_waiting(setup, producer)
+        with pytest.raises(DeliveryTimeoutError, match="records at offset 1 may be acknowledged later"):
             first.result(0)
-        setup.log.replica.truncate_to(0)
+        setup.log.replica.truncate_to(1)
         setup.replicas.fail(NotEnoughReplicasAfterAppendError("t-0: one"))
         setup.settle(producer)
         setup.settle(producer)
         [third] = sent(producer, b"c")
-        setup.replicas.acknowledge(9)
-        producer.flush()
-        assert [second.result(0).offset, third.result(0).offset] == [0, 1]
-    assert setup.values() == [b"b", b"c"]
-    ids = {view.producer_id for chunk in setup.log.scan().chunks() for view in chunk.batches()}
-    assert len(ids) == 1
+        for _ in range(2):
+            setup.replicas.acknowledge(9)
+            setup.settle(producer)
+        assert [second.result(0).offset, third.result(0).offset] == [1, 2]
+    assert setup.values() == [b"0", b"b", b"c"]
+    ids = [view.producer_id for chunk in setup.log.scan().chunks() for view in chunk.batches()]
+    assert ids[0] != ids[1] == ids[2]
 
 
 def test_a_batch_behind_one_that_was_given_up_and_kept_is_stored_once(setup):
-    with setup.store.producer(linger_ms=0, delivery_timeout_ms=1_000) as producer:
-        [first] = sent(producer, b"a")
-        setup.clock.advance(600)
-        [second] = sent(producer, b"b")
-        setup.clock.advance(400)
-        producer.tick()
+    with setup.store.producer(linger_ms=0, batch_size=1, delivery_timeout_ms=1_000) as producer:
+        first, second = given_up_and_waiting(setup, producer)
         assert isinstance(first.exception(0), DeliveryTimeoutError)
         setup.replicas.fail(NotEnoughReplicasAfterAppendError("t-0: one"))
         setup.settle(producer)
         setup.settle(producer)
         [third] = sent(producer, b"c")
-        setup.replicas.acknowledge(9)
-        producer.flush()
-        assert [second.result(0).offset, third.result(0).offset] == [1, 2]
-    assert setup.values() == [b"a", b"b", b"c"]
+        for _ in range(2):
+            setup.replicas.acknowledge(9)
+            setup.settle(producer)
+        assert [second.result(0).offset, third.result(0).offset] == [2, 3]
+    assert setup.values() == [b"0", b"a", b"b", b"c"]
 
 
 def test_an_error_lasts_until_the_delivery_timeout_and_is_the_futures_then(setup):
@@ -221,16 +268,15 @@ def test_retries_are_counted(setup):
 
 def test_an_error_that_is_not_retried_ends_its_batch_only(setup):
     with setup.store.producer(linger_ms=0, delivery_timeout_ms=1_000) as producer:
-        first = producer.send("t", b"a")
         setup.replicas.refusal = RecordTooLargeError("t-0: too large")
-        middle = producer.send("t", b"b")
+        first = producer.send("t", b"a")
         setup.replicas.refusal = None
-        last = producer.send("t", b"c")
-        assert isinstance(middle.exception(0), RecordTooLargeError)
-        setup.replicas.acknowledge(2)
+        second = producer.send("t", b"b")
+        assert isinstance(first.exception(0), RecordTooLargeError)
+        setup.replicas.acknowledge(1)
         producer.flush()
-        assert [first.result(0).offset, last.result(0).offset] == [0, 1]
-    assert setup.values() == [b"a", b"c"]
+        assert second.result(0).offset == 0
+    assert setup.values() == [b"b"]
 
 
 def test_without_a_node_a_batch_fails_at_once(setup):

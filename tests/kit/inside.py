@@ -91,14 +91,22 @@ def count_reads(monkeypatch: Any, read: list[int]) -> None:
 
 def interrupt_behind_an_append(monkeypatch: Any, log: Log) -> None:
     """Raise KeyboardInterrupt behind the next append of a batcher, which is written."""
-    append = log._append_encoded
+    for name in ("_append_encoded", "_append_encoded_turn"):
+        monkeypatch.setattr(log, name, _interrupted_behind(monkeypatch, getattr(log, name)), raising=False)
 
+
+def _interrupted_behind(monkeypatch: Any, append: Callable[..., object]) -> Callable[..., None]:
     def interrupted(*arguments: Any, **options: Any) -> None:
         append(*arguments, **options)
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(log, "_append_encoded", interrupted, raising=False)
+    return interrupted
+
+
+def append_together(log: Log, encoders: list[Any], producers: list[Any]) -> list[Any]:
+    """Append the batches of several encoders as an accumulator does."""
+    return log._append_encoded_turn(encoders, producers)
 
 
 def at_the_next_look(monkeypatch: Any, reader: Any, act: Callable[[], object]) -> None:

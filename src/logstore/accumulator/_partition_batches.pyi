@@ -173,6 +173,9 @@ class PartitionBatches(FastBatcher):
     def _put_again(self, batch: ProducerBatch, ack: Ack | str | None) -> AppendResult:
         """Append a batch, even if an earlier call has: the log may have been truncated since."""
 
+    def _put_together(self, batches: list[ProducerBatch]) -> list[AppendResult]:
+        """Append batches, none of which was appended before, in one write; return the results of the first ones."""
+
     def _acknowledge(self, batch: ProducerBatch, turn: WriteTurn) -> None:
         """Acknowledge the oldest batch by its result."""
 

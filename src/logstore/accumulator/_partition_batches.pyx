@@ -300,11 +300,14 @@ cdef class PartitionBatches(FastBatcher):
 
     cdef ProducerBatch _begin_locked(self, int64_t reserved, _Rules rules):
         cdef Shared shared = self._shared
+        cdef bint gathers
         cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch)
         cdef Encoder encoder = shared._spare.pop() if PyList_GET_SIZE(shared._spare) else Encoder.__new__(Encoder)
         encoder.begin_plain(now_ms(shared.clock, SYSTEM_CLOCK), rules.codec, rules.level, rules.limit, rules.limits,
                             rules.append_time)
-        self._full_bytes_now = rules.full_bytes if shared._linger_ms or shared.raises else 0
+        # While batches wait for acks this one has to wait, too, and gathers.
+        gathers = shared._linger_ms or shared.raises or self._waits_for_acks()
+        self._full_bytes_now = rules.full_bytes if gathers else 0
         batch.encoder = encoder
         batch.batch_result = new_batch_result(self._topic, self._partition, shared.clock, shared.failures)
         batch.reserved = reserved
@@ -393,7 +396,10 @@ cdef class PartitionBatches(FastBatcher):
 
     cdef int _write_sealed(self, bint force, WriteTurn turn) except -1:
         if self._has_replicas:
-            self._write_replicated(force, turn)
+            if force or not self._only_waits():
+                self._write_replicated(force, turn)
+            else:
+                turn.is_done = False
             return 0
         self._seal_due(force, True)
         if (self._sealed and not force and self._retry_s
@@ -402,6 +408,20 @@ cdef class PartitionBatches(FastBatcher):
         while turn.is_done and self._sealed:
             self._append(self._sealed[0], turn)
         return 0
+
+    cdef bint _waits_for_acks(self) except -1:
+        """Whether batches are in flight: the front of the queue waits for acks of replicas."""
+        return self._has_replicas and len(self._sealed) and (<ProducerBatch>self._sealed[0]).acks is not None
+
+    cdef bint _only_waits(self) except -1:
+        """Whether batches wait for acks, and the oldest is neither answered nor late."""
+        cdef ProducerBatch batch
+        if not self._waits_for_acks():
+            return False
+        batch = self._sealed[0]
+        return (not batch.acks.is_settled
+                and (monotonic_s(self._shared.clock, SYSTEM_CLOCK) - batch.opened_s) * 1000
+                < self._shared.config.delivery_timeout_ms)
 
     cdef int _seal_due(self, bint force, bint lingered) except -1:
         self._lock.acquire()
@@ -454,6 +474,11 @@ cdef class PartitionBatches(FastBatcher):
 
     cdef object _put(self, ProducerBatch batch, object ack):
         """Write a batch to the log, under the sequence that it has or gets now; return the result of the append."""
+        stamp = self._stamped(batch)
+        return self.log._append_encoded(batch.encoder, producer=stamp, ack=ack)
+
+    cdef object _stamped(self, ProducerBatch batch):
+        """Close a batch under the sequence that it has or gets now; return the producer in its header, or None."""
         cdef Encoder encoder = batch.encoder
         stamp = None
         if self._producer_id >= 0:
@@ -468,7 +493,7 @@ cdef class PartitionBatches(FastBatcher):
             encoder._next_sequence = batch.sequence
         if encoder._batch_start >= 0:
             encoder._close_batch()
-        return self.log._append_encoded(encoder, producer=stamp, ack=ack)
+        return stamp
 
     cdef int _finish(self, ProducerBatch batch, object result, WriteTurn turn) except -1:
         """Acknowledge the oldest sealed batch, which is in the log, or leave that to the sync; then forget it."""
@@ -505,6 +530,24 @@ cdef class PartitionBatches(FastBatcher):
             batch._was_written = True
             batch.encoder.appended_at = -1
         return self._put(batch, ack)
+
+    def _put_together(self, list batches not None: list[ProducerBatch]) -> list[AppendResult]:
+        """Append batches, none of which was appended before, in one write; return the results of the first ones.
+
+        There may be none: the others take `_put_again`, as if this had not been called.
+        """
+        cdef ProducerBatch batch
+        cdef list encoders = [], stamps = []
+        try:
+            for batch in batches:
+                stamps.append(self._stamped(batch))
+                encoders.append(batch.encoder)
+            return self.log._append_encoded_turn(encoders, stamps)
+        finally:
+            for batch in reversed(batches):
+                if batch.encoder.appended_at < 0 and batch.sequence >= 0:
+                    self._next_sequence = batch.sequence
+                    batch.sequence = -1
 
     def _acknowledge(self, ProducerBatch batch not None: ProducerBatch, WriteTurn turn not None: WriteTurn) -> None:
         """Acknowledge the oldest batch by its result."""

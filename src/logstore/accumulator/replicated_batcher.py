@@ -1,6 +1,9 @@
 """Batcher of a partition that has replicas: a batch stays queued until its acks have come.
 
-The oldest batches, at most `MAX_IN_FLIGHT`, are in the log and wait side by side; they are the front of the queue.
+The oldest batches, at most `MAX_IN_FLIGHT`, are in the log and wait together; they are the front of the queue. What
+comes meanwhile gathers, and is appended once all of them are answered: in one write, with one wait. That delays no
+answer. A follower asks again only when it has what was there at its last question, and then gets all of it.
+
 A batch that fails with an error that Kafka's producer would retry is appended again, and those behind it too, in
 their order, with their producer id and sequences. So the log recognizes a batch that it has, and the batch waits
 for the acks of the earlier append. Retries end as those for lack of space do: after ``retries`` or
@@ -14,6 +17,8 @@ producer id, and none is stored twice.
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Callable
 
 from logstore.accumulator._partition_batches import ProducerBatch, Shared, WriteTurn
@@ -28,7 +33,7 @@ from logstore.errors import (
     NotLeaderError,
     OutOfOrderSequenceError,
 )
-from logstore.records import Acks, TopicPartition
+from logstore.records import Ack, Acks, TopicPartition
 
 #: A log remembers so many batches of a producer, and recognizes no older one. It is Kafka's number too.
 MAX_IN_FLIGHT = 5
@@ -60,6 +65,7 @@ class ReplicatedBatcher(PartitionBatcher):
         self._acknowledging = acknowledging
         self._new_producer_id = new_producer_id
         self._has_replicas = True
+        self._thread_that_begins = 0
         if self._producer_id >= 0:
             self._producer_id = new_producer_id()
 
@@ -67,45 +73,83 @@ class ReplicatedBatcher(PartitionBatcher):
         """Answer the batches whose acks have come, and append as many as may wait; under `_writing`."""
         self._take_answers(turn)
         # While none may be appended, an open batch gathers more records instead of being sealed.
-        self._seal_for_replicas(force, len(self._sealed) < MAX_IN_FLIGHT)
+        self._seal_for_replicas(force, not self._waits())
         if force or self._now_s() >= self._retry_s:
-            while turn.is_done and (batch := self._next()) is not None:
-                self._begin(batch, turn)
+            while turn.is_done and self._sealed and not self._waits():
+                self._begin(self._front(), turn)
                 self._take_answers(turn)
         if self._sealed:
             turn.is_done = False
 
-    def _in_flight(self) -> list[ProducerBatch]:
-        """Return the front of the queue: batches that are in flight, or may be."""
+    def _front(self) -> list[ProducerBatch]:
+        """Return the front of the queue: batches that wait for acks, or those that may be appended now."""
         # Not an iterator of the deque: a thread that adds a record may seal a batch meanwhile.
         return [self._sealed[index] for index in range(min(len(self._sealed), MAX_IN_FLIGHT))]
 
-    def _next(self) -> ProducerBatch | None:
-        """Return the batch to append now, None if there is none or too many wait."""
-        return next((batch for batch in self._in_flight() if batch.acks is None), None)
+    def _waits(self) -> bool:
+        return bool(self._sealed) and self._sealed[0].acks is not None
 
-    def _begin(self, batch: ProducerBatch, turn: WriteTurn) -> None:
-        """Append a batch, and let it wait for its acks."""
-        if not (batch.retries or batch.may_be_written) and self._is_late(batch):
-            self._give_up(batch, self._timed_out("not written"), turn.answered)
+    def _begin(self, batches: list[ProducerBatch], turn: WriteTurn) -> None:
+        """Append batches in their order, up to one that fails, and let them wait for their acks."""
+        late = [each for each in batches if self._is_late(each) and not (each.retries or each.may_be_written)]
+        if late:
+            for each in late:
+                self._give_up(each, self._timed_out("not written"), turn.answered)
             return
+        appended: list[ProducerBatch] = []
+        failure: Exception | None = None
         try:
             replicas = self._replicas()
             if replicas is None:
                 raise no_node(self.name)
             epoch = replicas.check_append(self.name, self._acks)
-            batch.result = result = self._put_again(batch, turn.ack)
-            batch.acks = replicas.wait_for_acks(self.name, result, epoch, self._acks, self._notify_answer)
-        except Exception as error:
-            if batch.encoder.appended_at >= 0 and not isinstance(error, LogstoreError):
-                raise  # of a signal handler: the batch stays queued
-            if isinstance(error, OutOfOrderSequenceError) and batch.sequence > 0:
-                self._renew_producer(self._new_producer_id())
-            else:
-                self._fail(batch, error, turn)  # passed to the futures
+            try:
+                while len(appended) < len(batches):
+                    appended += self._append_first(batches[len(appended) :], turn)
+            except Exception as error:  # noqa: BLE001  of the first that is not appended; see below
+                failure = error
+            if appended:
+                self._wait(replicas, epoch, appended)
+        except Exception as error:  # noqa: BLE001  passed to the futures
+            failure, appended = error, []
+        if failure is None:
+            return
+        batch = batches[len(appended)]
+        if batch.encoder.appended_at >= 0 and not isinstance(failure, LogstoreError):
+            raise failure  # of a signal handler: the batch stays queued
+        if isinstance(failure, OutOfOrderSequenceError) and batch.sequence > 0:
+            self._renew_producer(self._new_producer_id())
+        else:
+            self._fail(batch, failure, turn)
+
+    def _append_first(self, batches: list[ProducerBatch], turn: WriteTurn) -> list[ProducerBatch]:
+        """Append the first of these batches, or as many as one write takes; return them with their results."""
+        new = list(itertools.takewhile(_is_new, batches))
+        if len(new) > 1 and turn.ack is Ack.WRITTEN:
+            results = self._put_together(new)
+            for batch, result in zip(new, results, strict=False):
+                batch.result = result
+            if results:
+                return new[: len(results)]
+        batches[0].result = self._put_again(batches[0], turn.ack)
+        return batches[:1]
+
+    def _wait(self, replicas: AckSource, epoch: int, batches: list[ProducerBatch]) -> None:
+        """Let batches that are in the log wait for the acks of the last one."""
+        result = batches[-1].result
+        assert result is not None
+        self._thread_that_begins = threading.get_ident()
+        try:
+            wait = replicas.wait_for_acks(self.name, result, epoch, self._acks, self._notify_answer)
+        finally:
+            self._thread_that_begins = 0
+        for batch in batches:
+            batch.acks = wait
 
     def _notify_answer(self) -> None:
-        self._acknowledging.notify(self)
+        # The thread that begins to wait looks by itself.
+        if threading.get_ident() != self._thread_that_begins:
+            self._acknowledging.notify(self)
 
     def _take_answers(self, turn: WriteTurn) -> None:
         """Answer the oldest batches that are settled."""
@@ -116,7 +160,7 @@ class ReplicatedBatcher(PartitionBatcher):
             elif batch.acks.is_settled:
                 error = batch.acks.error
                 # Appended again from this one on: the log, or its leader epoch, may be another one by now.
-                for each in self._in_flight():
+                for each in self._front():
                     each.acks = None
                 self._fail(batch, error, turn)
             elif self._is_late(batch):
@@ -144,3 +188,8 @@ class ReplicatedBatcher(PartitionBatcher):
 
     def _now_s(self) -> float:
         return self._shared.clock.monotonic_s()
+
+
+def _is_new(batch: ProducerBatch) -> bool:
+    """Whether no append has tried to write the batch."""
+    return batch.sequence < 0 and not batch.retries and not batch.may_be_written

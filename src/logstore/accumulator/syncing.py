@@ -44,6 +44,14 @@ class AppendableLog(Protocol):
         If an earlier call that was interrupted has written them, only acknowledge them.
         """
 
+    def _append_encoded_turn(
+        self, encoders: list[Encoder], producers: list[ProducerStamp | None]
+    ) -> list[AppendResult]:
+        """Write the closed batches of the first encoders, in one write; return their results, perhaps none.
+
+        What is left takes `_append_encoded`, which says what is wrong with it.
+        """
+
     def flush(self) -> Any:
         """Return once every offset below the log end offset is on disk."""
 

@@ -28,6 +28,7 @@ cdef struct Run:                  # whole batches to append, with what their hea
     bint transactional
     bint in_place                 # its headers may be stamped where they are; else in a copy
     PyObject *state               # of the producer, while the lock is held
+    PyObject *encoder             # that shall know that its one batch is in the log, of several; else NULL
 
 
 cpdef int mark_appended(batches, int64_t first) except -1
@@ -119,6 +120,7 @@ cdef class PartitionLog:
     cdef bint _takes_synced(self) except -1
     cdef bint _takes_any(self) except -1
     cdef int _check(self, Encoder encoder, int64_t now, object writer) except -1
+    cdef bint _breaks_rule(self, Encoder encoder, int64_t now) noexcept
     cdef object _append_batch(self, bytes batch, int64_t now, object writer)
     cdef int _measure(self, uint8_t *data, int64_t size, Run *run) except -1
     cdef object _append_encoded(self, Encoder encoder, object producer, int64_t now, object writer)

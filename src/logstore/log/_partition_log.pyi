@@ -199,6 +199,11 @@ class PartitionLog:
     ) -> AppendResult | None:
         """Write a batch of an accumulator as `append_encoded`; None, with nothing done, as `append`."""
 
+    def _append_gathered_turn(
+        self, encoders: list[Encoder], producers: list[ProducerStamp | None], writer: _Writer
+    ) -> list[AppendResult]:
+        """Write batches of one accumulator in one write, and move the marks once; return their results."""
+
     def append_encoded(
         self, encoder: Encoder, producer: ProducerStamp | None, now: int, writer: _Writer
     ) -> AppendResult:

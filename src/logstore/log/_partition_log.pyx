@@ -3,11 +3,11 @@
 
 `PartitionLog.append` encodes records, and `append_one` a single one; `append_encoded` takes them from an encoder,
 `append_batch` as a client's batch, `append_turn` as batches of several clients, `append_run` as a run of batches
-that the caller owns. Each takes one write. An append changes, under the log's lock and in this order: bytes,
-producer state, counters, marks, published end. This module takes what nearly every append
-is: batches that fit the active segment of a log that is whole, and of a producer its next one. Anything else (a
-roll, a memory tail, offsets that are positions, the first append after an open, a repeated batch) is left to the
-`LogWriter` of `log.append`.
+that the caller owns, `_append_gathered_turn` from several encoders. Each takes one write. An append changes, under
+the log's lock and in this order: bytes, producer state, counters, marks, published end. This module takes what
+nearly every append is: batches that fit the active segment of a log that is whole, and of a producer its next one.
+Anything else (a roll, a memory tail, offsets that are positions, the first append after an open, a repeated batch)
+is left to the `LogWriter` of `log.append`.
 
 Threads: any. The numbers change under the log's lock; `Watermark.value` is read without it. The lock notifies those
 that wait for a mark once it is released.
@@ -373,10 +373,13 @@ cdef class PartitionLog:
         self._check(encoder, now, writer)
 
     cdef int _check(self, Encoder encoder, int64_t now, object writer) except -1:
-        if (self._needs_keys and encoder.null_keys or now - encoder.min_timestamp_ms > self._before_max_ms
-                or encoder.max_timestamp_ms - now > self._after_max_ms):
+        if self._breaks_rule(encoder, now):
             writer.check(encoder, now)
         return 0
+
+    cdef bint _breaks_rule(self, Encoder encoder, int64_t now) noexcept:
+        return (self._needs_keys and encoder.null_keys or now - encoder.min_timestamp_ms > self._before_max_ms
+                or encoder.max_timestamp_ms - now > self._after_max_ms)
 
     def append_plain(self, Encoder encoder: Encoder, int64_t now: int, writer: LogWriter) -> AppendResult | None:
         """Write an encoder's batches as `append_encoded`; None, with nothing done, as `append`."""
@@ -393,6 +396,57 @@ cdef class PartitionLog:
                 or not self._takes_plain()):
             return None
         return self._append_encoded(encoder, producer, now_ms(self.clock, SYSTEM_CLOCK), writer)
+
+    def _append_gathered_turn(self, list encoders: list[Encoder], list producers: list[ProducerStamp | None],
+                              writer: LogWriter) -> list[AppendResult]:
+        """Write batches of one accumulator in one write, and move the marks once; return their results.
+
+        Each encoder holds one closed batch, and ``producers`` those in their headers. Written are the first ones,
+        as many as are plain and fit the active segment, perhaps none. `_append_gathered` and its caller take what
+        is left, and raise what is wrong with it.
+        """
+        cdef Py_ssize_t count = len(encoders), plain = 0, taken = 0, n
+        cdef int64_t now, first = -1, end
+        cdef Encoder encoder
+        cdef list results = []
+        cdef Run *runs
+        if not self._takes_plain():
+            return results
+        now = now_ms(self.clock, SYSTEM_CLOCK)
+        runs = <Run *>malloc(<size_t>max(count, 1) * sizeof(Run))
+        if runs == NULL:
+            raise MemoryError
+        try:
+            while plain < count:
+                encoder = encoders[plain]
+                if encoder._batch_start >= 0 or encoder.batch_count != 1 or encoder.appended_at >= 0 or (
+                        self._breaks_rule(encoder, now)):
+                    break
+                _describe_encoded(encoder, producers[plain], &runs[plain])
+                runs[plain].in_place = False
+                runs[plain].encoder = <PyObject *>encoder
+                plain += 1
+            if plain:
+                self.lock.acquire()
+                try:
+                    taken = self._append(runs, plain, None, now, &first)
+                except LogstoreError:
+                    # An encoder whose batch is in the log knows it. The steps for a single one raise this again.
+                    taken = 0
+                except BaseException as error:
+                    self._settle(error, writer)
+                    raise error
+                finally:
+                    self.lock.release()
+            for n in range(taken):
+                end = first + runs[n].record_count
+                results.append(_result(first, end - 1))
+                first = end
+        finally:
+            free(runs)
+        if self.has_work:
+            writer.follow_up()
+        return results
 
     def append_encoded(self, Encoder encoder: Encoder, producer: ProducerStamp | None, int64_t now: int,
                        writer: LogWriter) -> AppendResult:
@@ -505,7 +559,7 @@ cdef class PartitionLog:
         cdef BatchHeader header
         cdef const uint8_t *end = data + size
         cdef int64_t done = 0
-        run.data, run.in_place = data, True
+        run.data, run.in_place, run.encoder = data, True, NULL
         run.record_count, run.batch_count = 0, 0
         while done < size:
             raise_batch_status(whole_header(data + done, end, &header), data + done, end, None, None)
@@ -525,7 +579,7 @@ cdef class PartitionLog:
         if (not self._keeps_times or size > self._message_bytes or check_batch(p, p + size, &header) != OK
                 or header.size != size or not self._admits(p, &header, now)):
             return False
-        run.data, run.size, run.in_place = <uint8_t *>p, size, False
+        run.data, run.size, run.in_place, run.encoder = <uint8_t *>p, size, False, NULL
         run.record_count, run.batch_count = header.record_count, 1
         run.newest = header.max_timestamp
         run.producer_id, run.producer_epoch = header.producer_id, header.producer_epoch
@@ -574,14 +628,7 @@ cdef class PartitionLog:
         cdef Run run
         cdef int64_t first = -1
         cdef int left = ATTEMPTS
-        run.data, run.size, run.in_place = encoder.data, encoder.size, True
-        run.record_count, run.batch_count = encoder.record_count, encoder.batch_count
-        run.newest = encoder.max_timestamp_ms
-        run.producer_id = -1
-        if producer is not None:
-            run.producer_id, run.producer_epoch = producer.producer_id, producer.producer_epoch
-            run.base_sequence, run.transactional = producer.base_sequence, producer.transactional
-            run.last_sequence = (<int64_t>run.base_sequence + run.record_count - 1) & INT32_MAX
+        _describe_encoded(encoder, producer, &run)
         while True:
             self.lock.acquire()
             try:
@@ -701,7 +748,8 @@ cdef class PartitionLog:
         """Append the first of the runs to the active segment, in one write; return how many.
 
         0, with nothing done, if the first one takes other steps. ``first`` is set once the log has the bytes, to
-        their first offset. The runs are batches of clients, or one that is stamped in place, as of an encoder.
+        their first offset. The runs are batches of clients or of encoders, or one that is stamped in place, as of
+        ``encoder``.
         """
         cdef Segment segment = None, found
         cdef Counters counters = self.counters
@@ -737,6 +785,11 @@ cdef class PartitionLog:
                 memcpy(data + size, runs[n].data, <size_t>runs[n].size)
                 size += runs[n].size
             self._put(segment, data, size, offset)
+            last = offset
+            for n in range(taken):
+                if runs[n].encoder != NULL:
+                    (<Encoder>runs[n].encoder).appended_at = last
+                last += runs[n].record_count
         else:
             # As a memoryview does: another thread may use a caller's encoder by mistake, and must not move bytes.
             encoder._exports += 1
@@ -828,6 +881,19 @@ cdef class PartitionLog:
             # Once more, by the step that knows which errors fail the log.
             self.publish_locked()
         return 0
+
+
+cdef int _describe_encoded(Encoder encoder, object producer, Run *run) except -1:
+    """Fill ``run`` from an encoder's batches and the producer in their header."""
+    run.data, run.size, run.in_place, run.encoder = encoder.data, encoder.size, True, NULL
+    run.record_count, run.batch_count = encoder.record_count, encoder.batch_count
+    run.newest = encoder.max_timestamp_ms
+    run.producer_id = -1
+    if producer is not None:
+        run.producer_id, run.producer_epoch = producer.producer_id, producer.producer_epoch
+        run.base_sequence, run.transactional = producer.base_sequence, producer.transactional
+        run.last_sequence = (<int64_t>run.base_sequence + run.record_count - 1) & INT32_MAX
+    return 0
 
 
 cpdef int mark_appended(batches, int64_t first) except -1:

@@ -424,6 +424,12 @@ class Log(Readable):
             return self._writer.acknowledge_again(encoder, ack)
         return self._writer.append_encoded(encoder, producer, self._clock.now_ms(), ack)
 
+    def _append_encoded_turn(
+        self, encoders: list[Encoder], producers: list[ProducerStamp | None]
+    ) -> list[AppendResult]:
+        """Append the batches of several encoders in one write, as many of the first as are plain, perhaps none."""
+        return self._state._append_gathered_turn(encoders, producers, self._writer)
+
     def appender(
         self,
         *,
