@@ -204,7 +204,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.replication.node": (
         "node",
-        "fetcher registry_loop replicas",
+        "answers fetcher registry_loop replicas",
         "deletions member",
         "registration",
         "node_file notices",

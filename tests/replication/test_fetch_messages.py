@@ -44,14 +44,14 @@ def test_a_question_is_read_as_it_was_written():
 
 
 def test_an_answer_is_read_as_it_was_written():
-    found = decode_answers(encode_answers(ANSWERS, 9), 9)
+    found = decode_answers(encode_answers(ANSWERS, 9), 9).answers
     assert {
         slot: each._replace(records=each.records and bytes(each.records)) for slot, each in found.items()
     } == ANSWERS
 
 
 def test_a_partition_that_is_unknown_is_refused():
-    [found] = decode_answers(encode_answers({Slot(TOPIC, 0): None}, 9), 9).values()
+    [found] = decode_answers(encode_answers({Slot(TOPIC, 0): None}, 9), 9).answers.values()
     assert found.refusal is FetchRefusal.NOT_LEADER
 
 

@@ -1,5 +1,7 @@
 from typing import Protocol, Self, final
 
+from typing_extensions import Buffer
+
 from logstore.io._files import File
 
 class _HasFileno(Protocol):
@@ -25,6 +27,9 @@ class FileRegion:
 
     def read(self) -> bytes:
         """Return the bytes. They are not checked: their reader checks the CRC of each batch."""
+
+    def read_into(self, out: Buffer) -> None:
+        """Read the bytes into a buffer of their size. They are not checked, as with `read`."""
 
     def send_to(self, socket: int | _HasFileno, start: int = 0) -> int:
         """Send the bytes from ``start`` on with sendfile; returns the number sent."""

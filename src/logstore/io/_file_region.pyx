@@ -2,11 +2,12 @@
 """Region of a segment's file with whole batches, sent to a socket by sendfile or by copying."""
 
 cimport cython
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.object cimport PyObject_AsFileDescriptor
 from libc.errno cimport EAGAIN, EINTR, errno as c_errno
 from libc.stdlib cimport free, malloc
 
-from logstore.io._files cimport OP_PREADV, OP_SENDFILE, Call, File, FileOps, read_upto
+from logstore.io._files cimport OP_PREADV, OP_SENDFILE, Call, File, FileOps, raise_status, read_upto
 
 import os
 
@@ -60,9 +61,34 @@ cdef class FileRegion:
         self._usable(0)
         data = self.file.read(self.position, self.size)
         if len(data) != self.size:
-            raise CorruptRecordError(f"{self.size} bytes expected, {len(data)} are there",
-                                     path=self.file.path, position=self.position)
+            raise self._cut(len(data))
         return data
+
+    cdef object _cut(self, int64_t found):
+        return CorruptRecordError(f"{self.size} bytes expected, {found} are there",
+                                  path=self.file.path, position=self.position)
+
+    def read_into(self, out: Buffer) -> None:
+        """Read the bytes into a buffer of their size. They are not checked, as with `read`."""
+        cdef Py_buffer view
+        cdef FileOps *ops = &self.file.files.ops
+        cdef int64_t got
+        cdef int fd
+        self._usable(0)
+        PyObject_GetBuffer(out, &view, PyBUF_WRITABLE)
+        try:
+            if view.len != self.size:
+                raise ValueError(f"a region of {self.size} bytes is not read into {view.len}")
+            fd = self.file.acquire()
+            self.file.files.calls[OP_PREADV] += 1
+            with nogil:
+                got = read_upto(ops, fd, <uint8_t *>view.buf, self.size, self.position)
+            self.file.release()
+        finally:
+            PyBuffer_Release(&view)
+        raise_status(got, "read", self.file.path, self.position)
+        if got != self.size:
+            raise self._cut(got)
 
     def send_to(self, socket: int | _HasFileno, int64_t start: int = 0) -> int:
         """Send the bytes from ``start`` on with sendfile; returns the number sent.

@@ -13,10 +13,12 @@ class Schema:
     def decode(self, buffer: Buffer, version: int, position: int = 0) -> Any:
         """Return the message; bytes after the fields of a record are ignored."""
 
-    def encode_request(self, value: object, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    def encode_request(
+        self, value: object, version: int, correlation_id: int, client_id: str | None, sized: bool = True
+    ) -> bytes:
         """Return size, request header (version 1, or 2 with tagged fields) and body."""
 
-    def encode_response(self, value: object, version: int, correlation_id: int) -> bytes:
+    def encode_response(self, value: object, version: int, correlation_id: int, sized: bool = True) -> bytes:
         """Return size, response header (version 0, or 1 with tagged fields; ApiVersions always 0) and body."""
 
     def decode_request(self, buffer: Buffer, version: int, position: int = 0) -> tuple[str | None, Any]:

@@ -149,31 +149,38 @@ cdef class Schema:
         """Return the message; bytes after the fields of a record are ignored."""
         return self._message(self._reader(buffer, version, position))
 
-    def encode_request(self, value, int version, int correlation_id, client_id):
-        """Return size, request header (version 1, or 2 with tagged fields) and body."""
+    def encode_request(self, value, int version, int correlation_id, client_id, bint sized=True):
+        """Return size unless ``sized`` is False, request header (version 1, or 2 with tagged fields) and body."""
         cdef Writer w = self._writer(version)
-        plain_number(w, 0, 4)
+        if sized:
+            plain_number(w, 0, 4)
         plain_number(w, self._key, 2)
         plain_number(w, version, 2)
         plain_number(w, correlation_id, 4)
         plain_old_text(w, client_id, "client_id")
         if w.flexible:
             plain_number(w, 0, 1)
-        return self._framed(w, value)
+        return self._framed(w, value, sized)
 
-    def encode_response(self, value, int version, int correlation_id):
-        """Return size, response header (version 0, or 1 with tagged fields; ApiVersions always 0) and body."""
+    def encode_response(self, value, int version, int correlation_id, bint sized=True):
+        """Return size unless ``sized`` is False, response header and body.
+
+        The header has version 0, or 1 with tagged fields; that of ApiVersions always has version 0.
+        """
         cdef Writer w = self._writer(version)
-        plain_number(w, 0, 4)
+        if sized:
+            plain_number(w, 0, 4)
         plain_number(w, correlation_id, 4)
         if w.flexible and self._key != API_VERSIONS:
             plain_number(w, 0, 1)
-        return self._framed(w, value)
+        return self._framed(w, value, sized)
 
-    cdef object _framed(self, Writer w, object value):
-        """Write the message after its header, and the size of both before the header."""
+    cdef object _framed(self, Writer w, object value, bint sized):
+        """Write the message after its header, and with ``sized`` the size of both before the header."""
         cdef Py_ssize_t size
         write_struct(w, self._structs, value)
+        if not sized:
+            return w.taken()
         size = w.size
         if size - 4 > 0x7FFFFFFF:
             raise ValueError(f"a frame of {size - 4} bytes: 2 GiB is the most")

@@ -6,11 +6,12 @@ Threads: a Writer belongs to one call.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.number cimport PyNumber_Index
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_CLEAR, Py_XDECREF
 from libc.stdint cimport (
     INT16_MAX, INT32_MAX, INT64_MAX, UINT16_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
@@ -26,6 +27,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from logstore.errors import ProtocolError, UnsupportedVersionError
 
 cdef extern from "Python.h":
+    PyObject *PyBytes_FromStringAndSize(const char *data, Py_ssize_t size) except NULL
+    int _PyBytes_Resize(PyObject **data, Py_ssize_t size) except -1
     long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
@@ -40,7 +43,7 @@ cdef enum:
 cdef class Writer:
     """State of one encoding: the bytes written so far, and the version.
 
-    Owns: its memory, released with the object.
+    Owns: a bytes object, which grows; `taken` hands it over, so the bytes are not copied once more.
     """
 
     def __cinit__(self, int version, bint flexible):
@@ -48,24 +51,34 @@ cdef class Writer:
         self.flexible = flexible
 
     def __dealloc__(self):
-        PyMem_Free(self.data)
+        Py_XDECREF(self._bytes)
 
     cdef int reserve(self, Py_ssize_t more) except -1:
         """Reserve memory for ``more`` bytes."""
-        cdef Py_ssize_t capacity
-        cdef uint8_t *data
         if more <= self.capacity - self.size:
             return 0
-        capacity = max(self.size + more, 2 * self.capacity, <Py_ssize_t>FIRST_CAPACITY)
-        data = <uint8_t *>PyMem_Realloc(self.data, capacity)
-        if data == NULL:
-            raise MemoryError
-        self.data = data
+        return self._resize(max(self.size + more, 2 * self.capacity, <Py_ssize_t>FIRST_CAPACITY))
+
+    cdef int _resize(self, Py_ssize_t capacity) except -1:
+        self.capacity = 0  # after an error there is no memory
+        if self._bytes == NULL:
+            self._bytes = PyBytes_FromStringAndSize(NULL, capacity)
+        else:
+            _PyBytes_Resize(&self._bytes, capacity)
+        self.data = <uint8_t *>PyBytes_AS_STRING(<object>self._bytes)
         self.capacity = capacity
         return 0
 
     cdef bytes taken(self):
-        return PyBytes_FromStringAndSize(<const char *>self.data, self.size)
+        """Return the bytes. Nothing is written afterwards."""
+        cdef bytes taken
+        if not self.size:
+            return b""
+        self._resize(self.size)
+        taken = <bytes>self._bytes
+        Py_CLEAR(self._bytes)
+        self.data, self.size, self.capacity = NULL, 0, 0
+        return taken
 
 
 cdef inline object got(object v, const Field *f):
@@ -211,6 +224,15 @@ cdef int plain_old_text(Writer w, object value, str name) except -1:
 
 cdef int bytes_out(Writer w, object value, const Field *f) except -1:
     cdef Py_buffer view
+    cdef Py_ssize_t size
+    if f.kind == RECORDS and hasattr(value, "read_into"):
+        # A part of a file: its bytes come straight to where they are sent from.
+        size = value.size
+        length_out(w, size, f, False)
+        w.reserve(size)
+        value.read_into(PyMemoryView_FromMemory(<char *>w.data + w.size, size, PyBUF_WRITE))
+        w.size += size
+        return 0
     try:
         PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
     except (TypeError, BufferError):

@@ -63,26 +63,30 @@ def frame_size(buffer: Buffer, position: int = 0, max_bytes: int = MAX_FRAME_BYT
     return size
 
 
-def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """Return the whole frame of a request: size, header, body.
+def encode_request(
+    message: Message, version: int, correlation_id: int, client_id: str | None, *, sized: bool = True
+) -> bytes:
+    """Return the whole frame of a request: size, header, body; the size is left out if ``sized`` is False.
 
     Raises:
         UnsupportedVersionError, ProtocolError: as `Message.encode`.
     """
     if not message.IS_REQUEST:
         raise TypeError(f"{type(message).__name__} is no request")
-    return message.SCHEMA.encode_request(message, version, correlation_id, client_id)
+    return message.SCHEMA.encode_request(message, version, correlation_id, client_id, sized)
 
 
-def encode_response(message: Message, version: int, correlation_id: int) -> bytes:
-    """Return the whole frame of a response: size, header, body.
+def encode_response(message: Message, version: int, correlation_id: int, *, sized: bool = True) -> bytes:
+    """Return the whole frame of a response: size, header, body; the size is left out if ``sized`` is False.
+
+    Records may be a `FileRegion`, which is read into the frame.
 
     Raises:
         UnsupportedVersionError, ProtocolError: as `Message.encode`.
     """
     if message.IS_REQUEST:
         raise TypeError(f"{type(message).__name__} is no response")
-    return message.SCHEMA.encode_response(message, version, correlation_id)
+    return message.SCHEMA.encode_response(message, version, correlation_id, sized)
 
 
 def request_head(frame: Buffer, position: int = 0) -> RequestHead:

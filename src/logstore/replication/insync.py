@@ -233,7 +233,7 @@ class InSyncReplica(Replica):
     ) -> Pending:
         pending = Pending(result, epoch, notify)
         self._waiting.begin(pending, acks=acks, led=self._led_epoch(), name=self.log.name)
-        if self._role is Role.LEADER:
+        if not pending.is_settled:
             self._refuse_below_minimum()
             self._raise_high_watermark(now_ms)
         return pending

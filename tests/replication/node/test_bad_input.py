@@ -39,7 +39,7 @@ def told(change: Callable[[FetchAnswer], FetchAnswer]) -> Callable[[bytes, bytes
 
     def alter(request: bytes, answer: bytes) -> bytes:
         number = decode_question(request).correlation_id
-        answers = decode_answers(answer, number)
+        answers = decode_answers(answer, number).answers
         return encode_answers({slot: change(each) for slot, each in answers.items()}, number)
 
     return alter
@@ -52,7 +52,7 @@ def stored(change: Callable[[bytes], bytes]) -> Callable[[bytes, bytes], bytes]:
 
 def of_another_partition(request: bytes, answer: bytes) -> bytes:
     number = decode_question(request).correlation_id
-    answers = decode_answers(answer, number)
+    answers = decode_answers(answer, number).answers
     return encode_answers({Slot(new_id(), 0): each for each in answers.values()}, number)
 
 

@@ -1,4 +1,9 @@
-"""The thread of a node that copies from one leader: one request at a time for all partitions that follow it."""
+"""The thread of a node that copies from one leader: one request at a time for all partitions that follow it.
+
+It asks in a session (`answers`). The first request names every partition; a later one those whose question has
+changed: those that the last answer had, and, every now and then or after news of the registry, any other. Whatever
+goes wrong ends the session, and everything is asked again.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,16 @@ from collections.abc import Callable, Iterable
 
 from logstore.clock import Clock
 from logstore.errors import LogClosedError, LogstoreError, MalformedMessageError, StorageError
+from logstore.records import INT32_MAX
 from logstore.replication.api import FetchAnswer, FetchFrom, FetchRefusal, NodeId, Transport
-from logstore.replication.fetch_messages import Slot, decode_answers, encode_question
+from logstore.replication.fetch_messages import (
+    FIRST_EPOCH,
+    LeaderResponse,
+    Session,
+    Slot,
+    decode_answers,
+    encode_question,
+)
 from logstore.replication.node.member import Member
 from logstore.replication.node.notices import Notices
 
@@ -17,6 +30,11 @@ RESPONSE_BYTES = 10 << 20
 
 #: Pause after an answer that was refused or an error; a registry's news ends it.
 _PAUSE_S = 0.1
+
+
+_Wants = dict[Slot, FetchFrom]
+_Asked = dict[Slot, tuple[Member, FetchFrom]]
+_FIRST = Session(0, FIRST_EPOCH)
 
 
 class Fetcher:
@@ -33,6 +51,7 @@ class Fetcher:
         *,
         wait_ms: int,
         lag_max_ms: int,
+        look_s: float,
         timeout_s: float,
     ) -> None:
         self._leader, self._node, self._life = leader, node, life
@@ -43,6 +62,11 @@ class Fetcher:
         # Well within the time after which a leader takes a silent follower for one that lags.
         self._idle_wait_ms = max(wait_ms, min(2 * wait_ms, lag_max_ms // 4))
         self._timeout_s = timeout_s
+        self._look_s = look_s
+        self._session = _FIRST
+        self._asked = _Asked()  # all that the session has
+        self._answered: list[Member] = []  # by the last answer: their questions may have changed
+        self._look_at_s = 0.0  # when all questions are looked at again
         self._wake = threading.Condition()
         self._is_stopping = False
         self._has_news = False
@@ -69,67 +93,117 @@ class Fetcher:
         subject = f"copying from node {self._leader}"
         while not self._is_stopping:
             try:
-                asked, is_good = self._questions()
-                if asked:
-                    is_good = self._fetch(asked) and is_good
+                changed, forgotten, is_good = self._questions()
+                asks = bool(self._asked)
+                if asks:
+                    is_good = self._fetch(changed, forgotten) and is_good
                     self._notices.say(subject, "")
+                if is_good and asks:
+                    continue
                 if is_good:
-                    if not asked:
-                        self._pause(None)
+                    self._begin_session(_FIRST)
+                    self._pause(None)
                     continue
             except Exception as error:  # noqa: BLE001  a transport of an embedder may raise anything
                 # Whatever an embedder's transport raises, and every answer that is none: ask again.
                 self._notices.say(subject, f"{type(error).__name__}: {error}")
+            self._begin_session(_FIRST)
             self._pause(_PAUSE_S)
+
+    def _begin_session(self, session: Session) -> None:
+        self._session = session
+        if session is _FIRST:
+            self._asked, self._answered = _Asked(), []
 
     def _pause(self, timeout_s: float | None) -> None:
         with self._wake:
             if not self._has_news and not self._is_stopping:
                 self._clock.wait(self._wake, timeout_s)
-            self._has_news = False
 
-    def _questions(self) -> tuple[dict[Slot, tuple[Member, FetchFrom]], bool]:
-        """Return what to ask, and whether every replica could say it."""
-        found, is_whole, now_ms = {}, True, self._now_ms()
-        for member in self._members():
+    def _questions(self) -> tuple[_Wants, list[Slot], bool]:
+        """Return what has changed, what to forget, and whether every replica could say what it asks."""
+        is_whole, now_s = True, self._clock.monotonic_s()
+        with self._wake:
+            looks_everywhere = self._has_news or self._session is _FIRST or now_s >= self._look_at_s
+            self._has_news = False
+        if looks_everywhere:
+            self._look_at_s = now_s + self._look_s
+        known, changed = self._asked, _Wants()
+        found = _Asked() if looks_everywhere else known
+        forgotten: list[Slot] = []
+        for member in self._members() if looks_everywhere else self._answered:
             try:
                 with member.lock:
                     is_ready = member.placement.has_entered and member.calls.failure is None
-                    question = member.replica.ask(now_ms) if is_ready else None
+                    question = member.replica.ask(int(now_s * 1000)) if is_ready else None
             except LogstoreError as error:
                 # The log cannot be synced, which a replica of a quorum does first: the others go on.
                 self._notices.say(f"disk of {member.place}", f"{type(error).__name__}: {error}")
-                is_whole = False
-                continue
-            if question is not None and question[0] == self._leader:
-                found[member.slot] = (member, question[1])
-        return found, is_whole
+                is_whole, question = False, None
+            slot = member.slot
+            before = known.get(slot)
+            if question is None or question[0] != self._leader:
+                if not looks_everywhere and found.pop(slot, None) is not None:
+                    forgotten.append(slot)
+            elif before is None or before[1] != question[1]:
+                found[slot] = (member, question[1])
+                changed[slot] = question[1]
+            else:
+                found[slot] = (member, before[1])
+        if looks_everywhere:
+            forgotten = [slot for slot in known if slot not in found]
+        self._asked = found
+        return changed, forgotten, is_whole
 
-    def _fetch(self, asked: dict[Slot, tuple[Member, FetchFrom]]) -> bool:
+    def _fetch(self, changed: _Wants, forgotten: list[Slot]) -> bool:
         """Ask once, and take the answers; return whether all were of use."""
-        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        self._correlation_id = (self._correlation_id + 1) & INT32_MAX
         request = encode_question(
-            {slot: wants for slot, (_, wants) in asked.items()},
+            changed,
             node=self._node,
             life=self._life,
             wait_ms=self._wait_ms,
             max_bytes=RESPONSE_BYTES,
             correlation_id=self._correlation_id,
+            session=self._session,
+            forgotten=forgotten,
         )
         data = self._transport.call(self._leader, request, timeout_s=self._wait_ms / 1000 + self._timeout_s)
         try:
-            answers = decode_answers(data, self._correlation_id)
+            response = self._decoded(data)
         except Exception:
-            for member, _ in asked.values():
+            for member, _ in self._asked.values():
                 member.refused_answers += 1
             raise
+        if response.has_lost_session:
+            self._begin_session(_FIRST)  # its process is another one by now, say
+            return True
+        answers = response.answers
         # While nothing happens it asks half as often. The high watermark has come with the last empty answer.
         is_idle = all(each.records is None and each.refusal is None for each in answers.values())
         self._wait_ms = self._idle_wait_ms if is_idle else self._least_wait_ms
-        is_good = True
-        for slot, (member, wants) in asked.items():
+        named = list(self._asked) if self._session is _FIRST else [slot for slot in answers if slot in self._asked]
+        self._answered, is_good = [], True
+        for slot in named:
+            member, wants = self._asked[slot]
+            self._answered.append(member)
             is_good = self._take(member, wants, answers.get(slot)) and is_good
+        if is_good:
+            epoch = self._session.epoch
+            following = Session(response.session_id, epoch + 1 if epoch < INT32_MAX else FIRST_EPOCH + 1)
+            self._begin_session(following if response.session_id else _FIRST)
         return is_good
+
+    def _decoded(self, data: bytes) -> LeaderResponse:
+        response = decode_answers(data, self._correlation_id)
+        if self._session is _FIRST:
+            if response.has_lost_session:
+                raise MalformedMessageError("a first request was answered with an error of its session", position=0)
+        elif not response.has_lost_session and response.session_id != self._session.id:
+            raise MalformedMessageError(
+                f"an answer of session {response.session_id} to a request of session {self._session.id}", position=0
+            )
+        return response
 
     def _take(self, member: Member, wants: FetchFrom, fetched: FetchAnswer | None) -> bool:
         problem, is_refused = "", True

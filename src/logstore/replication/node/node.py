@@ -15,15 +15,12 @@ from logstore.errors import (
     DeliveryTimeoutError,
     InvalidPartitionsError,
     InvalidSettingError,
-    LogstoreError,
     RegistryUnreachableError,
     StaleFactError,
     StoreClosedError,
     TopicExistsError,
     UnknownTopicError,
 )
-from logstore.log.marks._notifier import Notifier
-from logstore.log.marks._watermark import Registration as EndRegistration
 from logstore.metrics import ReplicaMetrics
 from logstore.records import TopicPartition
 from logstore.replication import facts
@@ -31,8 +28,6 @@ from logstore.replication.api import (
     NO_NODE,
     Change,
     Create,
-    FetchAnswer,
-    FetchRefusal,
     NodeId,
     Registry,
     Role,
@@ -41,13 +36,8 @@ from logstore.replication.api import (
 from logstore.replication.controller.spread import spread
 from logstore.replication.deletion import request_path
 from logstore.replication.election import created
-from logstore.replication.fetch_messages import (
-    Question,
-    Slot,
-    decode_question,
-    encode_answers,
-)
 from logstore.replication.insync import LAG_MAX_MS
+from logstore.replication.node.answers import FollowerAnswers
 from logstore.replication.node.fetcher import Fetcher
 from logstore.replication.node.member import Member, Members
 from logstore.replication.node.registration import NodeRegistration
@@ -60,6 +50,9 @@ _logger = logging.getLogger(__name__)
 
 #: Kafka's default of ``replica.fetch.wait.max.ms``.
 FETCH_WAIT_MS = 500
+
+#: How often, within `LAG_MAX_MS`, follower and leader look at every partition that one copies from the other.
+_LOOKS_IN_LAG = 8
 
 #: How long a new topic may take to have leaders, and a node to be registered.
 _SETTLE_S = 30.0
@@ -109,15 +102,17 @@ class Node:
         self._clock = self._host.clock
         self._transport = transport
         self._lag_max_ms, self._fetch_wait_ms, self._timeout_s = lag_max_ms, fetch_wait_ms, timeout_s
+        self._look_s = lag_max_ms / 1000 / _LOOKS_IN_LAG
         self._fetchers: dict[NodeId, Fetcher] = {}
-        #: Of requests that wait for records, with their registrations, which end with them.
-        self._listeners: dict[Notifier, list[EndRegistration]] = {}
         self._is_closed = False
         self._moved = threading.Condition()  # notified after each state that a replica has taken
         self._registration = NodeRegistration(self._host.root, node, self._host.cluster_id)
         members = Members(store, self._registration, lag_max_ms, quorum=quorum, controlled=controlled)
         self._registry_loop = RegistryLoop(
             self._registration, connect, members, self._clock, self._changed, controlled=controlled
+        )
+        self._answers = FollowerAnswers(
+            node, lambda: self._registry_loop.by_slot, self._clock, self._check_open, self._look_s
         )
         self._start()
         self._connect = connect
@@ -280,6 +275,7 @@ class Node:
                 self._clock,
                 wait_ms=self._fetch_wait_ms,
                 lag_max_ms=self._lag_max_ms,
+                look_s=self._look_s,
                 timeout_s=self._timeout_s,
             )
         self._wake()
@@ -288,8 +284,7 @@ class Node:
         """Have everything that waits look again."""
         for fetcher in self._fetchers.values():
             fetcher.notify()
-        for notifier in list(self._listeners):
-            notifier.notify()
+        self._answers.wake()
         with self._moved:
             self._moved.notify_all()
 
@@ -308,53 +303,7 @@ class Node:
             MalformedMessageError, UnsupportedVersionError: the bytes are no request of a node. Nothing has changed.
             StoreClosedError: the node is closed.
         """
-        self._check_open()
-        question = decode_question(request)
-        allowed_s = question.wait_ms / 1000 if wait_s is None else min(wait_s, question.wait_ms / 1000)
-        until_s = self._clock.monotonic_s() + allowed_s
-        notifier = Notifier(self._clock)
-        self._listeners[notifier] = []
-        try:
-            while True:
-                self._check_open()
-                answers = self._answers(question)
-                left_s = until_s - self._clock.monotonic_s()
-                if left_s <= 0 or any(each is None or _is_news(each) for each in answers.values()):
-                    return encode_answers(answers, question.correlation_id)
-                if self._listen(question, notifier):
-                    notifier.wait(left_s)
-        finally:
-            del self._listeners[notifier]
-
-    def _answers(self, question: Question) -> dict[Slot, FetchAnswer | None]:
-        now_ms = int(self._clock.monotonic_s() * 1000)
-        answers: dict[Slot, FetchAnswer | None] = {}
-        for slot, wants in question.wants.items():
-            member = self._registry_loop.by_slot.get(slot)
-            if member is None or not member.placement.has_entered:
-                answers[slot] = None
-                continue
-            try:
-                with member.lock:
-                    answers[slot] = member.replica.answer(wants, now_ms)
-            except LogstoreError as error:
-                _logger.warning("node %d cannot answer for %s: %s", self.node, member.place, error)
-                answers[slot] = FetchAnswer(wants.leader_epoch, refusal=FetchRefusal.STORAGE_FAILED)
-        return answers
-
-    def _listen(self, question: Question, notifier: Notifier) -> bool:
-        """Have the notifier notified once one of the logs grows; False if one has grown already."""
-        registrations = []
-        for slot, wants in question.wants.items():
-            try:
-                registration = self._registry_loop.by_slot[slot].calls.listen(notifier)
-            except LogstoreError:
-                return False  # closed after it has failed: the next answer says so, or has the log opened again
-            registrations.append(registration)
-            if not registration.arm_while(wants.offset):
-                return False
-        self._listeners[notifier] = registrations
-        return True
+        return self._answers.answer(request, wait_s)
 
     # -- what is seen
 
@@ -417,7 +366,3 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<Node {self.node} of {self._store!r}{', closed' if self._is_closed else ''}>"
-
-
-def _is_news(fetched: FetchAnswer) -> bool:
-    return fetched.records is not None or fetched.diverging is not None or fetched.refusal is not None
