@@ -159,7 +159,7 @@ class RegistryLoop:
             if asks_leaders:
                 self._ask_leaders_at_s = self._clock.monotonic_s() + SETTLED_S
             for member in self.members.values():
-                if facts.state_path(member.place) in named:
+                if named and facts.state_path(member.place) in named:
                     member.must_read = True
                 if not named and member.is_settled and not (asks_leaders and member.leads_or_fails):
                     continue
