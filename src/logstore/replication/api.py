@@ -407,12 +407,18 @@ class Replica(ABC):
         """Answer a follower: records up to the log end, where it diverges, or why not.
 
         What a follower asks for tells the leader how far it has come, so the high watermark may rise. The same
-        question may come again, late, and after a newer one.
+        question may come again, late, and after a newer one. A driver may keep a question instead of having it sent
+        again (KIP-227). Then it calls this with it whenever the log has grown or the high watermark has moved while
+        the follower asks for anything, and several times within ``replica.lag.time.max.ms`` in any case.
         """
 
     @abstractmethod
     def ask(self, now_ms: int) -> tuple[NodeId, FetchFrom] | None:
-        """Return the node to ask, and the question; None unless this replica follows a leader."""
+        """Return the node to ask, and the question; None unless this replica follows a leader.
+
+        A driver calls it after each answer and each new state, and several times within
+        ``replica.lag.time.max.ms`` in any case.
+        """
 
     @abstractmethod
     def take(self, asked: FetchFrom, fetched: FetchAnswer, now_ms: int) -> bool:
