@@ -192,7 +192,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.replication": (
         "node",
         "controller insync quorum",
-        "deletion local_registry placement",
+        "deletion local placement",
         "election facts fetch_messages log_copy waiting_appends",
         "api",
     ),
@@ -202,6 +202,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "controller",
         "claim cluster_view commands spread",
     ),
+    "logstore.replication.local": ("local_registry", "facts_file"),
     "logstore.replication.node": (
         "node",
         "answers fetcher registry_loop replicas",

@@ -23,7 +23,7 @@ from logstore.replication.api import (
     Write,
 )
 from logstore.replication.insync import InSyncReplica
-from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.log_copy import LogCopy
 from logstore.replication.placement import Arrival, InSyncPlacement
 from logstore.replication.quorum import QuorumPlacement, QuorumReplica

@@ -43,7 +43,7 @@ from logstore.replication.api import (
     Registry,
 )
 from logstore.replication.insync import InSyncReplica
-from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.local.local_registry import LocalRegistry
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.cluster.ledger import records_of
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from logstore.replication.insync import InSyncReplica
-from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.local.local_registry import LocalRegistry
 from logstore.testing.cluster.cluster import live
 from logstore.testing.cluster.ledger import InvariantError
 from tests.replication import plants

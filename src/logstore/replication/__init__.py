@@ -2,7 +2,7 @@
 
 `Node` replicates a store with those of other processes, over a `Transport` and a `Registry` that its user provides.
 `InSyncReplica` are Kafka's rules as a state machine, `QuorumReplica` those of a majority. `LocalRegistry` is a
-registry in memory, for one process.
+registry in memory, for one process; for a node alone it can be kept in its store.
 """
 
 from logstore.metrics import ReplicaMetrics
@@ -33,7 +33,7 @@ from logstore.replication.api import (
     check_path,
 )
 from logstore.replication.insync import InSyncReplica
-from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.log_copy import LogCopy
 from logstore.replication.node.node import Node
 from logstore.replication.placement import Arrival, InSyncPlacement, Placement

@@ -13,7 +13,7 @@ from logstore.replication.controller import Command, CommandGate
 from logstore.replication.controller.office import ControllerOffice
 from logstore.replication.deletion import confirmation
 from logstore.replication.election import with_isr
-from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.local.local_registry import LocalRegistry
 from logstore.testing import ManualClock
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logstore.errors import RegistryUnreachableError
 from logstore.replication.api import Create
-from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.local.local_registry import LocalRegistry
 from logstore.testing.cluster.network import SimNetwork, Weather
 from logstore.testing.cluster.registry import RegistryLink, SimSession
 from logstore.testing.cluster.world import World

@@ -11,7 +11,7 @@ from logstore.replication import facts
 from logstore.replication.api import Acks, Create, NodeId, PartitionState, Replica
 from logstore.replication.election import created
 from logstore.replication.insync import InSyncReplica
-from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.placement import Arrival, InSyncPlacement, Placement
 from logstore.testing.cluster.ledger import Ledger, values_below
 from logstore.testing.cluster.network import Weather

@@ -10,7 +10,7 @@ from logstore.log import Log
 from logstore.records import TopicPartition
 from logstore.replication import facts
 from logstore.replication.api import FetchAnswer, FetchFrom, NodeId, PartitionState, Registry, Replica
-from logstore.replication.local_registry import LocalRegistry
+from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.placement import Arrival, Placement
 from logstore.testing.cluster.network import SimNetwork
 from logstore.testing.cluster.registry import RegistryLink

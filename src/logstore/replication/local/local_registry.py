@@ -1,13 +1,24 @@
-"""A registry in the memory of one process: for a single node, for tests and for simulated clusters."""
+"""A registry in the memory of one process: for a single node, for tests and for simulated clusters.
+
+It is kept in a store's directory if `LocalRegistry.kept_in` has made it: then each commit is on the disk before it
+is answered or seen (`facts_file` has the bytes). After a commit that the disk has refused nothing is answered until
+the disk has what the memory has: a fact that was read is never older than one that the disk may have.
+"""
 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from logstore.errors import RegistryUnreachableError, StaleFactError
+from logstore.errors import LogstoreError, RegistryUnreachableError, StaleFactError
 from logstore.replication.api import Change, Check, Create, Delete, Fact, Registry, RegistryWatch, Write, check_path
+from logstore.replication.local.facts_file import FACTS_FILE, KeptFacts
+
+if TYPE_CHECKING:
+    from logstore.store import Store
+    from logstore.store.host import StoreHost
 
 #: Largest value of a fact: ZooKeeper's ``jute.maxbuffer``.
 _MOST_BYTES = 1 << 20
@@ -27,6 +38,45 @@ class _Tree:
         self.numbers: dict[str, int] = {}  # parent -> the next number of a sequential fact
         self.created = 0
         self.watches: dict[str, dict[_LocalWatch, None]] = {}
+        self.host: weakref.ref[StoreHost] | None = None  # of the store that the facts are kept in
+        self._is_saved = True
+
+    @classmethod
+    def load(cls, host: StoreHost) -> _Tree:
+        """Return the tree that is kept in a store."""
+        kept = KeptFacts.load(host.root)
+        tree = cls()
+        tree.host = weakref.ref(host)
+        for fact in kept.facts.values():
+            tree.put(fact, None, [])
+        tree.numbers, tree.created = dict(kept.numbers), kept.created
+        return tree
+
+    def check_saved(self) -> None:
+        """Make the disk have what the memory has, after a commit whose outcome on the disk is unknown."""
+        if not self._is_saved:
+            self.save()
+
+    def save(self) -> None:
+        """Store the facts, if they are kept in a store.
+
+        Raises:
+            RegistryUnreachableError: the disk has refused, or the store is closed. The file is the old one or the
+                new one.
+        """
+        if self.host is None:
+            return
+        self._is_saved = False
+        host = self.host()
+        if host is None:
+            raise RegistryUnreachableError(f"{FACTS_FILE}: the store is closed; open it again")
+        try:
+            host.check_writable()
+            lasting = {path: fact for path, fact in self.facts.items() if path not in self.owners}
+            KeptFacts(lasting, self.numbers, self.created).save(host.root)
+        except (LogstoreError, OSError) as error:
+            raise RegistryUnreachableError(f"{FACTS_FILE}: {error}") from error
+        self._is_saved = True
 
     def apply(
         self, changes: Sequence[Change], session: LocalRegistry
@@ -39,6 +89,8 @@ class _Tree:
         try:
             for change in changes:
                 results.append(self._change(change, session, undo, touched))
+            if undo:
+                self.save()
         except BaseException:
             for step in reversed(undo):
                 step()
@@ -162,7 +214,7 @@ class _LocalWatch(RegistryWatch):
 class LocalRegistry(Registry):
     """A session of a registry in memory; `connect` opens another one on the same facts.
 
-    Nothing is stored: the facts end with the last session's object.
+    Nothing is stored: the facts end with the last session's object. `kept_in` returns one whose facts are stored.
 
     >>> registry = LocalRegistry()
     >>> [first] = registry.commit([Create("/brokers/ids/1", b"here", ephemeral=True)])
@@ -176,13 +228,50 @@ class LocalRegistry(Registry):
 
     def __init__(self) -> None:
         self._tree = _Tree()
+        self._store: Store | None = None  # in which the facts are kept: it stays open
         self._is_alive = True
         self._own_watches: dict[_LocalWatch, None] = {}
+
+    @classmethod
+    def kept_in(cls, store: Store) -> LocalRegistry:
+        """Return a session on the facts that are kept in a store's directory, for the one node of that store.
+
+        On the return of `commit` its facts are on the disk; versions and numbers go on where they were after a
+        restart. Ephemeral facts end with the process. Each commit writes all facts. Sessions of the same open store
+        share them. Close the sessions before the store: then they raise `RegistryUnreachableError`.
+
+        >>> import tempfile
+        >>> import logstore
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> for number in range(2):
+        ...     with logstore.open(directory.name) as store:
+        ...         registry = LocalRegistry.kept_in(store)
+        ...         [fact] = registry.commit([Create(f"/{number}", b"")])
+        ...         sorted(registry.children("/")), fact.created
+        ...         registry.close()
+        (['0'], 1)
+        (['0', '1'], 2)
+        >>> directory.cleanup()
+
+        Raises:
+            NotALogError: the file ``logstore.facts`` is damaged, or of a later version.
+            ReadOnlyError: the store is open read-only.
+            StorageError: the file cannot be read.
+        """
+        host = store._host
+        host.check_writable()
+        with _KEPT_LOCK:
+            tree = _KEPT.get(host)
+            if tree is None:
+                tree = _KEPT[host] = _Tree.load(host)
+        session = cls()
+        session._tree, session._store = tree, store
+        return session
 
     def connect(self) -> LocalRegistry:
         """Return a new session on the same facts."""
         session = LocalRegistry()
-        session._tree = self._tree
+        session._tree, session._store = self._tree, self._store
         return session
 
     @property
@@ -192,20 +281,20 @@ class LocalRegistry(Registry):
     def read(self, path: str) -> Fact | None:
         check_path(path, root=True)
         with self._tree.lock:
-            self._check_alive()
+            self._check_usable()
             return self._tree.facts.get(path)
 
     def children(self, path: str) -> frozenset[str]:
         check_path(path, root=True)
         with self._tree.lock:
-            self._check_alive()
+            self._check_usable()
             return frozenset(self._tree.below.get(path, ()))
 
     def commit(self, changes: Sequence[Change]) -> list[Fact | None]:
         for change in changes:
             check_path(change.path)
         with self._tree.lock:
-            self._check_alive()
+            self._check_usable()
             results, watches = self._tree.apply(changes, self)
         _notify_all(watches)
         return results
@@ -232,9 +321,18 @@ class LocalRegistry(Registry):
                 watch.remove_locked()
         _notify_all(list(watches))
 
+    def _check_usable(self) -> None:
+        self._check_alive()
+        self._tree.check_saved()
+
     def _check_alive(self) -> None:
         if not self._is_alive:
             raise RegistryUnreachableError("the session with the registry has ended; connect again")
+
+
+#: The facts of the open stores that keep some: two trees of one file would undo each other's commits.
+_KEPT: weakref.WeakKeyDictionary[StoreHost, _Tree] = weakref.WeakKeyDictionary()
+_KEPT_LOCK = threading.Lock()
 
 
 def _notify_all(watches: list[_LocalWatch]) -> None:
