@@ -2,7 +2,8 @@
 
 The tree is that of Kafka's ZooKeeper registry (2.8), so that Kafka's own tools read it::
 
-    /brokers/ids/N                            ephemeral: the node lives
+    /brokers/ids/N                            ephemeral: the node lives; {"version": 4, "rack": "b"}, and ours:
+                                               "directory_id"
     /brokers/lives/N                          ours: its version is the number of the node's newest registration
     /brokers/topics/T                         {"version": 3, "topic_id": "...", "partitions": {"0": [1, 2, 3]},
                                                "adding_replicas": {}, "removing_replicas": {}}
@@ -95,8 +96,17 @@ def node_of(name: str) -> NodeId | None:
     return int(name)
 
 
+def encode_node(directory_id: str, rack: str | None) -> bytes:
+    """Encode a node's ephemeral fact."""
+    return _encode({"version": 4, "directory_id": directory_id, **({} if rack is None else {"rack": rack})})
+
+
 def rack_of(fact: Fact) -> str | None:
-    """Return the rack that a node's ephemeral fact names; None if it names none."""
+    """Return the rack that a node's ephemeral fact names; None if it names none.
+
+    Raises:
+        MalformedFactError: the fact is no node's.
+    """
     rack = _decode(fact).get("rack")
     if rack is not None and not isinstance(rack, str):
         raise _malformed(fact, f"a rack {rack!r}")

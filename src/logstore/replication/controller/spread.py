@@ -19,8 +19,8 @@ def spread(
     """Return the replicas of each new partition, the preferred leader first.
 
     ``racks`` has the nodes, each with its rack; a node without one is a rack of its own. No two replicas are in the
-    same rack while there are others. ``first`` is where in the circle the leaders begin: a random number for a new
-    topic, the number of partitions for one that grows.
+    same rack while there are others. ``first`` is where in the `circle` the leaders begin: a random number for a
+    new topic, the number of partitions for one that grows.
 
     >>> spread(3, 2, {1: "a", 2: "b", 3: "c"})
     [(1, 2), (2, 3), (3, 1)]
@@ -32,20 +32,20 @@ def spread(
         raise InvalidSettingError(
             {"replication.factor": f"{factor} replicas need as many nodes, and {len(racks)} live: {sorted(racks)}"}
         )
-    circle = _circle(racks)
-    rack_of = {node: (racks[node], -1) if racks[node] is not None else (None, node) for node in circle}
+    nodes = circle(racks)
+    rack_of = {node: (racks[node], -1) if racks[node] is not None else (None, node) for node in nodes}
     rack_count = len(set(rack_of.values()))
-    size = len(circle)
+    size = len(nodes)
     assigned = []
     for partition in range(partitions):
         leader = (first + partition) % size
         shift = (first + partition) // size
-        chosen = [circle[leader]]
+        chosen = [nodes[leader]]
         racks_left = rack_count - 1
-        used = {rack_of[circle[leader]]}
+        used = {rack_of[nodes[leader]]}
         step = 0
         while len(chosen) < factor:
-            node = circle[(leader + 1 + (shift + step) % (size - 1)) % size]
+            node = nodes[(leader + 1 + (shift + step) % (size - 1)) % size]
             step += 1
             if node in chosen or (racks_left and rack_of[node] in used):
                 continue
@@ -57,8 +57,8 @@ def spread(
     return assigned
 
 
-def _circle(racks: Mapping[NodeId, str | None]) -> list[NodeId]:
-    """Return the nodes in an order in which racks take turns."""
+def circle(racks: Mapping[NodeId, str | None]) -> list[NodeId]:
+    """Return the nodes in the order in which they lead new partitions: racks take turns."""
     by_rack: dict[tuple[str, NodeId], list[NodeId]] = {}
     for node in sorted(racks):
         rack = racks[node]

@@ -33,7 +33,7 @@ from logstore.replication.api import (
     Role,
     Transport,
 )
-from logstore.replication.controller.spread import spread
+from logstore.replication.controller.spread import circle, spread
 from logstore.replication.deletion import request_path
 from logstore.replication.election import created
 from logstore.replication.insync import LAG_MAX_MS
@@ -68,13 +68,16 @@ class Node:
     With ``quorum`` a record is acknowledged once a majority of the replicas has it on disk, and a majority elects;
     without it Kafka's rules of in-sync replicas hold. All nodes of a cluster have the same rules.
 
+    ``rack`` is Kafka's ``broker.rack``: where the node stands. The replicas of a new topic, and those that a
+    controller places, stand in different racks as far as there are such.
+
     A ``controlled`` node elects nothing: a `logstore.replication.controller.ControllerLoop` does, on one node of
     the cluster for all of them.
 
     The node is registered when the constructor returns. Close it before its store. Any thread may call.
 
     Raises:
-        InvalidSettingError: the directory belongs to another node or another cluster, or both ``quorum`` and
+        InvalidSettingError: the directory belongs to another node or another cluster, ``rack`` is no name, or both ``quorum`` and
             ``controlled`` are set: a majority elects by itself.
         RegistryUnreachableError: the registry does not answer, or another directory is registered as this node.
     """
@@ -86,6 +89,7 @@ class Node:
         connect: Callable[[], Registry],
         transport: Transport,
         *,
+        rack: str | None = None,
         quorum: bool = False,
         controlled: bool = False,
         lag_max_ms: int = LAG_MAX_MS,
@@ -94,6 +98,10 @@ class Node:
     ) -> None:
         if not 0 <= node < 2**31:
             raise InvalidSettingError({"node": f"expected a number from 0 to 2147483647, found {node!r}"})
+        if rack is not None and not (isinstance(rack, str) and rack):
+            raise InvalidSettingError(
+                {"rack": f"expected a name, or None for a node without a rack, found {rack!r}"}
+            )
         if quorum and controlled:
             raise InvalidSettingError({"controlled": "a quorum elects by itself: leave controlled or quorum out"})
         self.node = node
@@ -106,7 +114,7 @@ class Node:
         self._fetchers: dict[NodeId, Fetcher] = {}
         self._is_closed = False
         self._moved = threading.Condition()  # notified after each state that a replica has taken
-        self._registration = NodeRegistration(self._host.root, node, self._host.cluster_id)
+        self._registration = NodeRegistration(self._host.root, node, self._host.cluster_id, rack)
         members = Members(store, self._registration, lag_max_ms, quorum=quorum, controlled=controlled)
         self._registry_loop = RegistryLoop(
             self._registration, connect, members, self._clock, self._changed, controlled=controlled
@@ -149,13 +157,15 @@ class Node:
 
         ``replicas`` are the nodes of every partition; their order turns from one partition to the next, so that the
         leaders are spread. Without them each partition has ``replication_factor`` of the nodes that live, all by
-        default: leaders and replicas are spread evenly, and this node leads the first partition.
+        default: leaders and replicas are spread evenly, over racks first, and this node leads the first partition.
         ``settings`` are those of `Store.create_topic`; ``min.insync.replicas`` is one of them.
 
         Raises:
             TopicExistsError: there is one of that name.
             InvalidSettingError: more replicas than nodes, a minimum above the number of replicas, or a setting that
                 cannot go with replicas.
+            MalformedFactError: a node that lives has a fact that is not ours, so its rack is unknown. Give
+                ``replicas``.
             UnknownTopicError: the topic is made, on other nodes than this one.
             DeliveryTimeoutError: the topic is made, and after 30 s a partition has no leader.
         """
@@ -196,18 +206,22 @@ class Node:
         self, registry: Registry, partitions: int, replicas: Sequence[NodeId] | None, factor: int | None
     ) -> list[tuple[NodeId, ...]]:
         if replicas is None:
-            named = map(facts.node_of, registry.children(facts.IDS))
-            live = sorted({self.node, *(node for node in named if node is not None)})
-            return spread(
-                partitions,
-                len(live) if factor is None else factor,
-                dict.fromkeys(live),
-                first=live.index(self.node),
-            )
+            racks = self._racks(registry)
+            first = circle(racks).index(self.node)
+            return spread(partitions, len(racks) if factor is None else factor, racks, first=first)
         if not replicas or len(set(replicas)) < len(replicas):
             raise InvalidSettingError({"replicas": f"expected different nodes, found {list(replicas)}"})
         turns = range(len(replicas))
         return [tuple(replicas[(first + turn) % len(replicas)] for turn in turns) for first in range(partitions)]
+
+    def _racks(self, registry: Registry) -> dict[NodeId, str | None]:
+        """Return the nodes that live, each with its rack."""
+        racks = {self.node: self._registration.rack}
+        for name in registry.children(facts.IDS):
+            node = facts.node_of(name)
+            if node is not None and node != self.node and (fact := registry.read(facts.id_path(node))) is not None:
+                racks[node] = facts.rack_of(fact)
+        return racks
 
     def delete_topic(self, name: str, *, timeout_s: float = _SETTLE_S) -> None:
         """Delete a topic of the cluster, on all its nodes; return once this one has deleted its replicas.

@@ -20,9 +20,10 @@ CLUSTER_ID = "/cluster/id"
 class NodeRegistration:
     """The identity of one process of a node. `register` is called once for each session."""
 
-    def __init__(self, root: Directory, node: NodeId, cluster_id: str) -> None:
+    def __init__(self, root: Directory, node: NodeId, cluster_id: str, rack: str | None = None) -> None:
         self._root = root
         self.node = node
+        self.rack = rack
         self._own_cluster_id = cluster_id  # of the store: a new cluster takes it
         self._file = NodeFile.load(root)
         self._new_id = new_id()  # of the directory, if it has none
@@ -52,8 +53,7 @@ class NodeRegistration:
             path, value = facts.life_path(self.node), directory_id.encode()
             self._claim(cluster_id, directory_id, life)
             changes.append(Create(path, value) if life is None else Write(path, value, life.version))
-        value = json.dumps({"version": 4, "directory_id": directory_id}).encode()
-        changes.append(Create(own, value, ephemeral=True))
+        changes.append(Create(own, facts.encode_node(directory_id, self.rack), ephemeral=True))
         try:
             fact = registry.commit(changes)[-1]
         except StaleFactError:
