@@ -77,8 +77,8 @@ class Node:
     The node is registered when the constructor returns. Close it before its store. Any thread may call.
 
     Raises:
-        InvalidSettingError: the directory belongs to another node or another cluster, ``rack`` is no name, or both ``quorum`` and
-            ``controlled`` are set: a majority elects by itself.
+        InvalidSettingError: the directory belongs to another node or another cluster, ``rack`` is no name, or both
+            ``quorum`` and ``controlled`` are set: a majority elects by itself.
         RegistryUnreachableError: the registry does not answer, or another directory is registered as this node.
     """
 
