@@ -206,9 +206,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.replication.node": (
         "node",
         "answers fetcher registry_loop replicas",
-        "deletions member",
+        "deletions moved_replicas",
+        "member",
         "registration",
-        "node_file notices",
+        "held_replicas node_file notices",
     ),
     "logstore.spark": (
         "source",

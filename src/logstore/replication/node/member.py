@@ -68,7 +68,7 @@ class Members:
     def __init__(
         self, store: Store, registration: NodeRegistration, lag_max_ms: int, *, quorum: bool, controlled: bool
     ) -> None:
-        self._store = store
+        self.store = store
         self._registration = registration
         self._lag_max_ms = lag_max_ms
         self._is_quorum = quorum
@@ -80,15 +80,15 @@ class Members:
             **facts.decode_config(registry.read(facts.config_path(topic))),
             "logstore.replicated": "true",
         }
-        made = self._store.create_topic(topic, len(assignment.partitions), settings, if_not_exists=True)
+        made = self.store.create_topic(topic, len(assignment.partitions), settings, if_not_exists=True)
         if not made.config.replicated:
             raise InvalidSettingError(
                 {topic: "the store has a topic of that name that is not replicated: rename or delete it"}
             )
         if made.partition_count < len(assignment.partitions):
-            made = self._store.add_partitions(topic, len(assignment.partitions))
+            made = self.store.add_partitions(topic, len(assignment.partitions))
         place = TopicPartition(topic, partition)
-        log = self._store._host._log_of(topic, partition)
+        log = self.store._host._log_of(topic, partition)
         assert isinstance(log, Log)
         state = registry.read(facts.state_path(place))
         # A partition that is younger than this life has lost nothing by the end of an earlier one.
@@ -101,8 +101,8 @@ class Members:
 
     def delete(self, topic: str) -> None:
         """Delete the local topic, if there is one that is replicated."""
-        if topic in self._store.topics() and self._store[topic].config.replicated:
-            self._store.delete_topic(topic)
+        if topic in self.store.topics() and self.store[topic].config.replicated:
+            self.store.delete_topic(topic)
 
     def open_again(self, failed: Member) -> Member:
         """Open the log of a member again that has failed, and return the member that takes its place.
@@ -112,7 +112,7 @@ class Members:
         Raises:
             StorageError: the log cannot be opened. Try again later.
         """
-        log = self._store._host.partitions.open_again(failed.place)
+        log = self.store._host.partitions.open_again(failed.place)
         with failed.lock:
             failed.replica.stop_waiting(NotLeaderError(f"{failed.place}: the disk of the leader has failed"))
         assert isinstance(log, Log)

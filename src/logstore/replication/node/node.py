@@ -98,7 +98,7 @@ class Node:
     ) -> None:
         if not 0 <= node < 2**31:
             raise InvalidSettingError({"node": f"expected a number from 0 to 2147483647, found {node!r}"})
-        if rack is not None and not (isinstance(rack, str) and rack):
+        if rack is not None and (type(rack) is not str or not rack):
             raise InvalidSettingError(
                 {"rack": f"expected a name, or None for a node without a rack, found {rack!r}"}
             )

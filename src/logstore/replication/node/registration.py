@@ -80,6 +80,26 @@ class NodeRegistration:
         self._file = NodeFile(cluster_id, self.node, directory_id, number + 1, self.has_same_disk)
         self._file.save(self._root)
 
+    def check_believed(self, registry: Registry) -> None:
+        """Check that a registry is the one that this life was registered in, and has not lost anything since.
+
+        Raises:
+            MalformedFactError: it is of another cluster, knows another life, or the last life was another one.
+        """
+        file, path = self._file, facts.life_path(self.node)
+        cluster = registry.read(CLUSTER_ID)
+        if file is None or cluster is None or _cluster_of(cluster) != file.cluster_id:
+            raise MalformedFactError(f"{CLUSTER_ID}: found {cluster and cluster.value!r}", fact=CLUSTER_ID)
+        life = registry.read(path)
+        if life is None or life.version != self.life or life.value != file.directory_id.encode():
+            found = "nothing" if life is None else f"version {life.version} of {life.value!r}"
+            raise MalformedFactError(f"{path}: found {found}, and registered version {self.life}", fact=path)
+        if not self.has_same_disk:
+            raise MalformedFactError(
+                f"{path}: registry or directory were restored before this node began; its next start goes on",
+                fact=path,
+            )
+
     def confirm(self) -> None:
         """Record that every replica has left the sets that it must not be in: the directory is trusted from now on.
 
@@ -97,11 +117,7 @@ class NodeRegistration:
             except StaleFactError:
                 found = registry.read(CLUSTER_ID)
         assert found is not None
-        try:
-            cluster_id = json.loads(found.value)["id"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise MalformedFactError(f"{CLUSTER_ID}: found {found.value!r}", fact=CLUSTER_ID) from error
-        return str(cluster_id)
+        return _cluster_of(found)
 
     def _check_file(self, cluster_id: str) -> str:
         """Return the id of the directory, a new one if it has none."""
@@ -118,6 +134,13 @@ class NodeRegistration:
         if problems:
             raise InvalidSettingError(problems)
         return file.directory_id
+
+
+def _cluster_of(fact: Fact) -> str:
+    try:
+        return str(json.loads(fact.value)["id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise MalformedFactError(f"{CLUSTER_ID}: found {fact.value!r}", fact=CLUSTER_ID) from error
 
 
 def _encoded(cluster_id: str) -> bytes:

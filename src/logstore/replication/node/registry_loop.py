@@ -17,13 +17,16 @@ from logstore.errors import (
     NotLeaderError,
     RegistryUnreachableError,
     StaleFactError,
+    StorageError,
 )
 from logstore.log.formats.last_stop import Stop
+from logstore.records import TopicPartition
 from logstore.replication import facts
 from logstore.replication.api import Change, NodeId, PartitionState, Registry, RegistryWatch
 from logstore.replication.fetch_messages import Slot
 from logstore.replication.node.deletions import Deletions
 from logstore.replication.node.member import Member, Members
+from logstore.replication.node.moved_replicas import MovedReplicas
 from logstore.replication.node.notices import Notices
 from logstore.replication.node.registration import NodeRegistration
 
@@ -73,6 +76,7 @@ class RegistryLoop:
         self._say = Notices(registration.node).say
         self._is_controlled = controlled
         self._deletions = Deletions(registration.node, self._watch, self._delete, is_controlled=controlled)
+        self._moved = MovedReplicas(make.store, registration, self._say, self._leave)
 
     # -- from any thread
 
@@ -171,6 +175,7 @@ class RegistryLoop:
                 except LogstoreError as error:
                     # A fact that is not ours, or a disk that refuses: the other partitions go on.
                     self._say(str(member.place), f"{type(error).__name__}: {error}")
+            self._note_replicas()
             if self._has_read_topics and all(each.placement.has_entered for each in self.members.values()):
                 self._registration.confirm()
         except BaseException:
@@ -204,6 +209,9 @@ class RegistryLoop:
         self._watch(registry, facts.TOPICS)
         are_all_read = True
         going = self._deletions.go_on(registry)
+        # What an earlier process has begun to remove: the partition may be this node's again.
+        self._moved.go_on(registry, {}, {}, finish_only=True)
+        read: dict[str, facts.Assignment] = {}
         there = registry.children(facts.TOPICS)
         self._topics = {topic: known for topic, known in self._topics.items() if topic in there}
         for topic in sorted(there - going):
@@ -215,9 +223,14 @@ class RegistryLoop:
             try:
                 assignment = facts.decode_assignment(fact)
                 self._check_assignment(topic, path, assignment)
-                self._topics[topic] = assignment
+                self._topics[topic] = read[topic] = assignment
                 for partition, replicas in assignment.partitions.items():
-                    if self._registration.node in replicas and (topic, partition) not in self.members:
+                    place = TopicPartition(topic, partition)
+                    if self._registration.node not in replicas or place in self.members:
+                        continue
+                    if self._moved.is_clearing(place):
+                        are_all_read = False
+                    else:
                         member = self._make.make(topic, partition, assignment, registry)
                         self._watch(registry, facts.state_path(member.place))
                         self._add(member)
@@ -225,7 +238,26 @@ class RegistryLoop:
             except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
                 are_all_read = False
                 self._say(path, f"{type(error).__name__}: {error}")
+        self._moved.go_on(registry, read, self.members)
         self._has_read_topics = are_all_read
+
+    def _note_replicas(self) -> None:
+        try:
+            self._moved.note(self.members.values())
+            self._say("note of replicas", "")
+        except StorageError as error:
+            self._say("note of replicas", f"{error}; replicas that move away will stay on the disk")
+
+    def _leave(self, place: TopicPartition) -> None:
+        """Take part in a partition no more: it has moved away."""
+        member = self.members.get(place)
+        if member is None:
+            return
+        self.members = {each: other for each, other in self.members.items() if each != place}
+        self.by_slot = {slot: other for slot, other in self.by_slot.items() if other is not member}
+        with member.lock:
+            member.replica.stop_waiting(NotLeaderError(f"{place}: the partition has moved to other nodes"))
+        self._changed(member)
 
     def _add(self, member: Member) -> None:
         # Other threads iterate over them.
@@ -241,6 +273,7 @@ class RegistryLoop:
             with member.lock:
                 member.replica.stop_waiting(NotLeaderError(f"{member.place}: the topic is deleted"))
         self._make.delete(topic)
+        self._moved.forget(topic)
         for member in gone:
             self._changed(member)
 

@@ -6,13 +6,14 @@ different partitions open them concurrently. Threads that ask for the same parti
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 
 from logstore.client.backend import Opened
 from logstore.clock import Clock
 from logstore.config.log import LogConfig
-from logstore.errors import NotALogError, StoreClosedError
+from logstore.errors import LogstoreError, NotALogError, StoreClosedError
 from logstore.io._interrupts import held, shielded
 from logstore.log import Log, LogReader
 from logstore.log.directory.files import Directory
@@ -23,6 +24,8 @@ from logstore.records import TopicPartition
 from logstore.store.catalog import layout
 from logstore.store.catalog.many import side_by_side
 from logstore.topic_names import INTERNAL
+
+_logger = logging.getLogger(__name__)
 
 
 class Partitions:
@@ -199,6 +202,30 @@ class Partitions:
             logs = [self._open.pop(name) for name in doomed]
         side_by_side(lambda log: log.close(reason=reason), logs)
 
+    def renew(self, name: TopicPartition, make: Callable[[], object]) -> None:
+        """Close the log of a partition, and call ``make`` before it is opened again: threads that want it wait.
+
+        Calls to the closed one raise `LogClosedError`.
+        """
+        while True:
+            with held(self._lock):
+                self._check_open()
+                turn = self._opening.setdefault(name, threading.Lock())
+            with held(turn):
+                if self._opening.get(name) is not turn:
+                    continue
+                try:
+                    with held(self._lock):
+                        logs = [table.pop(name, None) for table in (self._open, self._failed)]
+                    for log in logs:
+                        if log is not None:
+                            _close_unwanted(log)
+                    make()
+                finally:
+                    with held(self._lock):
+                        del self._opening[name]
+                return
+
     def close(self) -> None:
         """Close every log. All are closed even if one fails; the first failure is raised."""
         with held(self._lock):
@@ -207,6 +234,14 @@ class Partitions:
             self._open.clear()
             self._failed.clear()
         side_by_side(lambda log: log.close(reason="the store is closed; call logstore.open() again"), logs)
+
+
+def _close_unwanted(log: Opened) -> None:
+    try:
+        log.close(reason="the replica has moved to another node, and its records are removed here")
+    except LogstoreError as error:
+        # Records that are not flushed are not wanted any more.
+        _logger.warning("a log was not closed cleanly, it is removed: log=%r error=%s", log, error)
 
 
 class LentLog(Log):

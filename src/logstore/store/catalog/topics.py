@@ -566,6 +566,31 @@ class Topics(TopicTable):
                 raise
             return grown
 
+    def clear(self, name: str, partition: int) -> None:
+        """Remove a partition's records with everything that its log has, and make its directory as a new topic's.
+
+        Durable on return. After a failure or a crash half way the partition has no log that can be opened, or one
+        that lacks records: the caller has recorded that it is to be cleared, and calls this again.
+
+        Raises:
+            StorageError: some of it remains.
+        """
+        place = TopicPartition(name, partition)
+        with held(self._lock):
+            self.make(name)
+            self.check_partition(name, partition)
+            topic_id = self.entry(name).id
+
+            def make() -> None:
+                self.reserve.with_space(lambda: self._hold.root.forget([place]))
+                layout.remove_partitions(self._root, name, range(partition, partition + 1))
+                self._root.sync()
+                layout.make_partitions(self._root, {place: topic_id})
+
+            assert self._partitions is not None
+            self._partitions.renew(place, make)
+            _logger.info("cleared a partition: topic=%s partition=%d", name, partition)
+
     def delete(self, names: Sequence[str]) -> list[TopicEntry]:
         """Delete topics with all their records; return their last entries. They are gone for good on return.
 
