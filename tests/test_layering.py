@@ -193,7 +193,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "node",
         "controller insync quorum",
         "deletion local placement",
-        "election facts fetch_messages log_copy waiting_appends",
+        "election facts fetch_messages log_copy table_registry waiting_appends",
         "api",
     ),
     "logstore.replication.controller": (

@@ -38,6 +38,7 @@ from logstore.replication.log_copy import LogCopy
 from logstore.replication.node.node import Node
 from logstore.replication.placement import Arrival, InSyncPlacement, Placement
 from logstore.replication.quorum import QuorumPlacement, QuorumReplica
+from logstore.replication.table_registry import TableRegistry
 from logstore.replication.waiting_appends import WaitingAppends
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "ReplicaMetrics",
     "Role",
     "Standing",
+    "TableRegistry",
     "Transport",
     "WaitingAppends",
     "Watches",
