@@ -33,6 +33,12 @@ def test_the_example_ends_with_equal_copies(tmp_path):
     assert "is back and follows; the newest order is at offset 200" in done.stdout
 
 
+def test_the_registry_and_the_transport_of_the_example_are_short():
+    folder = ROOT / "examples" / "replicated"
+    texts = [(folder / name).read_text() for name in ("sqlite_registry.py", "socket_transport.py")]
+    assert sum(bool(line.strip()) for text in texts for line in text.splitlines()) < 100
+
+
 class Pair:
     """The two processes under load: one value after the other, each sent once."""
 

@@ -34,8 +34,8 @@ class TableRegistry(Registry):
     """A `Registry` whose facts are rows of a table, each with the session that owns it if the fact is ephemeral.
 
     A subclass says what a transaction is, and implements the methods that are called in one. Its constructor calls
-    `open` once they work. From then on a thread renews the session every quarter of ``timeout_s`` seconds, and looks
-    every ``poll_s`` seconds whether the table has changed, to notify the watches.
+    `open` once they work. From then on a thread renews the session every quarter of ``timeout_s`` seconds, and
+    looks every ``poll_s`` seconds whether the table has changed, to notify the watches.
     """
 
     def __init__(self, *, timeout_s: float = 1.0, poll_s: float = 0.01) -> None:

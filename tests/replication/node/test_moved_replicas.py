@@ -223,9 +223,10 @@ def test_a_power_cut_half_way_is_finished_by_the_next_process(policy):
 @pytest.mark.parametrize("op", ["open", "pwrite", "fdatasync", "fsync_dir", "unlink", "rmdir", "mkdir", "rename"])
 def test_whatever_fails_is_tried_again(tmp_path, monkeypatch, op):
     monkeypatch.setattr("tests.replication.node.test_moved_replicas.PATH", str(tmp_path))
+    registry: LocalRegistry | None = None
     for nth in range(1, 40):
         files = FaultyFiles()
-        scene = Scene(files) if nth == 1 else Scene(files, registry)
+        scene = Scene(files, registry)
         registry = scene.registry
         if nth == 1:
             scene.move()
