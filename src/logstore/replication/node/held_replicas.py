@@ -8,8 +8,8 @@ JSON, with the CRC-32C of the first line in the second one, replaced as a whole:
 ``state`` is the version that the partition's state had in the registry when the node's newest life found itself
 among its replicas. Only a newer state without this node says that the replica has moved away. A registry that was
 restored from yesterday's copy says so too, by an older one. ``is_clearing`` is written before anything of the
-replica is removed, and its entry goes when nothing is left: a process that dies half way leaves the rest to the next
-one.
+replica is removed, and its entry goes when nothing is left: a process that dies half way leaves the rest to the
+next one.
 
 Without the file, or with a damaged one, nothing is known to have moved away, and nothing is removed.
 """
