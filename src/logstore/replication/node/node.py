@@ -52,7 +52,7 @@ _logger = logging.getLogger(__name__)
 FETCH_WAIT_MS = 500
 
 #: How often, within `LAG_MAX_MS`, follower and leader look at every partition that one copies from the other.
-_LOOKS_IN_LAG = 8
+_LOOKS_IN_LAG = 16
 
 #: How long a new topic may take to have leaders, and a node to be registered.
 _SETTLE_S = 30.0
