@@ -155,6 +155,8 @@ cdef class Filter:
     cdef readonly int64_t batches_emptied
     cdef readonly int64_t batches_dropped
     cdef readonly int64_t next_horizon_ms
+    #: The highest offset of a tombstone or a marker that was deleted because its time had come; -1 if none was.
+    cdef readonly int64_t last_dropped
 
     def __cinit__(self, KeyMap keys not None, *, int64_t known_offset, int64_t now_ms, int64_t delete_retention_ms,
                   level_of, int64_t limit=DECOMPRESSED_LIMIT):
@@ -167,6 +169,7 @@ cdef class Filter:
         self._limit = limit
         self._next_offset = -1
         self.next_horizon_ms = INT64_MAX
+        self.last_dropped = -1
 
     def __dealloc__(self):
         free(self._last_of_producers)
@@ -259,6 +262,8 @@ cdef class Filter:
         is_marker = header.attributes & CONTROL_FLAG
         if discard:
             self.records_read += header.record_count
+            if is_marker and header.record_count:
+                self.last_dropped = max(self.last_dropped, last_offset_of(&header))
             status = self._empty_or_drop(p, &header, stays_empty)
         elif header.attributes & CODEC_MASK and header.record_count and not is_marker:
             self._pass_packed(p, &header, stays_empty, path, file_position + position)
@@ -337,8 +342,10 @@ cdef class Filter:
                     tally.keyless += 1
                     stays = False
                 else:
-                    stays = ((tombstones_stay or not ahead[i].is_tombstone)
-                             and ahead[i].offset >= get_hash(&self._map.table, &ahead[i].digest))
+                    stays = ahead[i].offset >= get_hash(&self._map.table, &ahead[i].digest)
+                    if stays and ahead[i].is_tombstone and not tombstones_stay:
+                        stays = False
+                        self.last_dropped = max(self.last_dropped, ahead[i].offset)
                 if not stays:
                     continue
                 tally.kept += 1

@@ -431,6 +431,47 @@ class LogReplica(ReaderReplica):
             raise ValueError(f"a log begins at an offset from 0 to {_LAST_START}, found {offset}")
         shielded(truncation.restart_at, self._state, offset)
 
+    # -- what compaction has dropped
+
+    @property
+    def dropped_end(self) -> int:
+        """The offset after the newest tombstone or transaction marker that may be missing here; 0 if none is.
+
+        Compaction deletes them ``delete.retention.ms`` after it has first met them. A follower that ends below this
+        offset never gets them, so it would keep the records that they delete: it begins again. A log that is a copy
+        of another lacks what the other did, see `begin_copy`. Durable before the first tombstone is missing.
+        """
+        return self._state.cleaned.dropped_end
+
+    @property
+    def clean_end(self) -> int:
+        """The offset below which no record is left that a tombstone would delete, be it here or dropped."""
+        return self._state.cleaned.clean_end
+
+    def begin_copy(self, clean_end: int) -> None:
+        """Begin an empty log as a copy of another one that has this `clean_end`; durable on return.
+
+        The copy's `dropped_end` is then that offset: tombstones below it may be missing in what is copied, and so
+        are the records that they deleted. It ends with `end_copy`, `begin_epoch`, or when the log is closed.
+
+        Raises:
+            ValueError: the log is not empty, or the offset is not from 0 to 2**62.
+            DiskFullError, TooManyFilesError: there is no space or no descriptor for the file. Nothing has changed.
+            StorageFailedError: the file may not be on the disk; the log takes no more writes.
+        """
+        if not 0 <= clean_end <= _LAST_START:
+            raise ValueError(f"a log is clean below an offset from 0 to {_LAST_START}, found {clean_end}")
+        self._state.check_writable()
+        shielded(_begin_copy, self._state, clean_end)
+
+    def end_copy(self) -> None:
+        """Continue the log with records of another log than the one that it was begun as a copy of.
+
+        `dropped_end` is lowered to the log end if it is above it; durable on return. Raises as `begin_copy`.
+        """
+        self._state.check_writable()
+        shielded(_end_copy, self._state)
+
     # -- the policy
 
     @property
@@ -464,6 +505,23 @@ def _set_policy(state: State, policy: HighWatermarkPolicy) -> None:
             raise
 
 
+def _begin_copy(state: State, clean_end: int) -> None:
+    with held(state.lock):
+        state.check_whole_locked()
+        end = state.end.value
+        if end > state.log_start:
+            raise ValueError(f"{state.name}: a copy begins in an empty log, this one ends at {end}")
+        with state.storing_locked(is_append=False):
+            state.cleaned.begin_copy(clean_end, end)
+
+
+def _end_copy(state: State) -> None:
+    with held(state.lock):
+        state.check_whole_locked()
+        with state.storing_locked(is_append=False):
+            state.cleaned.end_copy(state.end.value)
+
+
 def _accept_stop(state: State) -> None:
     with held(state.lock):
         state.check_whole_locked()
@@ -474,5 +532,7 @@ def _accept_stop(state: State) -> None:
 def _begin_epoch(state: State, epoch: int) -> None:
     with held(state.lock):
         state.check_whole_locked()
+        with state.storing_locked(is_append=False):
+            state.cleaned.end_copy(state.end.value)  # what follows is this log's own
         state.durability.begin_epoch_locked(epoch)
         state.begin_epoch(epoch)

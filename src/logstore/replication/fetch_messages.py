@@ -2,7 +2,8 @@
 
 One request asks for every partition that a follower has of a leader. It names the replica and its life
 (``ReplicaState``, KIP-903), and for each partition the leader epoch, the log end, and the epoch of the last record
-(``last_fetched_epoch``, KIP-595). A topic stands in it by its id, which the registry has.
+(``last_fetched_epoch``, KIP-595). A topic stands in it by its id, which the registry has. An answer names in
+``snapshot_id`` the offset below which the leader lacks tombstones.
 
 A request belongs to a session or to none (KIP-227); in a session it names the partitions that have changed.
 
@@ -176,6 +177,8 @@ def _partition_data(partition: int, found: FetchAnswer | None) -> FetchResponse.
         diverging_epoch=None
         if diverging is None
         else FetchResponse.EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset),
+        # Kafka's quorum names a snapshot to begin with if records before it are gone. Here tombstones are.
+        snapshot_id=FetchResponse.SnapshotId(end_offset=found.dropped_end) if found.dropped_end else None,
         # The epoch in which this was answered: an answer of an older leader has no effect.
         current_leader=FetchResponse.LeaderIdAndEpoch(leader_epoch=found.leader_epoch),
         aborted_transactions=None,
@@ -220,5 +223,6 @@ def _answers(topics: Iterable[Any]) -> Iterable[tuple[Slot, FetchAnswer]]:
                     if diverging.epoch < 0 and diverging.end_offset < 0
                     else Diverging(diverging.epoch, diverging.end_offset),
                     refusal,
+                    max(each.snapshot_id.end_offset, 0),
                 ),
             )

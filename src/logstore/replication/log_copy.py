@@ -2,6 +2,24 @@
 
 Both sets of rules have one. It cuts by leader epochs, never by the high watermark (I9; KIP-101, KIP-279), appends
 only what begins at its end, and reports what it has shown and cut. Its caller says in which epoch it leads.
+
+**Tombstones.** Each replica compacts for itself, and a tombstone goes ``delete.retention.ms`` after it has been
+compacted. A follower that was away for longer would never get it, and keep, or bring back as a leader, what it
+deleted. So a leader says with its records below which offset it lacks tombstones (`LogReplica.dropped_end`), and a
+follower whose log ends below that begins again at the leader's log start. It must neither begin again for ever, as
+each copy ends below that offset for a while, nor trust a copy that was begun too early:
+
+- A copy begins in an empty log, with the offset below which its leader is clean (`LogReplica.clean_end`), stored
+  before its first record: whatever a tombstone below that offset deletes is not in the leader's log any more, so it
+  does not come into the copy. The copy goes on while what the leader lacks stays below that offset. It begins again
+  only if a tombstone went that the leader had not compacted when the copy began: if it takes longer than
+  ``delete.retention.ms``.
+- That holds for records of this leader only: another one may be less clean. With another leader epoch, or another
+  process, the offset is lowered to the log end, and the copy goes on if nothing is missing above that.
+- The number stays: a follower that becomes a leader lacks what its leader lacked, and says so.
+
+A replica in sync never begins again for this. Only what is committed is compacted, so it ends above every tombstone
+that is missing anywhere. In a quorum, one that begins again was in no majority that what is committed rests on.
 """
 
 from __future__ import annotations
@@ -9,7 +27,7 @@ from __future__ import annotations
 import logging
 
 from logstore.errors import MalformedMessageError, OffsetOutOfRangeError
-from logstore.log import Log
+from logstore.log import FetchedRegion, Log
 from logstore.replication.api import (
     Diverging,
     FetchAnswer,
@@ -27,6 +45,10 @@ _logger = logging.getLogger(__name__)
 FETCH_BYTES = 1 << 20
 
 
+#: Above every offset that a log has.
+_LAST_END = 1 << 62
+
+
 class LogCopy:
     """The log of one replica. It is called by one thread at a time."""
 
@@ -36,6 +58,7 @@ class LogCopy:
         self.node, self.life = node, life
         self._fetch_bytes = fetch_bytes
         self.lost: list[LostRange] = []
+        self._copied_in = -1  # the leader epoch in which a copy was begun, or goes on
         self.leader_mark = 0  #: the high watermark that a leader last named
 
     def last_epoch(self) -> int:
@@ -85,11 +108,31 @@ class LogCopy:
         if wants.offset == end:
             return FetchAnswer(epoch, self.log.high_watermark, self.log.log_start_offset), end
         try:
-            found = self.calls.fetch_region(wants.offset, max_bytes=wants.max_bytes, to_log_end=True)
+            found, dropped_end = self._fetch(wants)
         except OffsetOutOfRangeError:
             refusal = FetchRefusal.OUT_OF_RANGE
             return FetchAnswer(epoch, -1, self.log.log_start_offset, refusal=refusal), -1
-        return FetchAnswer(epoch, found.high_watermark, found.log_start_offset, found.region), found.log_end_offset
+        answer = FetchAnswer(
+            epoch, found.high_watermark, found.log_start_offset, found.region, dropped_end=dropped_end
+        )
+        return answer, found.log_end_offset
+
+    def _fetch(self, wants: FetchFrom) -> tuple[FetchedRegion, int]:
+        """Return records for a follower, and the offset below which tombstones are missing in them.
+
+        A compaction may run meanwhile. What is missing is read after the records, so it is not too low for them, and
+        what an empty follower's copy begins with before them, so it is not too high.
+        """
+        while True:
+            clean_end = self.calls.clean_end
+            found = self.calls.fetch_region(wants.offset, max_bytes=wants.max_bytes, to_log_end=True)
+            dropped_end = self.calls.dropped_end
+            if wants.log_start_offset != wants.offset:
+                return found, dropped_end
+            if dropped_end <= clean_end:
+                return found, clean_end if self.log.maintenance.config.compacts else dropped_end
+            if found.region is not None:
+                found.region.close()
 
     # -- as follower
 
@@ -126,10 +169,24 @@ class LogCopy:
             return True
         if answer.records is not None:
             assert not hasattr(answer.records, "read"), "a driver hands over the bytes of a region"
+            if self._is_too_old(answer):
+                _logger.info(
+                    "log begins again: partition=%s log_end_offset=%d leader=%d dropped_end=%d; its leader has "
+                    "deleted tombstones that it lacks",
+                    self.log.name,
+                    end,
+                    state.leader,
+                    answer.dropped_end,
+                )
+                self.calls.restart_at(answer.log_start_offset)
+                return True
             first = int.from_bytes(memoryview(answer.records)[:8], "big")
             if self.log.log_start_offset == end and 0 <= first < end:
                 # The leader's log starts inside this batch, which it stores whole.
                 self.calls.restart_at(first)
+            if self.log.log_start_offset == self.log.log_end_offset:
+                self.calls.begin_copy(answer.dropped_end)
+                self._copied_in = answer.leader_epoch
             compacts = self.log.maintenance.config.compacts
             self.calls.append_replicated(
                 answer.records, leader_epoch=answer.leader_epoch, is_contiguous=not compacts
@@ -140,6 +197,16 @@ class LogCopy:
             self.log.delete_before(min(answer.log_start_offset, self.log.high_watermark))
         return self.log.log_end_offset != end or self.log.high_watermark != before
 
+    def _is_too_old(self, answer: FetchAnswer) -> bool:
+        """Whether this log may have records that a tombstone deletes which its leader lacks; see above."""
+        start, end = self.log.log_start_offset, self.log.log_end_offset
+        if start == end:
+            return False
+        if self._copied_in != answer.leader_epoch:
+            self.calls.end_copy()
+            self._copied_in = answer.leader_epoch
+        return max(end, self.calls.dropped_end) < answer.dropped_end
+
     def _check(self, answer: FetchAnswer) -> None:
         """Refuse numbers that no leader sends, before the log is cut or deleted by them."""
         start, end = answer.log_start_offset, self.log.log_end_offset
@@ -149,7 +216,7 @@ class LogCopy:
         elif answer.diverging is not None:
             is_good = answer.diverging.end_offset >= 0 and answer.diverging.epoch <= answer.leader_epoch
         else:
-            is_good = 0 <= start <= answer.high_watermark
+            is_good = 0 <= start <= answer.high_watermark and 0 <= answer.dropped_end <= _LAST_END
         if not is_good:
             raise MalformedMessageError(
                 f"{self.log.name}: an answer with log start offset {start}, high watermark {answer.high_watermark} "

@@ -225,6 +225,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
     segments.trim_index_files(target)
     state.note_epoch(-1)
     state.epochs.truncated(end)
+    state.cleaned.cut(end)
     if producers is not None:
         state.transactions.truncated(end, producers, state.segments.generation)
         state.transactions.save_snapshot(end, state.segments.generation)

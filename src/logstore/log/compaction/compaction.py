@@ -39,7 +39,7 @@ from logstore.log.compaction.segment_swap import Superseded
 from logstore.log.compaction.transaction_filter import TransactionFilter
 from logstore.log.recovery import recovery
 from logstore.log.state import State
-from logstore.records import INT32_MAX, Codec
+from logstore.records import INT32_MAX, INT64_MAX, Codec
 
 _logger = logging.getLogger(__name__)
 
@@ -170,6 +170,8 @@ class _Run:
             if self._generation != state.segments.generation:
                 raise Superseded
             state.durability.unmark_locked()
+            with state.storing_locked(is_append=False):
+                state.cleaned.begin_run()
 
     def _round(self, first: int, end_offset: int) -> int:
         """Clean as much as one map holds; return the last offset in the map."""
@@ -200,7 +202,8 @@ class _Run:
         with held(state.lock):
             if self._generation != state.segments.generation:
                 raise Superseded
-            shielded(state.cleaned.round_done, min(known + 1, end_offset), filtered.next_horizon_ms)
+            until_ms = self._now_ms + min(state.config.delete_retention_ms, INT64_MAX - self._now_ms)
+            shielded(state.cleaned.round_done, min(known + 1, end_offset), filtered.next_horizon_ms, until_ms)
         return known
 
     def _check_joined(self, end_offset: int) -> None:
@@ -337,6 +340,8 @@ class _Run:
                 segment_swap.discard(state, target)
                 return
             target.seal()
+            if filtered.last_dropped >= 0:
+                shielded(self._record_dropped, filtered.last_dropped)
             self._generation = shielded(
                 segment_swap.swap, state, group, target, list(transaction_filter.listed), self._generation
             )
@@ -345,6 +350,17 @@ class _Run:
             if state.failed is None:
                 segment_swap.discard(state, target)
             raise
+
+    def _record_dropped(self, last_offset: int) -> None:
+        """Record what the new segment lacks, before it takes the place of the old ones."""
+        state = self._state
+        with held(state.lock):
+            state.check_whole_locked()
+            if self._generation != state.segments.generation:
+                # The log was cut: the number could be above its end.
+                raise Superseded
+            with state.storing_locked(is_append=False):
+                state.cleaned.will_drop(last_offset, self._now_ms)
 
     def _producers(self) -> tuple[list[int], dict[int, int]]:
         """Return the last offset of each producer, rising, and the epochs of producers with only markers."""

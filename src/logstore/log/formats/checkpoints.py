@@ -47,6 +47,10 @@ would be deleted while a value before it still exists::
      0  2  magic "lc"        4  8  below this offset every key has one record
      2  2  version 1        12  4  CRC-32C of bytes [0, 12)
 
+**`logstore.dropped`** of a partition: the offset after the newest tombstone or transaction marker that may be
+missing, laid out as ``logstore.compacted`` with the magic "ld". A file of its own: the loss of one must not be the
+loss of both.
+
 **`.kafka_cleanshutdown`** in the root: only its presence matters here, its content is for Kafka.
 """
 
@@ -75,6 +79,7 @@ RECOVERY = "logstore.recovery"
 START = "logstore.start"
 PUBLISHED = "logstore.published"
 COMPACTED = "logstore.compacted"
+DROPPED = "logstore.dropped"
 
 SLOT_BYTES = _recovery_slot.SLOT_BYTES
 SLOT_SPACING_BYTES = _recovery_slot.SLOT_SPACING_BYTES
@@ -98,7 +103,7 @@ _CLEAN, _SUSPECT, _CONTIGUOUS, _GAPPED, _LISTS_ABORTED = 1, 2, 4, 8, 16
 _CRC = struct.Struct(">I")
 CRC_BYTES = _CRC.size
 _COMPACTED = struct.Struct(">2sHq")
-_COMPACTED_MAGIC, _COMPACTED_VERSION = b"lc", 1
+_COMPACTED_MAGIC, _DROPPED_MAGIC, _COMPACTED_VERSION = b"lc", b"ld", 1
 
 
 def with_crc(body: bytes) -> bytes:
@@ -254,12 +259,12 @@ def _decode_slot(slot: bytes) -> RecoveryPoint | None:
     return point
 
 
-# --- the compacted offset --------------------------------------------------------------------
+# --- the compacted offset, and what was dropped ------------------------------------------------
 
 
 def encode_compacted(offset: int) -> bytes:
     """Encode ``logstore.compacted``."""
-    return with_crc(_COMPACTED.pack(_COMPACTED_MAGIC, _COMPACTED_VERSION, offset))
+    return _encode_offset(_COMPACTED_MAGIC, offset)
 
 
 def decode_compacted(data: bytes) -> int | None:
@@ -268,11 +273,33 @@ def decode_compacted(data: bytes) -> int | None:
     >>> decode_compacted(encode_compacted(42))
     42
     """
+    return _decode_offset(_COMPACTED_MAGIC, data)
+
+
+def encode_dropped(end: int) -> bytes:
+    """Encode ``logstore.dropped``."""
+    return _encode_offset(_DROPPED_MAGIC, end)
+
+
+def decode_dropped(data: bytes) -> int | None:
+    """Return the offset in ``logstore.dropped``; None if it is damaged.
+
+    >>> decode_dropped(encode_dropped(42))
+    42
+    """
+    return _decode_offset(_DROPPED_MAGIC, data)
+
+
+def _encode_offset(magic: bytes, offset: int) -> bytes:
+    return with_crc(_COMPACTED.pack(magic, _COMPACTED_VERSION, offset))
+
+
+def _decode_offset(expected: bytes, data: bytes) -> int | None:
     body = without_crc(data)
     if body is None or len(body) != _COMPACTED.size:
         return None
     magic, version, offset = _COMPACTED.unpack(body)
-    return offset if (magic, version) == (_COMPACTED_MAGIC, _COMPACTED_VERSION) and offset >= 0 else None
+    return offset if (magic, version) == (expected, _COMPACTED_VERSION) and offset >= 0 else None
 
 
 # --- the published end -----------------------------------------------------------------------

@@ -28,7 +28,7 @@ from logstore.log.state import State
 from logstore.records import AbortedTransaction, TopicPartition
 
 #: Small files that are replaced as a whole, and so copied as a whole.
-_COPIED: Final = ("leader-epoch-checkpoint", "partition.metadata")
+_COPIED: Final = ("leader-epoch-checkpoint", "partition.metadata", "logstore.dropped")
 
 #: Error codes of a link that is not possible: another file system, one without links, too many links.
 _NO_LINK: Final = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
