@@ -2,7 +2,8 @@
 
 A workload appends, rolls, compacts, retains, closes and opens by chance. Its promise at each moment is what was
 sent, up to where it was acknowledged as synced, and when compactions have run: of what was sent nothing
-may be missing but what a newer record of its key has replaced, or a tombstone whose time had come.
+may be missing but what a newer record of its key has replaced, or a tombstone whose time had come, and then the log
+says so.
 """
 
 from __future__ import annotations
@@ -192,6 +193,8 @@ def check_vow(log: Log, vow: Vow) -> list[Part]:
             continue
         assert record.value is None, f"the newest record of its key is gone: {record}"
         met = [run for run in vow.runs if run >= when[record.offset]]
+        dropped_end = log.replica.dropped_end
+        assert record.offset < dropped_end, f"a tombstone went, and only those below {dropped_end} may be missing"
         assert met, f"a tombstone went without a compaction: {record}"
         assert vow.runs[-1] >= met[0] + DELETE_RETENTION_MS, f"a tombstone went too early: {record}"
     return parts

@@ -15,6 +15,7 @@ import pytest
 from logstore import Log
 from logstore.errors import StorageError, StorageFailedError
 from logstore.log.compaction import compaction, segment_swap
+from logstore.log.formats import checkpoints
 from logstore.log.formats.cleaned import Cleaned
 from logstore.log.rolling import worker
 from logstore.testing import ManualClock, SimDisk
@@ -151,7 +152,7 @@ def test_what_takes_the_place_is_synced_named_and_durable_before_anything_goes()
     assert ("fsync_dir", "t-0") in calls[swap:gone]
     placed = calls.index(("rename", f"{base}.log"))
     assert ("fsync_dir", "t-0") in calls[gone:placed]
-    listed = [name for op, name in calls[:swap] if op == "rename"]
+    listed = [name for op, name in calls[:swap] if op == "rename" and not name.startswith("logstore.")]
     assert all(name[:20] == base for name in listed)
     assert not [name for op, name in calls[:gone] if op == "unlink" and name.endswith(".log")]
 
@@ -240,6 +241,35 @@ def test_planted_tombstones_that_go_at_once_are_found(monkeypatch):
 
     monkeypatch.setattr(compaction, "Filter", hasty)
     find("a tombstone went too early")
+
+
+def test_planted_a_record_of_what_was_dropped_that_comes_too_late_is_found(monkeypatch):
+    honest = compaction._Run._clean
+
+    def late(self, *passed):
+        offsets = []
+        with monkeypatch.context() as patch:
+            patch.setattr(self, "_record_dropped", offsets.append)
+            honest(self, *passed)
+        for offset in offsets:
+            self._record_dropped(offset)
+
+    monkeypatch.setattr(compaction._Run, "_clean", late)
+    find("a tombstone went, and only those below", seeds=range(12))
+
+
+def test_planted_a_record_of_what_was_dropped_that_is_not_synced_is_found(monkeypatch):
+    def hasty(self, end):
+        self._directory.replace(checkpoints.DROPPED, checkpoints.encode_dropped(end), durable=False)
+        self.dropped_end, self._is_dropped_stored = end, True
+
+    def without_the_number(self, names, cleaned, end):
+        honest(self, names, None, end)  # else what was compacted takes its place
+
+    honest = Cleaned._find_dropped
+    monkeypatch.setattr(Cleaned, "_store_dropped", hasty)
+    monkeypatch.setattr(Cleaned, "_find_dropped", without_the_number)
+    find("a tombstone went, and only those below", seeds=range(12))
 
 
 def test_planted_an_offset_that_says_too_much_is_found(monkeypatch):

@@ -526,6 +526,8 @@ calls = {
     "append_turn": lambda: log.replica.append_turn([batch]),
     "append_replicated": lambda: log.replica.append_replicated(batch),
     "restart_at": lambda: log.replica.restart_at(7),
+    "begin_copy": lambda: log.replica.begin_copy(7),
+    "end_copy": lambda: log.replica.end_copy(),
     "accept_stop": lambda: log.replica.accept_stop(),
     "set_policy": lambda: log.replica.set_policy(log.replica.policy),
     "append_encoded": lambda: log.replica.append_encoded(None),

@@ -116,6 +116,7 @@ class _Run:
         self._throttle = throttle
         self._generation = -1  # of the log: a truncation raises it, and ends the run
         self._rounds = 0
+        self._drops_markers = False  # whether a marker was deleted in this round
         self._passed = 0  # bytes of the last chunk that are whole batches, see `_chunks`
         # Counts of all filters. The filters are not kept: each holds the map of its round.
         self._counts = dict.fromkeys(_COUNTS, 0)
@@ -190,6 +191,7 @@ class _Run:
             limit=state.config.decompressed_max_bytes,
         )
         self._rounds += 1
+        self._drops_markers = False
         transaction_filter = TransactionFilter(
             state.transactions.aborted_between(segments[0].base_offset, end_offset)
         )
@@ -360,7 +362,7 @@ class _Run:
                 # The log was cut: the number could be above its end.
                 raise Superseded
             with state.storing_locked(is_append=False):
-                state.cleaned.will_drop(last_offset, self._now_ms)
+                state.cleaned.will_drop(last_offset, self._now_ms, drops_markers=self._drops_markers)
 
     def _producers(self) -> tuple[list[int], dict[int, int]]:
         """Return the last offset of each producer, rising, and the epochs of producers with only markers."""
@@ -394,6 +396,7 @@ class _Run:
                 is_spent = transaction_filter.may_discard(batch)
                 horizon = batch.delete_horizon_ms
                 is_over = not batch.is_control or (horizon is not None and horizon <= self._now_ms)
+                self._drops_markers |= is_spent and is_over and batch.is_control and batch.record_count > 0
                 # Without this marker, the epoch that fences its producer would be lost.
                 fences = batch.is_control and epochs.get(batch.producer_id) == batch.producer_epoch
                 at = filtered.decide(

@@ -146,17 +146,22 @@ class Cleaned:
         if not self._is_dropped_stored:
             self._store_dropped(self.dropped_end)
 
-    def will_drop(self, last_offset: int, now_ms: int) -> None:
+    def will_drop(self, last_offset: int, now_ms: int, *, drops_markers: bool) -> None:
         """Record durably that tombstones or markers up to an offset are deleted; nothing of it is visible yet.
 
-        The marker of a committed transaction is below the end of a round that began while the transaction's records
-        were still there. A copy that was begun before that round may have them. So the number reaches at least to
-        the end of the round that gave the marker its time: it is above what such a copy was begun with.
+        The records of a committed transaction outlive the round that has cleaned its marker, until newer ones
+        replace them. A copy that was begun before may have them. So with a marker the number reaches to the end of
+        every round whose tombstones may go: one of them gave the marker its time, and was begun after those records
+        had gone, so its end is above what such a copy was begun with. Rounds of an earlier process need no mention,
+        as no copy outlasts a leader's process.
         """
-        end = max([last_offset + 1, *(end for until_ms, end in self._rounds if until_ms <= now_ms)])
+        due = [end for until_ms, end in self._rounds if until_ms <= now_ms]
+        end = max([last_offset + 1, *due]) if drops_markers else last_offset + 1
         if end > self.dropped_end:
             self._store_dropped(end)
-        self._rounds = [each for each in self._rounds if each[0] > now_ms]
+        if drops_markers:
+            # What they say is said.
+            self._rounds = [each for each in self._rounds if each[0] > now_ms]
 
     def begin_copy(self, clean_end: int, start: int) -> None:
         """Begin an empty log from ``start`` on as a copy of one that is clean below ``clean_end``. Durable."""
