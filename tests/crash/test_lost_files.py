@@ -83,6 +83,7 @@ KINDS: Final = (
     ("`logstore.start`", r".*/logstore\.start"),
     ("`logstore.published`", r".*/logstore\.published"),
     ("`logstore.compacted`", r".*/logstore\.compacted"),
+    ("`logstore.dropped`", r".*/logstore\.dropped"),
     ("`logstore.aborted`", r".*/logstore\.aborted"),
     ("`logstore.topics`", r"logstore\.topics"),
     ("`logstore.newest`", r"logstore\.newest"),
@@ -149,6 +150,12 @@ EXPECTED: Final[dict[str, dict[str, str]]] = {
         "yesterday's": ". . . .",
     },
     "`logstore.compacted`": {
+        "deleted": ". . . .",
+        "emptied": ". . . .",
+        "cut inside": ". . . .",
+        "yesterday's": ". . . .",
+    },
+    "`logstore.dropped`": {
         "deleted": ". . . .",
         "emptied": ". . . .",
         "cut inside": ". . . .",

@@ -71,7 +71,8 @@ def read_slots(data: bytes) -> None:
 
 
 def compacted_seeds() -> list[bytes]:
-    return [checkpoints.encode_compacted(offset) for offset in (0, 42, 2**63 - 1)]
+    both = (checkpoints.encode_compacted, checkpoints.encode_dropped)
+    return [encode(offset) for encode in both for offset in (0, 42, 2**63 - 1)]
 
 
 def changed_compacted(m: Mutator, seeds: Sequence[bytes]) -> bytes:
@@ -86,9 +87,13 @@ def changed_compacted(m: Mutator, seeds: Sequence[bytes]) -> bytes:
 
 
 def read_compacted(data: bytes) -> None:
-    offset = checkpoints.decode_compacted(data)
-    if offset is not None:
-        assert checkpoints.encode_compacted(offset) == data, offset
+    for decode, encode in (
+        (checkpoints.decode_compacted, checkpoints.encode_compacted),
+        (checkpoints.decode_dropped, checkpoints.encode_dropped),
+    ):
+        offset = decode(data)
+        if offset is not None:
+            assert encode(offset) == data, offset
 
 
 def published_seeds() -> list[bytes]:

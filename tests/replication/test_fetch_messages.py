@@ -29,6 +29,7 @@ ANSWERS = {
     Slot(TOPIC, 0): FetchAnswer(4, 90, 5, b"some bytes"),
     Slot(TOPIC, 1): FetchAnswer(4, -1, 5, None, Diverging(2, 9)),
     Slot(TOPIC, 2): FetchAnswer(4, 0, 0),
+    Slot(TOPIC, 3): FetchAnswer(4, 90, 5, b"some bytes", dropped_end=7),
     **{Slot(TOPIC, 10 + refusal): FetchAnswer(4, refusal=refusal) for refusal in FetchRefusal},
 }
 
