@@ -1,4 +1,4 @@
-"""A key that was deleted stays deleted on every replica of a compacted topic, whoever was away and for how long.
+"""A key that was deleted stays deleted on every replica of a compacted topic, also if that was away for long.
 
 Three replicas on logs in simulated disks, and compactions of each whenever the test says so. The table of keys and
 values is known from what was appended; in the end each replica must have it, and no transaction may hang.
@@ -13,7 +13,6 @@ import pytest
 
 from logstore.batch._encode import encode
 from logstore.config.log import LogConfig
-from logstore.errors import NotLeaderError
 from logstore.log import FOLLOWS, Log, Marker, ProducerStamp
 from logstore.log.state import EXPIRY_PERIOD_MS
 from logstore.replication import Acks, FetchAnswer, FetchFrom, InSyncReplica
@@ -72,9 +71,7 @@ class Replicas:
         self.lives[node] += 1
         log = Log.open("/data/t-0", CONFIG, files=disk, clock=self.clock, policy=FOLLOWS)
         self.logs[node] = log
-        self.replicas[node] = self._kind(
-            log, node, self.lives[node], lag_max_ms=0, fetch_bytes=self._fetch_bytes
-        )
+        self.replicas[node] = self._kind(log, node, self.lives[node], lag_max_ms=0, fetch_bytes=self._fetch_bytes)
         self.disks = {**getattr(self, "disks", {}), node: disk}
 
     def restart(self, node: int, *, power: bool = False) -> None:
@@ -327,7 +324,7 @@ def test_a_copy_with_a_record_whose_marker_went_begins_again():
 
 # --- lives ------------------------------------------------------------------------------------
 
-LIVES_EACH = 80
+COUNT = 80
 
 
 def life(seed: int, kind: type[InSyncReplica] = InSyncReplica) -> tuple[int, int]:
@@ -372,7 +369,7 @@ def life(seed: int, kind: type[InSyncReplica] = InSyncReplica) -> tuple[int, int
         return sum(replicas.begun_again.values()), dropped
 
 
-def lives(kind: type[InSyncReplica] = InSyncReplica, count: int = LIVES_EACH) -> None:
+def lives(kind: type[InSyncReplica] = InSyncReplica, count: int = COUNT) -> None:
     begun, dropping = 0, 0
     for seed in range(count):
         try:

@@ -287,8 +287,8 @@ class FetchAnswer(NamedTuple):
     #: Where the newest epoch ends that both may have, if the follower's log differs from the leader's (KIP-595).
     diverging: Diverging | None = None
     refusal: FetchRefusal | None = None
-    #: Of a compacted log, with ``records``: the leader lacks tombstones below this offset (`LogReplica.dropped_end`);
-    #: to a follower with an empty log, the `LogReplica.clean_end` that its copy begins with. 0: it lacks none.
+    #: Of a compacted log, with ``records``: the leader lacks tombstones below this offset, 0 if none
+    #: (`LogReplica.dropped_end`). To a follower with an empty log: what its copy begins with (`LogReplica.clean_end`).
     dropped_end: int = 0
 
 

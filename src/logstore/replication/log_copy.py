@@ -120,8 +120,8 @@ class LogCopy:
     def _fetch(self, wants: FetchFrom) -> tuple[FetchedRegion, int]:
         """Return records for a follower, and the offset below which tombstones are missing in them.
 
-        A compaction may run meanwhile. What is missing is read after the records, so it is not too low for them, and
-        what an empty follower's copy begins with before them, so it is not too high.
+        A compaction may run meanwhile. What is missing is read after the records, so it is not too low for them.
+        What an empty follower's copy begins with is read before them, so it is not too high.
         """
         while True:
             clean_end = self.calls.clean_end

@@ -1,4 +1,4 @@
-"""What compactions of a log have done, and what of it a restart must know: `logstore.compacted`, `logstore.dropped`.
+"""What compactions of a log have done, and what a restart must know: `logstore.compacted`, `logstore.dropped`.
 
 `Cleaned` owns the offset below which each key has one record, the record that all records have keys, and the offset
 below which tombstones and transaction markers may be missing. It decides nothing: `compaction` cleans, truncation
