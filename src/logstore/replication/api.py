@@ -288,7 +288,7 @@ class FetchAnswer(NamedTuple):
     diverging: Diverging | None = None
     refusal: FetchRefusal | None = None
     #: Of a compacted log, with ``records``: the leader lacks tombstones below this offset, 0 if none
-    #: (`LogReplica.dropped_end`). To a follower with an empty log: what its copy begins with (`LogReplica.clean_end`).
+    #: (`LogReplica.dropped_end`). To a follower with an empty log: the `LogReplica.clean_end` of its copy.
     dropped_end: int = 0
 
 
