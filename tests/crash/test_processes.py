@@ -578,6 +578,7 @@ def test_a_forked_child_is_refused_by_every_method_of_its_parents_log(agents, ra
     assert answered <= {
         *("log_start_offset", "log_end_offset", "high_watermark", "last_stable_offset", "synced_end"),
         *("was_clean", "leader_epoch", "epochs", "end_offset", "generation", "policy", "last_stop", "failure"),
+        *("dropped_end", "clean_end"),
         *("segment_count", "segments", "size", "reserved_bytes", "taken", "next_offset"),
     }
     parent.do("in_child(log.close)")
