@@ -59,6 +59,7 @@ cdef class Shared:
     cdef readonly set active             # batchers that hold records
     cdef readonly list failures
     cdef list _spare                     # spare encoders with buffers that have grown
+    cdef _Rules _rules                   # the last that a batcher asked for: the partitions of a topic have the same
     cdef int64_t _linger_ms
     cdef int64_t _request_bytes
 
@@ -81,6 +82,13 @@ cdef class Shared:
         self._spare = []
         self._linger_ms = config.linger_ms
         self._request_bytes = <int64_t>min(config.max_request_size, INT64_MAX)
+
+    cdef _Rules rules_of(self, object config):
+        """Return the rules for a log's settings."""
+        cdef _Rules rules = self._rules
+        if rules is None or rules.config != config:
+            self._rules = rules = _Rules(config, self.config)
+        return rules
 
 
 @cython.final
@@ -183,6 +191,7 @@ cdef class PartitionBatches(FastBatcher):
     cdef object _open_log
     cdef object _log
     cdef _Rules _rules
+    cdef object _config                  # of the log, when its rules were derived
     cdef int64_t _full_bytes_now
 
     def __init__(self, name: TopicPartition, open_log: Callable[[], AppendableLog], Shared shared not None: Shared):
@@ -294,8 +303,9 @@ cdef class PartitionBatches(FastBatcher):
     cdef _Rules _rules_now(self):
         """Return the rules for the log's settings; derive them again if the settings have changed."""
         config = (self.log if self._log is None else self._log)._config
-        if self._rules is None or self._rules.config is not config:
-            self._rules = _Rules(config, self._shared.config)
+        if self._rules is None or self._config is not config:
+            self._rules = self._shared.rules_of(config)
+            self._config = config
         return self._rules
 
     cdef ProducerBatch _begin_locked(self, int64_t reserved, _Rules rules):

@@ -27,7 +27,7 @@ cdef struct Run:                  # whole batches to append, with what their hea
     int32_t last_sequence
     bint transactional
     bint in_place                 # its headers may be stamped where they are; else in a copy
-    PyObject *state               # of the producer, while the lock is held
+    PyObject *state               # of the producer, while the lock is held; NULL: the log has none of it yet
     PyObject *encoder             # that shall know that its one batch is in the log, of several; else NULL
 
 
@@ -135,6 +135,7 @@ cdef class PartitionLog:
     cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest)
     cdef Py_ssize_t _append(self, Run *runs, Py_ssize_t count, Encoder encoder, int64_t now,
                             int64_t *first) except -1
+    cdef int _record(self, Run *run, Producers producers, int64_t first, int64_t last, int64_t now) except -1
     cdef bint _is_next(self, Run *runs, Py_ssize_t n, Producers producers) except -1
     cdef int _put(self, Segment segment, uint8_t *data, int64_t size, int64_t first) except -1
     cdef uint8_t *_space_for(self, int64_t size) except NULL

@@ -797,15 +797,15 @@ cdef class PartitionLog:
                 self._put(segment, runs.data, size, offset)
             finally:
                 encoder._exports -= 1
-            encoder.appended_at = offset
         first[0] = offset
         for n in range(taken):
             last = offset + runs[n].record_count - 1
             if runs[n].producer_id >= 0:
-                producers.take(<ProducerState>runs[n].state, runs[n].base_sequence, runs[n].last_sequence, offset,
-                               last, runs[n].newest, now)
+                self._record(&runs[n], producers, offset, last, now)
             batches += runs[n].batch_count
             offset = last + 1
+        if encoder is not None:
+            encoder.appended_at = first[0]
         counters._count(taken, records, batches, size)
         if segment.index.size >= self.prepare_bytes:
             # No call of Python before the end has risen: an interrupt in it would leave bytes behind the end.
@@ -817,8 +817,25 @@ cdef class PartitionLog:
             self.expire_producers_locked(now)
         return taken
 
+    cdef int _record(self, Run *run, Producers producers, int64_t first, int64_t last, int64_t now) except -1:
+        """Record a written batch of a producer, which `_is_next` has admitted."""
+        if run.state != NULL:
+            producers.take(<ProducerState>run.state, run.base_sequence, run.last_sequence, first, last, run.newest,
+                           now)
+            return 0
+        # Without memory for another producer, its bytes are cut off again.
+        self.appending = True
+        self.transactions.has_producers = True
+        producers.record(run.producer_id, run.producer_epoch, run.base_sequence, run.last_sequence, first, last,
+                         run.newest, False, now)
+        self.appending = False
+        return 0
+
     cdef bint _is_next(self, Run *runs, Py_ssize_t n, Producers producers) except -1:
-        """Return whether a batch is plainly its producer's next one, behind those before it; keep the producer."""
+        """Return whether a batch is plainly its producer's next one, behind those before it; keep the producer.
+
+        So is the first batch of a producer that the log does not know, whatever its sequence: `Producers.check`.
+        """
         cdef ProducerState state
         cdef Py_ssize_t before = n - 1
         if runs[n].batch_count != 1 and not runs[n].in_place:
@@ -829,12 +846,15 @@ cdef class PartitionLog:
             state = producers.expecting(runs[n].producer_id, runs[n].producer_epoch, runs[n].base_sequence,
                                         runs[n].last_sequence, runs[n].transactional)
             if state is None:
-                return False
+                runs[n].state = NULL
+                return (runs[n].base_sequence >= 0 and runs[n].producer_epoch >= 0 and not runs[n].transactional
+                        and not producers.knows(runs[n].producer_id))
             # Not counted: the table refers to it for as long as the lock is held.
             runs[n].state = <PyObject *>state
             return True
         runs[n].state = runs[before].state
-        return (runs[n].producer_epoch == runs[before].producer_epoch
+        return (runs[n].state != NULL
+                and runs[n].producer_epoch == runs[before].producer_epoch
                 and runs[n].transactional == runs[before].transactional
                 and runs[n].base_sequence == (<int64_t>runs[before].last_sequence + 1) & INT32_MAX
                 and (<ProducerState>runs[n].state)._find(runs[n].base_sequence, runs[n].last_sequence) < 0)

@@ -44,6 +44,7 @@ cdef class Producers:
     cdef ProducerState _known(self, int64_t producer_id, int32_t epoch, int64_t timestamp_ms, int64_t now_ms)
     cdef ProducerState expecting(self, int64_t producer_id, int32_t epoch, int32_t base_sequence,
                                  int32_t last_sequence, bint transactional)
+    cdef bint knows(self, int64_t producer_id) except -1
     cdef void take(self, ProducerState state, int32_t base_sequence, int32_t last_sequence, int64_t base_offset,
                    int64_t last_offset, int64_t timestamp_ms, int64_t now_ms) noexcept
     cdef bint is_all_stable(self) except -1

@@ -366,6 +366,10 @@ cdef class Producers:
             return None
         return state
 
+    cdef bint knows(self, int64_t producer_id) except -1:
+        """Return whether the producer has a state."""
+        return producer_id in self._states
+
     cdef void take(self, ProducerState state, int32_t base_sequence, int32_t last_sequence, int64_t base_offset,
                    int64_t last_offset, int64_t timestamp_ms, int64_t now_ms) noexcept:
         """Record a written batch as `apply`, of the producer that `expecting` has returned."""
