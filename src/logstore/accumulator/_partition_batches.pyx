@@ -59,7 +59,7 @@ cdef class Shared:
     cdef readonly set active             # batchers that hold records
     cdef readonly list failures
     cdef list _spare                     # spare encoders with buffers that have grown
-    cdef _Rules _rules                   # the last that a batcher asked for: the partitions of a topic have the same
+    cdef _Rules _rules                   # those last asked for: the partitions of a topic have the same
     cdef int64_t _linger_ms
     cdef int64_t _request_bytes
 

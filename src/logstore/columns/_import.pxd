@@ -169,3 +169,6 @@ cdef class _Intake:
     cdef int raise_stream(self, int number) except -1
     cdef int grow_scratch(self, int64_t needed) except -1
     cdef int add(self, Encoder encoder, Rows *rows, int64_t before) except -1
+    cdef int check_offsets(self, Encoder encoder, const Rows *rows) except -1
+    cdef int go_on(self, Encoder encoder, const Rows *rows, int64_t *row, int status, const Fields *fields,
+                   int64_t before) except -1

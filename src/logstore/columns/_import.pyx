@@ -594,28 +594,39 @@ cdef class _Intake:
         cdef int64_t row = 0
         cdef int status
         cdef Fields fields
+        self.check_offsets(encoder, rows)
         rows.default_time = encoder._default_timestamp
+        while True:
+            with nogil:
+                status = add_rows(encoder, rows, &row, self.scratch, self.capacity, &fields)
+            if status == OK:
+                return 0
+            self.go_on(encoder, rows, &row, status, &fields, before)
+
+    cdef int check_offsets(self, Encoder encoder, const Rows *rows) except -1:
         if encoder._keeps_offsets and rows.offsets.data == NULL and rows.count:
             raise RecordTypeError("the column offset of type int64 is missing, and offsets are to be kept")
+        return 0
+
+    cdef int go_on(self, Encoder encoder, const Rows *rows, int64_t *row, int status, const Fields *fields,
+                   int64_t before) except -1:
+        """Make the room that `add_rows` has stopped for, or raise the error of its row."""
         try:
-            while True:
-                with nogil:
-                    status = add_rows(encoder, rows, &row, self.scratch, self.capacity, &fields)
-                if status == OK:
-                    return 0
-                if status == SCRATCH_FULL:
-                    self.grow_scratch(fields.headers_size)
-                elif status == FULL:
-                    encoder._offset = fields.offset
-                    encoder.add_one(
-                        fields.timestamp, fields.key, fields.key_size, fields.value, fields.value_size,
-                        self.scratch if fields.headers_size else NULL, fields.headers_size)
-                    row += 1
-                else:
-                    raise fault(status)
+            if status == SCRATCH_FULL:
+                self.grow_scratch(fields.headers_size)
+            elif status == FULL:
+                encoder._offset = fields.offset
+                encoder.add_one(
+                    fields.timestamp, fields.key, fields.key_size, fields.value, fields.value_size,
+                    self.scratch if fields.headers_size else NULL, fields.headers_size)
+                row[0] += 1
+            else:
+                raise fault(status)
         except (RecordError, UnexpectedOffsetError) as error:
-            error.add_note(f"in record {before + (row if rows.picks == NULL else rows.picks[row])} of this append")
+            error.add_note(
+                f"in record {before + (row[0] if rows.picks == NULL else rows.picks[row[0]])} of this append")
             raise
+        return 0
 
 
 def add_arrow(Encoder encoder not None, data):

@@ -2,9 +2,9 @@
 """Records of one append, divided among partitions by their keys: one encoder for each partition.
 
 Lists are iterated once, without a new object for a record. The partition of every row of Arrow data is computed
-without the GIL. Then each encoder takes its own rows in order (`_import`). So no column is copied except into the
-batches themselves. Order is kept within each partition. Nothing is written: the caller finishes the encoders and
-appends them. One thread uses a partitioner at a time.
+without the GIL. Then each encoder takes its own rows in order (`_import`), block by block. So no column is copied
+except into the batches themselves. Order is kept within each partition. Nothing is written: the caller finishes the
+encoders and appends them. One thread uses a partitioner at a time.
 """
 
 cimport cython
@@ -13,13 +13,19 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from logstore.columns._import cimport ABSENT, _Intake, Rows, cell, fault, is_set
+from logstore.columns._import cimport ABSENT, Cells, _Intake, Fields, Rows, add_rows, cell, fault, is_set
 from logstore.batch._batch cimport Record
 from logstore.batch._bytes cimport OK
 from logstore.batch._encode cimport Encoder
 from logstore.batch._key_hash cimport hash_of, partition_of_hash, partition_of_key
 
 from logstore.errors import RecordError, RecordTypeError, UnknownPartitionError
+
+cdef extern from *:
+    """
+    #define logstore_prefetch(p) __builtin_prefetch((const void *)(p), 0, 2)
+    """
+    void logstore_prefetch(const uint8_t *p) noexcept nogil
 
 cdef extern from "Python.h":
     # Of borrowed references.
@@ -36,6 +42,22 @@ cdef extern from "Python.h":
 
 cdef enum:
     NO_PARTITION = -100               # in addition to the statuses of `_import`
+    LARGE_ROWS = 4096                 # those of fewer are in the processor's cache, as they were just made or read
+    PREFETCHED_BYTES = 256            # of a value; the processor itself foresees the rest
+    BLOCK_ROWS = 256                  # 32 KiB of the usual records: the processor's first cache
+
+cdef struct Division:                 # of the rows of one array
+    int64_t count                     # of rows
+    int32_t partition_count
+    PyObject **encoders               # of each partition that has rows
+    int32_t *places                   # the partition of each row
+    int64_t block_rows                # how many rows are divided at a time, at most
+    int64_t end                       # of the block
+    int32_t *picks                    # the rows of the block, by partition
+    int32_t *ends                     # where those of each partition end
+    int32_t partition                 # whose rows are being added
+    int64_t begin                     # of these in `picks`
+    int64_t row                       # the next one, counted from there
 
 
 cdef int partitions_of_rows(const Rows *rows, int32_t partition_count, int32_t keyless, const uint8_t *named,
@@ -217,11 +239,11 @@ cdef class RowPartitioner:
         return 0
 
     cdef int _add_rows(self, _Intake intake, Rows *rows, const uint8_t *chosen, int64_t before) except -1:
-        cdef int64_t count = rows.count, row
+        cdef int64_t count = rows.count
         cdef int32_t partition
-        cdef int32_t *places
-        cdef int32_t *picks
-        cdef int32_t *ends
+        cdef Division division
+        cdef Encoder encoder
+        cdef Fields fields
         cdef int status
         if not count:
             return 0
@@ -229,46 +251,102 @@ cdef class RowPartitioner:
             return intake.add(self._encoder_of(self._keyless if rows.key.kind == ABSENT else 0), rows, before)
         if count > INT32_MAX:
             raise RecordTypeError(f"an Arrow array of {count} rows; hand it over in smaller chunks")
-        places = <int32_t *>malloc(<size_t>(2 * count + self._count) * sizeof(int32_t))
-        if places == NULL:
+        memset(&division, 0, sizeof(division))
+        division.count = count
+        division.partition_count = self._count
+        # Few rows of a partition in each block would cost more than they save.
+        division.block_rows = min(max(<int64_t>BLOCK_ROWS, <int64_t>self._count * 16), count)
+        division.encoders = <PyObject **>malloc(
+            <size_t>self._count * (sizeof(PyObject *) + sizeof(int32_t))
+            + <size_t>(count + division.block_rows) * sizeof(int32_t))
+        if division.encoders == NULL:
             raise MemoryError
-        picks = places + count
-        ends = picks + count
+        division.ends = <int32_t *>(division.encoders + self._count)
+        division.places = division.ends + self._count
+        division.picks = division.places + count
         try:
             with nogil:
-                memset(ends, 0, <size_t>self._count * sizeof(int32_t))
-                status = partitions_of_rows(rows, self._count, self._keyless, chosen, places, ends)
-                if status == OK:
-                    # The rows of each partition become adjacent: ends[p] becomes their first place, then their end.
-                    collect(places, count, ends, self._count, picks)
+                memset(division.ends, 0, <size_t>self._count * sizeof(int32_t))
+                status = partitions_of_rows(rows, self._count, self._keyless, chosen, division.places,
+                                            division.ends)
             if status == NO_PARTITION:
                 self._refuse_partition(chosen, count, before)
             if status != OK:
                 raise fault(status)
-            row = 0
             for partition in range(self._count):
-                if ends[partition] > row:
-                    rows.picks = picks + row
-                    rows.count = ends[partition] - row
-                    intake.add(self._encoder_of(partition), rows, before)
-                    row = ends[partition]
+                if division.ends[partition]:
+                    # Kept by the list of encoders.
+                    encoder = self._encoder_of(partition)
+                    division.encoders[partition] = <PyObject *>encoder
+                    intake.check_offsets(encoder, rows)
+            division.partition = self._count
+            while True:
+                with nogil:
+                    status = add_divided(&division, rows, intake.scratch, intake.capacity, &fields)
+                if status == OK:
+                    break
+                encoder = <Encoder>division.encoders[division.partition]
+                intake.go_on(encoder, rows, &division.row, status, &fields, before)
         finally:
             rows.picks = NULL
             rows.count = count
-            free(places)
+            free(division.encoders)
         return 0
 
 
-cdef void collect(const int32_t *places, int64_t count, int32_t *ends, int32_t partition_count,
-                  int32_t *picks) noexcept nogil:
-    """Sort row numbers by partition, keeping their order; ``ends`` holds counts before and ends after."""
+cdef int add_divided(Division *at, Rows *rows, uint8_t *scratch, int64_t capacity, Fields *fields) noexcept nogil:
+    """Add every row to the encoder of its partition, from where the last call has stopped: see `add_rows`.
+
+    At the top of the outer loop the rows before ``end`` are in their encoders. A block of rows is divided at a
+    time, and each partition takes its own: the block is still in the processor's cache for the next partition. For
+    100,000 x 100 B, encoders that each pass over the whole column take 61 ns a record for 4 partitions and 122 for
+    16; with blocks it is 42 and 40.
+    """
+    cdef int status
+    while True:
+        while at.partition < at.partition_count:
+            rows.picks = at.picks + at.begin
+            rows.count = at.ends[at.partition] - at.begin
+            if rows.count:
+                rows.default_time = (<Encoder>at.encoders[at.partition])._default_timestamp
+                status = add_rows(<Encoder>at.encoders[at.partition], rows, &at.row, scratch, capacity, fields)
+                if status != OK:
+                    return status
+            at.begin = at.ends[at.partition]
+            at.row = 0
+            at.partition += 1
+        if at.end == at.count:
+            return OK
+        collect(at, &rows.value)
+        at.partition = 0
+        at.begin = 0
+
+
+cdef void collect(Division *at, const Cells *values) noexcept nogil:
+    """Sort the numbers of the next rows by partition, keeping their order; ``ends`` says where each ends."""
     cdef int32_t partition, before = 0, rows, place
-    cdef int64_t row
-    for partition in range(partition_count):
+    cdef int64_t row, first = at.end
+    cdef const int32_t *places = at.places
+    cdef int32_t *ends = at.ends
+    cdef int32_t *picks = at.picks
+    cdef const uint8_t *value = NULL
+    cdef int64_t size = 0, ahead
+    cdef bint is_large = at.count >= LARGE_ROWS
+    at.end = min(first + at.block_rows, at.count)
+    memset(ends, 0, <size_t>at.partition_count * sizeof(int32_t))
+    for row in range(first, at.end):
+        ends[places[row]] += 1
+    # The count of a partition becomes the place of its first row, and then of the row behind its last one.
+    for partition in range(at.partition_count):
         rows = ends[partition]
         ends[partition] = before
         before += rows
-    for row in range(count):
+    for row in range(first, at.end):
+        if is_large:
+            # Asked for in the order of memory. The encoders skip rows, which a processor cannot foresee.
+            if cell(values, row, &value, &size) == OK:
+                for ahead in range(0, min(size, <int64_t>PREFETCHED_BYTES), 64):
+                    logstore_prefetch(value + ahead)
         # Each number is loaded once: C must expect that `picks` overlaps the other two.
         partition = places[row]
         place = ends[partition]

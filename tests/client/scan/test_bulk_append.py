@@ -110,6 +110,46 @@ def test_arrow_data_in_chunks_with_offsets_and_of_other_types_is_shared_out_alik
     }
 
 
+@pytest.mark.parametrize("count", [1, COUNT, 100])
+@pytest.mark.parametrize("rows", [255, 256, 257, 4_095, 4_096, 5_000])
+def test_rows_of_many_blocks_keep_their_order(rows, count):
+    """Rows are divided in blocks, large arrays in another way than small ones; some encoders fill up in between."""
+    values = [None if n % 7 == 0 else b"%d" % n * (n % 90) for n in range(rows)]
+    pairs = [(None if n % 11 == 0 else b"key %d" % (n % 37), value) for n, value in enumerate(values)]
+    headers = [[("name", b"x" * (n % 50))] if n % 5 == 0 else [] for n in range(rows)]
+    header_type = pa.list_(pa.struct([("key", pa.utf8()), ("value", pa.binary())]))
+    table = pa.table(
+        {
+            "key": pa.array([key for key, _ in pairs], pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "headers": pa.array(
+                [[{"key": name, "value": value} for name, value in row] for row in headers], header_type
+            ),
+        }
+    )
+    begun = {"timestamp_ms": 5, "max_batch_bytes": 2_000 if count < 100 else 700}
+
+    def begin(_partition):
+        return Encoder().begin(**begun)
+
+    listed, arrow = RowPartitioner(count, count - 1, begin), RowPartitioner(count, count - 1, begin)
+    listed.add_all([(key, value, 5, row) for (key, value), row in zip(pairs, headers, strict=True)])
+    assert arrow.add_arrow(table) == rows
+    assert arrow.encoders.keys() == listed.encoders.keys()
+    for partition, encoder in arrow.encoders.items():
+        assert bytes(encoder.finish()) == bytes(listed.encoders[partition].finish())
+
+
+@pytest.mark.parametrize("bad", [3, 300, 4_999])
+def test_a_bad_row_is_named_in_any_block(bad):
+    times = [1] * 5_000
+    times[bad] = -7
+    table = pa.table({"key": [b"%d" % (n % 9) for n in range(5_000)], "value": [b"v"] * 5_000, "timestamp": times})
+    with pytest.raises(InvalidTimestampError) as raised:
+        partitioner_of().add_arrow(table)
+    assert raised.value.__notes__ == [f"in record {bad} of this append"]
+
+
 def test_keys_of_every_kind_go_where_their_bytes_go():
     partitioner = partitioner_of()
     record = logstore.Record("t", 0, 0, 5, 0, b"AA", b"v", ())

@@ -22,6 +22,7 @@ from logstore.errors import (
 from logstore.log.append import append as appends
 from logstore.records import AppendResult
 from logstore.testing import FaultyFiles, ManualClock, SimDisk
+from tests.kit.inside import producers_of
 from tests.log.append.test_append_batch import CONFIGS, batches, contents, outcome
 from tests.log.logs import NOW_MS, log_files, one_batch, open_log, values_of
 
@@ -118,6 +119,42 @@ def test_a_turn_of_one_producer_stays_in_sequence_after_it_is_repeated(tmp_path)
         gap, following = log.replica.append_turn([of_producer(7, 6, [b"6"]), of_producer(7, 5, [b"5"])])
         assert isinstance(gap, OutOfOrderSequenceError)
         assert following.first_offset == 5
+
+
+def test_producers_that_begin_in_one_turn(tmp_path):
+    """At any sequence; what follows the first batch of a producer in its turn has to be its next one."""
+    with open_log(tmp_path) as log:
+        log.append([b"first"])
+        turn = [
+            of_producer(1, 0, [b"a"]),
+            of_producer(2, 5, [b"b", b"c"]),
+            of_producer(1, 1, [b"d"]),
+            of_producer(2, 8, [b"gap"]),
+            of_producer(2, 7, [b"e"]),
+        ]
+        results = log.replica.append_turn(turn)
+        assert isinstance(results.pop(3), OutOfOrderSequenceError)
+        assert [result.first_offset for result in results] == [1, 2, 4, 5]
+        assert [result.duplicate for result in log.replica.append_turn([turn[1], turn[2]])] == [True, True]
+        known = {producer.producer_id: producer.next_sequence for producer in producers_of(log)}
+        assert known == {1: 2, 2: 8}
+    with open_log(tmp_path) as log:
+        assert {producer.producer_id: producer.next_sequence for producer in producers_of(log)} == known
+        assert log.replica.append_batch(turn[4]).duplicate
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
+def test_a_producer_whose_first_batch_was_not_written_is_not_known(tmp_path, error):
+    files = FaultyFiles()
+    with open_log(tmp_path, files=files) as log:
+        log.append([b"first"])
+        files.fail("pwrite", 1, error, times=9, path_contains=".log", short=40)
+        (result,) = log.replica.append_turn([of_producer(1, 0, [b"a"])])
+        assert isinstance(result, StorageFailedError if error == errno.EIO else DiskFullError)
+        files.heal()
+        assert len(producers_of(log)) == 0
+        if error == errno.ENOSPC:
+            assert log.replica.append_batch(of_producer(1, 3, [b"b"])).first_offset == 1
 
 
 def test_more_batches_and_bytes_than_one_write_takes(tmp_path):

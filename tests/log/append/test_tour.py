@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 import logstore
+from logstore.batch._batch import stamp_producer
 from logstore.batch._encode import encode
 from logstore.io._files import LIBC
 from tests.log.logs import NOW_MS, open_log
@@ -74,6 +75,18 @@ def test_a_batch_of_a_client_takes_few_calls(tmp_path: Path) -> None:
             log.replica.append_batch(batch)
         replica = log.replica
         calls = tour(lambda: replica.append_batch(batch))
+    assert [call[:2] for call in calls] == [("log/replica.py", "append_batch")]
+
+
+def test_the_first_batch_of_a_producer_takes_few_calls(tmp_path: Path) -> None:
+    """A producer to a thousand partitions begins in each of them."""
+    batch = bytearray(encode([b"value"], timestamp_ms=NOW_MS))
+    stamp_producer(batch, 7, 0, 0)
+    with open_log(tmp_path) as log:
+        log.append([b"value"])
+        replica = log.replica
+        calls = tour(lambda: replica.append_batch(bytes(batch)))
+        assert replica.append_batch(bytes(batch)).duplicate
     assert [call[:2] for call in calls] == [("log/replica.py", "append_batch")]
 
 
