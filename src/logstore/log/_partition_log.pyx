@@ -785,11 +785,6 @@ cdef class PartitionLog:
                 memcpy(data + size, runs[n].data, <size_t>runs[n].size)
                 size += runs[n].size
             self._put(segment, data, size, offset)
-            last = offset
-            for n in range(taken):
-                if runs[n].encoder != NULL:
-                    (<Encoder>runs[n].encoder).appended_at = last
-                last += runs[n].record_count
         else:
             # As a memoryview does: another thread may use a caller's encoder by mistake, and must not move bytes.
             encoder._exports += 1
@@ -806,6 +801,12 @@ cdef class PartitionLog:
             offset = last + 1
         if encoder is not None:
             encoder.appended_at = first[0]
+        else:
+            last = first[0]
+            for n in range(taken):
+                if runs[n].encoder != NULL:
+                    (<Encoder>runs[n].encoder).appended_at = last
+                last += runs[n].record_count
         counters._count(taken, records, batches, size)
         if segment.index.size >= self.prepare_bytes:
             # No call of Python before the end has risen: an interrupt in it would leave bytes behind the end.
