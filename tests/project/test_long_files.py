@@ -35,6 +35,7 @@ NOUNS = {
     "log/read/live_reader.py": "reader",
     "log/read/reader.py": "reader",
     "log/recovery/recovery.py": "recovery",
+    "log/replica.py": "replicas",
     "log/state.py": "state",
     "log/tools/verify.py": "verification",
     "store/admin/kafka_directories.py": "kafka directory",
