@@ -233,7 +233,8 @@ class InSyncReplica(Replica):
     ) -> Pending:
         pending = Pending(result, epoch, notify)
         self._waiting.begin(pending, acks=acks, led=self._led_epoch(), name=self.log.name)
-        if not pending.is_settled:
+        if self._role is Role.LEADER:
+            # For any acks: a follower that was about to join, and is gone, holds the high watermark no longer.
             self._refuse_below_minimum()
             self._raise_high_watermark(now_ms)
         return pending
