@@ -52,6 +52,17 @@ def test_a_node_that_lives_no_more_cannot_be_stored_as_in_sync():
         facts.changes_to(TopicPartition("t", 0), LED, joined, {1: 0})
 
 
+def test_a_follower_that_was_about_to_join_and_is_gone_holds_no_record_back(leader):
+    """Nothing else happens: no append, no question, and the ISR is the leader alone as before."""
+    leader.append(encode([b"a"], timestamp_ms=0), acks=Acks.LEADER, now_ms=0)
+    ask(leader, life=4, offset=1)
+    leader.append(encode([b"b"], timestamp_ms=0), acks=Acks.LEADER, now_ms=0)
+    assert leader.propose({1: 0}, LAG_MAX_MS) is None
+    assert leader.high_watermark == 1
+    assert leader.propose({1: 0}, LAG_MAX_MS + 1) is None
+    assert leader.high_watermark == 2
+
+
 def test_a_follower_begins_where_its_leader_starts_inside_a_batch(tmp_path, leader):
     leader.append(encode([b"a", b"b", b"c"], timestamp_ms=0), acks=Acks.ALL, now_ms=0)
     leader.append(encode([b"d"], timestamp_ms=0), acks=Acks.ALL, now_ms=0)

@@ -331,6 +331,8 @@ class InSyncReplica(Replica):
         state = self._state
         if state is None or self._role is not Role.LEADER:
             return None
+        # Also without an append: a follower that was about to join may be gone for longer than the lag.
+        self._raise_high_watermark(now_ms)
         if self._proposed is None or any(lives.get(node) != life for node, life in self._joining.items()):
             isr = {self.node} | {
                 node
