@@ -159,7 +159,6 @@ EXPECTED: Final[dict[str, dict[str, str]]] = {
         "deleted": ". . . .",
         "emptied": ". . . .",
         "cut inside": ". . . .",
-        "yesterday's": ". . . .",
     },
     "`logstore.aborted`": {
         "deleted": ". . . .",

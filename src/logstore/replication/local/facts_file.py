@@ -54,7 +54,7 @@ class KeptFacts(NamedTuple):
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise NotALogError(
                 f"{FACTS_FILE} cannot be used ({error}): restore it from a copy of this directory; without one, "
-                "export the records, and create the topics again in a new directory",
+                "export the records, and make the topics again in a new directory",
                 path=root.join(FACTS_FILE),
             ) from error
 
@@ -84,13 +84,13 @@ class KeptFacts(NamedTuple):
         """
         lines = data.split(b"\n")
         if not data.startswith(_HEAD) or len(lines) != 4 or lines[3]:
-            raise ValueError("it is cut, or another program's file")
+            raise ValueError("the file is cut, or another program's")
         body = data[: len(lines[0]) + len(lines[1]) + 2]
         if lines[2] != b"crc32c %08x" % crc32c(body):
-            raise ValueError("its checksum disagrees")
+            raise ValueError("the checksum disagrees")
         if lines[0] != _HEAD + _VERSION:
             raise ValueError(
-                f"it is of version {lines[0][len(_HEAD) :].decode(errors='replace')}, this one knows 1"
+                f"the file is of version {lines[0][len(_HEAD) :].decode(errors='replace')}, this one knows 1"
             )
         found = json.loads(lines[1])
         facts = {}

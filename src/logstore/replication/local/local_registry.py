@@ -69,7 +69,7 @@ class _Tree:
         self._is_saved = False
         host = self.host()
         if host is None:
-            raise RegistryUnreachableError(f"{FACTS_FILE}: the store is closed; open it again")
+            raise RegistryUnreachableError(f"{FACTS_FILE}: the store is closed")
         try:
             host.check_writable()
             lasting = {path: fact for path, fact in self.facts.items() if path not in self.owners}

@@ -93,10 +93,10 @@ class HeldReplicas:
 def _decoded(data: bytes) -> dict[TopicPartition, HeldReplica]:
     body = data[: data.find(b"\n") + 1]
     if data != b"%bcrc32c %08x\n" % (body, crc32c(body)):
-        raise ValueError("its checksum disagrees")
+        raise ValueError("the checksum disagrees")
     found = json.loads(body)
     if found["version"] != 1:
-        raise ValueError(f"version {found['version']!r}")
+        raise ValueError(f"the file has version {found['version']!r}")
     held = {}
     for name, each in found["replicas"].items():
         loaded = HeldReplica(each["topic_id"], each["state"], each["is_clearing"])
