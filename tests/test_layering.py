@@ -192,8 +192,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.replication": (
         "node",
         "controller insync quorum",
-        "deletion local placement",
-        "election facts fetch_messages log_copy table_registry waiting_appends",
+        "deletion local placement table_registry",
+        "commit_rules election facts fetch_messages log_copy waiting_appends",
         "api",
     ),
     "logstore.replication.controller": (

@@ -1,7 +1,7 @@
 """`TableRegistry`: a registry on rows of a database with transactions, for adapters that bring only the rows.
 
-The rules of a commit stand here: which changes hold, versions and numbers, children and ephemeral facts. An adapter
-says how a row is read and written, what a transaction is, and when a session has ended.
+Commits by the rules of `commit_rules`, sessions and watches stand here. An adapter says how a row is read and
+written, what a transaction is, and when a session has ended.
 """
 
 from __future__ import annotations
@@ -14,18 +14,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
-from logstore.errors import RegistryUnreachableError, StaleFactError
-from logstore.replication.api import (
-    Change,
-    Check,
-    Create,
-    Delete,
-    Fact,
-    Registry,
-    RegistryWatch,
-    Watches,
-    check_path,
-)
+from logstore.errors import RegistryUnreachableError
+from logstore.replication.api import Change, Fact, Registry, RegistryWatch, Watches, check_path
+from logstore.replication.commit_rules import changed
 
 _logger = logging.getLogger(__name__)
 
@@ -129,7 +120,7 @@ class TableRegistry(Registry):
         for change in changes:
             check_path(change.path)
         with self._alive():
-            return [self._change(change) for change in changes]
+            return [changed(self, change, self.session) for change in changes]
 
     def watch(self, path: str, notify: Callable[[], object]) -> RegistryWatch:
         self.read(path)  # refuses a path that is none, and an ended session
@@ -173,39 +164,3 @@ class TableRegistry(Registry):
             except Exception as error:  # noqa: BLE001  a database may raise anything, and is asked again
                 _logger.debug("registry session %s: %s: %s", self.session, type(error).__name__, error)
         self._watches.notify_all()
-
-    def _change(self, change: Change) -> Fact | None:
-        if isinstance(change, Create):
-            return self._create(change)
-        path, row = change.path, self.row(change.path)
-        if row is None or row[0].version != change.version:
-            there = "it is not there" if row is None else f"it has version {row[0].version}"
-            raise StaleFactError(f"{path}: expected version {change.version}, but {there}", fact=path)
-        fact, owner = row
-        if isinstance(change, Check):
-            return fact
-        if isinstance(change, Delete):
-            if any(True for _ in self.paths_below(f"{path}/")):
-                raise StaleFactError(f"{path}: it has children", fact=path)
-            self.remove(path)
-            return None
-        fact = fact._replace(value=bytes(change.value), version=fact.version + 1)
-        self.put(fact, owner)
-        return fact
-
-    def _create(self, change: Create) -> Fact:
-        path = change.path
-        if change.sequential:
-            path += f"{self.next_number(path.rpartition('/')[0] + '/'):010d}"
-        if self.row(path) is not None:
-            raise StaleFactError(f"{path}: it is there already", fact=path)
-        names = path.split("/")
-        for above in ("/".join(names[:count]) for count in range(2, len(names))):
-            row = self.row(above)
-            if row is not None and row[1] is not None:
-                raise StaleFactError(f"{path}: {above} is ephemeral and has no children", fact=above)
-        if change.ephemeral and any(True for _ in self.paths_below(f"{path}/")):
-            raise StaleFactError(f"{path}: it has children, so it cannot be ephemeral", fact=path)
-        fact = Fact(path, bytes(change.value), 0, self.next_number(""))
-        self.put(fact, self.session if change.ephemeral else None)
-        return fact

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from logstore.errors import LogstoreError, RegistryUnreachableError, StaleFactError
-from logstore.replication.api import Change, Check, Create, Delete, Fact, Registry, RegistryWatch, Write, check_path
+from logstore.errors import LogstoreError, RegistryUnreachableError
+from logstore.replication.api import Change, Fact, Registry, RegistryWatch, check_path
+from logstore.replication.commit_rules import changed
 from logstore.replication.local.facts_file import FACTS_FILE, KeptFacts
 
 if TYPE_CHECKING:
@@ -82,78 +83,22 @@ class _Tree:
         self, changes: Sequence[Change], session: LocalRegistry
     ) -> tuple[list[Fact | None], list[_LocalWatch]]:
         """Make the changes, or none; return the facts and the watches to notify."""
-        undo: list[Callable[[], object]] = []
-        results: list[Fact | None] = []
-        touched: list[str] = []
-        created = self.created
+        commit = _TreeCommit(self)
         try:
-            for change in changes:
-                results.append(self._change(change, session, undo, touched))
-            if undo:
+            results = [changed(commit, change, session) for change in changes]
+            if commit.undo:
                 self.save()
         except BaseException:
-            for step in reversed(undo):
+            for step in reversed(commit.undo):
                 step()
-            self.created = created
             raise
-        return results, self.watching(touched)
+        return results, self.watching(commit.touched)
 
     def watching(self, touched: list[str]) -> list[_LocalWatch]:
         found: dict[_LocalWatch, None] = {}
         for path in touched:
             found |= self.watches.get(path, {})
         return list(found)
-
-    def _change(
-        self, change: Change, session: LocalRegistry, undo: list[Callable[[], object]], touched: list[str]
-    ) -> Fact | None:
-        if isinstance(change, Create):
-            return self._create(change, session, undo, touched)
-        found = self.facts.get(change.path)
-        if found is None or found.version != change.version:
-            there = "it is not there" if found is None else f"it has version {found.version}"
-            raise StaleFactError(f"{change.path}: expected version {change.version}, but {there}", fact=change.path)
-        match change:
-            case Check():
-                return found
-            case Write():
-                fact = found._replace(value=_checked(change), version=found.version + 1)
-                self.facts[change.path] = fact
-                undo.append(lambda: self.facts.__setitem__(found.path, found))
-                touched.append(change.path)
-                return fact
-            case Delete():
-                if self.below.get(change.path):
-                    raise StaleFactError(f"{change.path}: it has children", fact=change.path)
-                owner = self.owners.get(change.path)
-                self.remove(change.path, touched)
-                undo.append(lambda: self.put(found, owner, []))
-                return None
-            case _:
-                assert_never(change)
-
-    def _create(
-        self, change: Create, session: LocalRegistry, undo: list[Callable[[], object]], touched: list[str]
-    ) -> Fact:
-        path = change.path
-        parent = path.rpartition("/")[0]
-        if change.sequential:
-            number = self.numbers.get(parent, 0)
-            self.numbers[parent] = number + 1
-            undo.append(lambda: self.numbers.__setitem__(parent, number))
-            path = f"{path}{number:010d}"
-        if path in self.facts:
-            raise StaleFactError(f"{path}: it is there already", fact=path)
-        for above in _above(path):
-            if above in self.owners:
-                raise StaleFactError(f"{path}: {above} is ephemeral and has no children", fact=above)
-        if change.ephemeral and self.below.get(path):
-            raise StaleFactError(f"{path}: it has children, so it cannot be ephemeral", fact=path)
-        self.created += 1
-        fact = Fact(path, _checked(change), 0, self.created)
-        self.put(fact, session if change.ephemeral else None, touched)
-        undo.append(lambda: self.remove(path, []))
-        return fact
 
     def put(self, fact: Fact, owner: LocalRegistry | None, touched: list[str]) -> None:
         """Add a fact; ``touched`` gets its path, and those whose children's names change."""
@@ -188,6 +133,52 @@ class _Tree:
             path = parent
 
 
+class _TreeCommit:
+    """The rows of a tree in one commit, which can be undone."""
+
+    def __init__(self, tree: _Tree) -> None:
+        self._tree = tree
+        self.undo: list[Callable[[], object]] = []
+        self.touched: list[str] = []  # paths whose watches are to be notified
+
+    def row(self, path: str) -> tuple[Fact, LocalRegistry | None] | None:
+        fact = self._tree.facts.get(path)
+        return None if fact is None else (fact, self._tree.owners.get(path))
+
+    def paths_below(self, prefix: str) -> Iterable[str]:
+        return self._tree.below.get(prefix[:-1], ())
+
+    def put(self, fact: Fact, owner: LocalRegistry | None) -> None:
+        if len(fact.value) > _MOST_BYTES:
+            raise ValueError(f"{fact.path}: a fact has at most {_MOST_BYTES} bytes, found {len(fact.value)}")
+        facts, before = self._tree.facts, self._tree.facts.get(fact.path)
+        if before is None:
+            self._tree.put(fact, owner, self.touched)
+            self.undo.append(lambda: self._tree.remove(fact.path, []))
+        else:
+            facts[fact.path] = fact
+            self.undo.append(lambda: facts.__setitem__(fact.path, before))
+            self.touched.append(fact.path)
+
+    def remove(self, path: str) -> None:
+        fact, owner = self._tree.facts[path], self._tree.owners.get(path)
+        self._tree.remove(path, self.touched)
+        self.undo.append(lambda: self._tree.put(fact, owner, []))
+
+    def next_number(self, name: str) -> int:
+        tree = self._tree
+        if not name:
+            created = tree.created
+            self.undo.append(lambda: setattr(tree, "created", created))
+            tree.created += 1
+            return tree.created
+        parent = name[:-1]
+        number = tree.numbers.get(parent, 0)
+        self.undo.append(lambda: tree.numbers.__setitem__(parent, number))
+        tree.numbers[parent] = number + 1
+        return number
+
+
 class _LocalWatch(RegistryWatch):
     """A watch of one session; it is in the tree's watches and in its session's until it is closed."""
 
@@ -216,6 +207,7 @@ class LocalRegistry(Registry):
 
     Nothing is stored: the facts end with the last session's object. `kept_in` returns one whose facts are stored.
 
+    >>> from logstore.replication import Create
     >>> registry = LocalRegistry()
     >>> [first] = registry.commit([Create("/brokers/ids/1", b"here", ephemeral=True)])
     >>> other = registry.connect()
@@ -242,6 +234,7 @@ class LocalRegistry(Registry):
 
         >>> import tempfile
         >>> import logstore
+        >>> from logstore.replication import Create
         >>> directory = tempfile.TemporaryDirectory()
         >>> for number in range(2):
         ...     with logstore.open(directory.name) as store:
@@ -338,15 +331,3 @@ _KEPT_LOCK = threading.Lock()
 def _notify_all(watches: list[_LocalWatch]) -> None:
     for watch in watches:
         watch.notify()
-
-
-def _checked(change: Create | Write) -> bytes:
-    if len(change.value) > _MOST_BYTES:
-        raise ValueError(f"{change.path}: a fact has at most {_MOST_BYTES} bytes, found {len(change.value)}")
-    return bytes(change.value)
-
-
-def _above(path: str) -> list[str]:
-    """Return the paths above a path, without the root."""
-    names = path.split("/")[1:-1]
-    return ["/" + "/".join(names[:count]) for count in range(1, len(names) + 1)]
