@@ -117,6 +117,17 @@ def without_crc(data: bytes) -> bytes | None:
     return body if data[len(body) :] == _CRC.pack(crc32c(body)) else None
 
 
+def with_crc_line(text: bytes) -> bytes:
+    """Return lines of text with a line behind them that has their CRC-32C, newlines included."""
+    return b"%bcrc32c %08x\n" % (text, crc32c(text))
+
+
+def without_crc_line(data: bytes) -> bytes | None:
+    """Return the lines of text before the CRC-32C in the last one; None if it is not theirs."""
+    text = data[: data.rfind(b"\n", 0, -1) + 1]
+    return text if data == with_crc_line(text) else None
+
+
 # --- Kafka's text ----------------------------------------------------------------------------
 
 

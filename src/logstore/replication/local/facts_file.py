@@ -20,9 +20,9 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from logstore.batch._crc32c import crc32c
 from logstore.errors import NotALogError
 from logstore.log.directory.files import Directory
+from logstore.log.formats.checkpoints import with_crc_line, without_crc_line
 from logstore.replication.api import Fact, check_path
 
 FACTS_FILE = "logstore.facts"
@@ -72,8 +72,7 @@ class KeptFacts(NamedTuple):
                 for path, fact in self.facts.items()
             },
         }
-        body = b"%b%b\n%b\n" % (_HEAD, _VERSION, json.dumps(contents).encode())
-        return b"%bcrc32c %08x\n" % (body, crc32c(body))
+        return with_crc_line(b"%b%b\n%b\n" % (_HEAD, _VERSION, json.dumps(contents).encode()))
 
     @classmethod
     def of_bytes(cls, data: bytes) -> KeptFacts:
@@ -85,8 +84,7 @@ class KeptFacts(NamedTuple):
         lines = data.split(b"\n")
         if not data.startswith(_HEAD) or len(lines) != 4 or lines[3]:
             raise ValueError("the file is cut, or another program's")
-        body = data[: len(lines[0]) + len(lines[1]) + 2]
-        if lines[2] != b"crc32c %08x" % crc32c(body):
+        if without_crc_line(data) is None:
             raise ValueError("the checksum disagrees")
         if lines[0] != _HEAD + _VERSION:
             raise ValueError(

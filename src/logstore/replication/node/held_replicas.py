@@ -19,9 +19,9 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from logstore.batch._crc32c import crc32c
 from logstore.errors import NotALogError
 from logstore.log.directory.files import Directory, parse_partition
+from logstore.log.formats.checkpoints import with_crc_line, without_crc_line
 from logstore.records import TopicPartition
 
 REPLICAS_FILE = "logstore.replicas"
@@ -85,14 +85,13 @@ class HeldReplicas:
                 for place, each in sorted(held.items())
             },
         }
-        body = json.dumps(contents).encode() + b"\n"
-        self._root.replace(REPLICAS_FILE, b"%bcrc32c %08x\n" % (body, crc32c(body)), durable=True)
+        self._root.replace(REPLICAS_FILE, with_crc_line(json.dumps(contents).encode() + b"\n"), durable=True)
         self._held, self.damage = held, ""
 
 
 def _decoded(data: bytes) -> dict[TopicPartition, HeldReplica]:
-    body = data[: data.find(b"\n") + 1]
-    if data != b"%bcrc32c %08x\n" % (body, crc32c(body)):
+    body = without_crc_line(data)
+    if body is None:
         raise ValueError("the checksum disagrees")
     found = json.loads(body)
     if found["version"] != 1:

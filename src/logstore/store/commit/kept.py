@@ -17,9 +17,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from logstore.batch._crc32c import crc32c
 from logstore.errors import CorruptRecordError
 from logstore.log.directory.files import Directory
+from logstore.log.formats.checkpoints import with_crc_line, without_crc_line
 from logstore.store.commit.commit_log import SinkState
 
 KEPT = "logstore-kept"
@@ -41,7 +41,7 @@ class Kept:
             "sinks": {query: json.loads(state.to_bytes()) for query, state in sorted(self.sinks.items())},
         }
         body = _HEAD + json.dumps(facts, separators=(",", ":")).encode() + b"\n"
-        root.replace(KEPT, body + b"crc32c %08x\n" % crc32c(body), durable=True)
+        root.replace(KEPT, with_crc_line(body), durable=True)
 
     @classmethod
     def load(cls, root: Directory) -> Kept | None:
@@ -54,8 +54,8 @@ class Kept:
         if data is None:
             return None
         try:
-            body, check, end = data[:-16], data[-16:-1], data[-1:]
-            if not body.startswith(_HEAD) or check != b"crc32c %08x" % crc32c(body) or end != b"\n":
+            body = without_crc_line(data)
+            if body is None or not body.startswith(_HEAD):
                 raise ValueError("the checksum disagrees, or the version is a later one")
             facts = json.loads(body[len(_HEAD) :])
             sinks = {
