@@ -57,7 +57,7 @@ class FetchedRegion(NamedTuple):
 
 
 #: An offset above it would leave no room for a batch, see `batch._batch`.
-_LAST_START = 2**62
+LAST_START = 2**62
 
 
 class LogReplica(ReaderReplica):
@@ -427,8 +427,8 @@ class LogReplica(ReaderReplica):
                 empty already, and begins where it began.
             StorageFailedError: it failed half way; opening the log again finishes or undoes it.
         """
-        if not 0 <= offset <= _LAST_START:
-            raise ValueError(f"a log begins at an offset from 0 to {_LAST_START}, found {offset}")
+        if not 0 <= offset <= LAST_START:
+            raise ValueError(f"a log begins at an offset from 0 to {LAST_START}, found {offset}")
         shielded(truncation.restart_at, self._state, offset)
 
     # -- what compaction has dropped
@@ -459,8 +459,8 @@ class LogReplica(ReaderReplica):
             DiskFullError, TooManyFilesError: there is no space or no descriptor for the file. Nothing has changed.
             StorageFailedError: the file may not be on the disk; the log takes no more writes.
         """
-        if not 0 <= clean_end <= _LAST_START:
-            raise ValueError(f"a log is clean below an offset from 0 to {_LAST_START}, found {clean_end}")
+        if not 0 <= clean_end <= LAST_START:
+            raise ValueError(f"a log is clean below an offset from 0 to {LAST_START}, found {clean_end}")
         self._state.check_writable()
         shielded(_begin_copy, self._state, clean_end)
 

@@ -19,6 +19,7 @@ from logstore.errors import MalformedMessageError
 from logstore.io._file_region import FileRegion
 from logstore.protocol.frames import decode_request, decode_response, encode_request, encode_response
 from logstore.protocol.generated.messages import FetchRequest, FetchResponse
+from logstore.records import INT32_MAX
 from logstore.replication.api import Diverging, FetchAnswer, FetchFrom, FetchRefusal, NodeId
 
 VERSION = 17
@@ -42,6 +43,12 @@ class Session(NamedTuple):
 
 NO_SESSION = Session(0, -1)
 FIRST_EPOCH = 0
+
+
+def following_epoch(epoch: int) -> int:
+    """Return the turn after one in a session; behind the largest number comes the first one that is not a begin."""
+    return epoch + 1 if epoch < INT32_MAX else FIRST_EPOCH + 1
+
 
 #: Kafka's codes FETCH_SESSION_ID_NOT_FOUND and INVALID_FETCH_SESSION_EPOCH.
 SESSION_NOT_FOUND, WRONG_SESSION_EPOCH = 70, 71

@@ -28,6 +28,7 @@ import logging
 
 from logstore.errors import MalformedMessageError, OffsetOutOfRangeError
 from logstore.log import FetchedRegion, Log
+from logstore.log.replica import LAST_START
 from logstore.replication.api import (
     Diverging,
     FetchAnswer,
@@ -43,10 +44,6 @@ _logger = logging.getLogger(__name__)
 
 #: Kafka's default of ``replica.fetch.max.bytes``.
 FETCH_BYTES = 1 << 20
-
-
-#: Above every offset that a log has.
-_LAST_END = 1 << 62
 
 
 class LogCopy:
@@ -216,7 +213,7 @@ class LogCopy:
         elif answer.diverging is not None:
             is_good = answer.diverging.end_offset >= 0 and answer.diverging.epoch <= answer.leader_epoch
         else:
-            is_good = 0 <= start <= answer.high_watermark and 0 <= answer.dropped_end <= _LAST_END
+            is_good = 0 <= start <= answer.high_watermark and 0 <= answer.dropped_end <= LAST_START
         if not is_good:
             raise MalformedMessageError(
                 f"{self.log.name}: an answer with log start offset {start}, high watermark {answer.high_watermark} "

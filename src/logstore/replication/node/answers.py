@@ -29,6 +29,7 @@ from logstore.replication.fetch_messages import (
     Slot,
     decode_question,
     encode_answers,
+    following_epoch,
 )
 from logstore.replication.node.member import Member
 
@@ -45,29 +46,27 @@ _Answers = dict[Slot, FetchAnswer | None]
 class _Wanted:
     """What a follower wants of one partition, and what it has been told."""
 
-    __slots__ = ("is_open", "member", "registration", "told", "wants")
+    __slots__ = ("member", "registration", "told", "wants")
 
     def __init__(self) -> None:
         self.wants: FetchFrom
         self.member: Member | None = None
         self.registration: Registration | None = None
         self.told = _NOTHING  #: high watermark and log start offset
-        self.is_open = True  #: it may have news: there were some, or the log is not listened to
 
     def disarm(self) -> None:
-        self.is_open = True
+        """Have it looked at again: the question is another one, or the follower has not taken what there is."""
         if self.registration is not None:
             self.registration.disarm()
 
+    @property
+    def is_armed(self) -> bool:
+        """Whether the log has not grown since it was looked at."""
+        return self.registration is not None and self.registration.is_armed
+
     def is_quiet(self) -> bool:
         """Whether the log has not grown since it was looked at, and the follower knows its high watermark."""
-        return (
-            not self.is_open
-            and self.registration is not None
-            and self.registration.is_armed
-            and self.member is not None
-            and self.member.log.high_watermark == self.told[0]
-        )
+        return self.is_armed and self.member is not None and self.member.log.high_watermark == self.told[0]
 
     def belongs_to(self, member: Member | None) -> None:
         """Take the member that has the partition now: another one, if its log was opened again."""
@@ -82,8 +81,7 @@ class _Wanted:
                 self.registration = self.member.calls.listen(notifier)
             except LogstoreError:
                 return False  # closed after it has failed: the next answer says so, or has the log opened again
-        self.is_open = not self.registration.arm_while(self.wants.offset)
-        return not self.is_open
+        return self.registration.arm_while(self.wants.offset)
 
 
 class FetchSession:
@@ -92,12 +90,11 @@ class FetchSession:
     def __init__(self, question: Question, session_id: int, clock: Clock) -> None:
         self.id = session_id  #: 0 if the follower will name everything again
         self.life = question.life
-        self.next_epoch = FIRST_EPOCH + 1
+        self.next_epoch = following_epoch(FIRST_EPOCH)
         self.notifier = Notifier(clock)
         self.wanted: dict[Slot, _Wanted] = {}
         self.looked_at_s = 0.0
         self.must_look = True  #: at every partition
-        self.is_in_use = True
         self.has_ended = False
 
     def take(self, question: Question) -> None:
@@ -139,7 +136,7 @@ class FollowerAnswers:
         self._look_s = look_s
         self._lock = threading.Lock()  # guards what sessions there are, and the turn of their requests
         self._sessions: dict[NodeId, FetchSession] = {}
-        self._waiting: set[FetchSession] = set()
+        self._waiting: set[FetchSession] = set()  # those that a request has
 
     def wake(self) -> None:
         """Have every request that waits look at all its partitions again."""
@@ -167,7 +164,6 @@ class FollowerAnswers:
         finally:
             with self._lock:
                 self._waiting.discard(session)
-                session.is_in_use = False
 
     def _session_of(self, question: Question) -> tuple[FetchSession | None, int]:
         """Return the session of a request, a new one for a first request; or None and Kafka's error code."""
@@ -177,10 +173,9 @@ class FollowerAnswers:
             if epoch > FIRST_EPOCH:
                 if known is None or known.id != question.session.id or known.life != question.life:
                     return None, SESSION_NOT_FOUND
-                if epoch != known.next_epoch or known.is_in_use:
+                if epoch != known.next_epoch or known in self._waiting:
                     return None, WRONG_SESSION_EPOCH
-                known.next_epoch = epoch + 1 if epoch < INT32_MAX else FIRST_EPOCH + 1
-                known.is_in_use = True
+                known.next_epoch = following_epoch(epoch)
                 self._waiting.add(known)
                 return known, 0
             is_kept = epoch == FIRST_EPOCH and (known is None or known.life <= question.life)
@@ -257,11 +252,7 @@ class FollowerAnswers:
 
     def _listen(self, session: FetchSession) -> bool:
         """Have the session notified once one of the logs grows; False if one has grown already."""
-        return all(
-            wanted.listen(session.notifier)
-            for wanted in session.wanted.values()
-            if wanted.is_open or wanted.registration is None or not wanted.registration.is_armed
-        )
+        return all(wanted.listen(session.notifier) for wanted in session.wanted.values() if not wanted.is_armed)
 
 
 def _is_news(found: FetchAnswer) -> bool:

@@ -21,6 +21,7 @@ from logstore.replication.fetch_messages import (
     Slot,
     decode_answers,
     encode_question,
+    following_epoch,
 )
 from logstore.replication.node.member import Member
 from logstore.replication.node.notices import Notices
@@ -98,11 +99,10 @@ class Fetcher:
                 if asks:
                     is_good = self._fetch(changed, forgotten) and is_good
                     self._notices.say(subject, "")
-                if is_good and asks:
-                    continue
                 if is_good:
-                    self._begin_session(_FIRST)
-                    self._pause(None)
+                    if not asks:
+                        self._begin_session(_FIRST)
+                        self._pause(None)
                     continue
             except Exception as error:  # noqa: BLE001  a transport of an embedder may raise anything
                 # Whatever an embedder's transport raises, and every answer that is none: ask again.
@@ -145,11 +145,10 @@ class Fetcher:
             if question is None or question[0] != self._leader:
                 if not looks_everywhere and found.pop(slot, None) is not None:
                     forgotten.append(slot)
-            elif before is None or before[1] != question[1]:
-                found[slot] = (member, question[1])
+                continue
+            found[slot] = member, question[1]
+            if before is None or before[1] != question[1]:
                 changed[slot] = question[1]
-            else:
-                found[slot] = (member, before[1])
         if looks_everywhere:
             forgotten = [slot for slot in known if slot not in found]
         self._asked = found
@@ -189,8 +188,7 @@ class Fetcher:
             self._answered.append(member)
             is_good = self._take(member, wants, answers.get(slot)) and is_good
         if is_good:
-            epoch = self._session.epoch
-            following = Session(response.session_id, epoch + 1 if epoch < INT32_MAX else FIRST_EPOCH + 1)
+            following = Session(response.session_id, following_epoch(self._session.epoch))
             self._begin_session(following if response.session_id else _FIRST)
         return is_good
 

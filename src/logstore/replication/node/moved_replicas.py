@@ -101,8 +101,7 @@ class MovedReplicas:
 
     def _is_there(self, place: TopicPartition) -> bool:
         """Whether the store has a replica there: the user may have deleted it, and made another topic."""
-        store = self._store
-        return place.topic in store.topics(internal=True) and store[place.topic].config.replicated
+        return place.topic in self._store and self._store[place.topic].config.replicated
 
     def _has_moved(
         self,
