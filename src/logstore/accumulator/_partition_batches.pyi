@@ -167,6 +167,8 @@ class PartitionBatches(FastBatcher):
         """Append the batches that are sealed, full or have lingered, or with ``force`` all batches."""
 
     def _write_replicated(self, force: bool, turn: WriteTurn) -> None: ...
+    @property
+    def _waits(self) -> bool: ...
     def _seal_for_replicas(self, force: bool, lingered: bool) -> None:
         """Seal the open batch if it is full, or with ``lingered`` if it has lingered, or with ``force`` in any case."""
 

@@ -527,6 +527,10 @@ cdef class PartitionBatches(FastBatcher):
 
     # -- steps of a `ReplicatedBatcher`
 
+    @property
+    def _waits(self):
+        return self._waits_for_acks()
+
     def _seal_for_replicas(self, bint force, bint lingered) -> None:
         """Seal the open batch if it is full, with ``lingered`` if it has lingered, with ``force`` in any case."""
         self._seal_due(force, lingered)

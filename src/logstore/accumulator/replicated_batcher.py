@@ -73,9 +73,9 @@ class ReplicatedBatcher(PartitionBatcher):
         """Answer the batches whose acks have come, and append as many as may wait; under `_writing`."""
         self._take_answers(turn)
         # While none may be appended, an open batch gathers more records instead of being sealed.
-        self._seal_for_replicas(force, not self._waits())
+        self._seal_for_replicas(force, not self._waits)
         if force or self._now_s() >= self._retry_s:
-            while turn.is_done and self._sealed and not self._waits():
+            while turn.is_done and self._sealed and not self._waits:
                 self._begin(self._front(), turn)
                 self._take_answers(turn)
         if self._sealed:
@@ -86,9 +86,6 @@ class ReplicatedBatcher(PartitionBatcher):
         # Not an iterator of the deque: a thread that adds a record may seal a batch meanwhile.
         return [self._sealed[index] for index in range(min(len(self._sealed), MAX_IN_FLIGHT))]
 
-    def _waits(self) -> bool:
-        return bool(self._sealed) and self._sealed[0].acks is not None
-
     def _begin(self, batches: list[ProducerBatch], turn: WriteTurn) -> None:
         """Append batches in their order, up to one that fails, and let them wait for their acks."""
         late = [each for each in batches if self._is_late(each) and not (each.retries or each.may_be_written)]
@@ -97,7 +94,6 @@ class ReplicatedBatcher(PartitionBatcher):
                 self._give_up(each, self._timed_out("not written"), turn.answered)
             return
         appended: list[ProducerBatch] = []
-        failure: Exception | None = None
         try:
             replicas = self._replicas()
             if replicas is None:
@@ -106,21 +102,17 @@ class ReplicatedBatcher(PartitionBatcher):
             try:
                 while len(appended) < len(batches):
                     appended += self._append_first(batches[len(appended) :], turn)
-            except Exception as error:  # noqa: BLE001  of the first that is not appended; see below
-                failure = error
-            if appended:
-                self._wait(replicas, epoch, appended)
-        except Exception as error:  # noqa: BLE001  passed to the futures
-            failure, appended = error, []
-        if failure is None:
-            return
-        batch = batches[len(appended)]
-        if batch.encoder.appended_at >= 0 and not isinstance(failure, LogstoreError):
-            raise failure  # of a signal handler: the batch stays queued
-        if isinstance(failure, OutOfOrderSequenceError) and batch.sequence > 0:
-            self._renew_producer(self._new_producer_id())
-        else:
-            self._fail(batch, failure, turn)
+            finally:
+                if appended:
+                    self._wait(replicas, epoch, appended)
+        except Exception as error:
+            batch = next((each for each in batches if each.acks is None), batches[0])
+            if batch.encoder.appended_at >= 0 and not isinstance(error, LogstoreError):
+                raise  # of a signal handler: the batch stays queued
+            if isinstance(error, OutOfOrderSequenceError) and batch.sequence > 0:
+                self._renew_producer(self._new_producer_id())
+            else:
+                self._fail(batch, error, turn)  # passed to the futures
 
     def _append_first(self, batches: list[ProducerBatch], turn: WriteTurn) -> list[ProducerBatch]:
         """Append the first of these batches, or as many as one write takes; return them with their results."""

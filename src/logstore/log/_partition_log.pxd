@@ -28,7 +28,7 @@ cdef struct Run:                  # whole batches to append, with what their hea
     bint transactional
     bint in_place                 # its headers may be stamped where they are; else in a copy
     PyObject *state               # of the producer, while the lock is held; NULL: the log has none of it yet
-    PyObject *encoder             # that shall know that its one batch is in the log, of several; else NULL
+    PyObject *encoder             # that has them, and shall know that they are in the log; else NULL
 
 
 cpdef int mark_appended(batches, int64_t first) except -1
@@ -133,8 +133,7 @@ cdef class PartitionLog:
     cdef int _settle(self, object error, object writer) except -1
     cpdef bint roll_is_due_locked(self, int64_t size, int64_t last_offset, int64_t newest) except -1
     cdef Segment _segment_for(self, int64_t size, int64_t span, int64_t newest)
-    cdef Py_ssize_t _append(self, Run *runs, Py_ssize_t count, Encoder encoder, int64_t now,
-                            int64_t *first) except -1
+    cdef Py_ssize_t _append(self, Run *runs, Py_ssize_t count, int64_t now, int64_t *first) except -1
     cdef int _record(self, Run *run, Producers producers, int64_t first, int64_t last, int64_t now) except -1
     cdef bint _is_next(self, Run *runs, Py_ssize_t n, Producers producers) except -1
     cdef int _put(self, Segment segment, uint8_t *data, int64_t size, int64_t first) except -1

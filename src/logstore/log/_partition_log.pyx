@@ -405,8 +405,8 @@ cdef class PartitionLog:
         as many as are plain and fit the active segment, perhaps none. `_append_gathered` and its caller take what
         is left, and raise what is wrong with it.
         """
-        cdef Py_ssize_t count = len(encoders), plain = 0, taken = 0, n
-        cdef int64_t now, first = -1, end
+        cdef Py_ssize_t count = len(encoders), plain = 0, taken = 0
+        cdef int64_t now, first = -1
         cdef Encoder encoder
         cdef list results = []
         cdef Run *runs
@@ -424,12 +424,11 @@ cdef class PartitionLog:
                     break
                 _describe_encoded(encoder, producers[plain], &runs[plain])
                 runs[plain].in_place = False
-                runs[plain].encoder = <PyObject *>encoder
                 plain += 1
             if plain:
                 self.lock.acquire()
                 try:
-                    taken = self._append(runs, plain, None, now, &first)
+                    taken = self._append(runs, plain, now, &first)
                 except LogstoreError:
                     # An encoder whose batch is in the log knows it. The steps for a single one raise this again.
                     taken = 0
@@ -438,10 +437,7 @@ cdef class PartitionLog:
                     raise error
                 finally:
                     self.lock.release()
-            for n in range(taken):
-                end = first + runs[n].record_count
-                results.append(_result(first, end - 1))
-                first = end
+            _add_results(results, runs, taken, first)
         finally:
             free(runs)
         if self.has_work:
@@ -540,7 +536,7 @@ cdef class PartitionLog:
                 piece.producer_id, piece.producer_epoch = producer.producer_id, producer.producer_epoch
                 piece.base_sequence, piece.transactional = producer.base_sequence, producer.transactional
                 piece.last_sequence = (<int64_t>piece.base_sequence + piece.record_count - 1) & INT32_MAX
-                taken = self._append(&piece, 1, None, now, &first)
+                taken = self._append(&piece, 1, now, &first)
             except LogstoreError:
                 raise
             except BaseException as error:
@@ -634,7 +630,7 @@ cdef class PartitionLog:
             try:
                 # The writer refuses an idempotent append of several batches.
                 if encoder._batch_start < 0 and (producer is None or run.batch_count == 1) and (
-                        self._append(&run, 1, encoder, now, &first)):
+                        self._append(&run, 1, now, &first)):
                     result = _result(first, first + run.record_count - 1)
                     break
                 if left == 0 or writer.is_ready_locked(run.size, run.record_count, run.newest):
@@ -657,11 +653,11 @@ cdef class PartitionLog:
     cdef Py_ssize_t _write_turn(self, Run *runs, Py_ssize_t count, list results, int64_t now,
                                 object writer) except -1:
         """Write the first of clients' batches, under the lock; return how many have a result or an error now."""
-        cdef Py_ssize_t taken = 0, n
-        cdef int64_t first = -1, end
+        cdef Py_ssize_t taken = 0
+        cdef int64_t first = -1
         self.lock.acquire()
         try:
-            taken = self._append(runs, count, None, now, &first)
+            taken = self._append(runs, count, now, &first)
         except LogstoreError as error:
             if first >= 0:
                 # The batches are in the log, but their readers may not see it: none of them may be called written.
@@ -679,10 +675,7 @@ cdef class PartitionLog:
             self.lock.release()
         if self.has_work:
             writer.follow_up()
-        for n in range(taken):
-            end = first + runs[n].record_count
-            results.append(_result(first, end - 1))
-            first = end
+        _add_results(results, runs, taken, first)
         return taken
 
     cdef Py_ssize_t _batches_since(self, Run *runs, int64_t first) except -1:
@@ -743,19 +736,19 @@ cdef class PartitionLog:
         return (index.size + size > self._segment_bytes or index.offsets.count + 1 > self._index_bytes // 8
                 or index.times.count + 1 > self._index_bytes // 12)
 
-    cdef Py_ssize_t _append(self, Run *runs, Py_ssize_t count, Encoder encoder, int64_t now,
-                            int64_t *first) except -1:
+    cdef Py_ssize_t _append(self, Run *runs, Py_ssize_t count, int64_t now, int64_t *first) except -1:
         """Append the first of the runs to the active segment, in one write; return how many.
 
         0, with nothing done, if the first one takes other steps. ``first`` is set once the log has the bytes, to
-        their first offset. The runs are batches of clients or of encoders, or one that is stamped in place, as of
-        ``encoder``.
+        their first offset. The runs are batches of clients or of encoders, or one that is stamped in place. The
+        encoders know then that their batches are in the log.
         """
         cdef Segment segment = None, found
         cdef Counters counters = self.counters
         cdef Producers producers = None
         cdef int64_t size = 0, records = 0, batches = 0, offset = self.end.value, last
         cdef Py_ssize_t taken = 0, n
+        cdef Encoder encoder
         cdef uint8_t *data
         while taken < count and taken < TURN_BATCHES and size < KEPT_BYTES:
             found = self._segment_for(size + runs[taken].size, records + runs[taken].record_count,
@@ -775,9 +768,7 @@ cdef class PartitionLog:
                 break  # the age at which it rolls counts from this batch
         if not taken:
             return 0
-        if encoder is None and runs.in_place:
-            self._put(segment, runs.data, size, offset)
-        elif encoder is None:
+        if not runs.in_place:
             # The headers are stamped in a copy.
             data = self._space_for(size)
             size = 0
@@ -785,8 +776,11 @@ cdef class PartitionLog:
                 memcpy(data + size, runs[n].data, <size_t>runs[n].size)
                 size += runs[n].size
             self._put(segment, data, size, offset)
+        elif runs.encoder == NULL:
+            self._put(segment, runs.data, size, offset)
         else:
             # As a memoryview does: another thread may use a caller's encoder by mistake, and must not move bytes.
+            encoder = <Encoder>runs.encoder
             encoder._exports += 1
             try:
                 self._put(segment, runs.data, size, offset)
@@ -799,14 +793,11 @@ cdef class PartitionLog:
                 self._record(&runs[n], producers, offset, last, now)
             batches += runs[n].batch_count
             offset = last + 1
-        if encoder is not None:
-            encoder.appended_at = first[0]
-        else:
-            last = first[0]
-            for n in range(taken):
-                if runs[n].encoder != NULL:
-                    (<Encoder>runs[n].encoder).appended_at = last
-                last += runs[n].record_count
+        last = first[0]
+        for n in range(taken):
+            if runs[n].encoder != NULL:
+                (<Encoder>runs[n].encoder).appended_at = last
+            last += runs[n].record_count
         counters._count(taken, records, batches, size)
         if segment.index.size >= self.prepare_bytes:
             # No call of Python before the end has risen: an interrupt in it would leave bytes behind the end.
@@ -904,9 +895,20 @@ cdef class PartitionLog:
         return 0
 
 
+cdef int _add_results(list results, Run *runs, Py_ssize_t count, int64_t first) except -1:
+    """Add the result of each run, of which the first begins at an offset."""
+    cdef Py_ssize_t n
+    cdef int64_t end
+    for n in range(count):
+        end = first + runs[n].record_count
+        results.append(_result(first, end - 1))
+        first = end
+    return 0
+
+
 cdef int _describe_encoded(Encoder encoder, object producer, Run *run) except -1:
     """Fill ``run`` from an encoder's batches and the producer in their header."""
-    run.data, run.size, run.in_place, run.encoder = encoder.data, encoder.size, True, NULL
+    run.data, run.size, run.in_place, run.encoder = encoder.data, encoder.size, True, <PyObject *>encoder
     run.record_count, run.batch_count = encoder.record_count, encoder.batch_count
     run.newest = encoder.max_timestamp_ms
     run.producer_id = -1
