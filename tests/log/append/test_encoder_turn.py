@@ -10,8 +10,9 @@ from logstore import Log
 from logstore.batch._encode import Encoder
 from logstore.errors import InvalidTimestampError, LogClosedError, LogstoreError, StorageFailedError
 from logstore.records import AppendResult, ProducerStamp
-from logstore.testing import FaultyFiles, ManualClock, SimDisk
+from logstore.testing import FaultyFiles, ManualClock
 from tests.kit.inside import append_together
+from tests.log.append.failing_calls import each_call_fails, reopened_values
 from tests.log.logs import NOW_MS, log_files, open_log, values_of
 
 Batches = tuple[list[Encoder], list[ProducerStamp | None]]
@@ -113,24 +114,14 @@ def test_a_closed_log_takes_none(tmp_path):
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
 def test_each_call_of_a_turn_of_encoders_fails_once(error):
     """What has a result is in the log when it is opened again, and nothing twice or out of order."""
-    calls, number = 1, 0
-    while number < calls:
-        number += 1
-        disk = SimDisk(1)
-        with Log.open("/data/t-0", {"segment_bytes": 420}, files=disk, clock=ManualClock(NOW_MS)) as log:
-            put(log, batches(1))
-        files = disk.kill()
-        log = Log.open("/data/t-0", {"segment_bytes": 420}, files=files, clock=ManualClock(NOW_MS))
-        began = files.operations
-        if number == 1:
-            put(log, batches(12, first=1))
-            calls = files.operations - began
-            assert calls > 10
-            log.close()
-            continue
-        files.fail("change", number - 1, errno=error)
+    given: Batches = ([], [])
+
+    def act(log: Log) -> list[AppendResult | LogstoreError]:
+        nonlocal given
         given = batches(12, first=1)
-        results = put(log, given)
+        return put(log, given)
+
+    for log, files, results in each_call_fails(error, lambda log: put(log, batches(1)), act):
         files.heal()
         failed = log.replica.failure is not None
         if not failed:
@@ -141,8 +132,7 @@ def test_each_call_of_a_turn_of_encoders_fails_once(error):
         except StorageFailedError:
             pass
         written = [b"%d" % n for n, result in enumerate(results, 1) if isinstance(result, AppendResult)]
-        with Log.open("/data/t-0", {"segment_bytes": 420}, files=files.kill(), clock=ManualClock(NOW_MS)) as log:
-            found = values_of(log)
+        found = reopened_values(files)
         assert set(written) <= set(found)
         assert found == sorted(set(found), key=int)
         if not failed:
