@@ -17,7 +17,8 @@ class SqliteRegistry(TableRegistry):
     def __init__(self, file, timeout_s=1.0):
         super().__init__(timeout_s=timeout_s)
         self.db = sqlite3.connect(file, isolation_level=None, check_same_thread=False, timeout=5)
-        self.db.executescript(TABLES)
+        for statement in TABLES.split(";"):  # refused while another process makes the file: `Node` connects again
+            self.sql(statement)
         self.open()
 
     def sql(self, statement, *values):

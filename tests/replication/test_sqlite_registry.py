@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
 from examples.replicated.sqlite_registry import SqliteRegistry
+from logstore.errors import RegistryUnreachableError
 from logstore.replication import Registry
 from logstore.testing.conformance import RegistryConformance
 
@@ -24,3 +27,17 @@ class TestSqliteRegistry(RegistryConformance):
 
     def connect(self, registry: Registry) -> Registry:
         return self.make_registry()
+
+
+def test_a_file_that_another_process_is_making_is_a_registry_that_does_not_answer_yet(tmp_path, monkeypatch):
+    """`Node` asks again then; sqlite3's own error would end it."""
+    file = tmp_path / "registry.db"
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **options: connect(*given, **{**options, "timeout": 0}))
+    with pytest.raises(RegistryUnreachableError, match="SQLite: database is locked"):
+        SqliteRegistry(file)
+    other.rollback()
+    other.close()
+    SqliteRegistry(file).close()
