@@ -119,16 +119,19 @@ def test_batches_that_are_ready_together_wait_together(setup):
     assert setup.values() == [b"a", b"b", b"c"]
 
 
-def test_at_most_five_batches_wait(setup):
-    with setup.store.producer(linger_ms=0, batch_size=1) as producer:
-        sent(producer, *(b"%d" % number for number in range(12)))
+def test_a_flight_is_what_a_follower_fetches_at_a_time(setup):
+    """1 MiB: five batches of 200 kB, and one batch that is larger than that."""
+    sizes = [1] + [200_000] * 8 + [1_100_000, 1]
+    with setup.store.producer(linger_ms=0, batch_size=1, max_request_size=2 << 20) as producer:
+        setup.store.alter_topic("t", {"max.message.bytes": 2 << 20})
+        sent(producer, *(bytes([number]) * size for number, size in enumerate(sizes)))
         ends = []
-        for _ in range(4):
+        for _ in range(6):
             ends.append(setup.log.log_end_offset)
             setup.replicas.acknowledge(1)
             setup.settle(producer)
-        assert ends == [1, 6, 11, 12]
-    assert setup.values() == [b"%d" % number for number in range(12)]
+        assert ends == [1, 6, 9, 10, 11, 11]
+    assert setup.values() == [bytes([number]) * size for number, size in enumerate(sizes)]
 
 
 @pytest.mark.parametrize("linger_ms", [0, 5])
@@ -186,6 +189,52 @@ def test_batches_are_appended_again_in_order_and_stored_once(setup, kept):
         assert [future.result(0).offset for future in futures] == [1, 2, 3]
         assert producer.metrics().retries > 0
     assert setup.values() == [b"0", b"a", b"b", b"c"]
+
+
+def lose_and_lead_again(setup: Setup, producer: logstore.Producer, end: int) -> None:
+    """Cut the log, as a follower does, and let this node lead again; what was in flight is appended again."""
+    setup.log.replica.set_policy(FOLLOWS)
+    setup.log.replica.truncate_to(end)
+    setup.replicas.fail(NotLeaderError("t-0: leader epoch 2 has begun"))
+    setup.log.replica.set_policy(LEADS)
+    setup.settle(producer)
+    setup.settle(producer)
+
+
+@pytest.mark.parametrize("kept", [0, 3, 7, 12])
+def test_a_long_flight_is_stored_once_though_the_log_remembers_five_batches(setup, kept):
+    values = [b"%d" % number for number in range(12)]
+    with setup.store.producer(linger_ms=0, batch_size=1) as producer:
+        futures = in_flight(setup, producer, *values)
+        lose_and_lead_again(setup, producer, 1 + kept)
+        setup.replicas.acknowledge(9)
+        setup.settle(producer)
+        assert [future.result(0).offset for future in futures] == list(range(1, 13))
+    assert setup.values() == [b"0", *values]
+
+
+def test_a_batch_that_comes_back_after_it_was_appended_again_is_answered_where_it_is(setup):
+    """An unclean election can bring back the first append of a batch, when a second one was elsewhere."""
+    values = [b"%d" % number for number in range(8)]
+    with setup.store.producer(linger_ms=0, batch_size=1) as producer:
+        futures = in_flight(setup, producer, *values)
+        first = bytes(setup.log.replica.fetch_region(1, to_log_end=True).region.read())
+        # Of another producer, whose log was elected: ours are appended again, behind its record.
+        setup.log.replica.set_policy(FOLLOWS)
+        setup.log.replica.truncate_to(1)
+        setup.log.replica.set_policy(LEADS)
+        setup.log.append([b"another"])
+        lose_and_lead_again(setup, producer, 2)
+        assert setup.log.log_end_offset == 10
+        # And now a log that has the first append is.
+        setup.log.replica.set_policy(FOLLOWS)
+        setup.log.replica.truncate_to(1)
+        setup.log.replica.append_replicated(first, leader_epoch=0)
+        lose_and_lead_again(setup, producer, 9)
+        setup.replicas.acknowledge(9)
+        setup.settle(producer)
+        assert [future.result(0).offset for future in futures] == list(range(1, 9))
+    assert setup.values() == [b"0", *values]
 
 
 def given_up_and_waiting(setup: Setup, producer: logstore.Producer):

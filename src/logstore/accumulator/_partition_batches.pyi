@@ -86,6 +86,10 @@ class ProducerBatch:
     acks: Any
     result: AppendResult | None
     @property
+    def written(self) -> tuple[AppendResult, ...] | None:
+        """Results of the appends before the last one, oldest first; None if there was none."""
+
+    @property
     def may_be_written(self) -> bool:
         """Whether an append has written the batch: a log may have it, unless it was truncated since."""
 
@@ -172,6 +176,7 @@ class PartitionBatches(FastBatcher):
     def _seal_for_replicas(self, force: bool, lingered: bool) -> None:
         """Seal the open batch if it is full, or with ``lingered`` if it has lingered, or with ``force`` in any case."""
 
+    def _front(self, limit: int) -> list[ProducerBatch]: ...
     def _put_again(self, batch: ProducerBatch, ack: Ack | str | None) -> AppendResult:
         """Append a batch, even if an earlier call has: the log may have been truncated since."""
 

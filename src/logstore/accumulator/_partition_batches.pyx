@@ -27,7 +27,7 @@ from logstore.clock import SYSTEM_CLOCK
 from logstore.config.log import check_keys, check_timestamps
 from logstore.errors import LogstoreError, RecordTooLargeError
 from logstore.io._interrupts import shielded
-from logstore.records import Ack, ProducerStamp, TimestampType
+from logstore.records import Ack, AppendResult, ProducerStamp, TimestampType
 
 cdef enum:
     RECORD_BYTES = 40        # upper limit of a record's bytes without key, value and headers
@@ -140,12 +140,12 @@ cdef class ProducerBatch:
     # Of a topic with replicas, see `ReplicatedBatcher`:
     cdef public object acks             # what it waits for; None: it is to be appended, for the first time or again
     cdef public object result            # of its last append
-    cdef bint _was_written               # an append before the last one has written it
+    cdef readonly tuple written          # results of the appends before the last one; None: there was none
 
     @property
     def may_be_written(self) -> bool:
         """Whether an append has written the batch: a log may have it, unless it was truncated since."""
-        return self._was_written or self.encoder.appended_at >= 0
+        return self.written is not None or self.encoder.appended_at >= 0
 
     cdef int64_t records(self) noexcept:
         cdef Encoder encoder = self.encoder
@@ -535,13 +535,34 @@ cdef class PartitionBatches(FastBatcher):
         """Seal the open batch if it is full, with ``lingered`` if it has lingered, with ``force`` in any case."""
         self._seal_due(force, lingered)
 
+    def _front(self, int64_t limit: int) -> list[ProducerBatch]:
+        """Return the batches that wait for acks; if none does, the oldest ones up to a size, at least one."""
+        cdef ProducerBatch batch
+        cdef list front = []
+        cdef int64_t size = 0
+        cdef Py_ssize_t n
+        cdef bint waits = self._waits_for_acks()
+        # Not an iterator of the deque: a thread that adds a record may seal a batch meanwhile.
+        for n in range(len(self._sealed)):
+            batch = self._sealed[n]
+            size += batch.encoder.size
+            if batch.acks is None if waits else (front and size > limit):
+                break
+            front.append(batch)
+        return front
+
     def _put_again(self, ProducerBatch batch not None: ProducerBatch, ack: Ack | str | None) -> AppendResult:
         """Append a batch, even if an earlier call has: the log may have been truncated since.
 
         With a producer id the log recognizes a batch that it has.
         """
-        if batch.encoder.appended_at >= 0:
-            batch._was_written = True
+        first = batch.encoder.appended_at
+        if first >= 0:
+            # An append that was interrupted has returned no result.
+            last = batch.result
+            if last is None or last.first_offset != first:
+                last = AppendResult(first, first + batch.records() - 1)
+            batch.written = (last,) if batch.written is None else (*batch.written, last)
             batch.encoder.appended_at = -1
         return self._put(batch, ack)
 
@@ -579,7 +600,7 @@ cdef class PartitionBatches(FastBatcher):
             batch = self._sealed[n]
             if batch.acks is None:
                 batch.sequence = -1
-                batch._was_written = False
+                batch.written = None
                 batch.encoder.appended_at = -1
 
     def _release(self, ProducerBatch batch not None: ProducerBatch) -> None:

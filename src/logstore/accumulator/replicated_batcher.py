@@ -1,12 +1,14 @@
 """Batcher of a partition that has replicas: a batch stays queued until its acks have come.
 
-The oldest batches, at most `MAX_IN_FLIGHT`, are in the log and wait together; they are the front of the queue. What
+The oldest batches, at most `FLIGHT_BYTES`, are in the log and wait together; they are the front of the queue. What
 comes meanwhile gathers, and is appended once all of them are answered: in one write, with one wait. That delays no
-answer. A follower asks again only when it has what was there at its last question, and then gets all of it.
+answer. A follower asks again only when it has what was there at its last question, and then gets all of it. So the
+cost of a round, which is mostly that of its threads, is shared by what a producer sends meanwhile.
 
 A batch that fails with an error that Kafka's producer would retry is appended again, and those behind it too, in
 their order, with their producer id and sequences. So the log recognizes a batch that it has, and the batch waits
-for the acks of the earlier append. Retries end as those for lack of space do: after ``retries`` or
+for the acks of the earlier append. It remembers the last five with their offsets, and of older ones that it had
+them: those are where an append of this batcher has put them. Retries end as those for lack of space do: after ``retries`` or
 ``delivery.timeout.ms``, with the last error. A batch that waits and has got no answer until then fails with
 `DeliveryTimeoutError`.
 
@@ -27,16 +29,18 @@ from logstore.accumulator.partition_batcher import PartitionBatcher
 from logstore.accumulator.syncing import AppendableLog
 from logstore.errors import (
     DeliveryTimeoutError,
+    DuplicateSequenceError,
     LogstoreError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     NotLeaderError,
     OutOfOrderSequenceError,
 )
-from logstore.records import Ack, Acks, TopicPartition
+from logstore.records import Ack, Acks, AppendResult, ProducerStamp, TopicPartition
 
-#: A log remembers so many batches of a producer, and recognizes no older one. It is Kafka's number too.
-MAX_IN_FLIGHT = 5
+#: Of the batches of a partition that wait together. A follower asks for so much of a partition at a time
+#: (``replica.fetch.max.bytes``), so one round of each serves all of them.
+FLIGHT_BYTES = 1 << 20
 
 _RETRIED = (NotLeaderError, NotEnoughReplicasError, NotEnoughReplicasAfterAppendError)
 
@@ -76,15 +80,10 @@ class ReplicatedBatcher(PartitionBatcher):
         self._seal_for_replicas(force, not self._waits)
         if force or self._now_s() >= self._retry_s:
             while turn.is_done and self._sealed and not self._waits:
-                self._begin(self._front(), turn)
+                self._begin(self._front(FLIGHT_BYTES), turn)
                 self._take_answers(turn)
         if self._sealed:
             turn.is_done = False
-
-    def _front(self) -> list[ProducerBatch]:
-        """Return the front of the queue: batches that wait for acks, or those that may be appended now."""
-        # Not an iterator of the deque: a thread that adds a record may seal a batch meanwhile.
-        return [self._sealed[index] for index in range(min(len(self._sealed), MAX_IN_FLIGHT))]
 
     def _begin(self, batches: list[ProducerBatch], turn: WriteTurn) -> None:
         """Append batches in their order, up to one that fails, and let them wait for their acks."""
@@ -123,8 +122,20 @@ class ReplicatedBatcher(PartitionBatcher):
                 batch.result = result
             if results:
                 return new[: len(results)]
-        batches[0].result = self._put_again(batches[0], turn.ack)
-        return batches[:1]
+        batch = batches[0]
+        try:
+            batch.result = self._put_again(batch, turn.ack)
+        except DuplicateSequenceError:
+            if batch.written is None:
+                raise
+            # The log has it, or had it before a compaction, and does not say where.
+            batch.result = self._kept_of(batch, batch.written)
+        return [batch]
+
+    def _kept_of(self, batch: ProducerBatch, written: tuple[AppendResult, ...]) -> AppendResult:
+        """Return which append of a batch the log still has: it may have been cut after one, and copied since."""
+        stamp = ProducerStamp(batch.producer_id, 0, batch.sequence)
+        return next((each for each in written if self.log._holds_batch(each.first_offset, stamp)), written[-1])
 
     def _wait(self, replicas: AckSource, epoch: int, batches: list[ProducerBatch]) -> None:
         """Let batches that are in the log wait for the acks of the last one."""
@@ -152,7 +163,7 @@ class ReplicatedBatcher(PartitionBatcher):
             elif batch.acks.is_settled:
                 error = batch.acks.error
                 # Appended again from this one on: the log, or its leader epoch, may be another one by now.
-                for each in self._front():
+                for each in self._front(FLIGHT_BYTES):
                     each.acks = None
                 self._fail(batch, error, turn)
             elif self._is_late(batch):

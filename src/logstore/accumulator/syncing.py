@@ -52,6 +52,9 @@ class AppendableLog(Protocol):
         What is left takes `_append_encoded`, which says what is wrong with it.
         """
 
+    def _holds_batch(self, offset: int, producer: ProducerStamp) -> bool:
+        """Return whether the log has a batch of that producer and sequence at an offset."""
+
     def flush(self) -> Any:
         """Return once every offset below the log end offset is on disk."""
 

@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from logstore._segment import Segment
 from logstore.accumulator.timer import TICKER
+from logstore.batch._batch import BatchView
 from logstore.batch._encode import Encoder
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig
 from logstore.config.schema import naming_arguments
 from logstore.dropped import hand_over, wait_until
-from logstore.errors import LogstoreError
+from logstore.errors import LogstoreError, OffsetOutOfRangeError
 from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import held, made, shielded
 from logstore.log.append.append import LogWriter
@@ -429,6 +430,23 @@ class Log(Readable):
     ) -> list[AppendResult]:
         """Append the batches of several encoders in one write, as many of the first as are plain, perhaps none."""
         return self._state._append_gathered_turn(encoders, producers, self._writer)
+
+    def _holds_batch(self, offset: int, producer: ProducerStamp) -> bool:
+        """Return whether a batch of that producer and sequence begins at an offset, visible or not."""
+        try:
+            region = self.replica.fetch_region(offset, max_bytes=1, to_log_end=True).region
+        except OffsetOutOfRangeError:
+            return False
+        if region is None:
+            return False
+        try:
+            found = BatchView(region.read())
+        finally:
+            region.close()
+        return (found.base_offset, found.producer_id, found.producer_epoch, found.base_sequence) == (
+            offset,
+            *producer[:3],
+        )
 
     def appender(
         self,

@@ -54,10 +54,13 @@ cdef class Writer:
         Py_XDECREF(self._bytes)
 
     cdef int reserve(self, Py_ssize_t more) except -1:
-        """Reserve memory for ``more`` bytes."""
+        """Reserve memory for ``more`` bytes, and for what usually comes after them.
+
+        Else the last fields of a message would have its records copied once more.
+        """
         if more <= self.capacity - self.size:
             return 0
-        return self._resize(max(self.size + more, 2 * self.capacity, <Py_ssize_t>FIRST_CAPACITY))
+        return self._resize(max(self.size + more + FIRST_CAPACITY, 2 * self.capacity))
 
     cdef int _resize(self, Py_ssize_t capacity) except -1:
         self.capacity = 0  # after an error there is no memory
