@@ -73,6 +73,11 @@ def locks_of(log: Log) -> dict[str, Any]:
     return {"append": log._state.lock, "compaction": log._state.compacting}
 
 
+def spare_bytes(producer: Any) -> int:
+    """Bytes of the encoders that a producer keeps for its next batches."""
+    return int(producer._shared.spare_bytes)
+
+
 def awaited_by(consumer: Any) -> int:
     """Return how many logs will notify a consumer of their next record."""
     return sum(registration.is_armed for registration in consumer._listener._registrations.values())

@@ -31,7 +31,7 @@ from logstore.records import Ack, AppendResult, ProducerStamp, TimestampType
 
 cdef enum:
     RECORD_BYTES = 40        # upper limit of a record's bytes without key, value and headers
-    SPARE_ENCODERS = 64
+    SPARE_BYTES = 1 << 20    # of encoders that wait for their next batch, where no buffer memory says how many
 
 cdef object _SYNCED = Ack.SYNCED
 cdef object _WRITTEN = Ack.WRITTEN
@@ -58,7 +58,8 @@ cdef class Shared:
     cdef readonly object ack
     cdef readonly set active             # batchers that hold records
     cdef readonly list failures
-    cdef list _spare                     # spare encoders with buffers that have grown
+    cdef list _spare                     # encoders with buffers that have grown, for the next batches
+    cdef readonly int64_t spare_bytes    # of these buffers: with those in use at most `buffer.memory`
     cdef _Rules _rules                   # those last asked for: the partitions of a topic have the same
     cdef int64_t _linger_ms
     cdef int64_t _request_bytes
@@ -82,6 +83,23 @@ cdef class Shared:
         self._spare = []
         self._linger_ms = config.linger_ms
         self._request_bytes = <int64_t>min(config.max_request_size, INT64_MAX)
+
+    cdef Encoder _encoder(self):
+        """Return an encoder, one that has been used if there is one: its memory is there already."""
+        cdef Encoder encoder
+        if not PyList_GET_SIZE(self._spare):
+            return Encoder.__new__(Encoder)
+        encoder = self._spare.pop()
+        self.spare_bytes -= encoder.capacity
+        return encoder
+
+    cdef int _keep(self, Encoder encoder) except -1:
+        """Keep an encoder for another batch, as far as the buffer memory has room for what nothing is in."""
+        cdef int64_t room = SPARE_BYTES if self.memory is None else self.memory.limit - self.memory.reserved
+        if self.spare_bytes + encoder.capacity <= room:
+            self._spare.append(encoder)
+            self.spare_bytes += encoder.capacity
+        return 0
 
     cdef _Rules rules_of(self, object config):
         """Return the rules for a log's settings."""
@@ -312,7 +330,7 @@ cdef class PartitionBatches(FastBatcher):
         cdef Shared shared = self._shared
         cdef bint gathers
         cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch)
-        cdef Encoder encoder = shared._spare.pop() if PyList_GET_SIZE(shared._spare) else Encoder.__new__(Encoder)
+        cdef Encoder encoder = shared._encoder()
         encoder.begin_plain(now_ms(shared.clock, SYSTEM_CLOCK), rules.codec, rules.level, rules.limit, rules.limits,
                             rules.append_time)
         # While batches wait for acks this one has to wait, too, and gathers.
@@ -611,8 +629,7 @@ cdef class PartitionBatches(FastBatcher):
         cdef Shared shared = self._shared
         if shared.memory is not None:
             shared.memory.release(batch.reserved)
-        if PyList_GET_SIZE(shared._spare) < SPARE_ENCODERS:
-            shared._spare.append(batch.encoder)
+        shared._keep(batch.encoder)
         return 0
 
 
