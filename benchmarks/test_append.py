@@ -24,8 +24,8 @@ from logstore.batch._batch import stamp, stamp_producer
 from logstore.batch._crc32c import crc32c
 from logstore.batch._encode import encode
 from logstore.io._files import File, Files
+from logstore.io._notifier import Notifier
 from logstore.log.append._group_commit import GroupCommit, Rounds
-from logstore.log.marks._notifier import Notifier
 from logstore.log.marks._watermark import Registration
 from logstore.testing._slow_sync import SlowSyncFiles
 

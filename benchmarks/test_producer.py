@@ -203,7 +203,7 @@ def test_appends_of_a_topic(benchmark: Any, places: Any, kind: str, partitions: 
     parts: list[Any] = [pairs[n::4] for n in range(4)]
     if kind == "arrow":
         data = pa.record_batch([[key for key, _ in pairs], values], schema=schema)
-        parts = [pa.record_batch([[key for key, _ in part], [value for _, value in part]], schema) for part in parts]
+        parts = [pa.record_batch([*map(list, zip(*part, strict=True))], schema) for part in parts]
 
     def ours() -> Sending:
         state = Sending(places(), partitions)

@@ -34,10 +34,10 @@ def start():
         nodes[number] = Node(store, number, registry.connect, Direct())
 """
 
-#: MB/s and CPU seconds for each GB of one case: so many replicas, acks, and topics that one node leads, beside those
-#: of a plain topic right before and after it. A virtual machine gets memory from its host page by page, at several
-#: times the cost of a write, and that counts as CPU of whoever meets it. So a case has a process of its own, which
-#: first writes as much as it will take, and gives that back.
+#: MB/s and CPU seconds for each GB of one case: so many replicas, acks, and topics that one node leads. Beside them
+#: those of a plain topic right before and after it. A virtual machine gets memory from its host page by page, at
+#: several times the cost of a write, and that counts as CPU of the process that meets it. So a case has a process
+#: of its own, which first writes as much as it will take, and gives that back.
 COPIES = """
 start()
 megabytes, count, acks, topics = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], int(sys.argv[5])

@@ -14,8 +14,8 @@ import logstore
 from logstore import aio
 from logstore.clock import SYSTEM_CLOCK, seconds_of
 from logstore.errors import ConfigError
+from logstore.io._notifier import Notifier
 from logstore.log import Log
-from logstore.log.marks._notifier import Notifier
 from logstore.log.marks._watermark import Watermark
 from logstore.log.read.wait import OffsetListener
 from logstore.records import Isolation

@@ -36,8 +36,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_segment_scan",
         "remote _segment_index",
         "accumulator columns _index protocol",
-        "batch config",
-        "clock io paths records topic_names",
+        "batch",
+        "config io",
+        "clock paths records topic_names",
         "errors",
         "dropped metrics renamed",
     ),
@@ -54,6 +55,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "threads wakeups",
     ),
     "logstore.batch": (
+        "moments runs",
         "_compaction_filter _encode",
         "_checked_batches _offset_map record_types",
         "_batch",
@@ -99,7 +101,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.config.generated": ("keywords",),
     "logstore.groups": ("offsets resume",),
     "logstore.io": (
-        "_file_region _preallocation",
+        "_file_region _notifier _preallocation",
         "_files",
         "_libc",
         "_clock _eventfd _file_ops _interrupts _shared_block _watch",
@@ -117,7 +119,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "root",
         "_partition_log",
         "formats write_modes",
-        "directory marks moments _producers space_quota",
+        "directory marks _producers space_quota",
     ),
     "logstore.log.append": (
         "encoded_run ingest_file replicated",
@@ -148,7 +150,6 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.log.marks": (
         "_marks policies view",
         "_watermark",
-        "_notifier",
     ),
     "logstore.log.read": (
         "wait",
@@ -331,7 +332,7 @@ REACH: dict[str, set[str]] = {
     "protocol": _VOCABULARY | {"batch"},
     "remote": _VOCABULARY | {"accumulator", "batch", "protocol"},
     "spark": _VOCABULARY | {"batch", "client", "columns", "remote", "store"},
-    "aio": _VOCABULARY | {"batch", "client", "log", "store"},
+    "aio": _VOCABULARY | {"batch", "client", "io", "log", "store"},
     "replication": _LOG | {"protocol", "store"},
     "testing": _CLIENT | {"replication", "store"},
 }

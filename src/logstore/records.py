@@ -140,6 +140,21 @@ class RecordMetadata(NamedTuple):
     timestamp_ms: int = -1
 
 
+class LeftOut(NamedTuple):
+    """Offsets that a scan has skipped, and the reason; ``next_offset`` is where it continued."""
+
+    partition: TopicPartition
+    first_offset: int
+    next_offset: int
+    path: str | None
+    position: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        last = self.next_offset - 1
+        return f"{self.partition}: offsets {self.first_offset} to {last} are left out: {self.reason}"
+
+
 class AppendResult(NamedTuple):
     """Offsets of an append.
 

@@ -9,7 +9,7 @@ import pytest
 
 from logstore import aio
 from logstore.aio.wakeups import LoopWakeups
-from logstore.log.marks._notifier import Notifier
+from logstore.io._notifier import Notifier
 from tests.aio.test_aio import looped
 from tests.kit.inside import awaited_by
 from tests.kit.waiting import until

@@ -15,9 +15,9 @@ import pytest
 
 from logstore import Log
 from logstore.errors import OUT_OF_RESOURCES, StorageFailedError
+from logstore.io._notifier import Notifier
 from logstore.log import FixedPolicy, Moves
 from logstore.log.formats.last_stop import Stop
-from logstore.log.marks._notifier import Notifier
 from logstore.log.marks.policies import FOLLOWS
 from logstore.testing import FaultyFiles, ManualClock
 from tests.log.logs import crashed_copy, open_log, values_of

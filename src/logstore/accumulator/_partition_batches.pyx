@@ -94,9 +94,9 @@ cdef class Shared:
         return encoder
 
     cdef int _keep(self, Encoder encoder) except -1:
-        """Keep an encoder for another batch, as far as the buffer memory has room for what nothing is in."""
-        cdef int64_t room = SPARE_BYTES if self.memory is None else self.memory.limit - self.memory.reserved
-        if self.spare_bytes + encoder.capacity <= room:
+        """Keep an encoder for another batch, within the part of the buffer memory that no batch has."""
+        cdef int64_t limit = SPARE_BYTES if self.memory is None else self.memory.limit - self.memory.reserved
+        if self.spare_bytes + encoder.capacity <= limit:
             self._spare.append(encoder)
             self.spare_bytes += encoder.capacity
         return 0

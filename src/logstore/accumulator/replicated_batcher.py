@@ -8,9 +8,10 @@ cost of a round, which is mostly that of its threads, is shared by what a produc
 A batch that fails with an error that Kafka's producer would retry is appended again, and those behind it too, in
 their order, with their producer id and sequences. So the log recognizes a batch that it has, and the batch waits
 for the acks of the earlier append. It remembers the last five with their offsets, and of older ones that it had
-them: those are where an append of this batcher has put them. Retries end as those for lack of space do: after ``retries`` or
-``delivery.timeout.ms``, with the last error. A batch that waits and has got no answer until then fails with
-`DeliveryTimeoutError`.
+them: those are where an append of this batcher has put them.
+
+Retries end as those for lack of space do: after ``retries`` or ``delivery.timeout.ms``, with the last error. A
+batch that waits and has got no answer until then fails with `DeliveryTimeoutError`.
 
 A batch that is given up may be in the log or not, so its sequence is not used again. If the log turns out to lack
 it, the next batch is out of order: that one and those behind it are not in the log either. They get another

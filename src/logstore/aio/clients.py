@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from logstore.batch.record_types import Headers
-    from logstore.log.marks._notifier import Notifier
+    from logstore.io._notifier import Notifier
 
 R = TypeVar("R")
 

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import weakref
 
-from logstore.log.marks._notifier import Notifier, NotifierGroup
+from logstore.io._notifier import Notifier, NotifierGroup
 
 _of_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWakeups] = weakref.WeakKeyDictionary()
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 from logstore.batch._batch import Record, RecordChain, RecordIterator
+from logstore.batch.moments import When, moment_of
 from logstore.client.backend import Opened, Source
 from logstore.client.commits import Commits
 from logstore.client.offsets import CommittedOffsets
@@ -40,8 +41,7 @@ from logstore.errors import (
 from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
 from logstore.groups.resume import not_behind_its_epoch
 from logstore.io._interrupts import held, shielded
-from logstore.log.marks._notifier import Notifier
-from logstore.log.moments import When, moment_of
+from logstore.io._notifier import Notifier
 from logstore.log.read.wait import OffsetListener
 from logstore.records import INT64_MAX, Ack, TimestampOffset, TopicPartition
 from logstore.renamed import keep_names, warn

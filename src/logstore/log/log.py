@@ -24,6 +24,7 @@ from logstore._segment import Segment
 from logstore.accumulator.timer import TICKER
 from logstore.batch._batch import BatchView
 from logstore.batch._encode import Encoder
+from logstore.batch.moments import Time
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig
 from logstore.config.schema import naming_arguments
@@ -41,7 +42,6 @@ from logstore.log.maintenance import LogMaintenance, Settings
 from logstore.log.marks._watermark import Watermark
 from logstore.log.marks.policies import HighWatermarkPolicy, policy_for
 from logstore.log.marks.view import View
-from logstore.log.moments import Time
 from logstore.log.read.live_reader import LogElsewhere, LogReader
 from logstore.log.read.reader import REST_S, Readable
 from logstore.log.read.segment_holds import Hold

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.batch._encode import Encoder, encode_marker
+from logstore.batch.runs import DEFAULT_READ_BYTES
 from logstore.errors import LogstoreError, OffsetOutOfRangeError
 from logstore.io._file_region import FileRegion
 from logstore.io._interrupts import held, locked, shielded
+from logstore.io._notifier import Notifier
 from logstore.log.append import ingest_file
 from logstore.log.append.append import NO_PRODUCER, LogWriter
 from logstore.log.append.encoded_run import append_run
@@ -21,11 +23,9 @@ from logstore.log.append.ingest_file import Whole
 from logstore.log.append.replicated import append_replicated
 from logstore.log.cleanup import truncation
 from logstore.log.formats.last_stop import LastStop
-from logstore.log.marks._notifier import Notifier
 from logstore.log.marks._watermark import Registration
 from logstore.log.marks.policies import HighWatermarkPolicy
 from logstore.log.marks.view import View
-from logstore.log.read.range import DEFAULT_READ_BYTES
 from logstore.log.read.reader import Readable
 from logstore.log.read.replica import ReaderReplica, located
 from logstore.log.state import State

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore.accumulator.acknowledging import no_node
 from logstore.batch._encode import timestamp_of
+from logstore.batch.moments import moment_of
+from logstore.batch.runs import DEFAULT_READ_BYTES
 from logstore.client.backend import Acknowledger, Opened, Source
 from logstore.config.log import LogConfig
 from logstore.errors import (
@@ -22,8 +24,6 @@ from logstore.errors import (
     ReadOnlyError,
 )
 from logstore.log import Log
-from logstore.log.moments import moment_of
-from logstore.log.read.range import DEFAULT_READ_BYTES
 from logstore.records import Ack, Acks, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset, acks_of
 from logstore.store.catalog.partitions import LentLog, Partitions
 from logstore.store.catalog.topics import TopicTable
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from logstore.batch._batch import Batches, Record
+    from logstore.batch.moments import Time, When
     from logstore.batch.record_types import ArrowArray, ArrowStream, Headers, Records
     from logstore.client.scan.topic_scan import Bound, TopicScan
     from logstore.columns.value_schema import ValueSchema
-    from logstore.log.moments import Time, When
 
 
 #: The next partition for a record without a key: one counter for each topic, whichever handle is used.

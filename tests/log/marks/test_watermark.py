@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.log.marks._notifier import Notifier, NotifierGroup
+from logstore.io._notifier import Notifier, NotifierGroup
 from logstore.log.marks._watermark import LogLock, Registration, Watermark
 from logstore.testing import ManualClock
 from tests.kit.waiting import is_readable

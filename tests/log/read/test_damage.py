@@ -20,8 +20,7 @@ from logstore import Log, aio
 from logstore.batch._batch import with_codec
 from logstore.batch._encode import encode
 from logstore.errors import CorruptRecordError, DamagedLogError, LogstoreError, RecordError, UnsupportedFormatError
-from logstore.log.read.damage import LeftOut
-from logstore.records import Codec, TopicPartition
+from logstore.records import Codec, LeftOut, TopicPartition
 from tests.crash.histories import seeded
 
 DAMAGE = (CorruptRecordError, UnsupportedFormatError)

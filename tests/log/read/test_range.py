@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from logstore import Log
 from logstore.batch._batch import Batches
 from logstore.batch._encode import encode
+from logstore.batch.runs import limited
 from logstore.errors import CorruptRecordError, OffsetOutOfRangeError, RecordError
 from logstore.log import ProducerStamp
-from logstore.log.read.range import limited
 from logstore.records import Codec, Marker, Origin
 from logstore.testing import SimDisk
 from tests.log.logs import at, log_files

@@ -8,8 +8,8 @@ import pytest
 
 from logstore import Isolation, Log
 from logstore.clock import SYSTEM_CLOCK
+from logstore.io._notifier import Notifier
 from logstore.log import ProducerStamp
-from logstore.log.marks._notifier import Notifier
 from logstore.log.marks._watermark import Registration
 from logstore.log.read import wait
 from logstore.log.read.wait import OffsetListener

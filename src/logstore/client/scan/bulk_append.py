@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from logstore.batch._encode import Encoder, timestamp_of
+from logstore.batch.moments import Time
 from logstore.client.backend import PartitionedTopic
 from logstore.client.scan.topic_scan import TopicScan
 from logstore.columns._partition_rows import RowPartitioner
 from logstore.config.log import LogConfig
 from logstore.errors import InvalidRecordError, LogstoreError, PartialAppendError
 from logstore.log import Log
-from logstore.log.moments import Time
 from logstore.log.read.range import Scan
 from logstore.records import Ack, AppendResult, Codec, TimestampType
 

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from logstore.batch._batch import Batches, Record
+from logstore.batch.moments import When
+from logstore.batch.runs import DEFAULT_READ_BYTES, check_limit, limited, values_of
 from logstore.client.backend import PartitionedTopic
 from logstore.columns.tables import Tabular
 from logstore.errors import UnknownPartitionError
-from logstore.log.moments import When
-from logstore.log.read.damage import LeftOut
-from logstore.log.read.range import DEFAULT_READ_BYTES, Scan, check_limit, limited, values_of
+from logstore.log.read.range import Scan
 from logstore.log.read.reader import Readable
-from logstore.records import Isolation
+from logstore.records import Isolation, LeftOut
 
 if TYPE_CHECKING:
     from logstore.columns._builder import Decoder

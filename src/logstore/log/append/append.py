@@ -17,6 +17,7 @@ from typing import Any
 from logstore.accumulator.timer import TICKER
 from logstore.batch._batch import BatchView, stamp_run
 from logstore.batch._encode import Encoder, timestamp_of
+from logstore.batch.moments import Time
 from logstore.config.log import LogConfig, check_keys, check_timestamps
 from logstore.errors import (
     OUT_OF_RESOURCES,
@@ -32,7 +33,6 @@ from logstore.log._producers import ProducedBatch
 from logstore.log.append.flush import Flusher
 from logstore.log.append.validation import Admitted, admit, too_large
 from logstore.log.cleanup.truncation import cut_locked, settle_locked
-from logstore.log.moments import Time
 from logstore.log.read.range import Scan
 from logstore.log.space_quota import with_space
 from logstore.log.state import State, batches_of

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 
 from cpython.object cimport PyObject
 
-from logstore.log.marks._notifier cimport Notifier
+from logstore.io._notifier cimport Notifier
 
 cdef extern from "pythread.h":
     ctypedef void *PyThread_type_lock

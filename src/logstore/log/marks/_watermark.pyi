@@ -3,7 +3,7 @@ from typing import Self, final
 from typing_extensions import disjoint_base
 
 from logstore.clock import Clock
-from logstore.log.marks._notifier import Notifier
+from logstore.io._notifier import Notifier
 
 @final
 class Registration:

@@ -17,7 +17,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport INT64_MAX, int64_t
 from libc.stdlib cimport free, realloc
 
-from logstore.log.marks._notifier cimport Notifier
+from logstore.io._notifier cimport Notifier
 
 from logstore.clock import SYSTEM_CLOCK
 

@@ -12,25 +12,10 @@ from typing import NamedTuple
 from logstore._segment import Segment
 from logstore.batch._batch import Batches
 from logstore.errors import CorruptRecordError, RecordError, UnsupportedFormatError
-from logstore.records import TopicPartition
+from logstore.records import LeftOut, TopicPartition
 
 #: Errors for wrong stored bytes; a codec that is not installed is not among them.
 DAMAGE = (CorruptRecordError, UnsupportedFormatError)
-
-
-class LeftOut(NamedTuple):
-    """Offsets that a scan has skipped, and the reason; ``next_offset`` is where it continued."""
-
-    partition: TopicPartition
-    first_offset: int
-    next_offset: int
-    path: str | None
-    position: int | None
-    reason: str
-
-    def __str__(self) -> str:
-        last = self.next_offset - 1
-        return f"{self.partition}: offsets {self.first_offset} to {last} are left out: {self.reason}"
 
 
 class WholeBatch(NamedTuple):

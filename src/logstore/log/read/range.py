@@ -8,14 +8,15 @@ concurrently, in any threads.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from logstore.batch.runs import check_limit, limited, values_of
 from logstore.columns.tables import Tabular
 from logstore.errors import RecordError
-from logstore.log.read.damage import DAMAGE, LeftOut, readable
+from logstore.log.read.damage import DAMAGE, readable
 from logstore.log.read.damage import left_out as left_out_by
-from logstore.records import AbortedTransaction, Isolation, TimestampOffset, TopicPartition
+from logstore.records import AbortedTransaction, Isolation, LeftOut, TimestampOffset, TopicPartition
 
 if TYPE_CHECKING:
     from logstore.batch._batch import Batches, Record
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from logstore.log.read.segment_holds import Hold
 
 _logger = logging.getLogger(__name__)
-
-#: Most bytes of one read, unless its caller says otherwise.
-DEFAULT_READ_BYTES = 1 << 20
 
 #: The end of the previous read, (file, position): the next one begins there without a search.
 Hint = tuple[str | None, int] | None
@@ -52,44 +50,6 @@ class ScannableLog(Protocol):
     def _view(self) -> View: ...
     def _is_as_in(self, view: View) -> bool: ...
     def _elsewhere(self) -> object: ...
-
-
-def values_of(chunks: Iterable[Batches]) -> Iterator[list[bytes | None]]:
-    """Iterate over the values of runs, a list for each; values before damage come before its error."""
-    for batches in chunks:
-        try:
-            values = batches.values()
-        except RecordError:
-            found = batches.damage()
-            if found is not None and found[1]:
-                yield batches.between(0, found[1], batches.next_offset).values()
-            raise
-        yield values
-
-
-def limited(chunks: Iterable[Batches], limit: int) -> Iterator[Batches]:
-    """Iterate over the runs up to the ``limit``-th of their records."""
-    for batches in chunks:
-        try:
-            count = batches.count()
-            part = batches if count <= limit else batches.first(limit)
-        except RecordError:
-            # The run's reader gets the error itself, after the records before the damage.
-            part, count = batches, 0
-        yield part
-        limit -= count
-        if limit <= 0:
-            return
-
-
-def check_limit(limit: object) -> None:
-    """Check that a limit is a count of records, or None.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-        raise ValueError(f"limit= is the largest number of records to read, from 0 on, or None; found {limit!r}")
 
 
 class Scan(Tabular):

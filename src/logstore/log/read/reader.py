@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 
 from logstore._segment import Segment
 from logstore.batch._batch import Batches, Record, run_of
+from logstore.batch.moments import When, moment_of
+from logstore.batch.runs import DEFAULT_READ_BYTES
 from logstore.clock import Clock, seconds_of
 from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, LogChangedError, OffsetOutOfRangeError, RecordError, StorageError
@@ -27,10 +29,9 @@ from logstore.log.directory.segments import check_joint, floor_of
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.marks._watermark import Watermark
 from logstore.log.marks.view import UNSETTLED, View
-from logstore.log.moments import When, moment_of
 from logstore.log.read._record_count import count_whole
 from logstore.log.read.maintenance import ReaderMaintenance
-from logstore.log.read.range import DEFAULT_READ_BYTES, Bounds, Hint, Scan
+from logstore.log.read.range import Bounds, Hint, Scan
 from logstore.log.read.remainder import read_behind
 from logstore.log.read.replica import ReaderReplica
 from logstore.log.read.segment_holds import Hold

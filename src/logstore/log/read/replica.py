@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import partial
 
 from logstore._segment import Segment
+from logstore.batch.runs import DEFAULT_READ_BYTES
 from logstore.io._file_region import FileRegion
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.marks.view import View
-from logstore.log.read.range import DEFAULT_READ_BYTES
 from logstore.log.read.timestamps import newest
 from logstore.log.read.viewed_log import ViewedLog
 from logstore.records import Isolation, TimestampOffset

@@ -7,8 +7,9 @@ the batches that are read. No locks; any thread.
 from __future__ import annotations
 
 from logstore._segment import Segment
+from logstore.batch.runs import DEFAULT_READ_BYTES
 from logstore.log.marks.view import View
-from logstore.log.read.range import DEFAULT_READ_BYTES, Hint
+from logstore.log.read.range import Hint
 from logstore.log.read.viewed_log import ViewedLog
 from logstore.records import Isolation, TimestampOffset
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from logstore.clock import Clock, SystemClock
-from logstore.log.marks._notifier import Notifier
+from logstore.io._notifier import Notifier
 from logstore.log.marks._watermark import Registration
 from logstore.log.read.live_reader import POLL_S, LogReader
 from logstore.log.read.reader import Readable

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from logstore.clock import Clock
 from logstore.errors import LogstoreError
 from logstore.io._file_region import FileRegion
-from logstore.log.marks._notifier import Notifier
+from logstore.io._notifier import Notifier
 from logstore.log.marks._watermark import Registration
 from logstore.records import INT32_MAX
 from logstore.replication.api import FetchAnswer, FetchFrom, FetchRefusal, NodeId

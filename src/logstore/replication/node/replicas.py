@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from logstore.clock import Clock
 from logstore.errors import DeliveryTimeoutError, NotLeaderError
 from logstore.io._interrupts import held
-from logstore.log.marks._notifier import Notifier
+from logstore.io._notifier import Notifier
 from logstore.metrics import ReplicaMetrics
 from logstore.records import Acks, AppendResult, TopicPartition
 from logstore.replication.api import NodeId, PartitionState, Pending
