@@ -13,6 +13,7 @@ unless a memory tail holds the rest.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import time
@@ -29,7 +30,7 @@ from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig
 from logstore.config.schema import naming_arguments
 from logstore.dropped import hand_over, wait_until
-from logstore.errors import LogstoreError, OffsetOutOfRangeError
+from logstore.errors import DiskFullError, LogstoreError, OffsetOutOfRangeError
 from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import held, made, shielded
 from logstore.log.append.append import LogWriter
@@ -74,6 +75,8 @@ if TYPE_CHECKING:
         kind: LogKind
         drop_keyless: bool
 
+
+_logger = logging.getLogger(__name__)
 
 Path = str | os.PathLike[str]
 
@@ -267,9 +270,10 @@ class Log(Readable):
     def close(self, *, reason: str = "") -> None:
         """Flush, save the indexes and snapshots, mark the log as clean and release the directory.
 
-        May be called again. A log that has failed is closed without a flush; opening it recovers. An interrupt
-        (Ctrl-C) is raised once the log is closed. Errors of later calls name the ``reason``, such as that the
-        topic was deleted.
+        May be called again. A log that has failed is closed without a flush; opening it recovers. If the disk has
+        no space to finish the last roll or for the mark, the records are flushed all the same: the next open
+        recovers. An interrupt (Ctrl-C) is raised once the log is closed. Errors of later calls name the ``reason``,
+        such as that the topic was deleted.
         """
         shielded(self._end, reason)
 
@@ -303,18 +307,33 @@ class Log(Readable):
                 with held(state.lock):
                     state.segments.release(state.segments.active)
                 state.check_writable()
-                state.rolls.finish_held()
+                full: DiskFullError | None = None
+                try:
+                    state.rolls.finish_held()
+                except DiskFullError as error:
+                    full = error
                 self._flusher.sync_to(state.end.value)
                 state.unsynced.sync_names()
                 with held(state.lock):
                     # Again under the lock: before, another thread could append, and roll.
-                    with state.storing_locked(is_append=False):
-                        state.rolls.finish_locked()
-                        state.rolls.discard_locked()
+                    if full is None:
+                        try:
+                            with state.storing_locked(is_append=False):
+                                state.rolls.finish_locked()
+                                state.rolls.discard_locked()
+                        except DiskFullError as error:
+                            full = error
                     if state.synced.value < state.end.value:
                         self._flusher.sync_locked()
-                    state.durability.mark_clean_locked()
-                    facts = state.facts_locked(state.end.value)
+                    if full is None:
+                        try:
+                            state.durability.mark_clean_locked()
+                            facts = state.facts_locked(state.end.value)
+                        except DiskFullError as error:
+                            full = error
+                    if full is not None:
+                        # Every record is on disk, under a name that the next open knows.
+                        _logger.warning("closed without the mark of a clean stop: log=%s error=%s", self.path, full)
                     state.refuse_calls()
         finally:
             with held(state.lock):

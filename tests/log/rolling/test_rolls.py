@@ -189,6 +189,29 @@ def test_a_full_disk_refuses_the_next_segment_and_the_log_goes_on(tmp_path, file
         background.run()
 
 
+@pytest.mark.parametrize("operation", ["rename", "pwrite"])
+def test_a_log_on_a_full_disk_closes_with_all_its_records_and_the_next_open_finishes_the_roll(
+    tmp_path, files, background, caplog, operation
+):
+    """A rename may need a block for its directory, and the index files of the sealed segment need some."""
+    log = open_log(tmp_path, files)
+    half_full(log)
+    background.run()
+    until_rolled(log)
+    log.append([b"newest"])
+    end, expected = log.log_end_offset, values_of(log)
+    files.fail(operation, errno=28, times=-1)
+    synced_before = log.synced_end
+    log.close()
+    assert synced_before < end
+    assert "without the mark of a clean stop" in caplog.text
+    files.heal()
+    with open_log(tmp_path, files) as again:
+        assert not again.maintenance.was_clean
+        assert values_of(again) == expected
+        assert again.append([b"next"]).first_offset == end
+
+
 def test_a_truncation_removes_a_file_that_was_prepared_for_another_segment(tmp_path, background):
     with open_log(tmp_path) as log:
         half_full(log)
