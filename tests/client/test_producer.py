@@ -10,6 +10,7 @@ import pytest
 
 import logstore
 from logstore import Record
+from logstore.config.remote import WireConfig
 from logstore.dropped import release_all
 from logstore.errors import (
     BufferExhaustedError,
@@ -17,6 +18,7 @@ from logstore.errors import (
     DeliveryTimeoutError,
     DiskFullError,
     InvalidRecordError,
+    InvalidSettingError,
     InvalidTimestampError,
     ReadOnlyError,
     RecordTooLargeError,
@@ -580,6 +582,20 @@ def test_acks_that_no_caller_waits_for_turn_idempotence_off(store):
             producer.send("flights", b"v")
             assert producer.producer_id == -1
     assert {view.producer_id for view in views_of(store["flights"][0])} == {-1}
+
+
+@pytest.mark.parametrize("wanted", [True, "true"])
+@pytest.mark.parametrize(("key", "value"), [("acks", "1"), ("acks", 0), ("retries", 0)])
+def test_idempotence_that_is_asked_for_and_cannot_be_is_refused(store, wanted, key, value):
+    with pytest.raises(InvalidSettingError, match=f"{key}: expected .* with enable.idempotence=true") as refused:
+        store.producer({"enable.idempotence": wanted, key: value})
+    assert "\n" not in str(refused.value)
+    with pytest.raises(InvalidSettingError, match=key):
+        WireConfig.of({"enable.idempotence": wanted}, **{key: value})
+    with store.producer({"enable.idempotence": wanted, "acks": "-1"}) as producer:
+        producer.send("flights", b"v")
+        producer.flush()
+        assert producer.producer_id >= 0
 
 
 # -- bad input

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from logstore.config import kafka_keys
 from logstore.config.schema import (
@@ -34,6 +34,7 @@ from logstore.config.schema import (
     text,
     word,
 )
+from logstore.errors import InvalidSettingError
 from logstore.records import INT32_MAX, INT64_MAX, Ack, Codec, Isolation
 
 _KAFKAS = "org.apache.kafka.clients.producer."
@@ -141,6 +142,32 @@ class ProducerCompression(Compression):
         return self.level_of(self.codec)
 
 
+class _Numbering(Protocol):
+    @property
+    def acks(self) -> str: ...
+    @property
+    def enable_idempotence(self) -> bool: ...
+    @property
+    def retries(self) -> int: ...
+
+
+def check_idempotence(config: _Numbering, given: Collection[str]) -> None:
+    """Refuse ``enable.idempotence`` that was asked for and cannot be; by default it is only off then, as in Kafka.
+
+    Raises:
+        InvalidSettingError: it is among the fields that were given, with acks or retries that do not go with it.
+    """
+    if not config.enable_idempotence or "enable_idempotence" not in given:
+        return
+    problems = {}
+    if config.acks != "all":
+        problems["acks"] = f"expected all with enable.idempotence=true, found {config.acks}"
+    if not config.retries:
+        problems["retries"] = "expected more than 0 with enable.idempotence=true, found 0"
+    if problems:
+        raise InvalidSettingError(problems)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ProducerCompression, ClientConfig):
     """Settings of one producer. Each field is Kafka's producer config of the same name.
@@ -186,6 +213,9 @@ class ProducerConfig(ProducerCompression, ClientConfig):
         ),
     )  #: default: by key, and without a key to one partition until a batch is full
     partitioner_ignore_keys: bool = boolean(False)
+
+    def _check_given(self, given: Collection[str]) -> None:
+        check_idempotence(self, given)
 
     @property
     def default_ack(self) -> Ack | None:

@@ -8,6 +8,7 @@ Unknown keys are refused with the nearest known key. No I/O.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ from logstore.config.client import (
     PRODUCER_PROMISES,
     ClientConfig,
     ProducerCompression,
+    check_idempotence,
 )
 from logstore.config.schema import Refusal, Rule, boolean, number, setting, text, word
 from logstore.errors import InvalidSettingError
@@ -102,6 +104,9 @@ class WireConfig(ProducerCompression, ClientConfig):
                     f"found {self.max_in_flight_requests_per_connection}"
                 }
             )
+
+    def _check_given(self, given: Collection[str]) -> None:
+        check_idempotence(self, given)
 
     @property
     def addresses(self) -> list[Address]:

@@ -12,7 +12,7 @@ import functools
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
@@ -384,7 +384,12 @@ class OneLevelConfig(BaseConfig):
         for layer in (dict(settings.items()) if settings is not None else {}, fields):
             for key in found.take(layer, names):
                 cls._take_other(key, layer[key], found)
-        return found.make(cls)
+        made = found.make(cls)
+        made._check_given(found.fields.keys())
+        return made
+
+    def _check_given(self, given: Collection[str]) -> None:
+        """Refuse values that cannot go with others, where it matters which fields were given."""
 
     @classmethod
     @abstractmethod
