@@ -322,6 +322,76 @@ def test_a_copy_with_a_record_whose_marker_went_begins_again():
         replicas.check()
 
 
+# --- a cut of what was compacted ----------------------------------------------------------------
+
+
+def cut_below_its_own_compaction(replicas: Replicas) -> None:
+    """2 has compacted a record away, and the newer one of its key is lost in an unclean election."""
+    replicas.lead(1)
+    replicas.put(b"k", b"1")
+    replicas.put(b"a", b"1")
+    replicas.catch_up(2, 3)
+    kept = dict(replicas.table)
+    replicas.put(b"k", b"2")
+    replicas.put(b"b", b"2")
+    replicas.catch_up(2)
+    replicas.compact(2)
+    replicas.lead(3)
+    replicas.table = kept
+
+
+def cut_below_what_its_leader_had_compacted(replicas: Replicas) -> None:
+    """2 has compacted nothing: it copied from a leader that had."""
+    replicas.lead(1)
+    replicas.put(b"z", b"1")
+    replicas.catch_up(2, 3)
+    replicas.put(b"k", b"1")
+    replicas.put(b"a", b"1")
+    replicas.catch_up(3)
+    kept = dict(replicas.table)
+    replicas.put(b"k", b"2")
+    replicas.put(b"b", b"2")
+    replicas.compact(1)
+    replicas.catch_up(2)
+    assert replicas.logs[2].replica.clean_end == 0
+    replicas.lead(3)
+    replicas.table = kept
+
+
+@pytest.mark.parametrize("play", [cut_below_its_own_compaction, cut_below_what_its_leader_had_compacted])
+def test_a_follower_that_is_cut_below_what_was_compacted_begins_again(play):
+    with Replicas() as replicas:
+        play(replicas)
+        end = replicas.end(3)
+        replicas.catch_up(1, 2)
+        replicas.check()
+        assert replicas.begun_again[2] == 1
+        # What consumers had seen is reported.
+        assert [(lost.start_offset, lost.end_offset) for lost in replicas.replicas[2].lost] == [(end, end + 2)]
+
+
+def test_a_follower_that_is_cut_above_what_was_compacted_goes_on():
+    with Replicas() as replicas:
+        replicas.lead(1)
+        replicas.put(b"k", b"1")
+        replicas.put(b"k", b"2")
+        replicas.catch_up(2, 3)
+        kept = dict(replicas.table)
+        replicas.compact(1, 2)
+        mark = replicas.logs[2].high_watermark
+        replicas.put(b"k", b"3")
+        assert replicas.fetch(2)
+        # The high watermark that came with the record is the leader's own: as if it had not come.
+        replicas.restart(2)
+        assert replicas.logs[2].high_watermark <= mark < replicas.end(2)
+        replicas.lead(3)
+        replicas.table = kept
+        replicas.fetch(2)
+        assert replicas.end(2) == mark == 2
+        replicas.catch_up(1, 2)
+        replicas.check()
+
+
 # --- lives ------------------------------------------------------------------------------------
 
 COUNT = 80
@@ -405,6 +475,18 @@ class TrustsEveryLeader(LogCopy):
         return super()._is_too_old(answer)
 
 
+class CutsWhatWasCompacted(LogCopy):
+    def _lacks_what_was_replaced(self, to: int) -> bool:
+        return False
+
+
+class TrustsItsOwnCompaction(LogCopy):
+    """Only what the log itself has compacted counts, not what its leader had."""
+
+    def _lacks_what_was_replaced(self, to: int) -> bool:
+        return to < self.calls.clean_end
+
+
 class SaysNothingOfItsLeader(LogCopy):
     """A leader that was a follower does not say what its leader lacked."""
 
@@ -428,6 +510,8 @@ class BeginsAgainAlways(LogCopy):
         (another_leader_in_a_copy, TrustsEveryLeader, "node 3 has other keys"),
         (a_copy_that_leads, SaysNothingOfItsLeader, "node 2 has other keys"),
         (deleted_while_3_is_away, BeginsAgainAlways, "does not catch up"),
+        (cut_below_its_own_compaction, CutsWhatWasCompacted, "node 2 has other keys"),
+        (cut_below_what_its_leader_had_compacted, TrustsItsOwnCompaction, "node 2 has other keys"),
         (markers_go_while_3_copies, GoesOnAlways, "node 3 has other keys"),
         (a_copy_that_is_too_old, GoesOnAlways, "node 3 has other keys"),
     ],

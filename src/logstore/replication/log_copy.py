@@ -18,6 +18,11 @@ each copy ends below that offset for a while, nor trust a copy that was begun to
   process, the offset is lowered to the log end, and the copy goes on if nothing is missing above that.
 - The number stays: a follower that becomes a leader lacks what its leader lacked, and says so.
 
+**A cut of a compacted log.** A compaction deletes a record because a newer one of its key is there. After an
+unclean election the newer one may be cut, and the deleted one be in the leader's log. Compactions end at the high
+watermark, here and at the leader that was copied. So a log that compacts, and is cut below its high watermark or
+below what it or its leader had cleaned, begins again at the leader's log start.
+
 A replica in sync never begins again for this. Only what is committed is compacted, so it ends above every tombstone
 that is missing anywhere. In a quorum, one that begins again was in no majority that what is committed rests on.
 """
@@ -162,7 +167,7 @@ class LogCopy:
             self._begin_again(answer.log_start_offset, state)
             return True
         if answer.diverging is not None:
-            self._cut(answer.diverging, state)
+            self._cut(answer.diverging, answer.log_start_offset, state)
             return True
         if answer.records is not None:
             assert not hasattr(answer.records, "read"), "a driver hands over the bytes of a region"
@@ -211,7 +216,8 @@ class LogCopy:
             # Where our log has records, only those of the leader that are missing are out of range.
             is_good = start > end or (start >= 0 and end == self.log.log_start_offset)
         elif answer.diverging is not None:
-            is_good = answer.diverging.end_offset >= 0 and answer.diverging.epoch <= answer.leader_epoch
+            is_good = 0 <= answer.diverging.end_offset <= LAST_START and 0 <= start <= LAST_START
+            is_good = is_good and answer.diverging.epoch <= answer.leader_epoch
         else:
             is_good = 0 <= start <= answer.high_watermark and 0 <= answer.dropped_end <= LAST_START
         if not is_good:
@@ -221,7 +227,7 @@ class LogCopy:
                 position=0,
             )
 
-    def _cut(self, diverging: Diverging, state: PartitionState) -> None:
+    def _cut(self, diverging: Diverging, leader_start: int, state: PartitionState) -> None:
         """Cut the log to the end of the newest epoch that leader and follower both have."""
         end = self.log.log_end_offset
         epochs = self.calls.epochs
@@ -236,8 +242,18 @@ class LogCopy:
         if to < self.log.log_start_offset:
             self._begin_again(to, state)
             return
+        if self._lacks_what_was_replaced(to):
+            self._note_loss(to, state)
+            self.calls.restart_at(leader_start)
+            return
         self._note_loss(to, state)
         self.calls.truncate_to(to)
+
+    def _lacks_what_was_replaced(self, to: int) -> bool:
+        """Whether records below a cut may be missing that records above it had replaced; see above."""
+        if not self.log.maintenance.config.compacts:
+            return False
+        return to < max(self.log.high_watermark, self.calls.clean_end, self.calls.dropped_end)
 
     def _begin_again(self, offset: int, state: PartitionState) -> None:
         """Remove the whole log, and begin at an offset of the leader's."""
