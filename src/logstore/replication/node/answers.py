@@ -104,6 +104,8 @@ class FetchSession:
         for slot, wants in question.wants.items():
             wanted = self.wanted.setdefault(slot, _Wanted())
             wanted.wants = wants
+            # Answered also if there is nothing new: that it has everything is news to a follower that has asked.
+            wanted.told = _NOTHING
             wanted.disarm()
 
     def wake(self, *, must_look: bool) -> None:
