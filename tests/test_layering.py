@@ -210,7 +210,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "deletions moved_replicas",
         "member",
         "registration",
-        "held_replicas node_file notices",
+        "held_replicas notices",
     ),
     "logstore.spark": (
         "source",
@@ -271,7 +271,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "topics",
         "partitions",
         "layout reserve",
-        "catalogue_file many",
+        "catalogue_file many node_file",
         "topic_list",
         "change_blocks",
     ),

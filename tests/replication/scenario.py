@@ -183,7 +183,7 @@ class Scenario:
 
     def _do_distrust(self, number: str) -> list[str]:
         is_empty = self._replica(number).standing().last_epoch < 0
-        return self._store(election.distrusted(self._state, int(number), is_empty=is_empty))
+        return self._store(election.distrusted(self._state, int(number), is_replaced=is_empty))
 
     def _do_learn(self, *words: str) -> None:
         for number in self._running(words):

@@ -58,14 +58,14 @@ def test_the_last_leader_leads_when_nothing_else_is_left():
 
 def test_a_replica_that_is_not_trusted_leaves_both_sets():
     state = THREE._replace(isr=(1,), eligible=(2, 3))
-    assert election.distrusted(state, 2, is_empty=False).eligible == (3,)
-    found = election.distrusted(state, 1, is_empty=False)
+    assert election.distrusted(state, 2, is_replaced=False).eligible == (3,)
+    found = election.distrusted(state, 1, is_replaced=False)
     assert (found.isr, found.leader, found.leader_epoch, found.last_leader) == ((), -1, 5, 1)
-    assert election.distrusted(state, 1, is_empty=True).last_leader == -1
+    assert election.distrusted(state, 1, is_replaced=True).last_leader == -1
     alone = PartitionState((1,), (1,), 1, 4, last_leader=1)
-    assert election.distrusted(alone, 1, is_empty=True).last_leader == 1
+    assert election.distrusted(alone, 1, is_replaced=True).last_leader == 1
     new = election.created((1, 2))
-    assert election.distrusted(new, 1, is_empty=True) == new
+    assert election.distrusted(new, 1, is_replaced=True) == new
 
 
 def test_a_node_gives_its_place_up():

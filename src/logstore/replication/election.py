@@ -104,11 +104,11 @@ def resigned(state: PartitionState, node: NodeId, live: Collection[NodeId], min_
     return _led_by(with_isr(state, [each for each in state.isr if each != node], min_insync), successors[0])
 
 
-def distrusted(state: PartitionState, node: NodeId, *, is_empty: bool) -> PartitionState:
+def distrusted(state: PartitionState, node: NodeId, *, is_replaced: bool) -> PartitionState:
     """Return the state after a replica has come back that may have lost records: it is in neither set any more.
 
-    An empty log is no last leader either while there are other replicas: it would lead, and they would cut
-    everything. A partition that has never been led has lost nothing.
+    A log that was replaced, by nothing or by a backup, is no last leader either while there are other replicas: it
+    would lead, and they would cut what it lacks. A partition that has never been led has lost nothing.
     """
     if state.leader_epoch == 0:
         return state
@@ -118,7 +118,7 @@ def distrusted(state: PartitionState, node: NodeId, *, is_empty: bool) -> Partit
     )
     if state.leader == node:
         without = without._replace(leader=NO_NODE, leader_epoch=state.leader_epoch + 1)
-    if is_empty and state.last_leader == node and len(state.replicas) > 1:
+    if is_replaced and state.last_leader == node and len(state.replicas) > 1:
         without = without._replace(last_leader=NO_NODE)
     return without
 

@@ -118,7 +118,8 @@ class InSyncPlacement(Placement):
 
     def entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
         if not self.arrival.is_whole:
-            state = distrusted(state, self.node, is_empty=self.arrival.stop is Stop.NEW)
+            is_replaced = self.arrival.stop is Stop.NEW or not self.arrival.is_same_disk
+            state = distrusted(state, self.node, is_replaced=is_replaced)
         if state.leader == self.node and state.leader_epoch <= first_epoch:
             # An earlier process of this node led. Its epoch ends here.
             ended = without_leader(state)

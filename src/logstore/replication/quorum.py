@@ -247,7 +247,9 @@ class QuorumPlacement(Placement):
 
     def entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
         # What was written and not synced was not promised: a power cut loses nothing that counts.
-        if not self.arrival.is_same_disk and state.leader_epoch > 0 and self.node in state.isr:
+        # The only replica stays: no other has anything that it could copy.
+        is_replaced = not self.arrival.is_same_disk and len(state.replicas) > 1
+        if is_replaced and state.leader_epoch > 0 and self.node in state.isr:
             left = tuple(node for node in state.isr if node != self.node)
             without = state._replace(isr=left, standings=())
             return _fenced(without) if state.leader == self.node else without

@@ -415,7 +415,13 @@ class Store:
         moment, so none is beyond the records of the copy. Everything acknowledged before the call is in it. Sealed
         segments are hard links where the file system has them and ``link`` is true, so that the copy takes hardly
         any space. Choose ``link=False`` if another program, such as Kafka, will change files of the copy in place.
-        With ``verify`` every checksum in the copy is compared. ``progress`` is called with the number of steps done
+        With ``verify`` every checksum in the copy is compared.
+
+        Of a store with replicas, the copy has the facts of a `LocalRegistry.kept_in`, and says which node it is of.
+        A node that runs on it leads what it alone has. It is never elected before others: it takes part in their
+        partitions once it has copied what they have. Other nodes and other clusters refuse it.
+
+        ``progress`` is called with the number of steps done
         and of all steps. A step is a partition that was copied or compared. ``progress`` must not use the store. To
         restore, open the copy as a store, or move it to where the store was.
 

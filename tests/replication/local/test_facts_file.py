@@ -21,7 +21,8 @@ from logstore.io._files import LIBC, Files
 from logstore.log.directory.files import Directory
 from logstore.replication import Check, Create, Delete, LocalRegistry, Node, Registry, Transport, Write
 from logstore.replication.api import Fact
-from logstore.replication.local.facts_file import FACTS_FILE, KeptFacts
+from logstore.replication.local.facts_file import KeptFacts
+from logstore.store.catalog.layout import FACTS_FILE
 from logstore.testing import FaultyFiles, SimDisk
 from logstore.testing.conformance import RegistryConformance
 from logstore.testing.simdisk import POLICIES

@@ -22,7 +22,7 @@ from logstore.errors import (
 )
 from logstore.io._interrupts import held
 from logstore.replication import LocalRegistry, Node, Role, Write
-from logstore.replication.node.node_file import NODE_FILE
+from logstore.store.catalog.node_file import NODE_FILE
 from tests.kit.inside import state_of
 from tests.kit.waiting import wait_for
 from tests.replication.node.nodes import Cluster

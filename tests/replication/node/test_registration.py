@@ -7,8 +7,8 @@ import pytest
 from logstore.errors import RegistryUnreachableError
 from logstore.log.directory.files import Directory
 from logstore.replication import LocalRegistry
-from logstore.replication.node.node_file import NODE_FILE, NodeFile
 from logstore.replication.node.registration import NodeRegistration
+from logstore.store.catalog.node_file import NODE_FILE, NodeFile
 
 
 class Unreachable(LocalRegistry):
@@ -110,3 +110,13 @@ def test_a_directory_of_the_same_number_but_of_another_one_is_not_trusted(tmp_pa
 
 def test_a_node_that_the_cluster_has_never_seen_has_lost_nothing(root, registry):
     assert begun(root, registry).has_same_disk
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_copy_is_not_trusted_also_by_a_registry_that_was_made_again(root, registry, is_lost):
+    begun(root, registry)
+    NodeFile.load(root).copied().save(root)
+    used = LocalRegistry() if is_lost else registry
+    assert not begun(root, used, confirms=False).has_same_disk
+    assert not begun(root, used).has_same_disk
+    assert begun(root, used).has_same_disk

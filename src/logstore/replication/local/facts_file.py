@@ -24,8 +24,7 @@ from logstore.errors import NotALogError
 from logstore.log.directory.files import Directory
 from logstore.log.formats.checkpoints import with_crc_line, without_crc_line
 from logstore.replication.api import Fact, check_path
-
-FACTS_FILE = "logstore.facts"
+from logstore.store.catalog.layout import FACTS_FILE
 
 _HEAD = b"logstore facts "
 _VERSION = b"1"

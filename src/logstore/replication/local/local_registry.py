@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from logstore.errors import LogstoreError, RegistryUnreachableError
 from logstore.replication.api import Change, Fact, Registry, RegistryWatch, check_path
 from logstore.replication.commit_rules import changed
-from logstore.replication.local.facts_file import FACTS_FILE, KeptFacts
+from logstore.replication.local.facts_file import KeptFacts
+from logstore.store.catalog.layout import FACTS_FILE
 
 if TYPE_CHECKING:
     from logstore.store import Store
@@ -229,8 +230,9 @@ class LocalRegistry(Registry):
         """Return a session on the facts that are kept in a store's directory, for the one node of that store.
 
         On the return of `commit` its facts are on the disk; versions and numbers go on where they were after a
-        restart. Ephemeral facts end with the process. Each commit writes all facts. Sessions of the same open store
-        share them. Close the sessions before the store: then they raise `RegistryUnreachableError`.
+        restart. Ephemeral facts end with the process. A `Store.snapshot` has the others. Each commit writes all
+        facts. Sessions of the same open store share them. Close the sessions before the store: then they raise
+        `RegistryUnreachableError`.
 
         >>> import tempfile
         >>> import logstore

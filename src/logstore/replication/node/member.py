@@ -93,6 +93,11 @@ class Members:
         state = registry.read(facts.state_path(place))
         # A partition that is younger than this life has lost nothing by the end of an earlier one.
         is_young = state is not None and state.created > self._registration.created
+        if is_young and (log.log_end_offset or log.replica.epochs.latest is not None):
+            # As of a backup whose registry was lost: they would be taken for the new topic's.
+            raise InvalidSettingError(
+                {topic: "the store has records of an earlier topic of that name: export and delete that one first"}
+            )
         arrival = Arrival(
             self._registration.has_same_disk or is_young,
             Stop.CLEAN if is_young else log.replica.last_stop.stop,

@@ -177,6 +177,11 @@ class Node:
         registry = self._connect()
         try:
             assigned = dict(enumerate(self._assigned(registry, partitions, replicas, replication_factor)))
+            if registry.read(facts.topic_path(name)) is None and self._has_records(name):
+                raise TopicExistsError(
+                    f"topic {name!r} has records in the store, and is not in the registry: export what it has, and "
+                    "delete it"
+                )
             count = len(assigned[0])
             if least > count:
                 problem = f"{least} is more than the {count} replicas of topic {name!r}"
@@ -201,6 +206,11 @@ class Node:
             f"topic {name!r} is made, and not all of its partitions have a leader",
         )
         return self._store.topic(name)
+
+    def _has_records(self, name: str) -> bool:
+        """Whether the store has records of a topic, which a new one of its name would be taken to have."""
+        topic = self._store[name] if name in self._store.topics() else None
+        return topic is not None and any(topic.log(each).log_end_offset for each in range(topic.partition_count))
 
     def _assigned(
         self, registry: Registry, partitions: int, replicas: Sequence[NodeId] | None, factor: int | None

@@ -11,7 +11,7 @@ from logstore.errors import InvalidSettingError, MalformedFactError, StaleFactEr
 from logstore.log.directory.files import Directory
 from logstore.replication import facts
 from logstore.replication.api import Change, Create, Delete, Fact, NodeId, Registry, Write
-from logstore.replication.node.node_file import NodeFile
+from logstore.store.catalog.node_file import NodeFile
 from logstore.store.catalog.topic_list import new_id
 
 CLUSTER_ID = "/cluster/id"
@@ -75,8 +75,9 @@ class NodeRegistration:
         # The commit of the number in the file took place, or it did not.
         is_ours = last is None or last.value == directory_id.encode()
         knows = file is not None and ((number == file.life and is_ours) or number == file.life - 1)
-        # In a cluster that has never seen this node, no directory can have lost anything.
-        self.has_same_disk = last is None or (file is not None and file.is_trusted and knows)
+        # In a cluster that has never seen this node, no directory can have lost anything. But a registry that was
+        # lost, and made again, has not seen the node of a copy either.
+        self.has_same_disk = last is None if file is None else file.is_trusted and (last is None or knows)
         self._file = NodeFile(cluster_id, self.node, directory_id, number + 1, self.has_same_disk)
         self._file.save(self._root)
 

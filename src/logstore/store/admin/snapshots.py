@@ -8,6 +8,9 @@ that the copy still holds. It contains:
 - the store's own topics, committed offsets among them, as of *before* the moment of any other partition. So
   no committed offset is beyond the records of the copy; consumers that continue from it read a few records again
   at most;
+- the facts of a registry that is kept in the store, as of a moment after that of the logs: no leader epoch in them
+  is older than one in a log. And which node the store belongs to, as a directory that was never registered: the
+  copy takes part in no election with others before it has copied what they have;
 - everything that was acknowledged before the call, also if it was not yet synced: the copy is on disk when the call
   returns.
 
@@ -33,6 +36,7 @@ from logstore.log.formats import checkpoints
 from logstore.log.tools.checkpoint_copy import LogCheckpoint
 from logstore.records import TopicPartition
 from logstore.store.catalog import layout
+from logstore.store.catalog.node_file import NodeFile
 from logstore.store.catalog.topic_list import Catalogue, TopicState
 from logstore.store.commit.kept import KEPT
 from logstore.topic_names import INTERNAL
@@ -238,6 +242,12 @@ def _finish(
     sinks = root.read(KEPT)
     if sinks is not None:
         partial.replace(KEPT, sinks, durable=False, whole=True)
+    facts = root.read(layout.FACTS_FILE)
+    if facts is not None:
+        partial.replace(layout.FACTS_FILE, facts, durable=False, whole=True)
+    node = NodeFile.load(root)
+    if node is not None:
+        node.copied().save(partial)
     # Kafka recovers a log without a recovery point, but could not know its log start offset.
     starts = {name: checkpoint.log_start_offset for name, checkpoint in taken.items()}
     partial.replace(checkpoints.LOG_START_OFFSETS, checkpoints.write_offsets(starts), durable=False, whole=True)

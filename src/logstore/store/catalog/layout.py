@@ -20,6 +20,9 @@ from logstore.store.catalog.many import side_by_side
 from logstore.store.catalog.topic_list import CATALOGUE
 from logstore.topic_names import INTERNAL
 
+#: The facts of a registry that is kept in the store, see `logstore.replication.local.facts_file`.
+FACTS_FILE = "logstore.facts"
+
 
 def partition_directory(root: Directory, name: TopicPartition) -> Directory:
     """Return the directory of a partition, whether it exists or not."""

@@ -8,6 +8,9 @@ JSON, replaced as a whole::
 another one than the registry is not the one that the node had then: it was wiped, or restored from a backup. Its
 records are not trusted, and the file says so until every replica has left the sets that it was in: a process that
 dies before that leaves the duty to the next one.
+
+A snapshot of the store has the file of a directory that was never registered (`copied`): the copy may take the
+node's place in the same cluster, is trusted by no registry, and is refused by other nodes and other clusters.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import NamedTuple
 
 from logstore.errors import NotALogError
 from logstore.log.directory.files import Directory
-from logstore.replication.api import NodeId
+from logstore.store.catalog.topic_list import new_id
 
 NODE_FILE = "logstore.node"
 
@@ -26,7 +29,7 @@ class NodeFile(NamedTuple):
     """The contents of the file."""
 
     cluster_id: str
-    node: NodeId
+    node: int
     directory_id: str
     life: int
     is_trusted: bool
@@ -55,6 +58,10 @@ class NodeFile(NamedTuple):
                 path=root.join(NODE_FILE),
             ) from error
         return loaded
+
+    def copied(self) -> NodeFile:
+        """Return the file of a copy of the directory: of the same node, never registered, and not trusted."""
+        return self._replace(directory_id=new_id(), life=-1, is_trusted=False)
 
     def save(self, root: Directory) -> None:
         """Replace the file; durable on return."""
