@@ -54,7 +54,7 @@ class AsksOnce(LogCopy):
 
     _cut_in = -1  # the leader epoch in which it has cut
 
-    def _cut(self, diverging: Diverging, state: PartitionState) -> None:
+    def _cut(self, diverging: Diverging, leader_start: int, state: PartitionState) -> None:
         self._cut_in = state.leader_epoch
         self.calls.truncate_to(max(diverging.end_offset, self.log.log_start_offset))
 
