@@ -301,6 +301,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.testing.cluster": (
         "cluster",
         "node",
+        "member",
         "ledger",
         "scene",
         "network registry",

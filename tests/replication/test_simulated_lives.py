@@ -12,6 +12,7 @@ import pytest
 
 from logstore.replication.api import Acks
 from logstore.testing.cluster.cluster import SimCluster, live
+from logstore.testing.cluster.ledger import Acknowledged, InvariantError
 from tests.replication.plants import quorum
 
 COUNT = int(os.environ.get("LOGSTORE_SIMULATIONS", "300"))
@@ -52,6 +53,48 @@ def test_lives_lose_nothing_that_was_promised(part):
 
 
 @pytest.mark.parametrize("part", range(4))
+@pytest.mark.row("F2", "F4", "F8", "C17")
+def test_lives_of_several_partitions_lose_nothing_that_was_promised(part):
+    """Each node leads some of them, and what fails on one node touches all of them at once."""
+    for seed in range(SEED + part, SEED + COUNT // 6, 4):
+        by_quorum = quorum(nodes=3) if seed % 5 == 4 else {}
+        nodes, minimum = SIZES[(seed // 4) % len(SIZES)]
+        cluster = live(
+            seed, seconds=SECONDS, partitions=3, **(by_quorum or {"nodes": nodes, "min_insync": minimum})
+        )
+        assert len(cluster.ledgers) == 3
+        for ledger in cluster.ledgers:
+            assert not [each for each in ledger.lost_acknowledged if each.acks is Acks.ALL]
+            assert ledger.acknowledged
+            assert ledger.read_count > 0
+            assert ledger.elections > 0
+
+
+def test_each_node_leads_some_partitions():
+    cluster = SimCluster(1, nodes=3, partitions=4)
+    cluster.run(1_000)
+    assert [cluster.state(partition).leader for partition in cluster.partitions] == [1, 2, 3, 1]
+    for partition in cluster.partitions:
+        cluster.append([b"%d" % partition], Acks.ALL, partition=partition)
+    cluster.run(200)
+    values = [[each.value for each in ledger.acknowledged] for ledger in cluster.ledgers]
+    assert values == [[b"0"], [b"1"], [b"2"], [b"3"]]
+    cluster.settle()
+    cluster.close()
+
+
+@pytest.mark.parametrize("partition", range(3))
+def test_each_partition_is_judged_by_its_own_ledger(partition):
+    """A record that one partition is said to have acknowledged, and lacks, is found there and nowhere else."""
+    cluster = SimCluster(2, nodes=3, partitions=3)
+    cluster.run(1_000)
+    cluster.ledgers[partition].acknowledged.append(Acknowledged(0, 1, b"of another partition", Acks.ALL, 0))
+    with pytest.raises(InvariantError, match=rf"^I3 .* t-{partition}: "):
+        cluster.settle()
+    cluster.close()
+
+
+@pytest.mark.parametrize("part", range(4))
 @pytest.mark.row("F11")
 def test_lives_of_a_quorum_lose_nothing_that_was_promised(part):
     acknowledged = elections = 0
@@ -65,10 +108,12 @@ def test_lives_of_a_quorum_lose_nothing_that_was_promised(part):
     assert elections > COUNT // 24
 
 
-def test_the_same_seed_gives_the_same_life():
-    first, second, other = (live(seed, seconds=4) for seed in (5, 5, 6))
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_the_same_seed_gives_the_same_life(partitions):
+    first, second, other = (live(seed, seconds=4, partitions=partitions) for seed in (5, 5, 6))
     assert first.world.trace == second.world.trace != other.world.trace
-    assert first.ledger.acknowledged == second.ledger.acknowledged
+    for one, two in zip(first.ledgers, second.ledgers, strict=True):
+        assert one.acknowledged == two.acknowledged
 
 
 @pytest.mark.row("P8")

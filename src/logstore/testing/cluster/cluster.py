@@ -22,9 +22,9 @@ _CLIENT = -1  # the address of producers and consumers
 
 
 class SimCluster:
-    """A partition with a replica on each node, and clients that write and read it, in virtual time.
+    """Partitions with a replica on each node, and clients that write and read them, in virtual time.
 
-    The nodes are 1 to ``nodes``. Without ``make_replica`` and ``make_placement`` they replicate by Kafka's rules,
+    The nodes are 1 to ``nodes``, and each leads some of the ``partitions`` where all is well. Without ``make_replica`` and ``make_placement`` they replicate by Kafka's rules,
     with ``min_insync``, ``allows_unclean`` and ``lag_max_ms``. Other rules need both, and ``tolerance``: what they
     promise. A session of the registry lasts ``session_ms`` after its node was heard of for the last time.
     ``registry`` is an empty one; it may be an embedder's own kind of `LocalRegistry`.
@@ -44,6 +44,7 @@ class SimCluster:
         seed: int,
         *,
         nodes: int = 3,
+        partitions: int = 1,
         min_insync: int = 2,
         allows_unclean: bool = False,
         lag_max_ms: int = 1_500,
@@ -63,6 +64,7 @@ class SimCluster:
         self._scene = scene = Scene(
             seed,
             nodes=nodes,
+            partitions=partitions,
             session_ms=session_ms,
             make_replica=in_sync if make_replica is None else make_replica,
             make_placement=placed if make_placement is None else make_placement,
@@ -72,23 +74,37 @@ class SimCluster:
         )
         self.world, self.network, self.link = scene.world, scene.network, scene.link
         self.replicas, self.tolerance = scene.replicas, scene.tolerance
-        self.ledger = Ledger(scene)
+        self.partitions = range(partitions)
+        #: What has happened to each partition, and what must hold because of it.
+        self.ledgers = tuple(Ledger(scene, partition) for partition in self.partitions)
         self.faults: Faults | None = None
         self.answers: list[Any] = []  #: what the producers have heard
-        common.commit(
-            [
-                Create(facts.topic_path("t"), facts.encode_assignment("A" * 22, {0: self.replicas})),
-                Create(facts.state_path(scene.place), facts.encode_state(created(self.replicas))),
-            ]
-        )
-        self.nodes = {node: SimNode(scene, self.ledger, node) for node in self.replicas}
-        scene.nodes.update(self.nodes)
+        assigned = {partition: scene.assigned(partition) for partition in self.partitions}
+        states = [
+            Create(facts.state_path(place), facts.encode_state(created(assigned[place.partition])))
+            for place in scene.places
+        ]
+        common.commit([Create(facts.topic_path("t"), facts.encode_assignment("A" * 22, assigned)), *states])
+        self.nodes = {node: SimNode(scene, self.ledgers, node) for node in self.replicas}
+        for node, each in self.nodes.items():
+            for member in each.members:
+                scene.members[member.partition][node] = member
         for each in self.nodes.values():
             each.start()
 
-    def state(self) -> PartitionState:
-        """Return what the registry has now."""
-        return self._scene.state()
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of partition 0."""
+        return self.ledgers[0]
+
+    def state(self, partition: int = 0) -> PartitionState:
+        """Return what the registry has now of a partition."""
+        return self._scene.state(partition)
+
+    @property
+    def lossy(self) -> set[NodeId]:
+        """The nodes with a copy that has lost something, until it is in sync again."""
+        return set().union(*(ledger.lossy for ledger in self.ledgers))
 
     # -- time
 
@@ -115,28 +131,33 @@ class SimCluster:
         self.heal()
         for _ in range(10):
             self.run(1_000)
-            state = self.state()
-            if len(state.isr) == len(state.replicas):
+            if all(len(self.state(each).isr) == len(self.replicas) for each in self.partitions):
                 break
         # With a quorum, a record of the new epoch commits those of older ones.
-        self.append([b"last"], Acks.ALL)
+        for each in self.partitions:
+            self.append([b"last"], Acks.ALL, partition=each)
         self.run(500)
-        self.ledger.judge_end()
+        for ledger in self.ledgers:
+            ledger.judge_end()
 
     def close(self) -> None:
         """Close the logs; the virtual disks are gone with this object."""
         for node in self.nodes.values():
-            if node.log is not None:
-                node.log.close()
+            for member in node.members:
+                if member.log is not None:
+                    member.log.close()
 
     # -- clients
 
-    def append(self, values: list[bytes], acks: Acks, *, to: NodeId | None = None) -> None:
+    def append(
+        self, values: list[bytes], acks: Acks, *, to: NodeId | None = None, partition: int = 0
+    ) -> None:
         """Send a batch to a node, by default to the leader that the registry names; the answer comes later."""
-        target = self.state().leader if to is None else to
+        target = self.state(partition).leader if to is None else to
         if target not in self.nodes:
             return
-        self.network.call(_CLIENT, target, (values, acks), self.nodes[target].receive_append, self._heard)
+        member = self.nodes[target].members[partition]
+        self.network.call(_CLIENT, target, (values, acks), member.receive_append, self._heard)
 
     def _heard(self, answer: Any) -> None:
         self.answers.append(answer)
@@ -154,7 +175,7 @@ class SimCluster:
             values = [b"%d.%d" % (number, index) for index in range(world.random.randint(1, 3))]
             number += 1
             stray = world.random.choice(self.replicas) if world.chance(0.05) else None
-            self.append(values, world.random.choice(acks), to=stray)
+            self.append(values, world.random.choice(acks), to=stray, partition=self._any_partition())
             world.after(world.random.randint(1, 2 * each_ms), send)
 
         send()
@@ -162,21 +183,26 @@ class SimCluster:
     def consume(self, *, each_ms: int, until_ms: int) -> None:
         """Read from a node every few milliseconds, whatever it believes to be, what is below its high watermark."""
         world = self.world
-        positions = dict.fromkeys(self.replicas, 0)
+        positions: dict[tuple[NodeId, int], int] = {}
 
         def read() -> None:
             if world.now_ms >= until_ms:
                 return
             node = self.nodes[world.random.choice(self.replicas)]
-            log = node.log
-            if node.replica is not None and log is not None and not node.is_paused:
-                start = max(log.log_start_offset, min(positions[node.node], log.high_watermark))
+            member = node.members[self._any_partition()]
+            log = member.log
+            if member.replica is not None and log is not None and not node.is_paused:
+                at = (member.node, member.partition)
+                start = max(log.log_start_offset, min(positions.get(at, 0), log.high_watermark))
                 for offset, value in values_below(log, start, log.high_watermark):
-                    self.ledger.note_read(offset, value)
-                    positions[node.node] = offset + 1
+                    member.ledger.note_read(offset, value)
+                    positions[at] = offset + 1
             world.after(world.random.randint(1, 2 * each_ms), read)
 
         read()
+
+    def _any_partition(self) -> int:
+        return self.world.random.randrange(len(self.partitions)) if len(self.partitions) > 1 else 0
 
 
 class Faults:
@@ -286,7 +312,7 @@ class Faults:
     def _may_lose(self) -> SimNode | None:
         cluster = self._cluster
         node = self._any()
-        if node is None or len(cluster.ledger.lossy | {node.node}) > cluster.tolerance.lost_copies:
+        if node is None or len(cluster.lossy | {node.node}) > cluster.tolerance.lost_copies:
             return None
         return node
 

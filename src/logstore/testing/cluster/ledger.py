@@ -12,7 +12,7 @@ from logstore.log import Log
 from logstore.log.formats.leader_epochs import EpochEntry
 from logstore.replication.api import Acks, NodeId, PartitionState, Pending, Role
 from logstore.replication.election import is_unclean
-from logstore.testing.cluster.scene import Scene, SeenNode
+from logstore.testing.cluster.scene import Scene, SeenMember
 
 
 class InvariantError(AssertionError):
@@ -33,10 +33,12 @@ class Acknowledged(NamedTuple):
 
 
 class Ledger:
-    """What has happened in a simulation, and what must hold because of it."""
+    """What has happened to one partition in a simulation, and what must hold because of it."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, partition: int) -> None:
         self._scene = scene
+        self.partition = partition
+        self._members = scene.members[partition]
         self.leaders: dict[int, NodeId] = {}  # epoch -> node
         self.appended: dict[tuple[int, int], bytes] = {}  # (epoch, offset) -> value
         self.acknowledged: list[Acknowledged] = []
@@ -66,9 +68,9 @@ class Ledger:
         if acks is not Acks.ALL:
             return
         state = self._newest
-        if state is None or state.leader not in self._scene.nodes or self.may_have_lost:
+        if state is None or state.leader not in self._members or self.may_have_lost:
             return
-        leader = self._scene.nodes[state.leader]
+        leader = self._members[state.leader]
         if leader.log is not None and state.leader not in self.lossy:
             self._demand_records(
                 leader.log, {each.offset: each.value for each in records}, "I3", "was acknowledged"
@@ -91,16 +93,16 @@ class Ledger:
     def note_state(self, before: PartitionState, after: PartitionState, by: NodeId) -> None:
         """The registry has stored a state, by the commit of a node."""
         self._newest = after
-        self._scene.world.note("state", by, after.leader, after.leader_epoch, after.isr)
+        self._scene.world.note("state", self.partition, by, after.leader, after.leader_epoch, after.isr)
         # A join from before the loss, which the registry stores now, is that of a process that is gone.
         joined = set(after.isr) - set(before.isr)
-        self.lossy -= {node for node in joined if self._scene.nodes[node].replica is not None}
-        if after.leader_epoch == before.leader_epoch or after.leader not in self._scene.nodes:
+        self.lossy -= {node for node in joined if self._members[node].replica is not None}
+        if after.leader_epoch == before.leader_epoch or after.leader not in self._members:
             return
         self.elections += 1
         if self._scene.allows_unclean and is_unclean(before, after):
             self.may_have_lost = True
-        log = self._scene.nodes[after.leader].log
+        log = self._members[after.leader].log
         if log is None or self.may_have_lost:
             return
         self._demand_records(log, self._promised(), "I3", f"was acknowledged, and node {after.leader} is elected")
@@ -111,8 +113,8 @@ class Ledger:
 
     # -- what must hold at each step
 
-    def look(self, node: SeenNode) -> None:
-        """Judge what can be seen of a node that has just done something."""
+    def look(self, node: SeenMember) -> None:
+        """Judge what can be seen of a member that has just done something."""
         replica, log = node.replica, node.log
         if replica is None or log is None:
             return
@@ -152,15 +154,15 @@ class Ledger:
         refused.
         """
         scene = self._scene
-        state = scene.state()
-        if self.may_have_lost and state.leader not in scene.nodes:
+        state = scene.state(self.partition)
+        if self.may_have_lost and state.leader not in self._members:
             return
-        self._demand(state.leader in scene.nodes, "progress", f"no leader after the heal: {state}")
+        self._demand(state.leader in self._members, "progress", f"no leader after the heal: {state}")
         self._demand(set(state.isr) == set(state.replicas), "progress", f"not in sync after the heal: {state}")
-        leader = scene.nodes[state.leader].log
+        leader = self._members[state.leader].log
         assert leader is not None
         whole = records_of(leader)
-        for node in scene.nodes.values():
+        for node in self._members.values():
             log = node.log
             assert log is not None
             self._demand(
@@ -191,7 +193,8 @@ class Ledger:
     def _demand(self, holds: bool, name: str, message: str) -> None:
         if not holds:
             scene = self._scene
-            raise InvariantError(f"{name} at {scene.world.now_ms} ms, seed {scene.seed}: {message}")
+            place = scene.places[self.partition]
+            raise InvariantError(f"{name} at {scene.world.now_ms} ms, seed {scene.seed}, {place}: {message}")
 
 
 def records_of(log: Log, start: int = 0) -> dict[int, bytes]:

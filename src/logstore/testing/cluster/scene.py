@@ -40,8 +40,8 @@ class Tolerance(NamedTuple):
         return 0 if self.isr_has_all else replicas - self.lost_copies - 1
 
 
-class SeenNode(Protocol):
-    """A node as the others see it, and the ledger."""
+class SeenMember(Protocol):
+    """One partition on one node, as the other nodes see it, and the ledger."""
 
     node: NodeId
     log: Log | None
@@ -60,6 +60,7 @@ class Scene:
         seed: int,
         *,
         nodes: int,
+        partitions: int,
         session_ms: int,
         make_replica: MakeReplica,
         make_placement: MakePlacement,
@@ -68,10 +69,11 @@ class Scene:
         allows_unclean: bool,
     ) -> None:
         self.seed = seed
+        self.root = "/data"  #: the directory of each node on its own disk
         self.world = World(seed)
         self.network = SimNetwork(self.world)
         self.link = RegistryLink(self.world)
-        self.place = TopicPartition("t", 0)
+        self.places = tuple(TopicPartition("t", partition) for partition in range(partitions))
         self.replicas: tuple[NodeId, ...] = tuple(range(1, nodes + 1))
         self.session_ms = session_ms
         self.config = LogConfig(segment_bytes=16_384, index_interval_bytes=512)
@@ -79,15 +81,21 @@ class Scene:
         self.allows_unclean = allows_unclean
         self.make_replica = make_replica
         self.make_placement = make_placement
-        self.nodes: dict[NodeId, SeenNode] = {}
+        #: For each partition its members, by their nodes.
+        self.members: tuple[dict[NodeId, SeenMember], ...] = tuple({} for _ in self.places)
         self._registry = registry
 
     def connect(self) -> Registry:
         """Open a session with the registry."""
         return self._registry.connect()
 
-    def state(self) -> PartitionState:
-        """Return what the registry has now."""
-        fact = self._registry.read(facts.state_path(self.place))
+    def assigned(self, partition: int) -> tuple[NodeId, ...]:
+        """Return the replicas of a partition. Each node is the first one, the preferred leader, of some."""
+        first = partition % len(self.replicas)
+        return self.replicas[first:] + self.replicas[:first]
+
+    def state(self, partition: int, registry: Registry | None = None) -> PartitionState:
+        """Return what the registry has now, read in a session or from above."""
+        fact = (self._registry if registry is None else registry).read(facts.state_path(self.places[partition]))
         assert fact is not None
-        return facts.decode_state(fact, self.replicas)
+        return facts.decode_state(fact, self.assigned(partition))
