@@ -168,6 +168,15 @@ class TakesEveryStopForClean(InSyncPlacement):
         super().__init__(replica, node, arrival._replace(is_same_disk=True, stop=Stop.CLEAN), **options)
 
 
+class TrustsAnOpenedLog(InSyncPlacement):
+    """I10: a log that has failed, and was opened again in the same process, keeps its place."""
+
+    def __init__(self, replica: Replica, node: NodeId, arrival: Arrival, **options: Any) -> None:
+        if arrival.asked_in_epoch >= 0:
+            arrival = Arrival(is_same_disk=True, stop=Stop.CLEAN)
+        super().__init__(replica, node, arrival, **options)
+
+
 class AsksBeforeTheSync(QuorumReplica):
     """A replica of a quorum asks, and is counted, with records that are not on its disk."""
 

@@ -16,11 +16,14 @@ production, on logs in a simulated disk; a command is one step, and nothing happ
     read N                      what a consumer sees there
     show [N]                    role, records with their epochs, marks
     kill N, power N, wipe N, start N    SIGKILL; a power cut that loses what is not synced; an empty disk
+    break N                     a sync of the log of N fails, and what was not synced is lost
+    reopen N                    the same process closes the log that has failed, and opens it again
     pass MS                     time passes
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -111,6 +114,9 @@ class Scenario:
     def _do_start(self, number: str) -> None:
         node = self._nodes[int(number)]
         node.life += 1
+        self._open(node)
+
+    def _open(self, node: _Node) -> None:
         node.log = Log.open(
             "/data/t-0",
             LogConfig(),
@@ -130,6 +136,22 @@ class Scenario:
 
     def _do_wipe(self, number: str) -> None:
         self._stop(number, lambda _: SimDisk(seed=int(number)))
+
+    def _do_break(self, number: str) -> None:
+        node = self._nodes[int(number)]
+        node.disk.rereads = True
+        node.disk.fail("fdatasync", 1, errno.EIO, path_contains="/t-0/")
+        try:
+            self._replica(number).log.flush()
+        finally:
+            node.disk.heal()
+
+    def _do_reopen(self, number: str) -> None:
+        node = self._nodes[int(number)]
+        assert node.log is not None
+        assert node.log.replica.failure is not None, f"the log of node {number} has not failed"
+        node.log.close()
+        self._open(node)
 
     def _stop(self, number: str, after: Callable[[SimDisk], SimDisk]) -> None:
         node = self._nodes[int(number)]

@@ -42,6 +42,9 @@ FOUND_BY_SEEDS = {
     "KIP-101": BySeeds(plants.with_replica(plants.CutsByHighWatermark)),
     "KIP-903": BySeeds(plants.with_replica(plants.JoinsInAnyLife)),
     "KIP-966": BySeeds({"make_placement": partial(plants.TakesEveryStopForClean, min_insync=2)}),
+    "a log that has failed keeps its place": BySeeds(
+        {"make_placement": partial(plants.TrustsAnOpenedLog, min_insync=2)}
+    ),
     "acks kept over an epoch": BySeeds(plants.with_replica(plants.KeepsAcks)),
     "ack before the smaller ISR is stored": BySeeds(plants.with_replica(plants.AcksBeforeTheSmallerIsr)),
     "joins behind the high watermark": BySeeds(plants.with_replica(plants.JoinsBehind)),

@@ -5,11 +5,13 @@ LOGSTORE_SIMULATIONS=10000 LOGSTORE_SIMULATED_S=15 for more and longer ones; LOG
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 
 import pytest
 
+from logstore.errors import StorageFailedError
 from logstore.replication.api import Acks
 from logstore.testing.cluster.cluster import SimCluster, live
 from logstore.testing.cluster.ledger import Acknowledged, InvariantError
@@ -33,7 +35,7 @@ def quiet(caplog):
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.row("F2", "F4", "F6", "F8", "F10", "F12", "C17", "M4", "P9")
 def test_lives_lose_nothing_that_was_promised(part):
-    acknowledged = elections = reads = 0
+    acknowledged = elections = reads = logs_failed = 0
     faults: dict[str, int] = {}
     for seed in range(SEED + part, SEED + COUNT, PARTS):
         nodes, minimum = SIZES[(seed // PARTS) % len(SIZES)]
@@ -43,6 +45,7 @@ def test_lives_lose_nothing_that_was_promised(part):
         acknowledged += len(ledger.acknowledged)
         elections += ledger.elections
         reads += ledger.read_count
+        logs_failed += cluster.faults.logs_failed
         for name, count in cluster.faults.counts.items():
             faults[name] = faults.get(name, 0) + count
     # Else the lives were so quiet that they show nothing.
@@ -50,6 +53,7 @@ def test_lives_lose_nothing_that_was_promised(part):
     assert reads > 0
     assert elections >= COUNT // PARTS
     assert len(faults) >= 5, faults
+    assert logs_failed > 0
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -80,6 +84,42 @@ def test_each_node_leads_some_partitions():
     values = [[each.value for each in ledger.acknowledged] for ledger in cluster.ledgers]
     assert values == [[b"0"], [b"1"], [b"2"], [b"3"]]
     cluster.settle()
+    cluster.close()
+
+
+@pytest.mark.parametrize("by_quorum", [False, True])
+@pytest.mark.row("F5", "F11")
+def test_a_log_that_fails_is_opened_again_and_refilled(by_quorum):
+    """Its sync fails, on the leader and then on a follower; the disk has lost what was not synced by then."""
+    cluster = SimCluster(4, **(quorum() if by_quorum else {"nodes": 3}))
+    cluster.run(1_000)
+    for role in ("leader", "follower"):
+        leader = cluster.state().leader
+        node = cluster.nodes[leader if role == "leader" else leader % 3 + 1]
+        cluster.append([b"before, " + role.encode()], Acks.ALL)
+        cluster.run(200)
+        node.disk.rereads = True
+        node.disk.fail("fdatasync", 1, errno.EIO, path_contains="/t-0/")
+        if not by_quorum:  # which syncs by itself
+            cluster.ledger.note_loss(node.node)
+            with pytest.raises(StorageFailedError):
+                node.log.flush()
+        cluster.append([b"meanwhile, " + role.encode()], Acks.ALL)
+        cluster.run(4_000)
+        assert node.disk.fired()
+        node.disk.heal()
+        assert node.members[0].opened_again == 1
+        assert len(cluster.state().isr) == 3
+        cluster.append([b"after, " + role.encode()], Acks.ALL)
+        cluster.run(200)
+    cluster.settle()
+    assert not cluster.ledger.may_have_lost
+    values = [each.value for each in cluster.ledger.acknowledged]
+    assert values[0] == b"before, leader"
+    assert values[-2:] == [b"after, follower", b"last"]
+    for node in cluster.nodes.values():
+        held = [record.value for record in node.log]
+        assert all(value in held for value in values)
     cluster.close()
 
 

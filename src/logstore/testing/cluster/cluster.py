@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
-from logstore.errors import LogstoreError
+from logstore.errors import LogstoreError, StorageError
 from logstore.log import Log
 from logstore.replication import facts
 from logstore.replication.api import Acks, Create, NodeId, PartitionState, Replica
@@ -14,9 +15,11 @@ from logstore.replication.insync import InSyncReplica
 from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.placement import Arrival, InSyncPlacement, Placement
 from logstore.testing.cluster.ledger import Ledger, values_below
+from logstore.testing.cluster.member import SimMember
 from logstore.testing.cluster.network import Weather
 from logstore.testing.cluster.node import SimNode
 from logstore.testing.cluster.scene import MakePlacement, MakeReplica, Scene, Tolerance
+from logstore.testing.simdisk import SimDisk
 
 _CLIENT = -1  # the address of producers and consumers
 
@@ -24,10 +27,11 @@ _CLIENT = -1  # the address of producers and consumers
 class SimCluster:
     """Partitions with a replica on each node, and clients that write and read them, in virtual time.
 
-    The nodes are 1 to ``nodes``, and each leads some of the ``partitions`` where all is well. Without ``make_replica`` and ``make_placement`` they replicate by Kafka's rules,
-    with ``min_insync``, ``allows_unclean`` and ``lag_max_ms``. Other rules need both, and ``tolerance``: what they
-    promise. A session of the registry lasts ``session_ms`` after its node was heard of for the last time.
-    ``registry`` is an empty one; it may be an embedder's own kind of `LocalRegistry`.
+    The nodes are 1 to ``nodes``; each leads some of the ``partitions`` where all is well. Without ``make_replica``
+    and ``make_placement`` they replicate by Kafka's rules, with ``min_insync``, ``allows_unclean`` and
+    ``lag_max_ms``. Other rules need both, and ``tolerance``: what they promise. A session of the registry lasts
+    ``session_ms`` after its node was heard of for the last time. ``registry`` is an empty one; it may be an
+    embedder's own kind of `LocalRegistry`.
 
     After each step of a node the invariants are judged: `InvariantError` is raised by `run`.
 
@@ -117,6 +121,7 @@ class SimCluster:
         self.network.heal()
         self.link.is_down, self.link.lost_answers = False, 0.0
         for node in self.nodes.values():
+            node.disk.heal()
             if node.is_paused:
                 node.resume()
             if not node.is_up:
@@ -216,6 +221,7 @@ class Faults:
         self._cluster = cluster
         self._until_ms = until_ms
         self.counts: dict[str, int] = {}
+        self.logs_failed = 0  #: how many planned failures of file operations have taken place
         self._kinds: list[tuple[int, Callable[[], bool]]] = [
             (4, self.kill),
             (2, self.pause),
@@ -226,7 +232,11 @@ class Faults:
             (2, self.lost_answers),
             (3, self.power_cut),
             (1, self.wipe),
+            (2, self.full_disk),
+            (3, self.failing_log),
         ]
+        self._failing: list[_FailingLog] = []
+        cluster.world.watchers.append(self._note_losses)
         cluster.world.after(self._delay(), self._next)
 
     def _delay(self) -> int:
@@ -312,7 +322,8 @@ class Faults:
     def _may_lose(self) -> SimNode | None:
         cluster = self._cluster
         node = self._any()
-        if node is None or len(cluster.lossy | {node.node}) > cluster.tolerance.lost_copies:
+        failing = {each.member.node for each in self._failing}
+        if node is None or len(cluster.lossy | failing | {node.node}) > cluster.tolerance.lost_copies:
             return None
         return node
 
@@ -331,6 +342,80 @@ class Faults:
         node.wipe()
         self._restart(node)
         return True
+
+    def full_disk(self) -> bool:
+        """Let no log of a node grow for a while."""
+        node = self._any()
+        if node is None:
+            return False
+        disk = node.disk
+        disk.fail("pwrite", 1, errno.ENOSPC, times=-1, path_contains="/t-")
+        self._later(100, 1_500, disk.heal)
+        return True
+
+    def failing_log(self) -> bool:
+        """Let one file operation of one log fail soon, or each for a while, and lose what a failed sync loses.
+
+        The rules take a log that has failed for a copy that is lost, unless it holds only what was synced.
+        """
+        cluster = self._cluster
+        chance = cluster.world.random
+        node = self._any() if cluster.tolerance.is_synced else self._may_lose()
+        if node is None:
+            return False
+        disk, member = node.disk, chance.choice(node.members)
+        operation = chance.choice(["fdatasync", "fdatasync", "pwrite", "change", "open", "fsync_dir"])
+        error = chance.choice([errno.EIO, errno.EIO, errno.ENOSPC])
+        times = chance.choice([1, 1, -1])
+        torn = chance.randint(0, 60) if operation == "pwrite" and chance.random() < 0.5 else -1
+        disk.rereads = chance.random() < 0.5
+        disk.fail(
+            operation,
+            chance.randint(1, 3),
+            error,
+            times=times,
+            torn=torn,
+            path_contains=f"/{member.place}/",
+        )
+        failing = _FailingLog(member, disk)
+        self._failing.append(failing)
+        if chance.random() < 0.7:
+            self._later(0, 100, lambda: self._sync(failing))
+
+        def end() -> None:
+            disk.heal()
+            self._failing.remove(failing)
+
+        self._later(100, 1_500, end)
+        return True
+
+    def _sync(self, failing: _FailingLog) -> None:
+        """Sync a log, as a replica of a quorum does all the time, and one of the ISR when a segment is full."""
+        member, log = failing.member, failing.member.log
+        if member.replica is None or log is None or member.process.disk is not failing.disk:
+            return
+        try:
+            log.flush()
+        except StorageError as error:
+            member.failures.append(error)
+
+    def _note_losses(self) -> None:
+        """Tell the ledgers which of the planned failures have taken place."""
+        for each in self._failing:
+            fired = sum(count for _, _, count in each.disk.fired())
+            if fired > each.fired:
+                each.fired = fired
+                self.logs_failed += 1
+                if not self._cluster.tolerance.is_synced:
+                    each.member.ledger.note_loss(each.member.node)
+
+
+class _FailingLog:
+    """A log with a file operation that is to fail."""
+
+    def __init__(self, member: SimMember, disk: SimDisk) -> None:
+        self.member, self.disk = member, disk
+        self.fired = 0
 
 
 def live(seed: int, *, seconds: int = 10, **settings: Any) -> SimCluster:

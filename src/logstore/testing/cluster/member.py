@@ -9,10 +9,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from logstore.batch._encode import encode
-from logstore.errors import LogstoreError, NotLeaderError
+from logstore.errors import LogstoreError, NotLeaderError, StorageError
 from logstore.log import FixedPolicy, Log, Moves
 from logstore.log.formats.last_stop import Stop
-from logstore.replication.api import Acks, FetchAnswer, FetchFrom, NodeId, PartitionState, Pending, Replica
+from logstore.replication.api import (
+    Acks,
+    FetchAnswer,
+    FetchFrom,
+    FetchRefusal,
+    NodeId,
+    PartitionState,
+    Pending,
+    Replica,
+)
 from logstore.replication.node.registration import NodeRegistration
 from logstore.replication.placement import Arrival, Placement
 from logstore.testing.cluster.ledger import Ledger
@@ -22,6 +31,9 @@ from logstore.testing.simdisk import SimDisk
 _FETCH_MS = 15
 _BUSY_FETCH_MS = 5
 _FETCH_TIMEOUT_MS = 300
+
+#: How long after an attempt a log that has failed is opened again.
+_OPEN_AGAIN_MS = 1_000
 
 
 class SimProcess(Protocol):
@@ -52,7 +64,10 @@ class SimMember:
         self.directory = f"{scene.root}/{self.place}"
         self.log: Log | None = None
         self.placement: Placement | None = None
-        self.failures: list[LogstoreError] = []  #: errors of answers that were refused
+        #: Errors of answers that were refused, and of this node's own disk.
+        self.failures: list[LogstoreError] = []
+        self.opened_again = 0  #: how often the log was opened again after it had failed
+        self._open_again_at_ms = 0
         self._has_accepted = False  # the unclean stop, if the log had one
         self._asked = 0  # the number of the newest question to the leader
 
@@ -60,44 +75,94 @@ class SimMember:
     def replica(self) -> Replica | None:
         """The replica, once it takes part."""
         placement = self.placement
-        is_in = self.process.is_up and placement is not None and placement.has_entered
-        return placement.replica if is_in and placement is not None else None
+        if not self.process.is_up or self.log is None or placement is None or not placement.has_entered:
+            return None
+        return placement.replica
 
     def open(self, registration: NodeRegistration) -> None:
-        """Open the log, and make the replica and its placement for the life that is registered."""
-        log = self._opened()
-        stop = log.replica.last_stop.stop
-        self._place(log, registration.life, Arrival(registration.has_same_disk, stop))
+        """Open the log, and make the replica and its placement for the life that is registered.
 
-    def _opened(self) -> Log:
-        return Log.open(
-            self.directory,
-            self.scene.config,
-            files=self.process.disk,
-            clock=self.world.clock,
-            policy=FixedPolicy(Moves.FROM_OUTSIDE),
-        )
+        Without effect while the disk refuses: it is called again.
+        """
+        self._open(registration.life, lambda stop: Arrival(registration.has_same_disk, stop))
 
-    def _place(self, log: Log, life: int, arrival: Arrival) -> None:
+    def _open_again(self, placement: Placement, life: int) -> None:
+        """Open a log that has failed again, as after an unclean stop: it leaves both sets, and is refilled."""
+        replica, old = placement.replica, self.log
+        self.log = None
+        self._close(old)
+        known = replica.state
+        asked_in = -1 if known is None else known.leader_epoch
+
+        def arrival(stop: Stop) -> Arrival:
+            return Arrival(True, Stop.NEW if stop is Stop.NEW else Stop.UNCLEAN, asked_in)
+
+        self._open(life, arrival)
+        if self.placement is not placement:
+            replica.stop_waiting(NotLeaderError(f"{self.place}: the disk of the leader has failed"))
+            self.opened_again += 1
+
+    def _open(self, life: int, arrival: Callable[[Stop], Arrival]) -> None:
+        """Open the log and make its placement, unless the disk refuses or did so a moment ago."""
+        if self.world.now_ms < self._open_again_at_ms:
+            return
+        self._open_again_at_ms = self.world.now_ms + _OPEN_AGAIN_MS
+        log: Log | None = None
+        try:
+            log = Log.open(
+                self.directory,
+                self.scene.config,
+                files=self.process.disk,
+                clock=self.world.clock,
+                policy=FixedPolicy(Moves.FROM_OUTSIDE),
+            )
+            replica = self.scene.make_replica(log, self.node, life)
+        except StorageError as error:
+            self.failures.append(error)
+            self._close(log)
+            return
+        arrived = arrival(log.replica.last_stop.stop)
         self.log, self._has_accepted = log, False
-        replica = self.scene.make_replica(log, self.node, life)
-        self.placement = self.scene.make_placement(replica, self.node, arrival)
+        self.placement = self.scene.make_placement(replica, self.node, arrived)
+
+    def _close(self, log: Log | None) -> None:
+        try:
+            if log is not None:
+                log.close()
+        except StorageError as error:
+            self.failures.append(error)
 
     def leave(self) -> Log | None:
         """Forget the log of a process that has ended; return it, to be closed."""
         old, self.log, self.placement = self.log, None, None
+        self._open_again_at_ms = 0
         return old
 
     # -- the registry
 
-    def take(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState | None:
-        """Let the placement take the registry's state, and return the one to commit in its place."""
-        placement = self.placement
+    def take(
+        self, state: PartitionState, lives: Mapping[NodeId, int], registration: NodeRegistration
+    ) -> PartitionState | None:
+        """Let the placement take the registry's state, and return the one to commit in its place.
+
+        A replica whose log has failed gives its place up first. Then its log is opened again.
+        """
+        placement, log = self.placement, self.log
         if placement is None:
             return None
-        wanted = placement.take(state, lives, self.world.now_ms)
+        if log is None or log.replica.failure is not None:
+            given_up = placement.resigned(state, lives)
+            if given_up != state:
+                return given_up
+            self._open_again(placement, registration.life)
+            return None
+        wanted = None
+        try:
+            wanted = placement.take(state, lives, self.world.now_ms)
+            self._accept_stop(state)
+        except StorageError as error:
+            self.failures.append(error)
         self.ledger.look(self)
-        self._accept_stop(state)
         return wanted
 
     def _accept_stop(self, state: PartitionState) -> None:
@@ -116,7 +181,13 @@ class SimMember:
 
     def _fetch(self) -> None:
         replica = self.replica
-        question = None if replica is None else replica.ask(self.world.now_ms)
+        question = None
+        if replica is not None and self.log is not None and self.log.replica.failure is None:
+            try:
+                question = replica.ask(self.world.now_ms)
+            except StorageError as error:
+                # A replica of a quorum syncs before it asks.
+                self.failures.append(error)
         if question is None:
             self.fetch_soon(_FETCH_MS)
             return
@@ -157,12 +228,16 @@ class SimMember:
             replica = self.replica
             if replica is None:
                 return
-            found = replica.answer(wants, self.world.now_ms)
+            try:
+                found = replica.answer(wants, self.world.now_ms)
+                if found.records is not None:
+                    region: Any = found.records
+                    found = found._replace(records=region.read())
+                    region.close()
+            except StorageError as error:
+                self.failures.append(error)
+                found = FetchAnswer(wants.leader_epoch, refusal=FetchRefusal.STORAGE_FAILED)
             self.ledger.look(self)
-            if found.records is not None:
-                region: Any = found.records
-                found = found._replace(records=region.read())
-                region.close()
             answer(found)
 
         self.process.only_mine(handle)()

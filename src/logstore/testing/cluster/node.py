@@ -106,6 +106,7 @@ class SimNode:
 
     def _stop(self, disk: SimDisk) -> None:
         self.world.note("stop", self.node)
+        self.disk.heal()  # the old one: a process that is killed closes nothing, and cannot fail at it
         self.disk = disk
         self.is_up = self.is_paused = False
         # Its session lasts until it expires. The files of the old disk are of no interest.
@@ -161,9 +162,6 @@ class SimNode:
         for place in self.scene.places:
             session.registry.watch(facts.state_path(place), self._notify)
         session.registry.watch(facts.IDS, self._notify)
-        for member in self.members:
-            if member.log is None:
-                member.open(self._registration)
         self._look()
 
     def _notify(self) -> None:
@@ -199,11 +197,14 @@ class SimNode:
     def _look(self) -> None:
         """Read the registry, and let the placements decide."""
         session = self.session
-        if session is None or not session.is_alive or not any(member.placement for member in self.members):
+        if session is None or not session.is_alive or self._registration.life < 0:
             return
         if self._is_asking_registry:
             self._must_look = True
             return
+        for member in self.members:
+            if member.placement is None:
+                member.open(self._registration)
         registry = session.registry
 
         def read() -> tuple[list[PartitionState], dict[NodeId, int]]:
@@ -227,7 +228,7 @@ class SimNode:
             lives.pop(self.node, None)
         wishes: deque[_Wish] = deque()
         for member, state in zip(self.members, states, strict=True):
-            wanted = member.take(state, lives)
+            wanted = member.take(state, lives, self._registration)
             if wanted is not None:
                 wishes.append((member, state, wanted, facts.changes_to(member.place, state, wanted, lives)))
         if all(member.placement is not None and member.placement.has_entered for member in self.members):
