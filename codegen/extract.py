@@ -1,4 +1,4 @@
-"""Makes `messages.txt` and `records.txt` from the definitions inside Kafka's jars.
+"""Makes `messages.txt`, `embedded.txt` and `records.txt` from the definitions inside Kafka's jars.
 
 Run once for each new version of Kafka that logstore is to speak; each artifact is first fetched with
 ``mvn dependency:get -Dartifact=org.apache.kafka:kafka-clients:4.3.1`` and so on:
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from codegen.table import RECORDS_TABLE, TABLE
+from codegen.table import EMBEDDED_TABLE, RECORDS_TABLE, TABLE
 
 #: What clients send, admin tools and user interfaces included. Not here: what only brokers and controllers
 #: say to one another, share groups (76-79, 83-92), delegation tokens (38-41), client telemetry (71, 72).
@@ -36,6 +36,9 @@ RECORDS = {
     *("OffsetCommitKey", "OffsetCommitValue"),
     *("TopicRecord", "PartitionRecord", "ConfigRecord", "PartitionChangeRecord", "RemoveTopicRecord"),
 }
+
+#: What members of a group say inside JoinGroup and SyncGroup, which brokers pass on unread.
+EMBEDDED = {"ConsumerProtocolSubscription", "ConsumerProtocolAssignment"}
 
 _HEAD = """\
 # Kafka's {what}: facts of Kafka {version}. Written by codegen/extract.py.
@@ -62,6 +65,12 @@ def records(jars: Sequence[Path]) -> list[dict[str, Any]]:
     """The definitions of our records; keys before values."""
     found = [record for jar in jars for name, record in _all_of(jar) if name in RECORDS]
     return sorted(found, key=lambda record: (record["type"], record["apiKey"]))
+
+
+def embedded(jar: Path) -> list[dict[str, Any]]:
+    """The definitions of the embedded values; they have no key."""
+    found = [value | {"apiKey": 0} for name, value in _all_of(jar) if name in EMBEDDED]
+    return sorted(found, key=lambda value: value["name"])
 
 
 def _all_of(jar: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -104,12 +113,14 @@ def _fields(fields: list[dict[str, Any]], indent: int) -> list[str]:
 
 
 def main(jar: Path, *others: Path) -> None:
-    """Write the table of messages from the jar of clients, and that of records from other jars that are given."""
+    """Write the tables from the jar of clients, and that of records from other jars that are given."""
     version = re.fullmatch(r"kafka-clients-(.+)\.jar", jar.name)
     if version is None:
         raise SystemExit(f"{jar} is not named kafka-clients-<version>.jar")
     head = _HEAD.format(version=version[1], what="messages that clients send and get", kinds="request|response")
     _write(TABLE, head, definitions(jar))
+    head = _HEAD.format(version=version[1], what="values inside messages of groups", kinds="data")
+    _write(EMBEDDED_TABLE, head, embedded(jar))
     if others:
         kinds = "metadata|coordinator-key|coordinator-value"
         head = _HEAD.format(version=version[1], what="records in its internal topics", kinds=kinds)

@@ -15,15 +15,16 @@ Written by codegen/generate.py from codegen/{table}; change those.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import {typing}
 
 from logstore.protocol._schema import Schema
-from logstore.protocol.message import {bases}
+from logstore.protocol.message import {bases}{buffer}
+'''
+_BUFFER = """
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-'''
+"""
 
 
 def _python_type(field: Field, message: Message) -> str:
@@ -73,7 +74,9 @@ def _class(message: Message, struct: Struct, indent: str) -> Iterator[str]:
         yield from (f'{inside}    "{field.python_name}": "{_line(field, message)}",' for field in struct.fields)
         yield f"{inside}}}"
     if struct is message:
-        if message.is_record:
+        if message.kind == "data":
+            pass
+        elif message.is_record:
             yield f"{inside}TYPE = {message.key}"
         else:
             yield f"{inside}API_KEY = {message.key}"
@@ -107,17 +110,26 @@ def _class(message: Message, struct: Struct, indent: str) -> Iterator[str]:
 
 
 def python(messages: list[Message], version: str) -> str:
-    """The source of `messages.py`, or of `records.py`."""
-    are_records = messages[0].is_record
+    """The source of `messages.py`, `records.py` or `embedded.py`."""
+    are_records, are_embedded = messages[0].is_record, messages[0].kind == "data"
     module, base = ("records", "KafkaRecord") if are_records else ("messages", "Message")
     what = "messages as classes, one for each request and response, with what they nest inside them"
     facts = {
         "version": version,
         "what": "records in its internal topics as classes" if are_records else what,
         "table": f"{module}.txt",
-        "module": module,
         "bases": "KafkaRecord" if are_records else "Message, Struct",
+        "typing": "TYPE_CHECKING, ClassVar",
+        "buffer": _BUFFER,
     }
+    if are_embedded:
+        facts |= {
+            "what": "values inside messages of groups as classes; brokers pass them on unread",
+            "table": "embedded.txt",
+            "bases": "KafkaRecord, Struct",
+            "typing": "ClassVar",
+            "buffer": "",
+        }
     head = _HEAD
     for name, fact in facts.items():
         head = head.replace(f"{{{name}}}", fact)
@@ -127,7 +139,9 @@ def python(messages: list[Message], version: str) -> str:
     out += [f"_CLASSES: tuple[type[{base}], ...] = ("]
     out += [f"    {message.name}," for message in messages]
     out += [")", "for _class in _CLASSES:", "    _class.SCHEMA = Schema(_class)"]
-    if are_records:
+    if are_embedded:
+        pass
+    elif are_records:
         metadata = [message for message in messages if message.kind == "metadata"]
         out += _classes_by_key("METADATA", "record type -> its class, of the log of metadata", base, metadata)
     else:

@@ -1,4 +1,4 @@
-"""Reads `messages.txt` and `records.txt`: Kafka's messages and records as data, for the generator and for tests."""
+"""Reads the tables: Kafka's messages, records and embedded values as data, for the generator and for tests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 TABLE = Path(__file__).with_name("messages.txt")
 RECORDS_TABLE = TABLE.with_name("records.txt")
+EMBEDDED_TABLE = TABLE.with_name("embedded.txt")
 
 INTEGERS = {"int8": (1, True), "int16": (2, True), "uint16": (2, False), "int32": (4, True), "int64": (8, True)}
 SCALARS = {*INTEGERS, "bool", "float64", "string", "uuid", "bytes", "records"}

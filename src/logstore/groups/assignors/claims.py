@@ -1,0 +1,90 @@
+"""The partitions that members say they own, and which of these claims hold (KIP-54, KIP-341, KIP-792).
+
+Two members may claim one partition: one of them has missed a round and does not know that it has lost it. The
+generation of the group tells which claim is the newer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from logstore.groups.assignors.members import Members, Topics
+from logstore.groups.offsets import java_hash
+from logstore.records import TopicPartition
+
+
+class Claim(NamedTuple):
+    """What one member says it owns, by the round of that generation."""
+
+    partitions: Sequence[TopicPartition]
+    generation: int
+
+
+class Claims(NamedTuple):
+    """The claims of a group, compared.
+
+    ``owned`` are those that hold, ``lost`` the newest of those that a member of a later generation refutes, and
+    ``doubtful`` the partitions that two members claim by the same generation.
+    """
+
+    owned: dict[str, list[TopicPartition]]
+    lost: dict[TopicPartition, str]
+    doubtful: set[TopicPartition]
+
+
+def java_map_order(names: Sequence[str]) -> list[str]:
+    """Return names in the order in which Java's HashMap walks over them, if they were added in the given one.
+
+    The leader's client keeps the members in such a map, and the order decides where two claims are equal.
+
+    >>> java_map_order(["consumer-2", "consumer-1"])
+    ['consumer-1', 'consumer-2']
+    """
+    size = 16
+    while len(names) > size * 3 // 4:
+        size *= 2
+
+    def bucket(name: str) -> int:
+        found = java_hash(name) & 0xFFFFFFFF
+        return (found ^ found >> 16) & size - 1
+
+    return sorted(names, key=bucket)
+
+
+def compare(topics: Topics, members: Members, claims: Mapping[str, Claim]) -> Claims:
+    """Return which claims hold.
+
+    A claim by a later generation wins. Of two by the same generation neither holds: one of the two members is wrong,
+    and the partition goes to any. Claims of topics that are unknown do not count.
+    """
+    owner: dict[TopicPartition, str] = {}
+    owned: dict[str, dict[TopicPartition, None]] = {}
+    lost: dict[TopicPartition, str] = {}
+    doubtful: set[TopicPartition] = set()
+
+    def lose(partition: TopicPartition, member_id: str) -> None:
+        before = lost.get(partition)
+        if before is None or claims[before].generation < claims[member_id].generation:
+            lost[partition] = member_id
+
+    for member_id in java_map_order([*members]):
+        claim = claims[member_id]
+        owned[member_id] = {}
+        for partition in claim.partitions:
+            if partition.topic not in topics:
+                continue
+            other = owner.get(partition)
+            if other is not None and other != member_id:
+                older = claims[other].generation
+                if claim.generation == older:
+                    doubtful.add(partition)
+                    continue
+                if claim.generation < older:
+                    lose(partition, member_id)
+                    continue
+                owned[other].pop(partition, None)
+                lose(partition, other)
+            owner[partition] = member_id
+            owned[member_id][partition] = None
+    return Claims({member_id: [*found] for member_id, found in owned.items()}, lost, doubtful)

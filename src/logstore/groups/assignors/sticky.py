@@ -1,0 +1,39 @@
+"""Kafka's sticky assignor: balanced, and with as few moves as balance allows (`StickyAssignor`, KIP-54)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from logstore.groups.assignors import balanced, unequal
+from logstore.groups.assignors.claims import Claim, compare
+from logstore.groups.assignors.members import NO_GENERATION, Assigned, Members, Racks, Topics
+from logstore.groups.assignors.nearness import Nearness
+from logstore.groups.assignors.user_data import decode_sticky
+
+NAME = "sticky"
+
+
+def assign(topics: Topics, members: Members, racks: Racks | None = None) -> Assigned:
+    """Leave members what they had, and move only what balance asks for.
+
+    What a member had stands in its user data, which its own assignor has written (`user_data.encode_sticky`):
+    before it joins it gives up all its partitions, so that it owns none. User data that cannot be read is ignored.
+    """
+    claims = {name: _claim(member.user_data) for name, member in members.items()}
+    return divide(topics, members, claims, racks)
+
+
+def _claim(user_data: bytes | None) -> Claim:
+    found = decode_sticky(user_data)
+    return Claim((), NO_GENERATION) if found is None else Claim(*found)
+
+
+def divide(topics: Topics, members: Members, claims: Mapping[str, Claim], racks: Racks | None) -> Assigned:
+    """Divide the topics by the claims of members; `cooperative` has others than `assign` here."""
+    wanted = {topic for member in members.values() for topic in member.topics}
+    known = {topic: topics[topic] for topic in wanted if topics.get(topic, 0) > 0}
+    compared = compare(known, members, claims)
+    near = Nearness(members, known, racks)
+    if len({frozenset(member.topics) for member in members.values()}) == 1:
+        return balanced.divide(known, [*members], compared, near)
+    return unequal.divide(known, members, compared, near)

@@ -1,0 +1,68 @@
+"""Assignors: equal to Java's on stored cases, and what each promises on any group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logstore.groups.assignors.members import GroupMember
+from logstore.records import TopicPartition
+from tests.interop import assignors
+from tests.interop.assignors import ASSIGNORS, Case
+
+each_assignor = pytest.mark.parametrize("assignor", ASSIGNORS)
+
+
+@each_assignor
+def test_the_answer_is_javas(assignor: str) -> None:
+    found = [(case, answer) for case, answer in assignors.load() if case.assignor == assignor]
+    assert len(found) >= 90
+    for case, answer in found:
+        assert assignors.plain(case.ours()) == answer, case.line()
+
+
+@st.composite
+def groups(draw: st.DrawFn, *, is_equal: bool = False) -> tuple[dict[str, list[list[str]]], dict[str, GroupMember]]:
+    """The topics and the members of a group that has had no round yet."""
+    racks = st.lists(st.sampled_from("abc"), unique=True, max_size=2)
+    topics = draw(st.dictionaries(st.sampled_from(["x", "y", "z"]), st.lists(racks, min_size=1, max_size=9)))
+    names = [*topics, "unknown"]
+    some = st.just(tuple(names)) if is_equal else st.lists(st.sampled_from(names), unique=True).map(tuple)
+    one = st.builds(
+        GroupMember,
+        some,
+        instance_id=st.none(),
+        rack_id=st.sampled_from(["a", "b", "d", None]),
+    )
+    return topics, draw(st.dictionaries(st.text("abc\u00ff", min_size=1, max_size=3), one, min_size=1, max_size=7))
+
+
+@each_assignor
+@given(group=groups())
+def test_each_partition_has_one_member_that_subscribes(assignor: str, group: Any) -> None:
+    topics, members = group
+    assigned = Case(assignor, topics, members).ours()
+    assert set(assigned) == set(members)
+    given_out = sorted(one for partitions in assigned.values() for one in partitions)
+    wanted = {topic for member in members.values() for topic in member.topics}
+    assert given_out == sorted(
+        TopicPartition(topic, n) for topic, racks in topics.items() if topic in wanted for n in range(len(racks))
+    )
+    for name, partitions in assigned.items():
+        assert {one.topic for one in partitions} <= set(members[name].topics)
+
+
+@each_assignor
+@given(group=groups(is_equal=True))
+def test_the_shares_of_equal_members_differ_by_at_most_one(assignor: str, group: Any) -> None:
+    topics, members = group
+    assigned = Case(assignor, topics, members).ours()
+    of_topics = [[]] if assignor != "range" else [[topic] for topic in topics]  # range divides each topic alone
+    for chosen in of_topics:
+        sizes = [
+            sum(not chosen or one.topic in chosen for one in partitions) for partitions in assigned.values()
+        ]
+        assert max(sizes) - min(sizes) <= 1

@@ -1,0 +1,19 @@
+"""Our assignors divide 10,000 groups as those of Kafka's Java client do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.interop import assignors
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+
+def test_10_000_groups_are_divided_as_java_does(kafka_jars: Path) -> None:
+    cases = list(assignors.cases(2026, 10_000))
+    answers = assignors.ask_java((case.line() for case in cases), kafka_jars)
+    assert len(answers) == 10_000
+    for case, answer in zip(cases, answers, strict=True):
+        assert assignors.plain(case.ours()) == {name: sorted(found) for name, found in answer.items()}, case.line()
