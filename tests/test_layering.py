@@ -99,7 +99,18 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "generated kafka_keys quantities",
     ),
     "logstore.config.generated": ("keywords",),
-    "logstore.groups": ("offsets resume",),
+    "logstore.groups": (
+        "assignors",
+        "offsets resume",
+    ),
+    "logstore.groups.assignors": (
+        "cooperative",
+        "sticky",
+        "balanced unequal",
+        "claims embedded nearness ranges round_robin",
+        "user_data",
+        "members",
+    ),
     "logstore.io": (
         "_file_region _notifier _preallocation",
         "_files",
@@ -182,7 +193,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_reading _writing",
         "_batches codes _fields",
     ),
-    "logstore.protocol.generated": ("messages records",),
+    "logstore.protocol.generated": ("embedded messages records",),
     "logstore.remote": (
         "producer",
         "client",

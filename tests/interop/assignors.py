@@ -1,7 +1,7 @@
 """What the assignors of Kafka's Java client answer for generated groups.
 
-``python -m tests.interop.assignors`` writes ``tests/fixtures/assignors-4.3.1.json`` again, which the ordinary tests
-compare with; `test_assignors` here asks Java about many more groups.
+``python -m tests.interop.assignors`` writes ``tests/fixtures/assignors-4.3.1.jsonl`` again, which the ordinary
+tests compare with; `test_assignors` here asks Java about many more groups.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from random import Random
 from typing import Any, NamedTuple
 
 from logstore.groups.assignors import cooperative, ranges, round_robin, sticky
+from logstore.groups.assignors.embedded import encode_assignment, encode_subscription
 from logstore.groups.assignors.members import Assigned, GroupMember
 from logstore.groups.assignors.user_data import encode_cooperative, encode_sticky
 from logstore.records import TopicPartition
 from tests.interop.broker import ROOT, VERSION, fetch, java
 
-FIXTURE = ROOT / "tests" / "fixtures" / f"assignors-{VERSION}.json"
+FIXTURE = ROOT / "tests" / "fixtures" / f"assignors-{VERSION}.jsonl"
 
 ASSIGNORS: dict[str, Any] = {module.NAME: module.assign for module in (ranges, round_robin, sticky, cooperative)}
 RACKS = ("east", "north", "west", "south")
@@ -140,6 +141,8 @@ class _Group:
         name = rng.choice([*self.members])
         everything = [TopicPartition(topic, n) for topic, racks in self.topics.items() for n in range(len(racks))]
         everything += [TopicPartition("gone", 0)]
+        if rng.random() < 0.2:
+            everything += [TopicPartition(topic, len(racks) + 2) for topic, racks in self.topics.items()] * 3
         owned = rng.sample(everything, rng.randint(1, min(6, len(everything))))
         generation = rng.choice([-1, 0, self.generation - 1, self.generation, self.generation, self.generation + 1])
         self.members[name] = self.members[name]._replace(owned=tuple(owned), generation=generation)
@@ -158,6 +161,23 @@ class _Group:
             old = self.rng.random() < 0.05  # version 1 of subscriptions
             return one._replace(generation=-1 if old else one.generation, user_data=data)
         return one
+
+
+def sayings(seed: int, count: int) -> list[GroupMember]:
+    """What some members of made-up groups say, user data in hex: for the bytes."""
+    rng = Random(seed)
+    found = [one for case in cases(seed, count, ["cooperative-sticky"]) for one in case.members.values()]
+    return rng.sample(found, count)
+
+
+def in_bytes(member: GroupMember) -> list[str]:
+    """All that our encoders make of it, in hex, in the order of Assignors.java."""
+    data = None if member.user_data is None else bytes.fromhex(member.user_data)
+    said = member._replace(user_data=data)
+    written = [encode_subscription(said, version) for version in range(4)]
+    written += [encode_assignment(member.owned, data, version) for version in range(4)]
+    written += [encode_sticky(member.owned, member.generation), encode_cooperative(member.generation)]
+    return [one.hex() for one in written]
 
 
 def cases(seed: int, count: int, assignors: Iterable[str] = tuple(ASSIGNORS)) -> Iterator[Case]:
@@ -194,16 +214,34 @@ def ask_java(lines: Iterable[str], jars: Path | None = None) -> list[Any]:
 
 def load() -> list[tuple[Case, dict[str, list[list[Any]]]]]:
     """The cases of the fixture with Java's answers."""
-    rows = FIXTURE.read_text(encoding="utf-8").splitlines()
-    return [(of_line(asked), json.loads(answer)) for asked, answer in zip(rows[::2], rows[1::2], strict=True)]
+    return [(of_line(asked), answer) for asked, answer in _rows() if "assignor" in json.loads(asked)]
+
+
+def load_bytes() -> list[tuple[GroupMember, list[str]]]:
+    """The sayings of the fixture with Java's bytes."""
+    found = [(json.loads(asked), answer) for asked, answer in _rows()]
+    return [(member(asked["bytes"]), answer) for asked, answer in found if "bytes" in asked]
+
+
+def _rows() -> list[tuple[str, Any]]:
+    lines = FIXTURE.read_text(encoding="utf-8").splitlines()
+    return [(asked, json.loads(answer)) for asked, answer in zip(lines[::2], lines[1::2], strict=True)]
+
+
+def line_of_bytes(saying: GroupMember) -> str:
+    """What asks Java for the bytes of a saying."""
+    return json.dumps({"bytes": saying}, separators=(",", ":"))
 
 
 def main() -> None:
     """Write the fixture: a line for each case, with the line of its answer below it."""
-    lines = [case.line() for case in cases(19, 400)]
+    lines = [case.line() for case in cases(19, 400)] + [line_of_bytes(one) for one in sayings(19, 20)]
+    answers = ask_java(lines)
     with FIXTURE.open("w", encoding="utf-8") as file:
-        for line, answer in zip(lines, ask_java(lines), strict=True):
-            ordered = {name: sorted(partitions) for name, partitions in sorted(answer.items())}
+        for line, answer in zip(lines, answers, strict=True):
+            ordered = answer
+            if isinstance(answer, dict):
+                ordered = {name: sorted(partitions) for name, partitions in sorted(answer.items())}
             file.write(f"{line}\n{json.dumps(ordered, separators=(',', ':'))}\n")
     print(f"{FIXTURE}: {len(lines)} cases")
 

@@ -17,3 +17,10 @@ def test_10_000_groups_are_divided_as_java_does(kafka_jars: Path) -> None:
     assert len(answers) == 10_000
     for case, answer in zip(cases, answers, strict=True):
         assert assignors.plain(case.ours()) == {name: sorted(found) for name, found in answer.items()}, case.line()
+
+
+def test_our_bytes_are_javas(kafka_jars: Path) -> None:
+    sayings = assignors.sayings(2026, 500)
+    answers = assignors.ask_java(map(assignors.line_of_bytes, sayings), kafka_jars)
+    for saying, answer in zip(sayings, answers, strict=True):
+        assert assignors.in_bytes(saying) == answer, saying

@@ -62,7 +62,5 @@ def test_the_shares_of_equal_members_differ_by_at_most_one(assignor: str, group:
     assigned = Case(assignor, topics, members).ours()
     of_topics = [[]] if assignor != "range" else [[topic] for topic in topics]  # range divides each topic alone
     for chosen in of_topics:
-        sizes = [
-            sum(not chosen or one.topic in chosen for one in partitions) for partitions in assigned.values()
-        ]
+        sizes = [sum(not chosen or one.topic in chosen for one in partitions) for partitions in assigned.values()]
         assert max(sizes) - min(sizes) <= 1

@@ -13,8 +13,8 @@ from logstore.records import TopicPartition
 class _Shares:
     """The partitions of each member while they are given out.
 
-    With n partitions and m members, each gets n // m, the least; n % m of them get one more. ``below`` are the members
-    that have fewer than the least, ``ready`` those that have it and may get one more.
+    With n partitions and m members, each gets n // m, the least; n % m of them get one more. ``below`` are the
+    members that have fewer than the least, ``ready`` those that have it and may get one more.
     """
 
     def __init__(self, member_ids: Sequence[str], count: int) -> None:
@@ -58,14 +58,13 @@ class _Shares:
             self.ready.clear()
 
 
-def divide(
-    topics: Mapping[str, int], member_ids: Sequence[str], claims: Claims, near: Nearness
-) -> Assigned:
-    """Return the partitions of each member: what it owned, as far as shares differ by at most one, and a part of the rest.
+def divide(topics: Mapping[str, int], member_ids: Sequence[str], claims: Claims, near: Nearness) -> Assigned:
+    """Return the partitions of each member: what it owned, as far as balance allows, and a part of the rest.
 
-    The rest is dealt in the order of topics and partitions to the members in the order of their ids: each gets the
-    least that all get, and then the first ones get one more. With racks, partitions that few members are near to are
-    dealt first, to a member that is near; a claim that is not near does not hold.
+    Shares differ by at most one. The rest is dealt in the order of topics and partitions to the members in the
+    order of their ids: each gets the least that all get, and then the first ones get one more. With racks,
+    partitions that few members are near to are dealt first, to a member that is near; a claim that is not near
+    does not hold.
     """
     shares = _Shares(member_ids, sum(topics.values()))
     for member_id, owned in claims.owned.items():
@@ -75,7 +74,9 @@ def divide(
     kept = {one for found in shares.of.values() for one in found}
     shares.below.sort(key=java_order)
     shares.ready.sort(key=java_order)
-    everything = (TopicPartition(topic, n) for topic in sorted(topics, key=java_order) for n in range(topics[topic]))
+    everything = (
+        TopicPartition(topic, n) for topic in sorted(topics, key=java_order) for n in range(topics[topic])
+    )
     rest = [one for one in everything if one not in kept]
     if near.counts:
         rest = _deal_near(shares, near.rarest_first(rest), near)
@@ -100,7 +101,9 @@ def _deal_near(shares: _Shares, rest: Sequence[TopicPartition], near: Nearness) 
     for partition in rest:
         below, ready = shares.below, shares.ready
         count = len(below)
-        found = next((n % count for n in range(place, place + count) if near.is_near(below[n % count], partition)), -1)
+        found = next(
+            (n % count for n in range(place, place + count) if near.is_near(below[n % count], partition)), -1
+        )
         if found >= 0:
             place = found + (not shares.give(below[found], partition))
             place = place % len(below) if below else 0

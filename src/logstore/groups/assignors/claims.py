@@ -55,8 +55,8 @@ def java_map_order(names: Sequence[str]) -> list[str]:
 def compare(topics: Topics, members: Members, claims: Mapping[str, Claim]) -> Claims:
     """Return which claims hold.
 
-    A claim by a later generation wins. Of two by the same generation neither holds: one of the two members is wrong,
-    and the partition goes to any. Claims of topics that are unknown do not count.
+    A claim by a later generation wins. Of two by the same generation neither holds: one of the two members is
+    wrong, and the partition goes to any. Claims of topics that are unknown do not count.
     """
     owner: dict[TopicPartition, str] = {}
     owned: dict[str, dict[TopicPartition, None]] = {}

@@ -33,12 +33,12 @@ class _Division:
         self.taken: dict[str, list[int]] = {member_id: [] for member_id in members}
         self._share, self._larger_shares = divmod(count, len(members))
 
-    def room(self, member_id: str) -> int:
+    def capacity(self, member_id: str) -> int:
         """Return how many partitions a subscriber may still take."""
         return self._share + (self._larger_shares > 0) - len(self.taken[member_id])
 
     def take(self, member_id: str, partition: int) -> None:
-        """Give a partition that is left to a subscriber that has room."""
+        """Give a partition that is left to a subscriber that has capacity."""
         del self.left[partition]
         self.taken[member_id].append(partition)
         if len(self.taken[member_id]) > self._share:
@@ -53,12 +53,12 @@ class _Division:
         return racks_help({rack_of[member_id] for member_id in self.subscribers}, self.racks)
 
     def fill(self, allowed: Callable[[str, int], bool]) -> None:
-        """Give each subscriber in turn the first partitions that are left and allowed, as many as it has room for."""
+        """Give each subscriber in turn the first partitions that are left and allowed, up to its capacity."""
         for member_id in self.subscribers:
-            room = self.room(member_id)
-            if room > 0:
+            capacity = self.capacity(member_id)
+            if capacity > 0:
                 found = [partition for partition in self.left if allowed(member_id, partition)]
-                for partition in found[:room]:
+                for partition in found[:capacity]:
                     self.take(member_id, partition)
 
 
@@ -68,8 +68,8 @@ def assign(topics: Topics, members: Members, racks: Racks | None = None) -> Assi
     So partitions of the same number go to one member if topics have the same subscribers and the same number of
     partitions. Static members come first (KIP-345).
 
-    With racks (KIP-881) a subscriber first gets, within its share, partitions with a replica in its rack. For topics
-    with the same subscribers and the same number of partitions, first those numbers are given that are near to a
+    With racks (KIP-881) a subscriber first gets, within its share, partitions with a replica in its rack. For
+    topics with the same subscribers and the same number of partitions, first those numbers are given that are near to a
     member in all of these topics. What is then left is given as without racks.
 
     >>> from logstore.groups.assignors.members import GroupMember
@@ -108,11 +108,11 @@ def _take_near(divisions: Sequence[_Division], rack_of: Mapping[str, str | None]
 
 
 def _take_together(group: Sequence[_Division], rack_of: Mapping[str, str | None]) -> None:
-    """Give each partition number of all topics to the first member that has room and is near in all of them."""
+    """Give each partition number of all topics to the first member that has capacity and is near in all of them."""
     for partition in range(group[0].count):
         for member_id in group[0].subscribers:
             rack = rack_of[member_id]
-            if all(one.room(member_id) > 0 and one.is_near(rack, partition) for one in group):
+            if all(one.capacity(member_id) > 0 and one.is_near(rack, partition) for one in group):
                 for division in group:
                     division.take(member_id, partition)
                 break

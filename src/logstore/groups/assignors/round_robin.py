@@ -11,7 +11,7 @@ NAME = "roundrobin"
 def assign(topics: Topics, members: Members, racks: Racks | None = None) -> Assigned:
     """Deal the partitions, ordered by topic, to the members in turn.
 
-    A member that does not subscribe to a topic is passed over, and the next partition is offered to the member after
+    A member that does not subscribe to a topic is passed over. The next partition is offered to the member after
     the one that took the last. Static members come first (KIP-345). Racks are ignored, as in Kafka.
 
     >>> from logstore.groups.assignors.members import GroupMember

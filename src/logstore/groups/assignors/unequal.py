@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from logstore.groups.assignors.claims import Claims
 from logstore.groups.assignors.members import Assigned, Members, java_order
@@ -13,7 +13,7 @@ from logstore.records import TopicPartition
 
 
 class _Moves:
-    """Who has given which partitions to whom in this division.
+    """The moves of partitions between members in this division.
 
     Of two members each of which would give partitions of a topic to the other, one takes its own back instead.
     """
@@ -41,7 +41,7 @@ class _Moves:
             self._by_pair.setdefault((partition.topic, source, target), {})[partition] = None
 
 
-def _java_place(count: int):  # type: ignore[no-untyped-def]
+def _java_place(count: int) -> Callable[[TopicPartition], int]:
     """Return the order in which a HashSet of Java has partitions of one topic."""
     size = 16
     while count > size * 3 // 4:
@@ -104,11 +104,12 @@ class _Balance:
 
 
 def divide(topics: Mapping[str, int], members: Members, claims: Claims, near: Nearness) -> Assigned:
-    """Return the partitions of each member: first what it owned and subscribes to, the rest to the members with least.
+    """Return the partitions of each member: what it owned and subscribes to, and some of the rest.
 
-    Then partitions move from members with more to members with less, as long as one has two more than another that
-    subscribes to the topic, and back to the member that had lost it by an older claim. If that does not improve
-    balance, what was kept and given stays as it was.
+    The rest goes to the members that have the least. Then partitions move from members with more to members
+    with less, as long as one has two more than another that subscribes to the topic, and back to the member
+    that had lost it by an older claim. If that does not improve balance, what was kept and given stays as it
+    was.
     """
     balance = _Balance(members, topics)
     ordered = [

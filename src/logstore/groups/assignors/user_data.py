@@ -23,7 +23,7 @@ from logstore.records import TopicPartition
 class StickyUserData(KafkaRecord):
     """The user data of `StickyAssignor`. It does not say its version: the longer one is tried first."""
 
-    __slots__ = {"previous_assignment": "[]TopicPartitions 0+", "generation": "int32 1+ ignorable"}
+    __slots__ = {"previous_assignment": "[]TopicPartitions 0+", "generation": "int32 1+ ignorable"}  # noqa: RUF023 -- in the order of the bytes
     MIN_VERSION = 0
     MAX_VERSION = 1
     FLEXIBLE_SINCE = None
@@ -31,7 +31,7 @@ class StickyUserData(KafkaRecord):
     class TopicPartitions(Struct):
         """One topic of it."""
 
-        __slots__ = {"topic": "string 0+", "partitions": "[]int32 0+"}
+        __slots__ = {"topic": "string 0+", "partitions": "[]int32 0+"}  # noqa: RUF023 -- in the order of the bytes
 
         def __init__(self, *, topic: str = "", partitions: Sequence[int] = ()) -> None:
             self.topic = topic
@@ -69,7 +69,7 @@ def encode_sticky(partitions: Iterable[TopicPartition], generation: int, version
 
 
 def decode_sticky(data: bytes | None) -> tuple[list[TopicPartition], int] | None:
-    """Return the partitions and the generation (-1 in version 0), or None if the bytes cannot be read, as Kafka does.
+    """Return the partitions and the generation (-1 in version 0), or None if the bytes cannot be read.
 
     >>> decode_sticky(bytes.fromhex("00000001 000174 00000001 00000002 00000007"))
     ([TopicPartition(topic='t', partition=2)], 7)
