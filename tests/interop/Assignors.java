@@ -35,7 +35,7 @@ import org.apache.kafka.common.TopicPartition;
  * In:  {"assignor": NAME, "topics": {TOPIC: [[RACK, ...] of each partition]}, "members": {ID: MEMBER}}
  *      {"bytes": MEMBER}
  *      MEMBER is [[TOPIC, ...], [[TOPIC, PARTITION], ...] owned, generation, instance id, rack, user data in hex].
- * Out: {ID: [[TOPIC, PARTITION], ...]}
+ * Out: {ID: [[TOPIC, PARTITION], ...]}, or {"error": TEXT} where Kafka's assignor fails
  *      [subscription of versions 0 to 3, assignment of versions 0 to 3, user data of sticky, of cooperative-sticky],
  *      in hex; the assignment is that of the owned partitions.
  */
@@ -46,6 +46,7 @@ public class Assignors {
     public static void main(String[] arguments) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream out = new PrintStream(new java.io.FileOutputStream(java.io.FileDescriptor.out), false, "UTF-8");
+        System.setOut(new PrintStream(java.io.OutputStream.nullOutputStream())); // the assignors' log
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             JsonNode asked = JSON.readTree(line);
             out.println(JSON.writeValueAsString(asked.has("bytes") ? bytes(asked.get("bytes")) : assigned(asked)));
@@ -66,8 +67,13 @@ public class Assignors {
     private static JsonNode assigned(JsonNode asked) {
         Map<String, Subscription> members = new HashMap<>(); // as the client of the group's leader has them
         asked.get("members").properties().forEach(one -> members.put(one.getKey(), subscription(one.getValue())));
-        Map<String, Assignment> found = assignor(asked.get("assignor").asText())
-            .assign(cluster(asked.get("topics")), new GroupSubscription(members)).groupAssignment();
+        Map<String, Assignment> found;
+        try {
+            found = assignor(asked.get("assignor").asText())
+                .assign(cluster(asked.get("topics")), new GroupSubscription(members)).groupAssignment();
+        } catch (NullPointerException error) { // a bug of its own, of a claim by an older generation
+            return JSON.createObjectNode().put("error", error.getMessage());
+        }
         ObjectNode answer = JSON.createObjectNode();
         found.forEach((id, assignment) -> {
             ArrayNode partitions = answer.putArray(id);

@@ -97,7 +97,7 @@ class _Group:
         names = [*self.topics, "unknown"]
         if self.is_equal:
             return tuple(self.topics)
-        found = self.rng.sample(names, self.rng.randint(0 if self.rng.random() < 0.05 else 1, len(names)))
+        found = self.rng.sample(names, self.rng.randint(1, len(names)))
         return tuple(found)
 
     def join(self) -> None:
@@ -141,8 +141,6 @@ class _Group:
         name = rng.choice([*self.members])
         everything = [TopicPartition(topic, n) for topic, racks in self.topics.items() for n in range(len(racks))]
         everything += [TopicPartition("gone", 0)]
-        if rng.random() < 0.2:
-            everything += [TopicPartition(topic, len(racks) + 2) for topic, racks in self.topics.items()] * 3
         owned = rng.sample(everything, rng.randint(1, min(6, len(everything))))
         generation = rng.choice([-1, 0, self.generation - 1, self.generation, self.generation, self.generation + 1])
         self.members[name] = self.members[name]._replace(owned=tuple(owned), generation=generation)

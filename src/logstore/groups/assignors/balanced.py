@@ -68,9 +68,8 @@ def divide(topics: Mapping[str, int], member_ids: Sequence[str], claims: Claims,
     """
     shares = _Shares(member_ids, sum(topics.values()))
     for member_id, owned in claims.owned.items():
-        shares.keep(
-            member_id, [one for one in owned if one not in claims.doubtful and near.is_near(member_id, one)]
-        )
+        held = [one for one in owned if one not in claims.doubtful and near.may_keep(member_id, one)]
+        shares.keep(member_id, sorted(held, key=lambda one: (java_order(one.topic), one.partition)))
     kept = {one for found in shares.of.values() for one in found}
     shares.below.sort(key=java_order)
     shares.ready.sort(key=java_order)

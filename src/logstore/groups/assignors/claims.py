@@ -56,7 +56,8 @@ def compare(topics: Topics, members: Members, claims: Mapping[str, Claim]) -> Cl
     """Return which claims hold.
 
     A claim by a later generation wins. Of two by the same generation neither holds: one of the two members is
-    wrong, and the partition goes to any. Claims of topics that are unknown do not count.
+    wrong, and the partition goes to any. Claims of partitions that are unknown do
+    not count.
     """
     owner: dict[TopicPartition, str] = {}
     owned: dict[str, dict[TopicPartition, None]] = {}
@@ -72,7 +73,7 @@ def compare(topics: Topics, members: Members, claims: Mapping[str, Claim]) -> Cl
         claim = claims[member_id]
         owned[member_id] = {}
         for partition in claim.partitions:
-            if partition.topic not in topics:
+            if partition.partition >= topics.get(partition.topic, 0):
                 continue
             other = owner.get(partition)
             if other is not None and other != member_id:

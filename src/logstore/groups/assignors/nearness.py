@@ -24,11 +24,12 @@ class Nearness:
         self.counts = racks_help(set(self._rack_of.values()), [*self._of.values()])  #: whether racks count
 
     def is_near(self, member_id: str, partition: TopicPartition) -> bool:
-        """Tell whether a replica stands in the member's rack, or racks do not count."""
-        if not self.counts:
-            return True
-        rack = self._rack_of.get(member_id)
-        return rack is None or rack in self._of.get(partition, ())
+        """Tell whether the member has a rack, and a replica stands in it."""
+        return self._rack_of.get(member_id) in self._of.get(partition, ())
+
+    def may_keep(self, member_id: str, partition: TopicPartition) -> bool:
+        """Tell whether a member keeps what it owns: it is near, has no rack, or racks do not count."""
+        return not self.counts or member_id not in self._rack_of or self.is_near(member_id, partition)
 
     def rarest_first(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions, those first to which the fewest members are near."""

@@ -69,8 +69,8 @@ def assign(topics: Topics, members: Members, racks: Racks | None = None) -> Assi
     partitions. Static members come first (KIP-345).
 
     With racks (KIP-881) a subscriber first gets, within its share, partitions with a replica in its rack. For
-    topics with the same subscribers and the same number of partitions, first those numbers are given that are near to a
-    member in all of these topics. What is then left is given as without racks.
+    topics with the same subscribers and the same number of partitions, first those numbers are given that are near
+    to a member in all of these topics. What is then left is given as without racks.
 
     >>> from logstore.groups.assignors.members import GroupMember
     >>> pair = {"a": GroupMember(("x",)), "b": GroupMember(("x",))}

@@ -90,9 +90,22 @@ class _Balance:
         del self.of[member_id][partition]
         insort(self._order, (len(self.of[member_id]), self._key[member_id], member_id))
 
-    def smallest(self, topic: str) -> str | None:
-        """Return the member with the fewest partitions that subscribes to the topic."""
-        return next((name for _, _, name in self._order if topic in self.wanted[name]), None)
+    def smallest(self, partition: TopicPartition, near: Nearness | None = None) -> str | None:
+        """Return the member with the fewest partitions that subscribes to the topic, and is near if that is asked."""
+        return next(
+            (
+                name
+                for _, _, name in self._order
+                if partition.topic in self.wanted[name] and (near is None or near.is_near(name, partition))
+            ),
+            None,
+        )
+
+    def offer(self, partition: TopicPartition, near: Nearness | None = None) -> None:
+        """Give a partition to the `smallest` member, if there is one."""
+        chosen = self.smallest(partition, near)
+        if chosen is not None:
+            self.put(chosen, partition)
 
     def set_aside(self, member_id: str) -> dict[TopicPartition, None]:
         """Take a member out of the order with what it has."""
@@ -121,9 +134,9 @@ def divide(topics: Mapping[str, int], members: Members, claims: Claims, near: Ne
     was_revoked = False
     for name, owned in claims.owned.items():
         for one in owned:
-            if one not in exists:
+            if one not in exists or one in claims.doubtful:
                 continue
-            if one.topic not in balance.wanted[name] or not near.is_near(name, one):
+            if one.topic not in balance.wanted[name] or not near.may_keep(name, one):
                 was_revoked = True
                 continue
             balance.of[name][one] = None
@@ -131,10 +144,13 @@ def divide(topics: Mapping[str, int], members: Members, claims: Claims, near: Ne
     balance.sort()
     is_first = not any(balance.of.values())
     rest = [one for one in ordered if one not in balance.owner]
+    if near.counts:
+        rest = near.rarest_first(rest)
+        for one in rest:
+            balance.offer(one, near)
     for one in rest:
-        chosen = balance.smallest(one.topic)
-        if chosen is not None:
-            balance.put(chosen, one)
+        if one not in balance.owner:
+            balance.offer(one)
     movable = [one for one in ordered if len(balance.members_of[one.topic]) > 1]
     fixed: dict[str, dict[TopicPartition, None]] = {}
     for name in members:
@@ -148,15 +164,15 @@ def divide(topics: Mapping[str, int], members: Members, claims: Claims, near: Ne
     moved = False
     if not was_revoked:
         unplaced = set(rest)
-        moved = _even_out(balance, [one for one in movable if one in unplaced], claims.lost, moves)
-    moved = _even_out(balance, movable, claims.lost, moves) or moved
+        moved = _even_out(balance, [one for one in movable if one in unplaced], claims.lost, moves, near)
+    moved = _even_out(balance, movable, claims.lost, moves, near) or moved
     if moved and not is_first and _spread(balance.of) >= _spread(before):
         balance.of = before
     return {name: [*(fixed.get(name) or balance.of.get(name) or {})] for name in members}
 
 
 def _even_out(
-    balance: _Balance, movable: Sequence[TopicPartition], lost: Mapping[TopicPartition, str], moves: _Moves
+    balance: _Balance, movable: Sequence[TopicPartition], lost: Mapping[TopicPartition, str], moves: _Moves, near: Nearness
 ) -> bool:
     """Move partitions until none can be moved for better balance; tell whether any has moved."""
     moved_any = False
@@ -170,7 +186,9 @@ def _even_out(
             if before is not None and before in balance.of and size > balance.size(before) + 1:
                 target = before
             else:
-                smallest = balance.smallest(partition.topic)
+                smallest = balance.smallest(partition, near if near.counts else None)
+                if smallest is None or size <= balance.size(smallest) + 1:
+                    smallest = None if near.is_near(owner, partition) else balance.smallest(partition)
                 if smallest is None or size <= balance.size(smallest) + 1:
                     continue
                 target = smallest
