@@ -91,7 +91,7 @@ class _Balance:
         insort(self._order, (len(self.of[member_id]), self._key[member_id], member_id))
 
     def smallest(self, partition: TopicPartition, near: Nearness | None = None) -> str | None:
-        """Return the member with the fewest partitions that subscribes to the topic, and is near if that is asked."""
+        """Return the member with the fewest partitions that subscribes to the topic, and is near if asked for."""
         return next(
             (
                 name
@@ -172,7 +172,11 @@ def divide(topics: Mapping[str, int], members: Members, claims: Claims, near: Ne
 
 
 def _even_out(
-    balance: _Balance, movable: Sequence[TopicPartition], lost: Mapping[TopicPartition, str], moves: _Moves, near: Nearness
+    balance: _Balance,
+    movable: Sequence[TopicPartition],
+    lost: Mapping[TopicPartition, str],
+    moves: _Moves,
+    near: Nearness,
 ) -> bool:
     """Move partitions until none can be moved for better balance; tell whether any has moved."""
     moved_any = False
