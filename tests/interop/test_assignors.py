@@ -15,12 +15,13 @@ def test_10_000_groups_are_divided_as_java_does(kafka_jars: Path) -> None:
     cases = list(assignors.cases(2026, 10_000))
     answers = assignors.ask_java((case.line() for case in cases), kafka_jars)
     assert len(answers) == 10_000
-    failed = [answer for answer in answers if "error" in answer]
-    assert len(failed) < 50, "Java's sticky assignor fails by itself in a few groups with old claims"
+    mistakes = 0
     for case, answer in zip(cases, answers, strict=True):
-        if "error" in answer:
+        if assignors.is_mistaken(case, answer):  # of the sticky ones, in a few groups with claims of old rounds
+            mistakes += 1
             continue
         assert assignors.plain(case.ours()) == {name: sorted(found) for name, found in answer.items()}, case.line()
+    assert mistakes < 50
 
 
 def test_our_bytes_are_javas(kafka_jars: Path) -> None:

@@ -69,7 +69,7 @@ def divide(topics: Mapping[str, int], member_ids: Sequence[str], claims: Claims,
     shares = _Shares(member_ids, sum(topics.values()))
     for member_id, owned in claims.owned.items():
         held = [one for one in owned if one not in claims.doubtful and near.may_keep(member_id, one)]
-        shares.keep(member_id, sorted(held, key=lambda one: (java_order(one.topic), one.partition)))
+        shares.keep(member_id, sorted(held, key=lambda one: (one.partition, java_order(one.topic))))
     kept = {one for found in shares.of.values() for one in found}
     shares.below.sort(key=java_order)
     shares.ready.sort(key=java_order)

@@ -25,7 +25,8 @@ def assign(topics: Topics, members: Members, racks: Racks | None = None) -> Assi
         claims[name] = Claim(member.owned, generation)
     divided = sticky.divide(topics, members, claims, racks)
     owned_by_some = {one for member in members.values() for one in member.owned}
+    doubtful = sticky.compared(topics, members, claims).doubtful
     return {
-        name: [one for one in found if one not in owned_by_some or one in members[name].owned]
+        name: [one for one in found if one not in owned_by_some or (one in members[name].owned and one not in doubtful)]
         for name, found in divided.items()
     }

@@ -1,8 +1,8 @@
 """The members of a group as an assignor sees them, and the topics that it divides.
 
 All assignors have the same signature: ``assign(topics, members, racks)`` returns the partitions of each member.
-They are pure functions. Each result is equal to that of the assignor of the same name in Kafka 4.3's Java client,
-so a group may have members of both kinds and either kind may lead it.
+They are pure functions. Results are those of the assignor of the same name in Kafka 4.3's Java client. One is not:
+with racks, the sticky assignors divide members of different subscriptions by a rule of their own (`unequal`).
 """
 
 from __future__ import annotations

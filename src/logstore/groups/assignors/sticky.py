@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from logstore.groups.assignors import balanced, unequal
-from logstore.groups.assignors.claims import Claim, compare
+from logstore.groups.assignors.claims import Claim, Claims, compare
 from logstore.groups.assignors.members import NO_GENERATION, Assigned, Members, Racks, Topics
 from logstore.groups.assignors.nearness import Nearness
 from logstore.groups.assignors.user_data import decode_sticky
@@ -28,12 +28,22 @@ def _claim(user_data: bytes | None) -> Claim:
     return Claim((), NO_GENERATION) if found is None else Claim(*found)
 
 
+def known(topics: Topics, members: Members) -> dict[str, int]:
+    """Return the topics that have partitions and a subscriber."""
+    wanted = {topic for member in members.values() for topic in member.topics}
+    return {topic: topics[topic] for topic in wanted if topics.get(topic, 0) > 0}
+
+
+def compared(topics: Topics, members: Members, claims: Mapping[str, Claim]) -> Claims:
+    """Return which claims hold for the topics that are divided."""
+    return compare(known(topics, members), members, claims)
+
+
 def divide(topics: Topics, members: Members, claims: Mapping[str, Claim], racks: Racks | None) -> Assigned:
     """Divide the topics by the claims of members; `cooperative` has others than `assign` here."""
-    wanted = {topic for member in members.values() for topic in member.topics}
-    known = {topic: topics[topic] for topic in wanted if topics.get(topic, 0) > 0}
-    compared = compare(known, members, claims)
-    near = Nearness(members, known, racks)
+    divided = known(topics, members)
+    valid = compare(divided, members, claims)
+    near = Nearness(members, divided, racks)
     if len({frozenset(member.topics) for member in members.values()}) == 1:
-        return balanced.divide(known, [*members], compared, near)
-    return unequal.divide(known, members, compared, near)
+        return balanced.divide(divided, [*members], valid, near)
+    return unequal.divide(divided, members, valid, near)

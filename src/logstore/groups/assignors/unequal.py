@@ -187,12 +187,14 @@ def _even_out(
             owner = balance.owner[partition]
             size = balance.size(owner)
             before = lost.get(partition)
-            if before is not None and before in balance.of and size > balance.size(before) + 1:
+            if before not in balance.of or partition.topic not in balance.wanted[before]:
+                before = None  # Kafka's assignor fails here, or gives it to a member that does not subscribe
+            if before is not None and size > balance.size(before) + 1:
                 target = before
             else:
                 smallest = balance.smallest(partition, near if near.counts else None)
                 if smallest is None or size <= balance.size(smallest) + 1:
-                    smallest = None if near.is_near(owner, partition) else balance.smallest(partition)
+                    smallest = balance.smallest(partition)
                 if smallest is None or size <= balance.size(smallest) + 1:
                     continue
                 target = smallest
