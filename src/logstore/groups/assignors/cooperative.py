@@ -25,8 +25,12 @@ def assign(topics: Topics, members: Members, racks: Racks | None = None) -> Assi
         claims[name] = Claim(member.owned, generation)
     divided = sticky.divide(topics, members, claims, racks)
     owned_by_some = {one for member in members.values() for one in member.owned}
-    doubtful = sticky.compared(topics, members, claims).doubtful
+    if sticky.are_equal(members):  # here Kafka counts only claims that hold
+        valid = sticky.compared(topics, members, claims)
+        held = {name: set(owned) - valid.doubtful for name, owned in valid.owned.items()}
+    else:
+        held = {name: set(member.owned) for name, member in members.items()}
     return {
-        name: [one for one in found if one not in owned_by_some or (one in members[name].owned and one not in doubtful)]
+        name: [one for one in found if one not in owned_by_some or one in held[name]]
         for name, found in divided.items()
     }

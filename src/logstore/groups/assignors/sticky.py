@@ -34,6 +34,11 @@ def known(topics: Topics, members: Members) -> dict[str, int]:
     return {topic: topics[topic] for topic in wanted if topics.get(topic, 0) > 0}
 
 
+def are_equal(members: Members) -> bool:
+    """Tell whether all members subscribe to the same topics."""
+    return len({frozenset(member.topics) for member in members.values()}) == 1
+
+
 def compared(topics: Topics, members: Members, claims: Mapping[str, Claim]) -> Claims:
     """Return which claims hold for the topics that are divided."""
     return compare(known(topics, members), members, claims)
@@ -44,6 +49,6 @@ def divide(topics: Topics, members: Members, claims: Mapping[str, Claim], racks:
     divided = known(topics, members)
     valid = compare(divided, members, claims)
     near = Nearness(members, divided, racks)
-    if len({frozenset(member.topics) for member in members.values()}) == 1:
+    if are_equal(members):
         return balanced.divide(divided, [*members], valid, near)
     return unequal.divide(divided, members, valid, near)
