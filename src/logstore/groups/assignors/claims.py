@@ -77,8 +77,7 @@ def compare(topics: Topics, members: Members, claims: Mapping[str, Claim]) -> Cl
                 continue
             other = owner.get(partition)
             if other is not None and other != member_id:
-                # The subscription and its user data have one each, of which one may be missing in old versions.
-                older = min(claims[other].generation, members[other].generation)
+                older = members[other].generation  # that of the subscription, also where user data has another
                 if claim.generation == older:
                     doubtful.add(partition)
                     continue
