@@ -19,7 +19,7 @@ each_assignor = pytest.mark.parametrize("assignor", ASSIGNORS)
 @each_assignor
 def test_the_answer_is_javas(assignor: str) -> None:
     found = [(case, answer) for case, answer in assignors.load() if case.assignor == assignor]
-    assert len(found) >= 90
+    assert len(found) >= 80
     for case, answer in found:
         assert assignors.plain(case.ours()) == answer, case.line()
 
