@@ -64,6 +64,7 @@ def test_the_table_is_made_from_a_jar(tmp_path: Path, monkeypatch: pytest.Monkey
         archive.writestr("common/message/VoteRequest.json", json.dumps({**definition, "apiKey": 52}))
     made_table = tmp_path / "messages.txt"
     monkeypatch.setattr(extract, "TABLE", made_table)
+    monkeypatch.setattr(extract, "EMBEDDED_TABLE", tmp_path / "embedded.txt")
     extract.main(jar)
 
     assert table.kafka_version(made_table) == "9.9.9"
@@ -91,6 +92,7 @@ def test_the_table_of_records_is_made_from_the_other_jars(tmp_path: Path, monkey
         archive.writestr("common/metadata/TopicRecord.json", json.dumps(definition))
         archive.writestr("common/metadata/NoOpRecord.json", json.dumps({**definition, "name": "NoOpRecord"}))
     monkeypatch.setattr(extract, "TABLE", tmp_path / "messages.txt")
+    monkeypatch.setattr(extract, "EMBEDDED_TABLE", tmp_path / "embedded.txt")
     monkeypatch.setattr(extract, "RECORDS_TABLE", tmp_path / "records.txt")
     extract.main(clients, metadata)
 

@@ -24,7 +24,7 @@ from logstore.groups.assignors.user_data import (
 from logstore.records import TopicPartition
 from tests.interop import assignors
 
-MEMBER = GroupMember(("x", "größe"), (TopicPartition("x", 0), TopicPartition("x", 7)), 12, None, "east", b"\0\1")
+MEMBER = GroupMember(("größe", "x"), (TopicPartition("x", 0), TopicPartition("x", 7)), 12, None, "east", b"\0\1")
 
 
 def test_our_bytes_are_javas() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from logstore.errors import MalformedMessageError
-from logstore.groups.assignors.members import NO_GENERATION, GroupMember
+from logstore.groups.assignors.members import NO_GENERATION, GroupMember, java_order
 from logstore.groups.assignors.user_data import by_topic
 from logstore.protocol.generated.embedded import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from logstore.records import TopicPartition
@@ -30,7 +30,7 @@ class MemberAssignment(NamedTuple):
 
 
 def encode_subscription(member: GroupMember, version: int = CURRENT) -> bytes:
-    """Encode what a member says; its instance id stands in JoinGroup itself.
+    """Encode what a member says; its instance id stands in JoinGroup itself. Topics are sorted.
 
     A version leaves out what it does not have: owned partitions (from 1), generation (from 2), rack (from 3).
 
@@ -39,7 +39,7 @@ def encode_subscription(member: GroupMember, version: int = CURRENT) -> bytes:
     """
     kind = ConsumerProtocolSubscription.TopicPartition
     found = ConsumerProtocolSubscription(
-        topics=member.topics,
+        topics=sorted(member.topics, key=java_order),
         user_data=member.user_data,
         owned_partitions=[kind(topic=topic, partitions=ns) for topic, ns in by_topic(member.owned).items()],
         generation_id=member.generation,
