@@ -34,6 +34,9 @@ def groups(draw: st.DrawFn, *, is_equal: bool = False) -> tuple[dict[str, list[l
     one = st.builds(
         GroupMember,
         some,
+        owned=st.just(()),
+        generation=st.just(-1),
+        user_data=st.none(),
         instance_id=st.none(),
         rack_id=st.sampled_from(["a", "b", "d", None]),
     )

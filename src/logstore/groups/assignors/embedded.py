@@ -30,7 +30,7 @@ class MemberAssignment(NamedTuple):
 
 
 def encode_subscription(member: GroupMember, version: int = CURRENT) -> bytes:
-    """Encode what a member says; its instance id stands in JoinGroup itself. Topics are sorted.
+    """Encode what a member says; its instance id stands in JoinGroup itself. Topics and owned partitions are sorted.
 
     A version leaves out what it does not have: owned partitions (from 1), generation (from 2), rack (from 3).
 
@@ -41,7 +41,7 @@ def encode_subscription(member: GroupMember, version: int = CURRENT) -> bytes:
     found = ConsumerProtocolSubscription(
         topics=sorted(member.topics, key=java_order),
         user_data=member.user_data,
-        owned_partitions=[kind(topic=topic, partitions=ns) for topic, ns in by_topic(member.owned).items()],
+        owned_partitions=[kind(topic=topic, partitions=ns) for topic, ns in by_topic(_sorted(member.owned)).items()],
         generation_id=member.generation,
         rack_id=member.rack_id,
     )
@@ -93,6 +93,10 @@ def decode_assignment(data: bytes) -> MemberAssignment:
     found = ConsumerProtocolAssignment.decode(data, _version(data, "assignment"), _PREFIX)
     given = [(one.topic, one.partitions) for one in found.assigned_partitions]
     return MemberAssignment(_partitions(given, "assignment"), found.user_data)
+
+
+def _sorted(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    return sorted(partitions, key=lambda one: (java_order(one.topic), one.partition))
 
 
 def _version(data: bytes, what: str) -> int:
