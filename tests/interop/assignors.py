@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from logstore.groups.assignors import cooperative, ranges, round_robin, sticky
 from logstore.groups.assignors.embedded import encode_assignment, encode_subscription
 from logstore.groups.assignors.members import Assigned, GroupMember
-from logstore.groups.assignors.user_data import encode_cooperative, encode_sticky
+from logstore.groups.assignors.user_data import decode_sticky, encode_cooperative, encode_sticky
 from logstore.records import TopicPartition
 from tests.interop.broker import ROOT, VERSION, fetch, java
 
@@ -185,6 +185,18 @@ def in_bytes(member: GroupMember) -> list[str]:
     written += [encode_assignment(member.owned, data, version) for version in range(4)]
     written += [encode_sticky(member.owned, member.generation), encode_cooperative(member.generation)]
     return [one.hex() for one in written]
+
+
+def are_javas(saying: GroupMember, answer: list[str]) -> bool:
+    """Whether our bytes are Java's; sticky's user data may have its topics in any order, as a HashMap has them."""
+    ours, theirs = in_bytes(saying), [*answer]
+    sticky_ours, sticky_theirs = (
+        decode_sticky(bytes.fromhex(ours.pop(8))),
+        decode_sticky(bytes.fromhex(theirs.pop(8))),
+    )
+    assert sticky_ours is not None and sticky_theirs is not None
+    same = sorted(sticky_ours[0]) == sorted(sticky_theirs[0]) and sticky_ours[1] == sticky_theirs[1]
+    return same and ours == theirs
 
 
 def cases(seed: int, count: int, assignors: Iterable[str] = tuple(ASSIGNORS)) -> Iterator[Case]:

@@ -31,7 +31,7 @@ def test_our_bytes_are_javas() -> None:
     found = assignors.load_bytes()
     assert len(found) == 20
     for saying, answer in found:
-        assert assignors.in_bytes(saying) == answer, saying
+        assert assignors.are_javas(saying, answer), saying
 
 
 def test_a_version_leaves_out_what_it_does_not_have() -> None:

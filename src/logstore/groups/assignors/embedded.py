@@ -41,7 +41,9 @@ def encode_subscription(member: GroupMember, version: int = CURRENT) -> bytes:
     found = ConsumerProtocolSubscription(
         topics=sorted(member.topics, key=java_order),
         user_data=member.user_data,
-        owned_partitions=[kind(topic=topic, partitions=ns) for topic, ns in by_topic(_sorted(member.owned)).items()],
+        owned_partitions=[
+            kind(topic=topic, partitions=ns) for topic, ns in by_topic(_sorted(member.owned)).items()
+        ],
         generation_id=member.generation,
         rack_id=member.rack_id,
     )
