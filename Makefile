@@ -264,10 +264,10 @@ $(VENV)/.requires: pyproject.toml $(VENV)/.made
 	@touch $@
 
 # The extras that a group of pyproject.toml works with; the others work with the package alone.
-EXTRAS_test := [cli,snappy]
+EXTRAS_test := [cli,security,snappy]
 EXTRAS_interop := $(EXTRAS_test)
 EXTRAS_bench := [snappy]
-EXTRAS_spark-test := [spark,cli,snappy]
+EXTRAS_spark-test := [spark,cli,security,snappy]
 EXTRAS_spark-kafka := $(EXTRAS_spark-test)
 
 # The package itself is installed as links to src/, uncompiled: .built compiles it there.

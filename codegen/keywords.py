@@ -43,7 +43,7 @@ def type_of(rule: Rule) -> str:
     """Return the type of the values of a key; a number with a unit may also be words such as ``7d``."""
     if rule.boolean:
         return "bool"
-    if rule.text or rule.words:
+    if rule.text or rule.secret or rule.words:
         # acks=1 and acks="1" are the same.
         return "str | int" if any(word.isdigit() for word in rule.words) else "str"
     number = "float" if isinstance(rule.most, float) else "int"

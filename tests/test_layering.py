@@ -95,8 +95,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "checks",
         "remote store",
         "client log text",
-        "schema",
-        "generated kafka_keys quantities",
+        "schema security",
+        "generated kafka_keys quantities secrets",
     ),
     "logstore.config.generated": ("keywords",),
     "logstore.groups": (
@@ -200,6 +200,16 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "administration in_flight",
         "cluster",
         "backoff connection",
+        "credentials",
+        "sasl security",
+    ),
+    "logstore.remote.sasl": (
+        "mechanisms",
+        "tokens",
+    ),
+    "logstore.remote.security": (
+        "channels context",
+        "keystores",
     ),
     "logstore.replication": (
         "node",

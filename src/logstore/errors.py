@@ -606,6 +606,15 @@ class BrokerTimeoutError(_TimedOutError):
     """A broker did not answer in ``request.timeout.ms``, or a call did not complete within its timeout."""
 
 
+class AuthenticationError(LogstoreError):
+    """Client and broker do not accept what the other proves itself with: certificate, password, token, mechanism.
+
+    It is not retried: it would fail again, and brokers lock users after many failures.
+    """
+
+    code = 58
+
+
 class TopicRecreatedError(UnknownTopicError):
     """The topic was deleted and created again with the same name: state of the old topic is not valid."""
 

@@ -20,7 +20,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.kit.waiting import wait_for
@@ -167,23 +167,43 @@ class BrokerFailedError(RuntimeError):
 class Broker:
     """One Apache Kafka on a directory: controller and broker in one process.
 
+    ``listeners`` are further ones by name, each with its protocol, such as ``SSL``; `address` says where each is.
+    ``properties`` are settings by Kafka's keys, ``users`` are the users of SCRAM with their passwords, ``options``
+    are for Java. The listener of ``bootstrap`` stays plain, and is for the test's own tools.
+
     Owns: the process. ``data`` is its log directory, where each partition is a directory.
     """
 
-    def __init__(self, directory: Path, **settings: str | int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        listeners: Mapping[str, str] | None = None,
+        properties: Mapping[str, object] | None = None,
+        users: Mapping[str, str] | None = None,
+        options: Iterable[str] = (),
+        **settings: str | int,
+    ) -> None:
         self.directory = directory
         self.data = directory / "data"
         self._output = directory / "broker.log"
         self._properties = directory / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
-        self._port, controller = free_ports(2)
+        further = dict(listeners or {})
+        self._options = tuple(options)
+        self._port, controller, *ports = free_ports(2 + len(further))
         self.bootstrap = f"127.0.0.1:{self._port}"
+        self._addresses = {name: f"127.0.0.1:{port}" for name, port in zip(further, ports, strict=True)}
+        places = {"PLAINTEXT": self.bootstrap} | self._addresses
+        named = ",".join(f"{name}://{place}" for name, place in places.items())
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"} | further
         directory.mkdir(parents=True)
-        properties = {
+        written = {
             "process.roles": "broker,controller",
             "node.id": 1,
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listeners": f"{named},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": named,
+            "listener.security.protocol.map": ",".join(f"{name}:{which}" for name, which in protocols.items()),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
@@ -199,15 +219,26 @@ class Broker:
             "log.retention.ms": -1,
             "auto.create.topics.enable": "false",
             **{name.replace("_", "."): value for name, value in settings.items()},
+            **(properties or {}),
         }
-        self._properties.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in written.items()))
         (directory / "log4j2.properties").write_text(
             "status=ERROR\nappender.c.type=Console\nappender.c.name=C\nappender.c.layout.type=PatternLayout\n"
             "appender.c.layout.pattern=%d %p %c %m%n\nrootLogger.level=INFO\nrootLogger.appenderRef.c.ref=C\n"
         )
         # Begins with a letter: a dash would be taken for an option.
         cluster = base64.urlsafe_b64encode(b"\0" + os.urandom(15)).decode().rstrip("=")
-        run_tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", self._properties)
+        known = [
+            word
+            for user, password in (users or {}).items()
+            for kind in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+            for word in ("--add-scram", f"{kind}=[name={user},password={password}]")
+        ]
+        run_tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", self._properties, *known)
+
+    def address(self, listener: str) -> str:
+        """Host and port of one of the further listeners."""
+        return self._addresses[listener]
 
     @property
     def pid(self) -> int:
@@ -217,7 +248,7 @@ class Broker:
 
     def start(self) -> None:
         """Start the broker and wait until it answers."""
-        command = [java(), "-Xmx512m", "-Djava.awt.headless=true"]
+        command = [java(), "-Xmx512m", "-Djava.awt.headless=true", *self._options]
         command += [f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}"]
         command += ["-cp", f"{fetch()}/*", "kafka.Kafka", str(self._properties)]
         with self._output.open("ab") as output:

@@ -29,6 +29,8 @@ from tests.kit.waiting import wait_for
 #: What a fault does with an answer: the answer's frame in, the connection, True when it has answered itself.
 Act = Callable[["FakeBroker", socket.socket, bytes], bool]
 
+MOST_BYTES = 100 << 20  #: socket.request.max.bytes
+
 ALL = {cls.API_KEY: (cls.MIN_VERSION, cls.MAX_VERSION) for cls in m.REQUESTS.values()}
 
 
@@ -176,13 +178,40 @@ class FakeTopic:
     settings: dict[str, str] = field(default_factory=dict)
 
 
+class Guard:
+    """How the brokers' listener is secured; this one is plain."""
+
+    def secured(self, connection: socket.socket) -> socket.socket:
+        """The connection after its TLS handshake, if the listener has one."""
+        return connection
+
+    def session(self) -> Session:
+        """What a new connection has proved: nothing."""
+        return Session()
+
+
+class Session:
+    """What one connection has proved; this one need not."""
+
+    def answer(self, request: Any) -> Any | None:
+        """The answer to a message of the login, None for any other; ConnectionError refuses it."""
+        return None
+
+
 class FakeCluster:
     """Brokers with numbers from 1 on, and topics.
 
     Owns: the brokers, which end with the ``with`` block.
     """
 
-    def __init__(self, brokers: int = 1, versions: dict[int, tuple[int, int]] | None = None) -> None:
+    def __init__(
+        self,
+        brokers: int = 1,
+        versions: dict[int, tuple[int, int]] | None = None,
+        *,
+        guard: Guard | None = None,
+    ) -> None:
+        self.guard = Guard() if guard is None else guard
         self.lock = threading.RLock()
         self.topics: dict[str, FakeTopic] = {}
         self.versions = ALL if versions is None else versions
@@ -275,18 +304,24 @@ class FakeBroker:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
+        session = self.cluster.guard.session()
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            plain, connection = connection, self.cluster.guard.secured(connection)
+            self._open.discard(plain)
+            self._open.add(connection)
             while True:
                 size = int.from_bytes(_read(connection, 4), "big")
-                self._answer(connection, _read(connection, size))
+                if size > MOST_BYTES:
+                    raise ConnectionError  # as Kafka does with a request that is too large
+                self._answer(connection, session, _read(connection, size))
         except OSError:
             pass
         finally:
             self._open.discard(connection)
             connection.close()
 
-    def _answer(self, connection: socket.socket, frame: bytes) -> None:
+    def _answer(self, connection: socket.socket, session: Session, frame: bytes) -> None:
         api_key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
         correlation_id = int.from_bytes(frame[4:8], "big")
         self.versions_got.append((api_key, version))
@@ -303,7 +338,9 @@ class FakeBroker:
             self.got.append(request.message)
             fault = self._faults[api_key].popleft() if self._faults[api_key] else None
             code = fault if isinstance(fault, int) else 0
-            answer = _HANDLERS[api_key](self, request.message, code, version)
+            answer = session.answer(request.message)
+            if answer is None:
+                answer = _HANDLERS[api_key](self, request.message, code, version)
             if isinstance(fault, dict):
                 for name, value in fault.items():
                     setattr(answer, name, value)

@@ -39,12 +39,11 @@ def test_settings_without_effect_are_listed_once(caplog: pytest.LogCaptureFixtur
             {
                 "key.deserializer": "ByteArrayDeserializer",
                 "group.id": "g",
-                "ssl.truststore.location": "/t",
                 "client.id": "c",
             }
         )
     (message,) = [record.getMessage() for record in caplog.records]
-    assert message == "settings without effect here: group.id, key.deserializer, ssl.truststore.location"
+    assert message == "settings without effect here: group.id, key.deserializer"
 
 
 def test_unknown_settings_are_named_with_the_nearest() -> None:
@@ -55,10 +54,13 @@ def test_unknown_settings_are_named_with_the_nearest() -> None:
     assert "the nearest name is linger.ms" in str(caught.value)
 
 
+
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "sasl_ssl"])
-def test_other_than_plain_connections_are_refused_by_name(protocol: str) -> None:
-    with pytest.raises(InvalidSettingError, match=f"security.protocol: {protocol.upper()} is not there yet: TLS"):
-        Client("localhost:1", {"security.protocol": protocol})
+def test_servers_may_name_the_protocol(protocol: str) -> None:
+    config = WireConfig.of({"security.protocol": protocol, "bootstrap.servers": f"{protocol}://a:1,b:2"})
+    assert config.addresses == [("a", 1), ("b", 2)]
+    with pytest.raises(InvalidSettingError, match=f"is not for security.protocol={protocol.upper()}"):
+        _ = config.replace(bootstrap_servers="PLAINTEXT://a:1").addresses
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 Fields are the keys of Kafka's producer, consumer and admin client that apply here. Kafka's other keys that only
 tune, or belong to a consumer group, are accepted without effect and named in one log line: there are no groups
 here. Keys for unsupported features (transactions, serialisers and interceptors named by class) are refused.
-Unknown keys are refused with the nearest known key. No I/O.
+Unknown keys are refused with the nearest known key. Whether settings of security belong together is checked by
+`logstore.config.security` when a client is made. No I/O.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from logstore.config.client import (
     ProducerCompression,
     check_idempotence,
 )
-from logstore.config.schema import Refusal, Rule, boolean, number, setting, text, word
+from logstore.config.schema import Refusal, Rule, boolean, number, secret, setting, text, word
+from logstore.config.secrets import Secret
 from logstore.errors import InvalidSettingError
 from logstore.records import INT32_MAX, INT64_MAX, Isolation
 
@@ -28,6 +30,32 @@ from logstore.records import INT32_MAX, INT64_MAX, Isolation
 Address = tuple[str, int]
 
 DEFAULT_PORT = 9092
+
+_NO_CODE = "no setting names code here; leave it out{}"
+_OWN_LOGIN = _NO_CODE.format(": Kafka's login modules in sasl.jaas.config are understood without it")
+_TLS = _NO_CODE.format(", and give certificates by ssl.truststore.* and ssl.keystore.*")
+_OAUTH = "org.apache.kafka.common.security.oauthbearer."
+
+#: Refused keys of security, most of which name classes. Values of Kafka's own are accepted: they change nothing.
+_SECURITY = (
+    Refusal("security.providers", _TLS),
+    Refusal("ssl.engine.factory.class", _TLS),
+    Refusal("ssl.provider", _TLS),
+    Refusal("ssl.cipher.suites", "the ciphers are those of OpenSSL; leave it out, or limit ssl.enabled.protocols"),
+    Refusal("sasl.login.class", _OWN_LOGIN, ("DefaultLogin", "OAuthBearerRefreshingLogin")),
+    Refusal("sasl.login.callback.handler.class", _OWN_LOGIN, ("OAuthBearerLoginCallbackHandler",)),
+    Refusal("sasl.client.callback.handler.class", _OWN_LOGIN, ("OAuthBearerSaslClientCallbackHandler",)),
+    Refusal(
+        "sasl.oauthbearer.jwt.retriever.class",
+        _NO_CODE.format(", and give tokens by sasl.oauthbearer.token.endpoint.url or oauth_token="),
+        ("ClientCredentialsJwtRetriever", "FileJwtRetriever"),
+    ),
+    Refusal("sasl.oauthbearer.jwt.validator.class", _OWN_LOGIN, ("ClientJwtValidator",)),
+    Refusal(
+        "sasl.oauthbearer.assertion.",
+        "assertions are not made here; leave it out, and get the tokens by oauth_token=",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +68,14 @@ class WireConfig(ProducerCompression, ClientConfig):
 
     Raises:
         UnknownSettingError, InvalidSettingError: naming every key that is wrong.
-        InvalidSettingError: ``security.protocol`` is not PLAINTEXT.
     """
 
     SCOPES: ClassVar[tuple[str, ...]] = ("consumer", "producer")
-    # Kafka's clients ignore ssl.* and sasl.* with PLAINTEXT, the only protocol that is accepted: not refused here.
-    REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *PRODUCER_PROMISES, *CONSUMER_PROMISES)
+    REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *_SECURITY, *PRODUCER_PROMISES, *CONSUMER_PROMISES)
 
     # -- connections
     bootstrap_servers: str = text("")  #: host:port, comma-separated
     client_id: str = text("logstore")
-    security_protocol: str = word("plaintext", "plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
     request_timeout_ms: int = number(30_000, 1, INT32_MAX)  #: longest wait for an answer
     default_api_timeout_ms: int = number(60_000, 0, INT32_MAX)  #: longest duration of a call, its retries included
     socket_connection_setup_timeout_ms: int = number(10_000, 1, INT64_MAX)
@@ -62,6 +87,30 @@ class WireConfig(ProducerCompression, ClientConfig):
     reconnect_backoff_ms: int = number(50, 0, INT64_MAX)
     reconnect_backoff_max_ms: int = number(1_000, 0, INT64_MAX)
     metadata_max_age_ms: int = number(300_000, 0, INT64_MAX)  #: how long known leaders are used without asking
+
+    # -- security; the values of ssl.* and sasl.* may refer to {file:PATH} and {env:NAME}
+    security_protocol: str = word("plaintext", "plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+    ssl_truststore_location: str = text("")  #: file of the authorities that are trusted; empty: the system's
+    ssl_truststore_type: str = word("jks", "jks", "pkcs12", "pem")  #: no effect: the file tells what it is
+    ssl_truststore_certificates: Secret = secret()  #: the same authorities, in PEM
+    ssl_truststore_password: Secret = secret()
+    ssl_keystore_location: str = text("")  #: file of this client's private key and certificates
+    ssl_keystore_type: str = word("jks", "jks", "pkcs12", "pem")  #: no effect: the file tells what it is
+    ssl_keystore_key: Secret = secret()  #: the private key, in PEM
+    ssl_keystore_certificate_chain: Secret = secret()  #: the certificates of the key, in PEM
+    ssl_keystore_password: Secret = secret()
+    ssl_key_password: Secret = secret()
+    ssl_endpoint_identification_algorithm: str = text("https")  #: empty: the certificate of any host is accepted
+    ssl_enabled_protocols: str = word("tlsv1.2,tlsv1.3", "tlsv1.2", "tlsv1.3", several=True)
+    sasl_mechanism: str = text("")  #: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER
+    sasl_jaas_config: Secret = secret()  #: user and password are read for Kafka's own login modules
+    sasl_username: str = text("")  #: without sasl.jaas.config
+    sasl_password: Secret = secret()
+    sasl_oauthbearer_token_endpoint_url: str = text("")  #: https://..., or file:PATH of a file with a token
+    sasl_oauthbearer_client_credentials_client_id: str = text("")
+    sasl_oauthbearer_client_credentials_client_secret: Secret = secret()
+    sasl_oauthbearer_scope: str = text("")
+    sasl_oauthbearer_header_urlencode: bool = boolean(False)  #: encode id and secret in the request for a token
 
     # -- fetching
     fetch_min_bytes: int = number(1, 0, INT32_MAX)  #: the broker waits for so much, or fetch.max.wait.ms
@@ -90,13 +139,6 @@ class WireConfig(ProducerCompression, ClientConfig):
     def __post_init__(self) -> None:
         # super() would fail: `dataclass(slots=True)` creates a second class.
         ClientConfig.__post_init__(self)
-        if self.security_protocol != "plaintext":
-            raise InvalidSettingError(
-                {
-                    "security.protocol": f"{self.security_protocol.upper()} is not there yet: TLS and SASL come "
-                    "with the broker's security. Use a PLAINTEXT listener"
-                }
-            )
         if self.enable_idempotence and self.max_in_flight_requests_per_connection > 5:
             raise InvalidSettingError(
                 {
@@ -118,7 +160,7 @@ class WireConfig(ProducerCompression, ClientConfig):
         found = []
         for part in filter(None, (part.strip() for part in self.bootstrap_servers.split(","))):
             try:
-                found.append(_address(part))
+                found.append(_address(part, self.security_protocol))
             except ValueError as error:
                 raise InvalidSettingError(
                     {"bootstrap.servers": f"{error}; expected host:port, host:port"}
@@ -132,11 +174,11 @@ class WireConfig(ProducerCompression, ClientConfig):
         return Isolation(self.isolation_level)
 
 
-def _address(part: str) -> Address:
-    """Parse ``host``, ``host:port`` or ``[::1]:port``, with or without ``PLAINTEXT://``."""
+def _address(part: str, protocol: str) -> Address:
+    """Parse ``host``, ``host:port`` or ``[::1]:port``, with or without the protocol, such as ``SSL://``."""
     scheme, slashes, rest = part.partition("://")
-    if slashes and scheme.upper() != "PLAINTEXT":
-        raise ValueError(f"{part!r} is not a plain connection")
+    if slashes and scheme.lower() != protocol:
+        raise ValueError(f"{part!r} is not for security.protocol={protocol.upper()}")
     place = rest if slashes else part
     if place.startswith("["):
         host, bracket, port = place[1:].partition("]")

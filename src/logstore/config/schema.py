@@ -17,6 +17,7 @@ from dataclasses import field
 from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
 from logstore.config.quantities import duration_ms, is_in_words, size_bytes
+from logstore.config.secrets import Secret
 from logstore.errors import InvalidSettingError, UnknownSettingError
 from logstore.records import INT64_MAX, Codec
 
@@ -24,8 +25,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
 
-Setting = str | int | float | bool | None
-Value = int | float | bool | str
+Setting = str | int | float | bool | Secret | None
+Value = int | float | bool | str | Secret
 
 MILLISECONDS, MINUTES, BYTES = "ms", "minutes", "bytes"  #: units of numbers that may be written in words
 
@@ -48,6 +49,7 @@ class Rule(NamedTuple):
     aliases: tuple[tuple[str, str], ...] = ()  #: other spellings of the words
     pattern: str = ""  #: regular expression of values allowed beside the words
     unit: str = ""  #: unit of a number, which may also be written as ``7d`` or ``10GiB``
+    secret: bool = False  #: any text, which no output shows
 
     def parse(self, value: Setting) -> Value:
         """Return the value in its own type; ValueError says what is allowed."""
@@ -57,6 +59,8 @@ class Rule(NamedTuple):
             return self._words(value)
         if self.text:
             return self._text(value)
+        if self.secret:
+            return self._secret(value)
         if self.share and isinstance(value, str) and (found := _SHARE.fullmatch(value.strip())):
             if float(found[1]) > 100:
                 raise ValueError(f"expected at most 100%, found {value!r}")
@@ -71,6 +75,8 @@ class Rule(NamedTuple):
             return ("any of " if self.several else "one of ") + ", ".join(self.words)
         if self.text:
             return "text"
+        if self.secret:
+            return "text, which is never shown"
         return ", or ".join([f"{self.least} to {self.most}", *self._also()])
 
     def _also(self) -> list[str]:
@@ -99,6 +105,14 @@ class Rule(NamedTuple):
         if not isinstance(value, str):
             raise ValueError(f"expected text, found {value!r}")
         return value.strip()
+
+    def _secret(self, value: Setting) -> Secret:
+        if isinstance(value, Secret):
+            return value
+        if not isinstance(value, str):
+            # The value may be part of a secret, so it is not shown.
+            raise ValueError(f"expected text, found a value of type {type(value).__name__}")
+        return Secret(value.strip())
 
     def _number(self, value: Setting) -> int | float:
         floating = isinstance(self.most, float)
@@ -189,6 +203,10 @@ def boolean(default: bool, key: str = "") -> Any:
 
 def text(default: str, key: str = "") -> Any:
     return setting(default, Rule(text=True), key)
+
+
+def secret(key: str = "") -> Any:
+    return setting(Secret(""), Rule(secret=True), key)
 
 
 def size_or_share(default: int, key: str) -> Any:

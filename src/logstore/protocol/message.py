@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from logstore.protocol._schema import Schema
 
 
+#: Fields with passwords, tokens and keys, which no output shows.
+_HIDDEN = frozenset({"auth_bytes", "salted_password"})
+
+
 class Struct:
     """A struct inside a message: its fields have Kafka's names in snake case, and are given by keyword."""
 
@@ -26,7 +30,9 @@ class Struct:
         return all(_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__)
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        fields = ", ".join(
+            f"{name}={'[hidden]' if name in _HIDDEN else repr(getattr(self, name))}" for name in self.__slots__
+        )
         return f"{type(self).__qualname__}({fields})"
 
 

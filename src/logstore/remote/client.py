@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
 from logstore.config.remote import WireConfig
@@ -29,6 +29,7 @@ from logstore.remote.administration import Administrator
 from logstore.remote.backoff import Attempts
 from logstore.remote.cluster import Cluster, ClusterMetadata, TopicMetadata
 from logstore.remote.connection import BrokerConnection
+from logstore.remote.sasl.tokens import OAuthToken
 
 if TYPE_CHECKING:
     from logstore.config.generated.keywords import ClientSettings
@@ -82,13 +83,17 @@ class Fetched(NamedTuple):
 
 
 class Client(Administrator):
-    """A client of one Kafka cluster, over plaintext connections.
+    """A client of one Kafka cluster.
 
     ``bootstrap`` is ``host:port``, comma-separated for several; settings are Kafka's client keys, dotted or as
     keywords (`WireConfig`). Connections are opened by the first call. A call retries after a retriable error until
     ``default.api.timeout.ms`` has passed. Before any broker has answered, a wrong address is more likely than a
     restart of the broker. Until then a call retries for at most ``socket.connection.setup.timeout.ms``;
     ``is_patient=True`` lifts this limit.
+
+    ``security.protocol`` and the keys of ``ssl.*`` and ``sasl.*`` secure the connections. For the mechanism
+    OAUTHBEARER, ``oauth_token`` is a function that returns a token, or a token and when it expires, in seconds since
+    1970. It is called when a connection logs in, in the thread of that call.
 
     >>> client = Client("broker-1:9092", client_id="report", request_timeout_ms=5_000)
     >>> client.config.request_timeout_ms
@@ -97,7 +102,8 @@ class Client(Administrator):
 
     Raises:
         UnknownSettingError, InvalidSettingError: settings are unknown or out of range, or no bootstrap server
-            is given.
+            is given; or settings of security are missing or contradict.
+        MissingLibraryError: the settings of security need the extra ``[security]``.
     """
 
     def __init__(
@@ -107,12 +113,13 @@ class Client(Administrator):
         /,
         *,
         is_patient: bool = False,
+        oauth_token: Callable[[], OAuthToken] | None = None,
         **fields: Unpack[ClientSettings],
     ) -> None:
         if bootstrap:
             fields["bootstrap_servers"] = bootstrap
         self.config = WireConfig.of(settings, **fields)
-        self.cluster = Cluster(self.config, is_patient=is_patient)
+        self.cluster = Cluster(self.config, is_patient=is_patient, oauth_token=oauth_token)
         #: Replicas that leaders named for fetches: (broker, monotonic time until which it is used).
         self._nearer: dict[TopicPartition, tuple[int, float]] = {}
 

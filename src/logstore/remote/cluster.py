@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from logstore.config.remote import Address, WireConfig
 from logstore.errors import (
+    AuthenticationError,
     BrokerError,
     BrokerUnreachableError,
     ClientClosedError,
@@ -33,6 +34,8 @@ from logstore.protocol.generated.messages import MetadataRequest
 from logstore.records import TopicPartition
 from logstore.remote.backoff import Attempts
 from logstore.remote.connection import BrokerConnection
+from logstore.remote.credentials import Credentials
+from logstore.remote.sasl.tokens import OAuthToken
 
 _T = TypeVar("_T")
 
@@ -78,10 +81,17 @@ class Cluster:
     Owns: the connections. Threads: any, in any number.
     """
 
-    def __init__(self, config: WireConfig, *, is_patient: bool = False) -> None:
+    def __init__(
+        self,
+        config: WireConfig,
+        *,
+        is_patient: bool = False,
+        oauth_token: Callable[[], OAuthToken] | None = None,
+    ) -> None:
         self.config = config
         self._is_patient = is_patient
         self._bootstrap = config.addresses
+        self._credentials = Credentials(config, oauth_token)
         self._closed = False
         self._begin()
 
@@ -111,6 +121,7 @@ class Cluster:
         if self._pid != os.getpid():
             # The parent still uses these sockets; the child would mix its requests with the parent's.
             self._begin()
+            self._credentials = self._credentials.again()
 
     @contextlib.contextmanager
     def connection(self, node: int) -> Iterator[BrokerConnection]:
@@ -157,8 +168,9 @@ class Cluster:
         if left_s > 0:
             time.sleep(left_s)
         try:
-            made = BrokerConnection(address, self.config, node=node)
-        except BrokerUnreachableError:
+            made = BrokerConnection(address, self.config, self._credentials, node=node)
+        except (AuthenticationError, BrokerUnreachableError):
+            # A program that calls again and again must not ask the broker as often: brokers lock users.
             failures = self._failures[address] = self._failures.get(address, 0) + 1
             pause_ms = min(
                 self.config.reconnect_backoff_ms * 2.0 ** min(failures - 1, 30),
@@ -175,6 +187,7 @@ class Cluster:
         """Lend a connection to any broker that can be reached: a known broker or a bootstrap server.
 
         Raises:
+            AuthenticationError: one broker refuses this client's login or certificate; the others are not asked.
             BrokerUnreachableError: no broker answers; the message names each with its reason.
         """
         self._check()
@@ -188,6 +201,8 @@ class Cluster:
         for address in sorted(wanted, key=lambda each: not self._idle.get(each)):
             try:
                 made = self._take(address, wanted[address])
+            except AuthenticationError:
+                raise  # the others would refuse it too, and count one more failure
             except LogstoreError as error:
                 problems.append(error)
                 continue

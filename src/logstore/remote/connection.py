@@ -1,15 +1,17 @@
-"""Plaintext connection to one broker: requests and their answers, in order.
+"""Connection to one broker: requests and their answers, in order.
 
 A `BrokerConnection` is responsible for the socket: timeouts of answers, versions of messages that both sides
-know, and the broker's throttle time. It knows neither topics nor leaders, and never retries. After an error of
-the socket or a malformed answer the connection is broken, and its user opens another. One thread uses a connection
-at a time, in the process that opened it.
+know, the login, which it repeats before the broker's limit for it (KIP-368), and the broker's throttle time. It
+knows neither topics nor leaders, and never retries. After an error of the socket or a malformed answer the
+connection is broken, and its user opens another. One thread uses a connection at a time, in the process that opened
+it.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import random
 import socket
 import struct
 import time
@@ -21,6 +23,7 @@ from logstore.config.remote import Address, WireConfig
 from logstore.errors import (
     BrokerTimeoutError,
     BrokerUnreachableError,
+    LogstoreError,
     MalformedMessageError,
     ProtocolError,
     UnsupportedVersionError,
@@ -29,6 +32,8 @@ from logstore.protocol import codes
 from logstore.protocol.frames import decode_response, encode_request
 from logstore.protocol.generated.messages import ApiVersionsRequest, ApiVersionsResponse
 from logstore.records import INT32_MAX
+from logstore.remote.credentials import Credentials
+from logstore.remote.security.channels import Channel
 
 #: Limit of the first answer: the first bytes of another protocol could read as the size of a gigabyte.
 FIRST_FRAME_BYTES = 1 << 20
@@ -39,6 +44,14 @@ _ERROR_AFTER_HEADER = struct.Struct(">ih")
 
 #: Added to the timeout if the broker itself may wait longer: the time for its answer to arrive.
 _GRACE_MS = 500
+
+#: A login is repeated after this share of the time for which the broker accepts it, as in Kafka's own client.
+_LOGIN_SHARE = 0.85, 0.95
+#: A broker refuses logins of one connection that follow each other faster.
+_LOGIN_PAUSE_S = 1.0
+
+#: The beginning of an alert of TLS, by which a listener with TLS answers a client without.
+_TLS_ALERT = b"\x15\x03"
 
 
 class _Asked(NamedTuple):
@@ -51,15 +64,20 @@ class _Asked(NamedTuple):
 class BrokerConnection:
     """One socket to one broker, and the versions of messages that the broker knows.
 
+    ``credentials`` are those of the client; without them, they are made from ``config``.
+
     Owns: the socket.
 
     Raises:
+        AuthenticationError: client and broker do not accept each other's certificate or login.
         BrokerUnreachableError: the broker cannot be reached; host, port and what to check are named.
         BrokerTimeoutError: the broker accepts the connection and does not answer.
         ProtocolError: the peer does not use Kafka's protocol, or no version of it that this client knows.
     """
 
-    def __init__(self, address: Address, config: WireConfig, *, node: int = -1) -> None:
+    def __init__(
+        self, address: Address, config: WireConfig, credentials: Credentials | None = None, *, node: int = -1
+    ) -> None:
         self.address = address
         self.node = node
         self.throttled_ms = 0  #: the broker's throttle time, summed over all answers
@@ -69,11 +87,16 @@ class BrokerConnection:
         self._asked: deque[_Asked] = deque()
         self._correlation_id = 0
         self._not_before = 0.0
-        self._waits_ms = -1
+        self._credentials = Credentials(config) if credentials is None else credentials
+        self._drained: deque[tuple[_Asked, bytes]] = deque()  #: answers that arrived before a login was repeated
+        self._login_due = float("inf")
+        self._has_worked = False  #: whether a request beside those of the opening was answered
         self._broken = False
-        self._socket = self._connect()
+        self._channel = self._connect()
         try:
             self.versions = self._negotiate()
+            if self._credentials.logs_in:
+                self._log_in()
         except BaseException:
             self.close()
             raise
@@ -85,7 +108,8 @@ class BrokerConnection:
 
     # -- opening -----------------------------------------------------------------------------------
 
-    def _connect(self) -> socket.socket:
+    def _connect(self) -> Channel:
+        deadline = time.monotonic() + self._config.socket_connection_setup_timeout_ms / 1000
         try:
             made = socket.create_connection(
                 self.address, timeout=self._config.socket_connection_setup_timeout_ms / 1000
@@ -115,12 +139,10 @@ class BrokerConnection:
             ):
                 if size >= 0:
                     made.setsockopt(socket.SOL_SOCKET, option, size)
-            # With a timeout of Python's the socket would not block: each packet of a frame would be a system call.
-            made.settimeout(None)
+            return self._credentials.secure(made, self.address[0], str(self), deadline - time.monotonic())
         except BaseException:
             made.close()
             raise
-        return made
 
     def _negotiate(self) -> Mapping[int, tuple[int, int]]:
         """Return for each API key the first and last version that the broker knows."""
@@ -131,8 +153,7 @@ class BrokerConnection:
             frame = self._receive(asked.deadline, FIRST_FRAME_BYTES)
         except BrokerUnreachableError as error:
             raise BrokerUnreachableError(
-                f"{self}: took the connection and closed it when it was asked for its versions; check that "
-                "this is the port of a PLAINTEXT listener"
+                f"{self}: took the connection and closed it when it was asked for its versions; {self._advice()}"
             ) from error
         self._asked.clear()
         # A broker that does not know our version answers in version 0, which our version would misread.
@@ -151,12 +172,46 @@ class BrokerConnection:
                 )
         except MalformedMessageError as error:
             raise ProtocolError(
-                f"{self}: what answers there does not speak Kafka's protocol ({error}); check that this is the "
-                "port of a PLAINTEXT listener"
+                f"{self}: what answers there does not speak Kafka's protocol ({error}); {self._advice()}"
             ) from error
         if response.error_code:
             raise codes.error_of(response.error_code, f"versions of {self}")
         return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+
+    def _advice(self) -> str:
+        return f"check that this is the port of a {self._credentials.protocol} listener (security.protocol)"
+
+    def _log_in(self) -> None:
+        """Authenticate the connection; no request may be in flight."""
+        began = time.monotonic()
+        self._login_due = float("inf")  # the requests of the login itself must not begin another
+        timeout_ms = self._config.request_timeout_ms
+
+        def ask(request: Any) -> Any:
+            return self._ask(request, self.version_of(request), timeout_ms)
+
+        try:
+            lifetime_ms = self._credentials.log_in(ask, str(self), timeout_ms / 1000)
+        except BrokerUnreachableError as error:
+            if not self._broken:
+                raise  # the endpoint of tokens
+            raise BrokerUnreachableError(
+                f"{self}: closed the connection during the login; {self._advice()}"
+            ) from error
+        if lifetime_ms > 0:
+            pause_s = lifetime_ms / 1000 * random.uniform(*_LOGIN_SHARE)
+            self._login_due = began + max(pause_s, _LOGIN_PAUSE_S)
+
+    def _repeat_login(self) -> None:
+        """Authenticate again. Answers in flight arrive first; they are kept for `receive`."""
+        try:
+            while self._asked:
+                asked = self._asked.popleft()
+                self._drained.append((asked, self._receive(asked.deadline, FRAME_BYTES)))
+            self._log_in()
+        except BaseException:
+            self.close()
+            raise
 
     # -- versions ----------------------------------------------------------------------------------
 
@@ -184,7 +239,7 @@ class BrokerConnection:
     @property
     def in_flight(self) -> int:
         """The number of requests that wait for their answers."""
-        return len(self._asked)
+        return len(self._asked) + len(self._drained)
 
     def ask(self, request: Any, *, version: int | None = None, wait_ms: int = 0) -> Any:
         """Send a request and wait for its answer.
@@ -210,12 +265,19 @@ class BrokerConnection:
         if left_s > 0:
             # A throttling broker answers at once, then reads nothing from this connection for its throttle time.
             time.sleep(left_s)
+        if time.monotonic() >= self._login_due:
+            self._check()
+            self._repeat_login()
         return self._send(request, chosen, limit).correlation_id
 
     def receive(self) -> Any:
         """Wait for the answer to the oldest request in flight, and return it; raises as `ask`."""
-        asked = self._asked.popleft()
-        frame = self._receive(asked.deadline, FRAME_BYTES)
+        if self._drained:
+            asked, frame = self._drained.popleft()
+        else:
+            asked = self._asked.popleft()
+            frame = self._receive(asked.deadline, FRAME_BYTES)
+            self._has_worked = True
         response = self._decoded(asked, frame)
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0:
@@ -225,19 +287,13 @@ class BrokerConnection:
 
     def has_answer(self) -> bool:
         """Return whether the next answer has begun to arrive, or the connection is lost. Does not wait."""
-        if self._broken:
-            return True
-        try:
-            self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
-        except OSError:
-            pass
-        return True
+        return self._broken or bool(self._drained) or self._channel.has_arrived()
 
     def _ask(self, request: Any, version: int, timeout_ms: int) -> Any:
-        self._send(request, version, timeout_ms)
-        return self.receive()
+        """Send a request of the opening or of a login, and return its answer; none other is in flight."""
+        asked = self._send(request, version, timeout_ms)
+        self._asked.clear()
+        return self._decoded(asked, self._receive(asked.deadline, FIRST_FRAME_BYTES))
 
     def _send(self, request: Any, version: int, timeout_ms: int) -> _Asked:
         self._check()
@@ -245,15 +301,14 @@ class BrokerConnection:
         frame = encode_request(request, version, self._correlation_id, self._config.client_id)
         self.used_at = time.monotonic()
         asked = _Asked(self._correlation_id, request.API_KEY, version, self.used_at + timeout_ms / 1000)
-        self._let_wait(timeout_ms)
         try:
-            self._socket.sendall(frame)
-        except BlockingIOError as error:
+            self._channel.send(frame, timeout_ms)
+        except TimeoutError as error:
             self.close()
             raise BrokerTimeoutError(f"{self} took no request for {timeout_ms} ms") from error
         except OSError as error:
             self.close()
-            raise BrokerUnreachableError(f"{self}: the connection was lost: {error.strerror or error}") from error
+            raise self._lost(error) from error
         self._asked.append(asked)
         return asked
 
@@ -261,11 +316,16 @@ class BrokerConnection:
         """Read the next frame without its size."""
         self._check()
         try:
-            (size,) = _SIZE.unpack(self._read(_SIZE.size, deadline))
+            head = self._read(_SIZE.size, deadline)
+            (size,) = _SIZE.unpack(head)
+            if head.startswith(_TLS_ALERT) and limit == FIRST_FRAME_BYTES:
+                raise ProtocolError(
+                    f"{self}: this listener speaks TLS; set security.protocol to SSL or SASL_SSL, or check the port"
+                )
             if not 4 <= size <= limit:
                 raise ProtocolError(
-                    f"{self}: what answers there does not speak Kafka's protocol: it announces {size} bytes; check "
-                    "that this is the port of a PLAINTEXT listener"
+                    f"{self}: what answers there does not speak Kafka's protocol: it announces {size} bytes; "
+                    f"{self._advice()}"
                 )
             return self._read(size, deadline)
         except BaseException:
@@ -288,31 +348,34 @@ class BrokerConnection:
         left_ms = int((deadline - time.monotonic()) * 1000)
         if left_ms <= 0:
             raise BrokerTimeoutError(f"{self} did not answer in time")
-        self._let_wait(left_ms)
         try:
-            data = self._socket.recv(size, socket.MSG_WAITALL)
-        except BlockingIOError as error:
+            data = self._channel.receive(size, left_ms)
+        except TimeoutError as error:
             raise BrokerTimeoutError(
                 f"{self} did not answer for {left_ms} ms; check the broker's load, or raise request.timeout.ms"
             ) from error
         except OSError as error:
-            raise BrokerUnreachableError(f"{self}: the connection was lost: {error.strerror or error}") from error
+            raise self._lost(error) from error
         if not data:
-            raise BrokerUnreachableError(f"{self} closed the connection before it had answered")
+            # A listener with SASL answers the question for versions, and closes at the next request without login.
+            is_refused = not self._has_worked and self._versions_known() and not self._credentials.logs_in
+            advice = "; a listener with SASL does so to a client without a login: check security.protocol"
+            raise BrokerUnreachableError(
+                f"{self} closed the connection before it had answered{advice * is_refused}"
+            )
         return data
 
-    def _let_wait(self, wait_ms: int) -> None:
-        """Limit how long a system call on the socket may take from now on.
+    def _versions_known(self) -> bool:
+        return hasattr(self, "versions")
 
-        The previous limit is kept if it is up to a ninth longer: that saves system calls.
-        """
-        if self._waits_ms * 0.9 <= wait_ms <= self._waits_ms:
-            return
-        self._waits_ms = wait_ms
-        seconds, rest = divmod(max(wait_ms, 1), 1000)
-        value = struct.pack("@ll", seconds, rest * 1000)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+    def _lost(self, error: OSError) -> LogstoreError:
+        """Return the error for a socket that failed. With TLS 1.3 a refused certificate is told only now."""
+        reason = getattr(error, "reason", None)
+        if isinstance(reason, str) and not self._has_worked:
+            from logstore.remote.security.context import explained
+
+            return explained(error, str(self), self.address[0])
+        return BrokerUnreachableError(f"{self}: the connection was lost: {error.strerror or error}")
 
     def _decoded(self, asked: _Asked, frame: bytes) -> Any:
         try:
@@ -338,7 +401,7 @@ class BrokerConnection:
 
         No request is in flight, the broker has not closed the connection, and it was not idle for too long.
         """
-        if self._broken or self._asked or self._pid != os.getpid():
+        if self._broken or self._asked or self._drained or self._pid != os.getpid():
             return False
         idle_ms = self._config.connections_max_idle_ms
         if 0 <= idle_ms <= (time.monotonic() - self.used_at) * 1000:
@@ -350,7 +413,8 @@ class BrokerConnection:
         """Close the socket; answers in flight are lost. Calling it again does nothing."""
         self._broken = True
         self._asked.clear()
-        self._socket.close()
+        self._drained.clear()
+        self._channel.close()
 
 
 @functools.cache

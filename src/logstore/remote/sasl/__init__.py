@@ -1,0 +1,1 @@
+"""SASL of connections to brokers: the mechanisms, and the tokens of OAUTHBEARER."""

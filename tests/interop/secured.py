@@ -1,0 +1,121 @@
+"""A real Kafka whose listeners have TLS and SASL, with users and ACLs.
+
+`secured_broker` makes the authority, the certificates, the users and the key for tokens, and writes the settings.
+Every user may do nothing until `Secured.allow` lets it; the plain listener of the test's own tools may do all.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from tests.interop.broker import Broker, run_tool
+from tests.remote.fake_security import Authority
+
+#: One password has signs that JAAS treats apart.
+USERS = {"alice": "p=ss w0rd;", "bob": "bob-secret", "carol": "carol-secret"}
+
+#: Listener -> its protocol. ``MTLS`` wants certificates of clients; ``SASL_PLAINTEXT`` wants a login every few seconds.
+LISTENERS = {"SSL": "SSL", "MTLS": "SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL"}
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+#: How long a login at SASL_PLAINTEXT is accepted.
+LOGIN_MS = 3_000
+
+ISSUER, AUDIENCE = "https://login.test", "kafka-test"
+
+_MODULES = "org.apache.kafka.common.security."
+_BEARER = f"{_MODULES}oauthbearer.OAuthBearer"
+
+
+class Signer:
+    """Signs tokens (JWT, RS256) with a key that the broker knows."""
+
+    def __init__(self) -> None:
+        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+    def jwks(self) -> str:
+        numbers = self._key.public_key().public_numbers()
+        key = {"kty": "RSA", "kid": "one", "use": "sig", "alg": "RS256", "n": _b64(numbers.n), "e": _b64(numbers.e)}
+        return json.dumps({"keys": [key]})
+
+    def token(self, user: str, lives_s: float = 3_600, **claims: Any) -> str:
+        now = int(time.time())
+        payload = {"sub": user, "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + int(lives_s), "scope": "all"}
+        parts = ({"alg": "RS256", "kid": "one", "typ": "JWT"}, payload | claims)
+        signed = ".".join(_b64(json.dumps(each).encode()) for each in parts)
+        return f"{signed}.{_b64(self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
+
+
+def _b64(value: int | bytes) -> str:
+    data = value.to_bytes((value.bit_length() + 7) // 8, "big") if isinstance(value, int) else value
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+class Secured(NamedTuple):
+    """A broker and what its clients need."""
+
+    broker: Broker
+    authority: Authority
+    signer: Signer
+    folder: Path
+
+    def allow(self, user: str, *operations: str, topic: str = "*") -> None:
+        """Let a user do some operations with a topic, or with all."""
+        words = [word for each in operations for word in ("--operation", each)]
+        run_tool("kafka.admin.AclCommand", "--bootstrap-server", self.broker.bootstrap, "--add",
+                 "--allow-principal", f"User:{user}", *words, "--topic", topic)  # fmt: skip
+
+
+def secured_broker(directory: Path, **settings: str | int) -> Secured:
+    """A broker with every listener of `LISTENERS` and mechanism of `MECHANISMS`, not started yet."""
+    folder = directory.with_name(f"{directory.name}-keys")
+    folder.mkdir(parents=True)
+    authority, signer = Authority(), Signer()
+    own = authority.issue("127.0.0.1", "localhost", name="broker").write(folder / "broker.pem")
+    (folder / "ca.pem").write_text(authority.pem)
+    (folder / "jwks.json").write_text(signer.jwks())
+    jwks = (folder / "jwks.json").as_uri()
+    properties: dict[str, object] = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": own,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": folder / "ca.pem",
+        "listener.name.mtls.ssl.client.auth": "required",
+        "ssl.principal.mapping.rules": "RULE:^CN=(.*?)$/$1/,DEFAULT",
+        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS;User:carol",
+    }
+    for listener in ("sasl_plaintext", "sasl_ssl"):
+        properties |= _logins(f"listener.name.{listener}.", jwks)
+    for mechanism in MECHANISMS:
+        properties[f"listener.name.sasl_plaintext.{mechanism.lower()}.connections.max.reauth.ms"] = LOGIN_MS
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={jwks}"
+    broker = Broker(
+        directory, listeners=LISTENERS, properties=properties, users=USERS, options=[allowed], **settings
+    )
+    return Secured(broker, authority, signer, folder)
+
+
+def _logins(prefix: str, jwks: str) -> Mapping[str, object]:
+    """Settings of one listener: its login modules, and how tokens are checked."""
+    users = " ".join(f'user_{user}="{password}"' for user, password in USERS.items())
+    return {
+        f"{prefix}plain.sasl.jaas.config": f"{_MODULES}plain.PlainLoginModule required {users};",
+        f"{prefix}scram-sha-256.sasl.jaas.config": f"{_MODULES}scram.ScramLoginModule required;",
+        f"{prefix}scram-sha-512.sasl.jaas.config": f"{_MODULES}scram.ScramLoginModule required;",
+        f"{prefix}oauthbearer.sasl.jaas.config": f"{_BEARER}LoginModule required;",
+        f"{prefix}oauthbearer.sasl.server.callback.handler.class": f"{_BEARER}ValidatorCallbackHandler",
+        f"{prefix}oauthbearer.sasl.oauthbearer.jwks.endpoint.url": jwks,
+        f"{prefix}oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,
+        f"{prefix}oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,
+    }
+

@@ -1,0 +1,264 @@
+"""Our client at a real, secured Kafka: each protocol and mechanism, ACLs, and each way to be refused."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logstore.batch._batch import Batches
+from logstore.batch._encode import encode
+from logstore.errors import AuthenticationError, BrokerError, LogstoreError
+from logstore.protocol.generated.messages import MetadataRequest
+from logstore.records import TopicPartition
+from logstore.remote.client import Client, NewTopic
+from logstore.remote.producer import IdempotentProducer
+from tests.interop.secured import LOGIN_MS, MECHANISMS, USERS, Secured, secured_broker
+from tests.kit.waiting import wait_for
+from tests.remote.fake_security import Authority
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+MODULES = {
+    "PLAIN": "plain.PlainLoginModule",
+    "SCRAM-SHA-256": "scram.ScramLoginModule",
+    "SCRAM-SHA-512": "scram.ScramLoginModule",
+}
+_names = (f"t{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def secured(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    made = secured_broker(tmp_path_factory.mktemp("secured") / "broker")
+    with made.broker:
+        made.allow("alice", "All")
+        yield made
+
+
+def login(secured: Secured, mechanism: str, user: str = "alice", **changed: Any) -> dict[str, Any]:
+    """Settings of a login, by the keys that jobs have."""
+    if mechanism == "OAUTHBEARER":
+        return {"sasl.mechanism": mechanism, **changed}
+    password = USERS[user].replace("\\", "\\\\").replace('"', '\\"')
+    jaas = f'org.apache.kafka.common.security.{MODULES[mechanism]} required username="{user}" password="{password}";'
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas, **changed}
+
+
+def tls(secured: Secured) -> dict[str, Any]:
+    return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(secured.folder / "ca.pem")}
+
+
+def client_of(secured: Secured, protocol: str, mechanism: str = "", user: str = "alice", **settings: Any) -> Client:
+    found: dict[str, Any] = {"security.protocol": protocol, **(tls(secured) if "SSL" in protocol else {})}
+    if mechanism:
+        found |= login(secured, mechanism, user)
+    if mechanism == "OAUTHBEARER":
+        settings.setdefault("oauth_token", lambda: secured.signer.token(user))
+    return Client(secured.broker.address(protocol), found, **settings)
+
+
+def write_and_read(client: Client) -> None:
+    name = next(_names)
+    tp = TopicPartition(name, 0)
+    client.create_topics([NewTopic(name)])
+    values = [b"%d" % number * 200 for number in range(500)]
+    with IdempotentProducer(client) as producer:
+        for start in range(0, 500, 50):
+            producer.submit(tp, encode(values[start : start + 50], timestamp_ms=1))
+        producer.flush()
+    found, offset = [], 0
+    while offset < 500:
+        fetched = client.fetch(tp, offset)
+        found += Batches(fetched.data, start_offset=offset).values()
+        offset = fetched.next_offset
+    assert found == values
+
+
+# --- each protocol and mechanism -------------------------------------------------------------------
+
+
+def test_records_over_tls(secured: Secured) -> None:
+    with client_of(secured, "SSL") as client:
+        write_and_read(client)
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_records_by_each_mechanism(secured: Secured, protocol: str, mechanism: str) -> None:
+    with client_of(secured, protocol, mechanism) as client:
+        write_and_read(client)
+
+
+@pytest.mark.parametrize("kind", ["pem", "pkcs12"])
+def test_records_with_a_certificate_of_the_client(secured: Secured, tmp_path: Path, kind: str) -> None:
+    own = secured.authority.issue(name="alice")
+    path = tmp_path / "own"
+    if kind == "pem":
+        own.write(path, "changeit")
+        settings = {"ssl.key.password": "changeit"}
+    else:
+        path.write_bytes(own.pkcs12("changeit"))
+        settings = {"ssl.keystore.password": "changeit"}
+    settings |= {"security.protocol": "SSL", "ssl.keystore.location": str(path), **tls(secured)}
+    with Client(secured.broker.address("MTLS"), settings) as client:
+        write_and_read(client)
+
+
+def test_a_token_of_a_file(secured: Secured, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(secured.signer.token("alice"))
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": (tmp_path / "token").as_uri(),
+        **tls(secured),
+    }
+    with Client(secured.broker.address("SASL_SSL"), settings) as client:
+        write_and_read(client)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_connection_outlives_its_login(secured: Secured, mechanism: str) -> None:
+    """The broker closes a connection whose login is too old: one that lives on has logged in again (KIP-368)."""
+    with client_of(secured, "SASL_PLAINTEXT", mechanism) as client:
+        connection = client.cluster._take(client.config.addresses[0])
+        client.cluster.give_back(connection)
+        due = connection._login_due
+        assert due < float("inf"), "the broker has told its limit"
+        until = time.monotonic() + 2.5 * LOGIN_MS / 1000
+
+        def asks() -> bool:
+            with client.cluster.any_connection() as used:
+                assert used is connection, "no other connection was needed"
+                used.ask(MetadataRequest(topics=[]))
+            return time.monotonic() > until
+
+        wait_for(asks, 60, every_s=0.1)
+        assert connection._login_due > due
+
+
+def test_a_token_that_expires_within_the_work_is_replaced(secured: Secured) -> None:
+    given: list[str] = []
+
+    def token() -> str:
+        given.append(secured.signer.token("alice", lives_s=4))
+        return given[-1]
+
+    with client_of(secured, "SASL_SSL", "OAUTHBEARER", oauth_token=token) as client:
+        name = next(_names)
+        client.create_topics([NewTopic(name)])
+        tp = TopicPartition(name, 0)
+        count = 0
+        until = time.monotonic() + 10
+        with IdempotentProducer(client) as producer:
+            while time.monotonic() < until:
+                producer.submit(tp, encode([b"%d" % count], timestamp_ms=1))
+                count += 1
+            producer.flush()
+        assert client.list_offsets({tp: -1})[tp].offset == count
+    assert len(given) >= 3
+
+
+# --- ACLs ----------------------------------------------------------------------------------------
+
+
+def test_a_user_without_an_acl_is_refused_with_kafkas_code(secured: Secured) -> None:
+    name = next(_names)
+    tp = TopicPartition(name, 0)
+    with client_of(secured, "SASL_SSL", "SCRAM-SHA-256") as alice:
+        alice.create_topics([NewTopic(name)])
+    secured.allow("bob", "Describe", topic=name)
+    with client_of(secured, "SASL_SSL", "SCRAM-SHA-256", "bob") as bob:
+        wait_for(lambda: name in bob.metadata().topics, 60, every_s=0.1)
+        with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED") as caught:
+            bob.fetch(tp, 0)
+        assert caught.value.code == 29
+        with pytest.raises(BrokerError, match="AUTHORIZATION_FAILED"), IdempotentProducer(bob) as producer:
+            producer.submit(tp, encode([b"a"], timestamp_ms=1))
+            producer.flush()
+        with pytest.raises(BrokerError, match="AUTHORIZATION_FAILED"):
+            bob.create_topics([NewTopic(next(_names))])
+    with client_of(secured, "SASL_SSL", "OAUTHBEARER", "carol") as carol:
+        write_and_read(carol)
+
+
+# --- refusals --------------------------------------------------------------------------------------
+
+
+def refusal(client: Client, kind: type[LogstoreError]) -> str:
+    began = time.monotonic()
+    with client, pytest.raises(kind) as caught:
+        client.metadata()
+    assert time.monotonic() - began < 20
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+SOON: dict[str, Any] = {"socket_connection_setup_timeout_ms": 3_000}
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_wrong_password_is_refused_once(secured: Secured, mechanism: str) -> None:
+    wrong = login(secured, mechanism) | {"security.protocol": "SASL_SSL", **tls(secured)}
+    wrong["sasl.jaas.config"] = wrong["sasl.jaas.config"].replace('password="', 'password="wr0ng-')
+    before = secured.broker.printed().count("Failed authentication")
+    shown = refusal(Client(secured.broker.address("SASL_SSL"), wrong, **SOON), AuthenticationError)
+    assert f"login of {mechanism} at 127.0.0.1" in shown
+    assert "SASL_AUTHENTICATION_FAILED (58)" in shown
+    assert "wr0ng" not in shown
+    wait_for(lambda: secured.broker.printed().count("Failed authentication") > before, 30)
+    assert secured.broker.printed().count("Failed authentication") == before + 1
+
+
+def test_a_token_of_another_key_and_an_old_one_are_refused(secured: Secured) -> None:
+    from tests.interop.secured import Signer
+
+    for token in (Signer().token("alice"), secured.signer.token("alice", lives_s=-100), "no-jwt"):
+        client = client_of(secured, "SASL_SSL", "OAUTHBEARER", oauth_token=lambda token=token: token, **SOON)
+        shown = refusal(client, AuthenticationError)
+        assert "login of OAUTHBEARER at 127.0.0.1" in shown
+        assert token not in shown
+
+
+def test_other_certificates_and_hosts_are_refused(secured: Secured) -> None:
+    stranger = {"security.protocol": "SSL", "ssl.truststore.certificates": Authority("x").pem}
+    shown = refusal(Client(secured.broker.address("SSL"), stranger, **SOON), AuthenticationError)
+    assert "not trusted" in shown
+    known = {"security.protocol": "SSL", **tls(secured)}
+    shown = refusal(Client(secured.broker.address("MTLS"), known, **SOON), AuthenticationError)
+    assert "the broker refuses this client's certificate, or wants one" in shown
+    elsewhere = secured.broker.address("SSL").replace("127.0.0.1", "127.0.0.2")
+    shown = refusal(Client(elsewhere, known, **SOON), AuthenticationError)
+    assert "is not for the host 127.0.0.2" in shown
+
+
+@pytest.mark.parametrize(
+    ("listener", "protocol", "mechanism", "meaning"),
+    [
+        ("SSL", "PLAINTEXT", "", "TLS|PLAINTEXT listener"),
+        ("SASL_SSL", "PLAINTEXT", "", "TLS|PLAINTEXT listener"),
+        ("SASL_PLAINTEXT", "PLAINTEXT", "", "a listener with SASL does so to a client without a login"),
+        ("PLAINTEXT", "SSL", "", "port of an SSL or SASL_SSL listener"),
+        ("PLAINTEXT", "SASL_SSL", "PLAIN", "port of an SSL or SASL_SSL listener"),
+        ("SASL_PLAINTEXT", "SASL_SSL", "PLAIN", "port of an SSL or SASL_SSL listener"),
+        ("PLAINTEXT", "SASL_PLAINTEXT", "PLAIN", "this listener asks for no login"),
+        ("SSL", "SASL_SSL", "PLAIN", "this listener asks for no login"),
+        ("SASL_SSL", "SSL", "", "a listener with SASL does so to a client without a login"),
+        ("SASL_SSL", "SASL_PLAINTEXT", "PLAIN", "TLS|SASL_PLAINTEXT listener"),
+    ],
+)
+def test_the_port_of_another_listener_is_explained(
+    secured: Secured, listener: str, protocol: str, mechanism: str, meaning: str
+) -> None:
+    import re
+
+    place = secured.broker.bootstrap if listener == "PLAINTEXT" else secured.broker.address(listener)
+    settings: dict[str, Any] = {"security.protocol": protocol, **(tls(secured) if "SSL" in protocol else {})}
+    if mechanism:
+        settings |= login(secured, mechanism)
+    shown = refusal(Client(place, settings, **SOON), LogstoreError)
+    assert re.search(meaning, shown), shown
+

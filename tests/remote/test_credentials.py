@@ -1,0 +1,191 @@
+"""Credentials of a client, and the search for planted secrets in all output."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import pickle
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logstore.config.remote import WireConfig
+from logstore.errors import InvalidSettingError, LogstoreError
+from logstore.protocol.generated.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
+from logstore.remote.client import Client
+from logstore.remote.connection import BrokerConnection
+from logstore.remote.credentials import Credentials
+from tests.remote import fake_cluster
+from tests.remote.fake_cluster import FakeCluster
+from tests.remote.fake_security import Authority, SaslGuard, TlsGuard
+
+#: What is looked for. Each secret holds it, also where PLAIN and HTTP wrap it in Base64.
+MARK = "s3cr3tmark"
+WRAPPED = ("czNjcjN0bWFya", "MzY3IzdG1hcm", "zM2NyM3RtYXJr")
+
+
+def planted() -> str:
+    return f"{MARK}-{next(_numbers)}"
+
+
+_numbers = itertools.count()
+
+
+def assert_hidden(shown: str, where: object) -> None:
+    assert not any(each in shown for each in (MARK, *WRAPPED)), where
+
+
+def ways(cluster: FakeCluster, authority: Authority, folder: Path) -> Iterator[dict[str, Any]]:
+    """Settings that fail, each with planted secrets in every place that may hold one."""
+    own = authority.issue(name="alice")
+    p12 = folder / "own.p12"
+    p12.write_bytes(own.pkcs12("another"))
+    (folder / "token").write_text(planted())
+    file = f"file:{folder}/token"
+    sasl: dict[str, Any] = {"security_protocol": "SASL_SSL", "ssl_truststore_certificates": authority.pem}
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", ""):
+        yield sasl | {"sasl_mechanism": mechanism, "sasl_username": "alice", "sasl_password": planted()}
+        for module in ("plain.Plain", "scram.Scram", "oauthbearer.OAuthBearer", "x.Krb5"):
+            jaas = f'org.apache.kafka.common.security.{module}LoginModule required username="alice" password="{{}}";'
+            yield sasl | {"sasl_mechanism": mechanism, "sasl_jaas_config": jaas.format(planted())}
+            yield sasl | {"sasl_mechanism": mechanism, "sasl_jaas_config": jaas.format(planted())[:-2]}
+    bearer = sasl | {"sasl_mechanism": "OAUTHBEARER"}
+    yield bearer | {"sasl_oauthbearer_token_endpoint_url": file}
+    for url in (f"http://127.0.0.1:1/t?key={MARK}", f"https://u:{MARK}@example/", f"http://x.example/?{MARK}"):
+        yield bearer | {
+            "sasl_oauthbearer_token_endpoint_url": url,
+            "sasl_oauthbearer_client_credentials_client_id": "me",
+            "sasl_oauthbearer_client_credentials_client_secret": planted(),
+        }
+    ssl: dict[str, Any] = {"security_protocol": "SSL"}
+    yield ssl | {"ssl_truststore_certificates": planted()}
+    yield ssl | {"ssl_keystore_key": planted(), "ssl_keystore_certificate_chain": own.chain}
+    yield ssl | {"ssl_keystore_key": own.key_pem("x"), "ssl_keystore_certificate_chain": own.chain,
+                 "ssl_key_password": planted()}  # fmt: skip
+    yield ssl | {"ssl_keystore_location": str(p12), "ssl_keystore_password": planted()}
+    yield {"security_protocol": "PLAINTEXT", "sasl_password": planted(), "ssl_key_password": planted()}
+
+
+def test_no_output_shows_a_planted_secret(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    authority = Authority()
+    guard = SaslGuard({"alice": "right"}, tls=TlsGuard(authority.issue("127.0.0.1"), tmp_path))
+    guard.echoes = " " + MARK  # a broker that repeats what it was told, if only a part of it
+    tried = 0
+    with FakeCluster(guard=guard) as cluster, caplog.at_level(logging.DEBUG):
+        for settings in ways(cluster, authority, tmp_path):
+            guard.echoes = next((f" {v}" for k, v in settings.items() if k == "sasl_password"), "")
+            client = None
+            with pytest.raises(LogstoreError) as caught:
+                client = Client(cluster.bootstrap, socket_connection_setup_timeout_ms=300, **settings)
+                client.metadata()
+            error = caught.value
+            assert_hidden("".join(traceback.format_exception(error)), settings)
+            assert_hidden(repr(error) + str(error.args) + str(vars(error)), settings)
+            if client is not None:
+                shown = [repr(part) for part in (client, client.config, client.cluster, client.cluster._credentials)]
+                shown += [repr(vars(client.cluster._credentials)), str(dict(client.config.items()))]
+                if client.cluster._credentials._tokens is not None:
+                    shown.append(repr(vars(client.cluster._credentials._tokens)))
+                assert_hidden(" ".join(shown), settings)
+                client.close()
+            tried += 1
+    assert tried > 60
+    assert_hidden(caplog.text, "the log")
+    assert_hidden("".join(capfd.readouterr()), "the terminal")
+
+
+def test_messages_of_a_login_show_no_bytes_of_it() -> None:
+    for message in (
+        SaslAuthenticateRequest(auth_bytes=f"\0alice\0{MARK}".encode()),
+        SaslAuthenticateResponse(auth_bytes=MARK.encode()),
+    ):
+        assert_hidden(repr(message), message)
+        assert "auth_bytes=[hidden]" in repr(message)
+
+
+def test_settings_of_security_without_effect_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    Client("localhost:1", {"ssl.truststore.location": "/absent", "sasl.mechanism": "PLAIN"}).close()
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.getMessage() == (
+        "security.protocol is PLAINTEXT: settings without effect: ssl.truststore.location, sasl.mechanism"
+    )
+    caplog.clear()
+    Client("localhost:1").close()
+    assert not caplog.records
+
+
+def test_half_a_configuration_is_refused_before_any_connection() -> None:
+    with pytest.raises(InvalidSettingError) as caught:
+        Client("localhost:1", {"security.protocol": "SASL_SSL", "ssl.keystore.key": "x"})
+    assert set(caught.value.problems) == {
+        "sasl.mechanism", "sasl.username", "sasl.password", "ssl.keystore.certificate.chain"
+    }  # fmt: skip
+
+
+def test_a_pickled_configuration_holds_references_and_not_what_they_find(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "password").write_text(MARK)
+    config = WireConfig(sasl_password=f"{{file:{tmp_path}/password}}")
+    config.sasl_password.reveal()
+    assert MARK.encode() not in pickle.dumps(config)
+
+
+def test_each_connection_of_its_own_reads_its_settings() -> None:
+    with FakeCluster(guard=SaslGuard({"a": "b"})) as cluster:
+        config = WireConfig(
+            security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="a", sasl_password="b"
+        )
+        BrokerConnection(("127.0.0.1", cluster.brokers[1].port), config).close()
+        assert Credentials(config).again().logs_in
+
+
+def test_a_forked_child_logs_in_by_itself() -> None:
+    import os
+
+    guard = SaslGuard({"a": "b"})
+    with FakeCluster(guard=guard) as cluster:
+        cluster.topic("t")
+        settings: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256"}
+        with Client(cluster.bootstrap, sasl_username="a", sasl_password="b", **settings) as client:
+            client.metadata()
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    status = 0 if set(client.metadata().topics) == {"t"} else 2
+                finally:
+                    os._exit(status)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            client.metadata()
+        assert len(guard.logins) == 2
+
+
+def test_the_package_and_a_plain_client_import_no_tls() -> None:
+    program = (
+        "import sys, logstore, logstore.remote.client as c\n"
+        "c.Client('localhost:1').close()\n"
+        "print([m for m in ('ssl', 'scramp', 'cryptography', 'http.client') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_faults_at_the_login_are_planted_where_they_are_meant() -> None:
+    """The faults of `fake_cluster` reach messages of the login: without that, tests of it would prove nothing."""
+    guard = SaslGuard({"a": "b"})
+    with FakeCluster(guard=guard) as cluster:
+        cluster.brokers[1].plan(SaslAuthenticateRequest, fake_cluster.disconnect)
+        config = WireConfig(
+            security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="a", sasl_password="b"
+        )
+        with pytest.raises(LogstoreError, match="closed the connection during the login"):
+            BrokerConnection(("127.0.0.1", cluster.brokers[1].port), config)
