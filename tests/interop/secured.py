@@ -70,7 +70,7 @@ class Secured(NamedTuple):
     def allow(self, user: str, *operations: str, topic: str = "*") -> None:
         """Let a user do some operations with a topic, or with all."""
         words = [word for each in operations for word in ("--operation", each)]
-        run_tool("kafka.admin.AclCommand", "--bootstrap-server", self.broker.bootstrap, "--add",
+        run_tool("org.apache.kafka.tools.AclCommand", "--bootstrap-server", self.broker.bootstrap, "--add",
                  "--allow-principal", f"User:{user}", *words, "--topic", topic)  # fmt: skip
 
 

@@ -106,7 +106,7 @@ class WireConfig(ProducerCompression, ClientConfig):
     sasl_jaas_config: Secret = secret()  #: user and password are read for Kafka's own login modules
     sasl_username: str = text("")  #: without sasl.jaas.config
     sasl_password: Secret = secret()
-    sasl_oauthbearer_token_endpoint_url: str = text("")  #: https://..., or file:PATH of a file with a token
+    sasl_oauthbearer_token_endpoint_url: Secret = secret()  #: https://..., or file:PATH of a file with a token
     sasl_oauthbearer_client_credentials_client_id: str = text("")
     sasl_oauthbearer_client_credentials_client_secret: Secret = secret()
     sasl_oauthbearer_scope: str = text("")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
-from logstore.config.secrets import Secret, follow
+from logstore.config.secrets import Secret
 from logstore.errors import InvalidSettingError
 
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
@@ -81,7 +81,7 @@ class Login(NamedTuple):
     mechanism: str
     username: Secret = Secret("")
     password: Secret = Secret("")
-    endpoint: str = ""  #: of tokens: a URL, or ``file:`` and a path
+    endpoint: Secret = Secret("")  #: of tokens: a URL, or ``file:`` and a path
     client: Secret = Secret("")
     client_secret: Secret = Secret("")
     scope: str = ""
@@ -233,7 +233,7 @@ def _bearer(
     if has_token:
         return Login(OAUTHBEARER, extensions=extensions)
     try:
-        endpoint = follow(config.sasl_oauthbearer_token_endpoint_url)
+        endpoint = config.sasl_oauthbearer_token_endpoint_url.reveal()
     except ValueError as error:
         problems[_ENDPOINT] = str(error)
         return None
@@ -249,7 +249,7 @@ def _bearer(
         if not client_secret:
             problems[_SECRET] = f"missing; {_ENDPOINT} needs it"
     scope = config.sasl_oauthbearer_scope or options.option("scope").written()
-    return Login(OAUTHBEARER, endpoint=endpoint, client=client, client_secret=client_secret, scope=scope,
+    return Login(OAUTHBEARER, endpoint=Secret(endpoint), client=client, client_secret=client_secret, scope=scope,
                  extensions=extensions)  # fmt: skip
 
 

@@ -198,6 +198,8 @@ class BrokerConnection:
             raise BrokerUnreachableError(
                 f"{self}: closed the connection during the login; {self._advice()}"
             ) from error
+        except MalformedMessageError as error:
+            raise ProtocolError(f"{self}: an answer to the login cannot be read ({error})") from error
         if lifetime_ms > 0:
             pause_s = lifetime_ms / 1000 * random.uniform(*_LOGIN_SHARE)
             self._login_due = began + max(pause_s, _LOGIN_PAUSE_S)
@@ -370,8 +372,7 @@ class BrokerConnection:
 
     def _lost(self, error: OSError) -> LogstoreError:
         """Return the error for a socket that failed. With TLS 1.3 a refused certificate is told only now."""
-        reason = getattr(error, "reason", None)
-        if isinstance(reason, str) and not self._has_worked:
+        if self._credentials.has_tls and not self._has_worked:
             from logstore.remote.security.context import explained
 
             return explained(error, str(self), self.address[0])

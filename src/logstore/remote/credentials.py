@@ -71,6 +71,10 @@ class Credentials:
     def logs_in(self) -> bool:
         return self._login is not None
 
+    @property
+    def has_tls(self) -> bool:
+        return self._context is not None
+
     def secure(self, connected: socket.socket, host: str, peer: str, timeout_s: float) -> Channel:
         """Return the channel of a connected socket, after the TLS handshake if the protocol has one.
 

@@ -207,7 +207,7 @@ def test_a_login_that_is_cut_or_garbled_ends_in_an_error(
 ) -> None:
     wanted = settings("SCRAM-SHA-256")
     cluster.brokers[1].plan(request_of, act)
-    with pytest.raises(LogstoreError, match=r"127\.0\.0\.1|SaslHandshake|SaslAuthenticate"):
+    with pytest.raises(LogstoreError, match=r"^127\.0\.0\.1:\d+"):
         BrokerConnection(("127.0.0.1", cluster.brokers[1].port), WireConfig(**wanted))
     # A client tries again after a lost connection, as a broker that restarts causes it.
     cluster.brokers[1].plan(request_of, fake_cluster.disconnect)

@@ -77,7 +77,7 @@ def token_answer(token: str, **more: Any) -> tuple[int, bytes]:
 
 
 def login(endpoint: str, **more: Any) -> Login:
-    return Login("OAUTHBEARER", endpoint=endpoint, client=Secret("me"), client_secret=Secret("s3cr3t"), **more)
+    return Login("OAUTHBEARER", endpoint=Secret(endpoint), client=Secret("me"), client_secret=Secret("s3cr3t"), **more)
 
 
 def jwt(expires_s: float) -> str:

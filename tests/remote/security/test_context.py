@@ -65,7 +65,7 @@ def test_records_cross_tls_in_both_directions(cluster: FakeCluster, authority: A
         assert len(found.data) == sum(map(len, cluster.partition(TP).batches))
         assert found.next_offset == 400
         assert client.list_offsets({TP: EARLIEST})[TP].offset == 0
-    assert cluster.brokers[1].accepted == 2, "a connection is used again: the producer has one of its own"
+    assert cluster.brokers[1].accepted == 1, "a connection is used again: no byte of TLS was taken for an answer"
 
 
 def test_the_host_is_checked_by_name_and_by_address(cluster: FakeCluster, authority: Authority) -> None:
@@ -183,7 +183,7 @@ def test_a_client_without_a_certificate_that_the_broker_wants_is_told(
     with FakeCluster(guard=TlsGuard(issued, tmp_path, authority)) as cluster:
         for versions in ("TLSv1.2", "TLSv1.3"):
             error = failure(cluster, ssl_truststore_certificates=authority.pem, ssl_enabled_protocols=versions)
-            assert isinstance(error, AuthenticationError), versions
+            assert isinstance(error, AuthenticationError), error
             assert "the broker refuses this client's certificate, or wants one" in str(error)
         stranger = Authority("stranger").issue(name="eve")
         error = failure(

@@ -95,15 +95,16 @@ class Tokens:
     def _new(self, timeout_s: float) -> Token:
         if self._given is not None:
             return self._from_function(self._given)
-        if self._login.endpoint.startswith("file:"):
-            path = unquote(urlsplit(self._login.endpoint).path)
+        endpoint = self._login.endpoint.written()
+        if endpoint.startswith("file:"):
+            path = unquote(urlsplit(endpoint).path)
             try:
                 text = read_text(path)
             except ValueError as error:
                 raise AuthenticationError(f"{_ENDPOINT}: {error}") from None
             # A file is read again for each login, whatever its token says.
             return Token(_checked(text.strip(), f"the file {path}"))
-        return self._from_endpoint(timeout_s)
+        return self._from_endpoint(endpoint, timeout_s)
 
     @staticmethod
     def _from_function(given: Callable[[], OAuthToken]) -> Token:
@@ -118,8 +119,7 @@ class Tokens:
         token = _checked(text, "oauth_token: the function")
         return Token(token, _expiry(token) if expires_s is None else float(expires_s))
 
-    def _from_endpoint(self, timeout_s: float) -> Token:
-        url = self._login.endpoint
+    def _from_endpoint(self, url: str, timeout_s: float) -> Token:
         where = f"{_ENDPOINT}: {shown_url(url)}"
         answer = _posted(url, self._request(), where, self._context, timeout_s)
         try:

@@ -107,7 +107,14 @@ class TlsChannel(Channel):
 
     def send(self, data: bytes, timeout_ms: int) -> None:
         self._let_wait(timeout_ms)
-        self._socket.sendall(data)
+        try:
+            self._socket.sendall(data)
+        except TimeoutError:
+            raise
+        except OSError:
+            # A broker that refuses this client's certificate has sent an alert, and closed: the alert says why.
+            self._socket.recv(1)
+            raise
 
     def receive(self, size: int, timeout_ms: int) -> bytes:
         if self._ahead:

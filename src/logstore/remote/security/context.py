@@ -131,7 +131,7 @@ def explained(error: OSError, peer: str, host: str) -> LogstoreError:
     if isinstance(error, ssl.SSLError) and reason and "EOF" not in reason:
         return ProtocolError(f"{peer}: TLS failed: {_words(reason)}")
     return BrokerUnreachableError(
-        f"{peer}: the connection was closed in the TLS handshake; check that this is the port of an SSL or SASL_SSL "
+        f"{peer}: the connection was closed in the TLS handshake or just after it; check that this is the port of an SSL or SASL_SSL "
         "listener, and that the broker takes this client's certificate"
     )
 
