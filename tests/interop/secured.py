@@ -79,7 +79,7 @@ def secured_broker(directory: Path, **settings: str | int) -> Secured:
     folder = directory.with_name(f"{directory.name}-keys")
     folder.mkdir(parents=True)
     authority, signer = Authority(), Signer()
-    own = authority.issue("127.0.0.1", "localhost", name="broker").write(folder / "broker.pem")
+    own = authority.issue("127.0.0.1", name="broker").write(folder / "broker.pem")
     (folder / "ca.pem").write_text(authority.pem)
     (folder / "jwks.json").write_text(signer.jwks())
     jwks = (folder / "jwks.json").as_uri()
