@@ -8,13 +8,16 @@ tests/project/test_docs.py fails if the page differs from what this script write
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from logstore import ConsumerConfig, LogConfig, ProducerConfig, StoreConfig
 from logstore.config import kafka_keys
-from logstore.config.client import ClientConfig
-from logstore.config.schema import fields_of, key_of
+from logstore.config.client import CODE, CONSUMER_PROMISES, PRODUCER_PROMISES, ClientConfig
+from logstore.config.remote import WireConfig
+from logstore.config.schema import Refusal, fields_of, key_of
+from logstore.config.secrets import Secret
 from logstore.config.store import COPIES, LISTENERS, PROTECTED_BY, UNKEPT, UNKEPT_FIELDS
 
 PAGE = Path(__file__).resolve().parent / "reference" / "settings.md"
@@ -59,15 +62,36 @@ def page() -> str:
             if key in shown and kind is StoreConfig:
                 continue
             shown.add(key)
-            default = f"`{spec.default}`" if spec.default not in ("", dataclasses.MISSING) else ""
-            cells = [f"`{key}`", default, spec.metadata["rule"].describe(), meanings.get(key, "")]
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+            lines.append(_line(spec, meanings))
         lines.append("")
         if issubclass(kind, ClientConfig):
             lines += _refused(kind)
         elif kind is StoreConfig:
             lines += _warned_of()
-    return "\n".join(lines)
+    return "\n".join([*lines, *_secured(meanings)])
+
+
+def _line(spec: dataclasses.Field[Any], meanings: Mapping[str, str]) -> str:
+    """Return the row of one setting."""
+    key = key_of(spec)
+    default = f"`{spec.default}`" if spec.default not in ("", Secret(""), dataclasses.MISSING) else ""
+    cells = [f"`{key}`", default, spec.metadata["rule"].describe(), meanings.get(key, "")]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _secured(meanings: Mapping[str, str]) -> list[str]:
+    """Return the section on connections to brokers that are secured."""
+    note = (
+        "Given to a [client of brokers](client.md). Values of `ssl.*` and `sasl.*` may hold `{file:PATH}`, the content "
+        "of a file, and `{env:NAME}`, an environment variable. "
+        "[Secured clusters](../howto/secured-clusters.md) has examples."
+    )
+    lines = ["## Secured connections to brokers", "", note, "", "| key | default | allowed | meaning |", "|---|---|---|---|"]
+    lines += [
+        _line(spec, meanings) for spec in fields_of(WireConfig) if key_of(spec).startswith(("security.", "ssl.", "sasl."))
+    ]
+    own = {*CODE, *PRODUCER_PROMISES, *CONSUMER_PROMISES}
+    return [*lines, "", *_refusals(each for each in WireConfig.REFUSED if each not in own), ""]
 
 
 def _warned_of() -> list[str]:
@@ -82,15 +106,21 @@ def _warned_of() -> list[str]:
 
 def _refused(kind: type[ClientConfig]) -> list[str]:
     """Return the lines for the refused keys of one class, and for those without effect."""
-    lines = ["| refused | accepted values | instead |", "|---|---|---|"]
-    for each in kind.REFUSED:
-        key = f"{each.key}*" if each.key.endswith(".") else each.key
-        accepted = ", ".join(f"`{name}`" for name in each.accepted) or "Kafka's default"
-        lines.append(f"| `{key}` | {accepted} | {each.instead} |")
+    lines = _refusals(kind.REFUSED)
     honoured = {key_of(spec) for spec in fields_of(kind)}
     (scope,) = kind.SCOPES
     rest = [key for key in kafka_keys.keys(scope) if key not in honoured and kind.refusal(key, "any") is None]
     return [*lines, "", "Without effect: " + ", ".join(f"`{key}`" for key in rest) + ".", ""]
+
+
+def _refusals(refused: Iterable[Refusal]) -> list[str]:
+    """Return the table of refused keys."""
+    lines = ["| refused | accepted values | instead |", "|---|---|---|"]
+    for each in refused:
+        key = f"{each.key}*" if each.key.endswith(".") else each.key
+        accepted = ", ".join(f"`{name}`" for name in each.accepted) or "Kafka's default"
+        lines.append(f"| `{key}` | {accepted} | {each.instead} |")
+    return lines
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from logstore import ConsumerConfig, Isolation, LogConfig, ProducerConfig, Store
 from logstore.config import client as client_config
 from logstore.config import kafka_keys
 from logstore.config.log import WITHOUT_EFFECT
+from logstore.config.remote import WireConfig
+from logstore.config.schema import keys_of
 from logstore.config.store import DEFAULTS, ConfigLayer, ConfigSource
 from logstore.config.text import PREFIX
 from logstore.errors import InvalidSettingError, StorageError, UnknownSettingError
@@ -200,9 +202,10 @@ def _word(value):
 @pytest.mark.row("K1")
 def test_every_key_that_is_honoured_says_what_it_does_and_no_other():
     ours = {*DEFAULTS, *client_config.DEFAULTS["producer"], *client_config.DEFAULTS["consumer"]}
+    ours |= {key for key in keys_of(WireConfig) if key.startswith(("security.", "ssl.", "sasl."))}
     meanings = kafka_keys.meanings()
     assert set(meanings) == ours
-    for key in ours:
+    for key in ours - {"sasl.username", "sasl.password"}:  # librdkafka's
         known = any(key in kafka_keys.keys(scope) for scope in ("topic", "broker", "producer", "consumer"))
         assert known != key.startswith("logstore."), key
 

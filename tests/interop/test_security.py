@@ -20,6 +20,7 @@ from logstore.remote.producer import IdempotentProducer
 from tests.interop.secured import LOGIN_MS, MECHANISMS, USERS, Secured, secured_broker
 from tests.kit.waiting import wait_for
 from tests.remote.fake_security import Authority
+from tests.remote.sasl.test_tokens import Endpoint, token_answer
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -117,6 +118,38 @@ def test_a_token_of_a_file(secured: Secured, tmp_path: Path) -> None:
         **tls(secured),
     }
     with Client(secured.broker.address("SASL_SSL"), settings) as client:
+        write_and_read(client)
+
+
+def test_a_token_of_an_endpoint(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_TEST", "s3cr3t")
+    with Endpoint(token_answer(secured.signer.token("alice"), expires_in=3_600)) as endpoint:
+        settings = {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": endpoint.url,
+            "sasl.oauthbearer.client.credentials.client.id": "me",
+            "sasl.oauthbearer.client.credentials.client.secret": "{env:SECRET_OF_TEST}",
+            "sasl.oauthbearer.scope": "all",
+            "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+            **tls(secured),
+        }
+        with Client(secured.broker.address("SASL_SSL"), settings) as client:
+            write_and_read(client)
+        assert len(endpoint.asked) == 1
+
+
+def test_a_password_of_a_file_and_a_user_of_the_environment(
+    secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("USER_OF_TEST", "alice")
+    (tmp_path / "password").write_text(f"{USERS['alice']}\n")
+    jaas = (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{{env:USER_OF_TEST}}" password="{{file:{tmp_path}/password}}";'
+    )
+    settings = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas}
+    with Client(secured.broker.address("SASL_SSL"), settings | tls(secured)) as client:
         write_and_read(client)
 
 

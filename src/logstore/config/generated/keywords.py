@@ -158,7 +158,6 @@ class ClientSettings(TypedDict, total=False):
 
     bootstrap_servers: str
     client_id: str
-    security_protocol: str
     request_timeout_ms: int
     default_api_timeout_ms: int
     socket_connection_setup_timeout_ms: int
@@ -170,6 +169,28 @@ class ClientSettings(TypedDict, total=False):
     reconnect_backoff_ms: int
     reconnect_backoff_max_ms: int
     metadata_max_age_ms: int
+    security_protocol: str
+    ssl_truststore_location: str
+    ssl_truststore_type: str
+    ssl_truststore_certificates: str
+    ssl_truststore_password: str
+    ssl_keystore_location: str
+    ssl_keystore_type: str
+    ssl_keystore_key: str
+    ssl_keystore_certificate_chain: str
+    ssl_keystore_password: str
+    ssl_key_password: str
+    ssl_endpoint_identification_algorithm: str
+    ssl_enabled_protocols: str
+    sasl_mechanism: str
+    sasl_jaas_config: str
+    sasl_username: str
+    sasl_password: str
+    sasl_oauthbearer_token_endpoint_url: str
+    sasl_oauthbearer_client_credentials_client_id: str
+    sasl_oauthbearer_client_credentials_client_secret: str
+    sasl_oauthbearer_scope: str
+    sasl_oauthbearer_header_urlencode: bool
     fetch_min_bytes: int
     fetch_max_wait_ms: int
     fetch_max_bytes: int
