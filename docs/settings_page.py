@@ -82,13 +82,22 @@ def _line(spec: dataclasses.Field[Any], meanings: Mapping[str, str]) -> str:
 def _secured(meanings: Mapping[str, str]) -> list[str]:
     """Return the section on connections to brokers that are secured."""
     note = (
-        "Given to a [client of brokers](client.md). Values of `ssl.*` and `sasl.*` may hold `{file:PATH}`, the content "
-        "of a file, and `{env:NAME}`, an environment variable. "
+        "Given to a [client of brokers](client.md). Values of `ssl.*` and `sasl.*` may hold `{file:PATH}`, the "
+        "content of a file, and `{env:NAME}`, an environment variable. "
         "[Secured clusters](../howto/secured-clusters.md) has examples."
     )
-    lines = ["## Secured connections to brokers", "", note, "", "| key | default | allowed | meaning |", "|---|---|---|---|"]
+    lines = [
+        "## Secured connections to brokers",
+        "",
+        note,
+        "",
+        "| key | default | allowed | meaning |",
+        "|---|---|---|---|",
+    ]
     lines += [
-        _line(spec, meanings) for spec in fields_of(WireConfig) if key_of(spec).startswith(("security.", "ssl.", "sasl."))
+        _line(spec, meanings)
+        for spec in fields_of(WireConfig)
+        if key_of(spec).startswith(("security.", "ssl.", "sasl."))
     ]
     own = {*CODE, *PRODUCER_PROMISES, *CONSUMER_PROMISES}
     return [*lines, "", *_refusals(each for each in WireConfig.REFUSED if each not in own), ""]

@@ -30,7 +30,11 @@ def config(protocol: str = "SASL_SSL", **settings: Any) -> WireConfig:
         (f"{PLAIN} username=alice password=b-1_c.d$;", "alice", "b-1_c.d$"),
         (f"{PLAIN} username='alice' password='it\"s';", "alice", 'it"s'),
         (f'{PLAIN} username="a\\"l\\\\ice" password="\\t";', 'a"l\\ice', "\t"),
-        (f'  {PLAIN.replace("required", "REQUIRED")}\n  username="a" // the user\n /* and */ password="b"\n;\n', "a", "b"),
+        (
+            f'  {PLAIN.replace("required", "REQUIRED")}\n  username="a" // the user\n /* and */ password="b"\n;\n',
+            "a",
+            "b",
+        ),
         (f'{PLAIN} username="ä" password="ключ";', "ä", "ключ"),
         ('PlainLoginModule required username="a" password="b";', "a", "b"),
     ],
@@ -76,7 +80,9 @@ def test_only_kafkas_own_login_modules_are_understood(module: str) -> None:
     text = f'{module} required username="a" password="s3cr3t" user.provider.url="ldap://evil";'
     problems = check(config(sasl_mechanism="PLAIN", sasl_jaas_config=text))
     assert set(problems) == {"sasl.jaas.config"}
-    assert f"the login module {module} is a class of Java, and no setting names code" in problems["sasl.jaas.config"]
+    assert (
+        f"the login module {module} is a class of Java, and no setting names code" in problems["sasl.jaas.config"]
+    )
     assert "s3cr3t" not in str(problems)
 
 
@@ -137,7 +143,8 @@ def test_all_that_is_missing_is_named_at_once() -> None:
         ({"sasl_mechanism": "AWS_MSK_IAM"}, {"sasl.mechanism"}),
         ({"sasl_mechanism": "SCRAM-SHA-1", "sasl_username": "a", "sasl_password": "b"}, {"sasl.mechanism"}),
         (
-            {"sasl_mechanism": "PLAIN", "sasl_username": "a", "sasl_jaas_config": f'{PLAIN} username="a" password="b";'},
+            {"sasl_mechanism": "PLAIN", "sasl_username": "a",
+             "sasl_jaas_config": f"{PLAIN} username=a password=b;"},
             {"sasl.jaas.config"},
         ),
         (

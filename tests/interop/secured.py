@@ -22,7 +22,8 @@ from tests.remote.fake_security import Authority
 #: One password has signs that JAAS treats apart.
 USERS = {"alice": "p=ss w0rd;", "bob": "bob-secret", "carol": "carol-secret"}
 
-#: Listener -> its protocol. ``MTLS`` wants certificates of clients; ``SASL_PLAINTEXT`` wants a login every few seconds.
+#: Listener -> its protocol. ``MTLS`` wants certificates of clients; ``SASL_PLAINTEXT`` wants a login every few
+#: seconds.
 LISTENERS = {"SSL": "SSL", "MTLS": "SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "SASL_SSL": "SASL_SSL"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
@@ -48,7 +49,14 @@ class Signer:
 
     def token(self, user: str, lives_s: float = 3_600, **claims: Any) -> str:
         now = int(time.time())
-        payload = {"sub": user, "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + int(lives_s), "scope": "all"}
+        payload = {
+            "sub": user,
+            "iss": ISSUER,
+            "aud": AUDIENCE,
+            "iat": now,
+            "exp": now + int(lives_s),
+            "scope": "all",
+        }
         parts = ({"alg": "RS256", "kid": "one", "typ": "JWT"}, payload | claims)
         signed = ".".join(_b64(json.dumps(each).encode()) for each in parts)
         return f"{signed}.{_b64(self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
@@ -118,4 +126,3 @@ def _logins(prefix: str, jwks: str) -> Mapping[str, object]:
         f"{prefix}oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,
         f"{prefix}oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,
     }
-

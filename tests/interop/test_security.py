@@ -24,6 +24,7 @@ from tests.remote.sasl.test_tokens import Endpoint, token_answer
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
+KAFKAS = "org.apache.kafka.common.security."
 MODULES = {
     "PLAIN": "plain.PlainLoginModule",
     "SCRAM-SHA-256": "scram.ScramLoginModule",
@@ -45,7 +46,9 @@ def login(secured: Secured, mechanism: str, user: str = "alice", **changed: Any)
     if mechanism == "OAUTHBEARER":
         return {"sasl.mechanism": mechanism, **changed}
     password = USERS[user].replace("\\", "\\\\").replace('"', '\\"')
-    jaas = f'org.apache.kafka.common.security.{MODULES[mechanism]} required username="{user}" password="{password}";'
+    jaas = (
+        f'org.apache.kafka.common.security.{MODULES[mechanism]} required username="{user}" password="{password}";'
+    )
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas, **changed}
 
 
@@ -60,6 +63,12 @@ def client_of(secured: Secured, protocol: str, mechanism: str = "", user: str = 
     if mechanism == "OAUTHBEARER":
         settings.setdefault("oauth_token", lambda: secured.signer.token(user))
     return Client(secured.broker.address(protocol), found, **settings)
+
+
+def write(client: Client, tp: TopicPartition) -> None:
+    with IdempotentProducer(client) as producer:
+        producer.submit(tp, encode([b"a"], timestamp_ms=1))
+        producer.flush()
 
 
 def write_and_read(client: Client) -> None:
@@ -131,7 +140,7 @@ def test_a_token_of_an_endpoint(secured: Secured, monkeypatch: pytest.MonkeyPatc
             "sasl.oauthbearer.client.credentials.client.id": "me",
             "sasl.oauthbearer.client.credentials.client.secret": "{env:SECRET_OF_TEST}",
             "sasl.oauthbearer.scope": "all",
-            "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+            "sasl.login.callback.handler.class": f"{KAFKAS}oauthbearer.OAuthBearerLoginCallbackHandler",
             **tls(secured),
         }
         with Client(secured.broker.address("SASL_SSL"), settings) as client:
@@ -210,9 +219,8 @@ def test_a_user_without_an_acl_is_refused_with_kafkas_code(secured: Secured) -> 
         with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED") as caught:
             bob.fetch(tp, 0)
         assert caught.value.code == 29
-        with pytest.raises(BrokerError, match="AUTHORIZATION_FAILED"), IdempotentProducer(bob) as producer:
-            producer.submit(tp, encode([b"a"], timestamp_ms=1))
-            producer.flush()
+        with pytest.raises(BrokerError, match="AUTHORIZATION_FAILED"):
+            write(bob, tp)
         with pytest.raises(BrokerError, match="AUTHORIZATION_FAILED"):
             bob.create_topics([NewTopic(next(_names))])
     with client_of(secured, "SASL_SSL", "OAUTHBEARER", "carol") as carol:
@@ -295,4 +303,3 @@ def test_the_port_of_another_listener_is_explained(
         settings |= login(secured, mechanism)
     shown = refusal(Client(place, settings, **SOON), LogstoreError)
     assert re.search(meaning, shown), shown
-

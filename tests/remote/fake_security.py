@@ -1,7 +1,7 @@
 """TLS and SASL for the brokers of `fake_cluster`: authorities and certificates made here, and logins of a server.
 
-The certificates are of ``cryptography``, the server's side of SCRAM is of ``scramp``; a real Kafka is the other side
-in tests/interop/test_security.py.
+The certificates are of ``cryptography``, the server's side of SCRAM is of ``scramp``; a real Kafka is the other
+side in tests/interop/test_security.py.
 """
 
 from __future__ import annotations

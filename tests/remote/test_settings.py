@@ -54,7 +54,6 @@ def test_unknown_settings_are_named_with_the_nearest() -> None:
     assert "the nearest name is linger.ms" in str(caught.value)
 
 
-
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "sasl_ssl"])
 def test_servers_may_name_the_protocol(protocol: str) -> None:
     config = WireConfig.of({"security.protocol": protocol, "bootstrap.servers": f"{protocol}://a:1,b:2"})

@@ -2,9 +2,9 @@
 
 A `Secret` keeps a password, a key or a token out of all output: it is shown as ``[hidden]``, and only `reveal`
 returns its text. A value may refer to where the text stands: ``{file:/run/secrets/password}`` is the content of a
-file without the end of its last line, ``{env:KAFKA_PASSWORD}`` an environment variable. A reference is followed when
-the value is used, so a pickled setting holds the reference, and the next connection reads a changed file. What it
-finds is taken as it is: a reference in it is not followed. Only settings of security (``ssl.*``, ``sasl.*``) may
+file without the end of its last line, ``{env:KAFKA_PASSWORD}`` an environment variable. A reference is followed
+when the value is used, so a pickled setting holds the reference, and the next connection reads a changed file. What
+it finds is taken as it is: a reference in it is not followed. Only settings of security (``ssl.*``, ``sasl.*``) may
 hold references. Any thread may use this module.
 """
 

@@ -35,7 +35,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _CLIENT = "sasl.oauthbearer.client.credentials.client.id"
-_SECRET = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105  # a key, no secret
+_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
 
 
 class SecurityFields(Protocol):
@@ -152,7 +152,9 @@ def _stores(config: SecurityFields) -> Iterator[tuple[str, str]]:
             "missing; a password of a key is given and no key; or set ssl.keystore.key with "
             "ssl.keystore.certificate.chain",
         )
-    if config.ssl_truststore_password and not (config.ssl_truststore_location or config.ssl_truststore_certificates):
+    if config.ssl_truststore_password and not (
+        config.ssl_truststore_location or config.ssl_truststore_certificates
+    ):
         yield "ssl.truststore.location", "missing; ssl.truststore.password is given"
     algorithm = config.ssl_endpoint_identification_algorithm.lower()
     if algorithm not in ("https", ""):
@@ -215,9 +217,7 @@ def _with_password(
     return Login(mechanism, username, password)
 
 
-def _bearer(
-    config: SecurityFields, jaas: Jaas | None, has_token: bool, problems: dict[str, str]
-) -> Login | None:
+def _bearer(config: SecurityFields, jaas: Jaas | None, has_token: bool, problems: dict[str, str]) -> Login | None:
     """Return where tokens come from: a function of the caller, a file, or an endpoint with client credentials."""
     options = jaas or Jaas("", {})
     extensions = tuple(
@@ -327,7 +327,7 @@ _TOKEN = re.compile(
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _FLAGS = ("required", "requisite", "sufficient", "optional")
-_SHAPE = "expected MODULE required NAME=\"VALUE\" ... ;"
+_SHAPE = 'expected MODULE required NAME="VALUE" ... ;'
 
 
 def parse_jaas(text: str) -> Jaas:
@@ -355,7 +355,9 @@ def parse_jaas(text: str) -> Jaas:
         raise ValueError(f"an option without a name, an equals sign or a value; {_SHAPE}")
     for (kind, name), sign, (value_kind, value) in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         if kind != "word" or sign != ("sign", "=") or value_kind == "sign":
-            raise ValueError(f"option {len(options) + 1} is not NAME=VALUE; quote a value with other signs; {_SHAPE}")
+            raise ValueError(
+                f"option {len(options) + 1} is not NAME=VALUE; quote a value with other signs; {_SHAPE}"
+            )
         if name in options:
             raise ValueError(f"the option {name} is given twice")
         options[name] = Secret(value)

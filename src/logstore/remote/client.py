@@ -92,8 +92,8 @@ class Client(Administrator):
     ``is_patient=True`` lifts this limit.
 
     ``security.protocol`` and the keys of ``ssl.*`` and ``sasl.*`` secure the connections. For the mechanism
-    OAUTHBEARER, ``oauth_token`` is a function that returns a token, or a token and when it expires, in seconds since
-    1970. It is called when a connection logs in, in the thread of that call.
+    OAUTHBEARER, ``oauth_token`` is a function that returns a token, or a token and when it expires, in seconds
+    since 1970. It is called when a connection logs in, in the thread of that call.
 
     >>> client = Client("broker-1:9092", client_id="report", request_timeout_ms=5_000)
     >>> client.config.request_timeout_ms

@@ -1,8 +1,8 @@
 """What a client proves itself with to every broker, made once from its settings.
 
 `Credentials` joins the TLS context, the login and the tokens of one client. They are checked when the client is
-made: before any connection, with everything that is missing named at once. Passwords, tokens and files of references
-are read when a connection logs in. Any thread may use them.
+made: before any connection, with everything that is missing named at once. Passwords, tokens and files of
+references are read when a connection logs in. Any thread may use them.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Credentials:
     def log_in(self, ask: Callable[[Any], Any], peer: str, timeout_s: float) -> int:
         """Authenticate a connection, and return how long that is valid in milliseconds; 0: without limit.
 
-        ``ask`` sends a request on the connection and returns its answer; ``timeout_s`` limits a request for a token.
-        Raises as `authenticate` and `Tokens.get`.
+        ``ask`` sends a request on the connection and returns its answer; ``timeout_s`` limits a request for a
+        token. Raises as `authenticate` and `Tokens.get`.
         """
         assert self._login is not None
         token = None if self._tokens is None else self._tokens.get(timeout_s)

@@ -150,7 +150,9 @@ def test_a_self_signed_certificate_is_refused(authority: Authority, tmp_path: Pa
         assert "is self-signed and not trusted" in str(error)
 
 
-@pytest.mark.parametrize(("first", "meaning"), [(-10, "has expired; renew it on the broker"), (5, "is not valid yet")])
+@pytest.mark.parametrize(
+    ("first", "meaning"), [(-10, "has expired; renew it on the broker"), (5, "is not valid yet")]
+)
 def test_a_certificate_out_of_its_time_is_refused(
     authority: Authority, tmp_path: Path, first: int, meaning: str
 ) -> None:
@@ -240,7 +242,9 @@ def test_a_silent_port_ends_the_handshake_in_time(authority: Authority) -> None:
         with Client(
             bootstrap, security_protocol="SSL", ssl_truststore_certificates=authority.pem, **settings
         ) as client:
-            with pytest.raises(LogstoreError, match=r"no TLS handshake within socket\.connection\.setup\.timeout\.ms"):
+            with pytest.raises(
+                LogstoreError, match=r"no TLS handshake within socket\.connection\.setup\.timeout\.ms"
+            ):
                 client.metadata()
 
 
@@ -270,5 +274,3 @@ def test_a_key_of_another_certificate_is_refused(cluster: FakeCluster, authority
     one, other = authority.issue(name="a"), authority.issue(name="b")
     with pytest.raises(InvalidSettingError, match="the key is not that of the first certificate"):
         ssl_client(cluster, ssl_keystore_key=one.key_pem(), ssl_keystore_certificate_chain=other.chain)
-
-

@@ -86,7 +86,11 @@ def test_files_that_are_no_stores_are_named_without_their_content(authority: Aut
         ),
         ({"ssl_keystore_location": str(text)}, "ssl.keystore.location", "holds 0 private keys"),
         ({"ssl_keystore_location": str(p12)}, "ssl.keystore.password", "missing, or"),
-        ({"ssl_keystore_location": str(p12), "ssl_keystore_password": "s3cr3t"}, "ssl.keystore.password", "wrong, or"),
+        (
+            {"ssl_keystore_location": str(p12), "ssl_keystore_password": "s3cr3t"},
+            "ssl.keystore.password",
+            "wrong, or",
+        ),
         (
             {"ssl_keystore_key": own.key_pem() * 2, "ssl_keystore_certificate_chain": own.chain},
             "ssl.keystore.key",
@@ -110,5 +114,7 @@ def test_pkcs12_without_its_library_names_the_extra(
     store = tmp_path / "trust.p12"
     store.write_bytes(authority.pkcs12("changeit"))
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
-    with pytest.raises(MissingLibraryError, match=r"needs the package cryptography: install logstore with its extra"):
+    with pytest.raises(
+        MissingLibraryError, match=r"needs the package cryptography: install logstore with its extra"
+    ):
         authorities(WireConfig(ssl_truststore_location=str(store)))

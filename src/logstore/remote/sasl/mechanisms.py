@@ -126,7 +126,9 @@ def authenticate(
             answer = ask(SaslAuthenticateRequest(auth_bytes=said))
             if answer.error_code:
                 raise codes.error_of(
-                    answer.error_code, f"login of {login.mechanism} at {peer}", _without(secrets, answer.error_message)
+                    answer.error_code,
+                    f"login of {login.mechanism} at {peer}",
+                    _without(secrets, answer.error_message),
                 )
             lifetime_ms = getattr(answer, "session_lifetime_ms", 0)
             said = mechanism.send(answer.auth_bytes)

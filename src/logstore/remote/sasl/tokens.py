@@ -193,9 +193,7 @@ def _posted(
         if isinstance(cause, TimeoutError):
             raise BrokerTimeoutError(f"{where} did not answer in time") from None
         if getattr(cause, "verify_message", None):
-            raise AuthenticationError(
-                f"{where}: its certificate is not accepted: {cause.verify_message}"
-            ) from None
+            raise AuthenticationError(f"{where}: its certificate is not accepted: {cause.verify_message}") from None
         raise BrokerUnreachableError(f"{where} cannot be reached: {cause}") from None
 
 

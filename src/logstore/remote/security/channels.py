@@ -1,7 +1,8 @@
 """Bytes to and from one broker, over a plain socket or over TLS.
 
 A `Channel` moves bytes and knows no messages. Its errors are those of the socket: `TimeoutError` after the given
-time, and other `OSError`; `logstore.remote.connection` gives them their meaning. One thread uses a channel at a time.
+time, and other `OSError`; `logstore.remote.connection` gives them their meaning. One thread uses a channel at a
+time.
 """
 
 from __future__ import annotations

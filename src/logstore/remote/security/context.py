@@ -39,7 +39,13 @@ _HOST_ADVICE = (
 )
 
 #: Reasons of OpenSSL, which show that the other side speaks no TLS.
-_NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
+_NO_TLS = (
+    "WRONG_VERSION_NUMBER",
+    "UNKNOWN_PROTOCOL",
+    "HTTP_REQUEST",
+    "PACKET_LENGTH_TOO_LONG",
+    "RECORD_LAYER_FAILURE",
+)
 #: Alerts by which a broker refuses the certificate of a client, or the lack of one.
 _REFUSALS = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED", "HANDSHAKE_FAILURE")
 
@@ -131,8 +137,8 @@ def explained(error: OSError, peer: str, host: str) -> LogstoreError:
     if isinstance(error, ssl.SSLError) and reason and "EOF" not in reason:
         return ProtocolError(f"{peer}: TLS failed: {_words(reason)}")
     return BrokerUnreachableError(
-        f"{peer}: the connection was closed in the TLS handshake or just after it; check that this is the port of an SSL or SASL_SSL "
-        "listener, and that the broker takes this client's certificate"
+        f"{peer}: the connection was closed in the TLS handshake or just after it; check that this is the port of "
+        "an SSL or SASL_SSL listener, and that the broker takes this client's certificate"
     )
 
 
@@ -150,8 +156,8 @@ def shaken(
     except TimeoutError as error:
         connected.close()
         raise BrokerUnreachableError(
-            f"{peer}: no TLS handshake within socket.connection.setup.timeout.ms; check that this is the port of an "
-            "SSL or SASL_SSL listener"
+            f"{peer}: no TLS handshake within socket.connection.setup.timeout.ms; check that this is the port of "
+            "an SSL or SASL_SSL listener"
         ) from error
     except (OSError, ValueError) as error:
         connected.close()

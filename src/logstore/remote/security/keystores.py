@@ -1,9 +1,9 @@
 """Certificates and private keys of settings: PEM, inline or in a file, and PKCS12.
 
 The content of a file tells what it is, as it does for Java. PKCS12 is read by the package ``cryptography``, of the
-extra ``[security]``. The format JKS is refused with the ``keytool`` command that converts it. Everything becomes PEM
-in memory: no key is written to a disk. Errors name the setting and the file, and show no content. Any thread may use
-these functions.
+extra ``[security]``. The format JKS is refused with the ``keytool`` command that converts it. Everything becomes
+PEM in memory: no key is written to a disk. Errors name the setting and the file, and show no content. Any thread
+may use these functions.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def key_pair(config: WireConfig) -> KeyPair | None:
     if not data.startswith(_DER):
         text = _pem(key, path, data)
         # Kafka names the password of a key in a PEM file by ssl.key.password; jobs also give the file's.
-        return KeyPair(_private_key(key, text, path), _certificates(key, text, path), password or store_password or None)
+        return KeyPair(
+            _private_key(key, text, path), _certificates(key, text, path), password or store_password or None
+        )
     store = _pkcs12(path, data, store_password, "ssl.keystore")
     if store.key is None or store.cert is None:
         raise InvalidSettingError({key: f"{path} holds no private key with a certificate"})
@@ -107,9 +109,7 @@ def _read(key: str, location: str) -> tuple[str, bytes]:
 def _pem(key: str, path: str, data: bytes) -> str:
     if data.startswith(_JKS):
         advice = f"keytool -importkeystore -srckeystore {path} -destkeystore {_p12(path)} -deststoretype PKCS12"
-        raise InvalidSettingError(
-            {key: f"{path} is a JKS store, which only Java reads; convert it by: {advice}"}
-        )
+        raise InvalidSettingError({key: f"{path} is a JKS store, which only Java reads; convert it by: {advice}"})
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -158,9 +158,7 @@ def _pkcs12(path: str, data: bytes, password: str, prefix: str) -> Any:
     except ValueError:
         # The error of the library says the same for a wrong password and a damaged file.
         problem = "missing" if not password else "wrong"
-        raise InvalidSettingError(
-            {f"{prefix}.password": f"{problem}, or {path} is no PKCS12 store"}
-        ) from None
+        raise InvalidSettingError({f"{prefix}.password": f"{problem}, or {path} is no PKCS12 store"}) from None
 
 
 def _as_pem(certificate: Any) -> str:
