@@ -92,10 +92,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "_arrow _json",
     ),
     "logstore.config": (
-        "checks",
+        "checks security",
         "remote store",
         "client log text",
-        "schema security",
+        "schema",
         "generated kafka_keys quantities secrets",
     ),
     "logstore.config.generated": ("keywords",),

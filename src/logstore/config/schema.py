@@ -439,7 +439,8 @@ def defaults_of(cls: type[BaseConfig]) -> dict[str, Any]:
 def _scaled(value: Setting, scale: int) -> Setting:
     if scale == 1:
         return value
-    whole = int(Rule(-INT64_MAX, INT64_MAX, unit=MILLISECONDS).parse(value))
+    whole = Rule(-INT64_MAX, INT64_MAX, unit=MILLISECONDS).parse(value)
+    assert isinstance(whole, int)
     if is_in_words(value):
         return whole  # the words include the unit
     return whole * scale if whole >= 0 else -1

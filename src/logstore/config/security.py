@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from logstore.config.remote import WireConfig
 from logstore.config.secrets import Secret
 from logstore.errors import InvalidSettingError
 
@@ -36,32 +37,6 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _CLIENT = "sasl.oauthbearer.client.credentials.client.id"
 _SECRET = "sasl.oauthbearer.client.credentials.client.secret"
-
-
-class SecurityFields(Protocol):
-    """The settings that are read here; `logstore.config.remote.WireConfig` has them."""
-
-    security_protocol: Any
-    sasl_mechanism: Any
-    sasl_jaas_config: Any
-    sasl_username: Any
-    sasl_password: Any
-    sasl_oauthbearer_token_endpoint_url: Any
-    sasl_oauthbearer_client_credentials_client_id: Any
-    sasl_oauthbearer_client_credentials_client_secret: Any
-    sasl_oauthbearer_scope: Any
-    ssl_truststore_location: Any
-    ssl_truststore_type: Any
-    ssl_truststore_certificates: Any
-    ssl_truststore_password: Any
-    ssl_keystore_location: Any
-    ssl_keystore_type: Any
-    ssl_keystore_key: Any
-    ssl_keystore_certificate_chain: Any
-    ssl_keystore_password: Any
-    ssl_key_password: Any
-    ssl_endpoint_identification_algorithm: Any
-    ssl_enabled_protocols: Any
 
 
 class Jaas(NamedTuple):
@@ -96,7 +71,7 @@ def uses_sasl(protocol: str) -> bool:
     return protocol.startswith("sasl_")
 
 
-def login_of(config: SecurityFields, *, has_token: bool = False) -> Login | None:
+def login_of(config: WireConfig, *, has_token: bool = False) -> Login | None:
     """Return what the client logs in with; None without SASL.
 
     ``has_token``: the caller's own function returns the tokens, so no endpoint is needed.
@@ -110,12 +85,12 @@ def login_of(config: SecurityFields, *, has_token: bool = False) -> Login | None
     return login
 
 
-def check(config: SecurityFields, *, has_token: bool = False) -> dict[str, str]:
+def check(config: WireConfig, *, has_token: bool = False) -> dict[str, str]:
     """Return what is missing or contradicts in the settings of security, by key; empty if nothing is."""
     return _checked(config, has_token)[0]
 
 
-def _checked(config: SecurityFields, has_token: bool) -> tuple[dict[str, str], Login | None]:
+def _checked(config: WireConfig, has_token: bool) -> tuple[dict[str, str], Login | None]:
     problems: dict[str, str] = {}
     login = None
     if uses_sasl(config.security_protocol):
@@ -133,7 +108,7 @@ def _checked(config: SecurityFields, has_token: bool) -> tuple[dict[str, str], L
 # --- TLS -----------------------------------------------------------------------------------------
 
 
-def _stores(config: SecurityFields) -> Iterator[tuple[str, str]]:
+def _stores(config: WireConfig) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the settings of certificates and keys."""
     if config.ssl_truststore_location and config.ssl_truststore_certificates:
         yield "ssl.truststore.certificates", "given beside ssl.truststore.location; expected one of the two"
@@ -167,7 +142,7 @@ def _stores(config: SecurityFields) -> Iterator[tuple[str, str]]:
 # --- SASL ----------------------------------------------------------------------------------------
 
 
-def _login(config: SecurityFields, has_token: bool, problems: dict[str, str]) -> Login | None:
+def _login(config: WireConfig, has_token: bool, problems: dict[str, str]) -> Login | None:
     """Return what the client logs in with; add what is missing to ``problems``."""
     mechanism = config.sasl_mechanism.upper()
     if not mechanism:
@@ -200,7 +175,7 @@ def _unsupported(mechanism: str) -> str:
 
 
 def _with_password(
-    config: SecurityFields, mechanism: str, jaas: Jaas | None, problems: dict[str, str]
+    config: WireConfig, mechanism: str, jaas: Jaas | None, problems: dict[str, str]
 ) -> Login | None:
     username, password = Secret(config.sasl_username), config.sasl_password
     if jaas is not None:
@@ -217,7 +192,7 @@ def _with_password(
     return Login(mechanism, username, password)
 
 
-def _bearer(config: SecurityFields, jaas: Jaas | None, has_token: bool, problems: dict[str, str]) -> Login | None:
+def _bearer(config: WireConfig, jaas: Jaas | None, has_token: bool, problems: dict[str, str]) -> Login | None:
     """Return where tokens come from: a function of the caller, a file, or an endpoint with client credentials."""
     options = jaas or Jaas("", {})
     extensions = tuple(
@@ -291,7 +266,7 @@ def shown_url(url: str) -> str:
 # --- sasl.jaas.config --------------------------------------------------------------------------------
 
 
-def _mismatch(jaas: Jaas, mechanism: str, config: SecurityFields) -> str:
+def _mismatch(jaas: Jaas, mechanism: str, config: WireConfig) -> str:
     """Return why a login module is not used here; empty if it is."""
     package, _, name = jaas.module.rpartition(".")
     served = _MODULES.get(name, ())

@@ -39,9 +39,11 @@ class Administrator:
         if timeout_ms is None:
             return self.config.default_api_timeout_ms
         try:
-            return int(Rule(0, INT32_MAX).parse(timeout_ms))
+            limit_ms = Rule(0, INT32_MAX).parse(timeout_ms)
         except ValueError as error:
             raise InvalidSettingError({"timeout_ms": str(error)}) from None
+        assert isinstance(limit_ms, int)
+        return limit_ms
 
     def create_topics(self, topics: Iterable[NewTopic | str], *, timeout_ms: int | None = None) -> dict[str, str]:
         """Create topics and wait until this client can use them; return their ids (empty if brokers have none).

@@ -192,8 +192,8 @@ def _posted(
         cause = getattr(error, "reason", error)
         if isinstance(cause, TimeoutError):
             raise BrokerTimeoutError(f"{where} did not answer in time") from None
-        if getattr(cause, "verify_message", None):
-            raise AuthenticationError(f"{where}: its certificate is not accepted: {cause.verify_message}") from None
+        if refused := getattr(cause, "verify_message", None):
+            raise AuthenticationError(f"{where}: its certificate is not accepted: {refused}") from None
         raise BrokerUnreachableError(f"{where} cannot be reached: {cause}") from None
 
 
