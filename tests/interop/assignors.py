@@ -194,7 +194,8 @@ def are_javas(saying: GroupMember, answer: list[str]) -> bool:
         decode_sticky(bytes.fromhex(ours.pop(8))),
         decode_sticky(bytes.fromhex(theirs.pop(8))),
     )
-    assert sticky_ours is not None and sticky_theirs is not None
+    assert sticky_ours is not None
+    assert sticky_theirs is not None
     same = sorted(sticky_ours[0]) == sorted(sticky_theirs[0]) and sticky_ours[1] == sticky_theirs[1]
     return same and ours == theirs
 

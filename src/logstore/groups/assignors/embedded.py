@@ -30,7 +30,7 @@ class MemberAssignment(NamedTuple):
 
 
 def encode_subscription(member: GroupMember, version: int = CURRENT) -> bytes:
-    """Encode what a member says; its instance id stands in JoinGroup itself. Topics and owned partitions are sorted.
+    """Encode what a member says; its instance id stands in JoinGroup. Topics and partitions are sorted.
 
     A version leaves out what it does not have: owned partitions (from 1), generation (from 2), rack (from 3).
 
