@@ -62,7 +62,7 @@ def test_a_reference_to_nothing_names_it_and_shows_no_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ABSENT", raising=False)
-    with pytest.raises(ValueError, match="the environment variable ABSENT is not set"):
+    with pytest.raises(ValueError, match="environment variable ABSENT is not set"):
         follow("{env:ABSENT}")
     with pytest.raises(ValueError, match=r"absent cannot be read: No such file"):
         follow(f"{{file:{tmp_path / 'absent'}}}")

@@ -48,16 +48,16 @@ def test_user_and_password_are_read_as_java_reads_them(text: str, username: str,
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('username="alice" password="s3cr3t";', "no login module"),
-        (f'{PLAIN} username="alice" password="s3cr3t"', "no semicolon"),
+        ('username="alice" password="s3cr3t";', "expected a login module"),
+        (f'{PLAIN} username="alice" password="s3cr3t"', "expected a semicolon"),
         (f'{PLAIN} username="alice" password="s3cr3t;', "a quote is not closed"),
         (f'{PLAIN} username="alice" password=s3cr3t!;', "is not quoted"),
-        (f'{PLAIN} username="alice" s3cr3t;', "without a name, an equals sign or a value"),
+        (f'{PLAIN} username="alice" s3cr3t;', "expected NAME=VALUE"),
         (f'{PLAIN} username "s3cr3t" =;', "option 1 is not NAME=VALUE"),
-        (f'{PLAIN} password="s3cr3t" password="s3cr3t";', "the option password is given twice"),
-        (f'{PLAIN} password="s3cr3t"; {SCRAM} password="s3cr3t";', "more than one login module"),
-        ("", "no login module"),
-        (";;;", "no login module"),
+        (f'{PLAIN} password="s3cr3t" password="s3cr3t";', "option password is given twice"),
+        (f'{PLAIN} password="s3cr3t"; {SCRAM} password="s3cr3t";', "expected one login module"),
+        ("", "expected a login module"),
+        (";;;", "expected a login module"),
     ],
 )
 def test_a_jaas_value_of_another_shape_is_refused_without_showing_it(text: str, problem: str) -> None:

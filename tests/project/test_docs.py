@@ -32,6 +32,7 @@ import logstore
 from logstore import Log, Store
 from logstore.batch._encode import encode
 from logstore.client.producer import Producer
+from logstore.config.remote import WireConfig
 from logstore.config.schema import keys_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -335,7 +336,9 @@ def test_the_page_of_settings_tells_what_every_key_does() -> None:
     kinds = (logstore.LogConfig, logstore.StoreConfig, logstore.ProducerConfig, logstore.ConsumerConfig)
     refused = {each.key for kind in kinds[2:] for each in kind.REFUSED}
     shown = {key.removesuffix("*") for key in rows}
-    assert shown == {key for kind in kinds for key in keys_of(kind)} | refused
+    secured = {key for key in keys_of(WireConfig) if key.startswith(("security.", "ssl.", "sasl."))}
+    secured |= {each.key for each in WireConfig.REFUSED}
+    assert shown == {key for kind in kinds for key in keys_of(kind)} | refused | secured
     assert [key for key, meaning in rows.items() if not meaning] == []
 
 

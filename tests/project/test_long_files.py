@@ -27,6 +27,7 @@ NOUNS = {
     "columns/_export.pyx": "arrow columns",
     "columns/_import.pyx": "arrow arrays",
     "columns/_values.pyx": "decoders",
+    "config/schema.py": "settings",
     "errors.py": "errors",
     "io/_files.pyx": "file operations",
     "log/_partition_log.pyx": "partition log",

@@ -167,8 +167,9 @@ def _shown(path: Path) -> str:
 
 #: Words that a message may begin with: an article, or an object of the library.
 _OBJECTS = re.compile(
-    r"(?:an?|the|each|every|one|two|another|base|batch|broker|bytes|catalogue|checkpoint|codec|columns?|drivers|entry|"
-    r"fields?|file|format|groups?|gzip|headers?|keys?|line|magic|module|node|offsets?|option|partitions?|pid|position|"
+    r"(?:an?|the|each|every|one|two|another|base|batch|broker|bytes|catalogue|character|checkpoint|codec|columns?|"
+    r"drivers|entry|environment|"
+    r"fields?|file|format|groups?|gzip|headers?|keys?|line|login|magic|module|node|offsets?|option|partitions?|pid|position|"
     r"producer|query|records?|rows?|settings|timestamp|topic|values?|"
     r"API|CRC-32C|Java|Kafka(?:'s)?|Parquet|PySpark|Python|Spark)[,:;]?"
 )

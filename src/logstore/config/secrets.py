@@ -77,12 +77,12 @@ def follow(text: str) -> str:
 def _found(reference: re.Match[str]) -> str:
     kind, name = reference.groups()
     if not name:
-        raise ValueError(f"{{{kind}:}} names nothing; expected {{file:PATH}} or {{env:NAME}}")
+        raise ValueError(f"expected {{file:PATH}} or {{env:NAME}}, found {{{kind}:}} without a name")
     if kind == "file":
         return read_text(name).removesuffix("\n").removesuffix("\r")
     found = os.environ.get(name)
     if found is None:
-        raise ValueError(f"the environment variable {name} is not set")
+        raise ValueError(f"environment variable {name} is not set")
     return found
 
 
@@ -92,7 +92,7 @@ def read_text(path: str) -> str:
         return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError:
         # The error of the codec holds the content of the file.
-        raise ValueError(f"the file {path} is not text in UTF-8") from None
+        raise ValueError(f"file {path} is not text in UTF-8") from None
 
 
 def read_bytes(path: str) -> bytes:
@@ -101,7 +101,7 @@ def read_bytes(path: str) -> bytes:
         with open(path, "rb") as file:
             found = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise ValueError(f"the file {path} cannot be read: {error.strerror or error}") from error
+        raise ValueError(f"file {path} cannot be read: {error.strerror or error}") from error
     if len(found) > MOST_BYTES:
-        raise ValueError(f"the file {path} has more than {MOST_BYTES} bytes")
+        raise ValueError(f"file {path} has more than {MOST_BYTES} bytes")
     return found

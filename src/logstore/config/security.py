@@ -174,9 +174,7 @@ def _unsupported(mechanism: str) -> str:
     return f"{mechanism!r} is not supported"
 
 
-def _with_password(
-    config: WireConfig, mechanism: str, jaas: Jaas | None, problems: dict[str, str]
-) -> Login | None:
+def _with_password(config: WireConfig, mechanism: str, jaas: Jaas | None, problems: dict[str, str]) -> Login | None:
     username, password = Secret(config.sasl_username), config.sasl_password
     if jaas is not None:
         username, password = jaas.option("username"), jaas.option("password")
@@ -215,7 +213,7 @@ def _bearer(config: WireConfig, jaas: Jaas | None, has_token: bool, problems: di
     client = Secret(config.sasl_oauthbearer_client_credentials_client_id) or options.option("clientId")
     client_secret = config.sasl_oauthbearer_client_credentials_client_secret or options.option("clientSecret")
     if not endpoint:
-        problems[_ENDPOINT] = "missing; expected a URL, file:PATH for a file with a token, or oauth_token="
+        problems[_ENDPOINT] = "missing; expected a URL, or file:PATH for a file with a token"
     elif problem := _endpoint_problem(endpoint, config.security_protocol):
         problems[_ENDPOINT] = problem
     if not endpoint.startswith("file:"):
@@ -317,24 +315,24 @@ def parse_jaas(text: str) -> Jaas:
     """
     tokens = list(_tokens(text))
     if len(tokens) < 3 or tokens[0][0] != "word" or tokens[1][1].lower() not in _FLAGS:
-        raise ValueError(f"no login module with a flag at the beginning; {_SHAPE}")
+        raise ValueError(f"expected a login module with a flag at the beginning; {_SHAPE}")
     module, rest = tokens[0][1], tokens[2:]
     if ("sign", ";") not in rest:
-        raise ValueError(f"no semicolon at the end; {_SHAPE}")
+        raise ValueError(f"expected a semicolon at the end; {_SHAPE}")
     end = rest.index(("sign", ";"))
     if rest[end + 1 :]:
-        raise ValueError(f"more than one login module; {_SHAPE}")
+        raise ValueError(f"expected one login module, found more; {_SHAPE}")
     options: dict[str, Secret] = {}
     parts = rest[:end]
     if len(parts) % 3:
-        raise ValueError(f"an option without a name, an equals sign or a value; {_SHAPE}")
+        raise ValueError(f"expected NAME=VALUE for each option; {_SHAPE}")
     for (kind, name), sign, (value_kind, value) in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         if kind != "word" or sign != ("sign", "=") or value_kind == "sign":
             raise ValueError(
                 f"option {len(options) + 1} is not NAME=VALUE; quote a value with other signs; {_SHAPE}"
             )
         if name in options:
-            raise ValueError(f"the option {name} is given twice")
+            raise ValueError(f"option {name} is given twice")
         options[name] = Secret(value)
     return Jaas(module, options)
 

@@ -136,7 +136,7 @@ def test_a_file_is_read_again_for_each_login(cluster: FakeCluster, guard: SaslGu
         file.unlink()
         cluster.brokers[1].stop()
         cluster.brokers[1].restart()
-        with pytest.raises(AuthenticationError, match=r"token\.endpoint\.url: the file .*token cannot be read"):
+        with pytest.raises(AuthenticationError, match=r"token\.endpoint\.url: file .*token cannot be read"):
             client.metadata()
     assert ["good-1" in said for _, said in guard.logins] == [True, False]
 

@@ -14,7 +14,7 @@ from logstore.groups.offsets import java_hash
 from logstore.records import TopicPartition
 
 
-class Claim(NamedTuple):
+class OwnedClaim(NamedTuple):
     """What one member says it owns, by the round of that generation."""
 
     partitions: Sequence[TopicPartition]
@@ -39,7 +39,7 @@ def java_map_order(names: Sequence[str]) -> list[str]:
     The leader's client keeps the members in such a map, and the order decides where two claims are equal.
 
     >>> java_map_order(["consumer-2", "consumer-1"])
-    ['consumer-1', 'consumer-2']
+    ['consumer-2', 'consumer-1']
     """
     size = 16
     while len(names) > size * 3 // 4:
@@ -52,7 +52,7 @@ def java_map_order(names: Sequence[str]) -> list[str]:
     return sorted(names, key=bucket)
 
 
-def compare(topics: Topics, members: Members, claims: Mapping[str, Claim]) -> Claims:
+def compare(topics: Topics, members: Members, claims: Mapping[str, OwnedClaim]) -> Claims:
     """Return which claims hold.
 
     A claim by a later generation wins. Of two by the same generation neither holds: one of the two members is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logstore.groups.assignors import sticky
-from logstore.groups.assignors.claims import Claim
+from logstore.groups.assignors.claims import OwnedClaim
 from logstore.groups.assignors.members import NO_GENERATION, Assigned, Members, Racks, Topics
 from logstore.groups.assignors.user_data import decode_cooperative
 
@@ -22,7 +22,7 @@ def assign(topics: Topics, members: Members, racks: Racks | None = None) -> Assi
         generation = member.generation
         if generation == NO_GENERATION:
             generation = decode_cooperative(member.user_data)
-        claims[name] = Claim(member.owned, generation)
+        claims[name] = OwnedClaim(member.owned, generation)
     divided = sticky.divide(topics, members, claims, racks)
     owned_by_some = {one for member in members.values() for one in member.owned}
     if sticky.are_equal(members):  # here Kafka counts only claims that hold

@@ -35,7 +35,7 @@ def encode_subscription(member: GroupMember, version: int = CURRENT) -> bytes:
     A version leaves out what it does not have: owned partitions (from 1), generation (from 2), rack (from 3).
 
     >>> encode_subscription(GroupMember(("t",)), 0).hex(" ", 2)
-    '0000 0000 0001 0001 74ff ffff ff'
+    '00 0000 0000 0100 0174 ffff ffff'
     """
     kind = ConsumerProtocolSubscription.TopicPartition
     found = ConsumerProtocolSubscription(
@@ -74,7 +74,7 @@ def encode_assignment(
     """Encode what a member is given.
 
     >>> encode_assignment([TopicPartition("t", 2)]).hex(" ", 2)
-    '0003 0000 0001 0001 7400 0000 0100 0000 02ff ffff ff'
+    '00 0300 0000 0100 0174 0000 0001 0000 0002 ffff ffff'
     """
     kind = ConsumerProtocolAssignment.TopicPartition
     found = ConsumerProtocolAssignment(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from logstore.groups.assignors.members import (
     Assigned,
@@ -104,7 +105,12 @@ def _take_near(divisions: Sequence[_Division], rack_of: Mapping[str, str | None]
         if len(group) > 1:
             _take_together(group, rack_of)
         elif group[0].is_helped(rack_of):
-            group[0].fill(lambda member_id, partition, of=group[0]: of.is_near(rack_of[member_id], partition))
+            only = group[0]
+            only.fill(partial(_is_near, only, rack_of))
+
+
+def _is_near(division: _Division, rack_of: Mapping[str, str | None], member_id: str, partition: int) -> bool:
+    return division.is_near(rack_of[member_id], partition)
 
 
 def _take_together(group: Sequence[_Division], rack_of: Mapping[str, str | None]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from logstore.groups.assignors import balanced, unequal
-from logstore.groups.assignors.claims import Claim, Claims, compare
+from logstore.groups.assignors.claims import Claims, OwnedClaim, compare
 from logstore.groups.assignors.members import NO_GENERATION, Assigned, Members, Racks, Topics
 from logstore.groups.assignors.nearness import Nearness
 from logstore.groups.assignors.user_data import decode_sticky
@@ -23,9 +23,9 @@ def assign(topics: Topics, members: Members, racks: Racks | None = None) -> Assi
     return divide(topics, members, claims, racks)
 
 
-def _claim(user_data: bytes | None) -> Claim:
+def _claim(user_data: bytes | None) -> OwnedClaim:
     found = decode_sticky(user_data)
-    return Claim((), NO_GENERATION) if found is None else Claim(*found)
+    return OwnedClaim((), NO_GENERATION) if found is None else OwnedClaim(*found)
 
 
 def known(topics: Topics, members: Members) -> dict[str, int]:
@@ -39,12 +39,12 @@ def are_equal(members: Members) -> bool:
     return len({frozenset(member.topics) for member in members.values()}) == 1
 
 
-def compared(topics: Topics, members: Members, claims: Mapping[str, Claim]) -> Claims:
+def compared(topics: Topics, members: Members, claims: Mapping[str, OwnedClaim]) -> Claims:
     """Return which claims hold for the topics that are divided."""
     return compare(known(topics, members), members, claims)
 
 
-def divide(topics: Topics, members: Members, claims: Mapping[str, Claim], racks: Racks | None) -> Assigned:
+def divide(topics: Topics, members: Members, claims: Mapping[str, OwnedClaim], racks: Racks | None) -> Assigned:
     """Divide the topics by the claims of members; `cooperative` has others than `assign` here."""
     divided = known(topics, members)
     valid = compare(divided, members, claims)

@@ -59,7 +59,7 @@ def encode_sticky(partitions: Iterable[TopicPartition], generation: int, version
     """Encode what a member has got in a round.
 
     >>> encode_sticky([TopicPartition("t", 2)], 7).hex(" ", 4)
-    '00000001 00017400 00000100 00000200 000007'
+    '000000 01000174 00000001 00000002 00000007'
     """
     rows = [
         StickyUserData.TopicPartitions(topic=topic, partitions=found)

@@ -154,9 +154,7 @@ class SimCluster:
 
     # -- clients
 
-    def append(
-        self, values: list[bytes], acks: Acks, *, to: NodeId | None = None, partition: int = 0
-    ) -> None:
+    def append(self, values: list[bytes], acks: Acks, *, to: NodeId | None = None, partition: int = 0) -> None:
         """Send a batch to a node, by default to the leader that the registry names; the answer comes later."""
         target = self.state(partition).leader if to is None else to
         if target not in self.nodes:
