@@ -68,6 +68,19 @@ class AsksOnce(LogCopy):
         return super().take(asked, answer, state)
 
 
+class KeepsWhatIsTooOld(LogCopy):
+    """D3: a copy goes on though tombstones went that it has not seen."""
+
+    def _is_too_old(self, answer: FetchAnswer) -> bool:
+        return False
+
+
+class RevivesDeletedKeys(InSyncReplica):
+    """See `KeepsWhatIsTooOld`."""
+
+    make_copy = KeepsWhatIsTooOld
+
+
 class TakesTheLeadersEnd(InSyncReplica):
     """KIP-279, see `AsksOnce`."""
 

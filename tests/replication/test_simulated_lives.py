@@ -148,12 +148,38 @@ def test_lives_of_a_quorum_lose_nothing_that_was_promised(part):
     assert elections > COUNT // 24
 
 
+@pytest.mark.parametrize("part", range(2))
+@pytest.mark.row("D3", "F8", part="compacted topics, in lives")
+def test_lives_of_a_compacted_topic_lose_no_key_and_revive_none(part):
+    """Each replica compacts for itself, and deletes tombstones while others are away."""
+    compactions = drops = 0
+    for seed in range(SEED + part, SEED + COUNT // 10, 2):
+        by_quorum = quorum(nodes=3) if seed % 6 >= 4 else {}
+        nodes, minimum = SIZES[(seed // 2) % len(SIZES)]
+        cluster = live(
+            seed, seconds=SECONDS, compacts=True, **(by_quorum or {"nodes": nodes, "min_insync": minimum})
+        )
+        ledger = cluster.ledger
+        assert not [each for each in ledger.lost_acknowledged if each.acks is Acks.ALL]
+        compactions += ledger.compactions
+        drops += ledger.tombstone_drops
+    assert compactions > COUNT // 10
+    assert drops > COUNT // 10
+
+
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_the_same_seed_gives_the_same_life(partitions):
     first, second, other = (live(seed, seconds=4, partitions=partitions) for seed in (5, 5, 6))
     assert first.world.trace == second.world.trace != other.world.trace
     for one, two in zip(first.ledgers, second.ledgers, strict=True):
         assert one.acknowledged == two.acknowledged
+
+
+def test_the_same_seed_gives_the_same_life_of_a_compacted_topic():
+    first, second = (live(5, seconds=4, compacts=True) for _ in range(2))
+    assert first.world.trace == second.world.trace
+    assert first.ledger.acknowledged == second.ledger.acknowledged
+    assert first.ledger.table == second.ledger.table
 
 
 @pytest.mark.row("P8")

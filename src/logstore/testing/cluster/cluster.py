@@ -31,7 +31,8 @@ class SimCluster:
     and ``make_placement`` they replicate by Kafka's rules, with ``min_insync``, ``allows_unclean`` and
     ``lag_max_ms``. Other rules need both, and ``tolerance``: what they promise. A session of the registry lasts
     ``session_ms`` after its node was heard of for the last time. ``registry`` is an empty one; it may be an
-    embedder's own kind of `LocalRegistry`.
+    embedder's own kind of `LocalRegistry`. With ``compacts`` the topic is compacted: a value is ``key:text``, and
+    ``key:`` deletes the key.
 
     After each step of a node the invariants are judged: `InvariantError` is raised by `run`.
 
@@ -56,6 +57,7 @@ class SimCluster:
         make_replica: MakeReplica | None = None,
         make_placement: MakePlacement | None = None,
         tolerance: Tolerance | None = None,
+        compacts: bool = False,
         registry: LocalRegistry | None = None,
     ) -> None:
         def in_sync(log: Log, node: NodeId, life: int) -> Replica:
@@ -75,7 +77,9 @@ class SimCluster:
             registry=common,
             tolerance=Tolerance(min_insync - 1) if tolerance is None else tolerance,
             allows_unclean=allows_unclean,
+            compacts=compacts,
         )
+        self.compacts = compacts
         self.world, self.network, self.link = scene.world, scene.network, scene.link
         self.replicas, self.tolerance = scene.replicas, scene.tolerance
         self.partitions = range(partitions)
@@ -175,13 +179,33 @@ class SimCluster:
             nonlocal number
             if world.now_ms >= until_ms:
                 return
-            values = [b"%d.%d" % (number, index) for index in range(world.random.randint(1, 3))]
+            values = [self._value(b"%d.%d" % (number, index)) for index in range(world.random.randint(1, 3))]
             number += 1
             stray = world.random.choice(self.replicas) if world.chance(0.05) else None
             self.append(values, world.random.choice(acks), to=stray, partition=self._any_partition())
             world.after(world.random.randint(1, 2 * each_ms), send)
 
         send()
+
+    def _value(self, text: bytes) -> bytes:
+        if not self.compacts:
+            return text
+        chance = self.world.random
+        return b"k%d:" % chance.randint(0, 30) + (b"" if chance.random() < 0.3 else text)
+
+    def compact(self, *, each_ms: int, until_ms: int) -> None:
+        """Compact one of the logs every few milliseconds."""
+        world = self.world
+
+        def run() -> None:
+            if world.now_ms >= until_ms:
+                return
+            node = self.nodes[world.random.choice(self.replicas)]
+            if not node.is_paused:
+                node.members[self._any_partition()].compact()
+            world.after(world.random.randint(1, 2 * each_ms), run)
+
+        run()
 
     def consume(self, *, each_ms: int, until_ms: int) -> None:
         """Read from a node every few milliseconds, whatever it believes to be, what is below its high watermark."""
@@ -362,7 +386,7 @@ class Faults:
         if node is None:
             return False
         disk, member = node.disk, chance.choice(node.members)
-        operation = chance.choice(["fdatasync", "fdatasync", "pwrite", "change", "open", "fsync_dir"])
+        operation = chance.choice(["fdatasync", "fdatasync", "pwrite", "change", "fsync_dir"])
         error = chance.choice([errno.EIO, errno.EIO, errno.ENOSPC])
         times = chance.choice([1, 1, -1])
         torn = chance.randint(0, 60) if operation == "pwrite" and chance.random() < 0.5 else -1
@@ -430,6 +454,8 @@ def live(seed: int, *, seconds: int = 10, **settings: Any) -> SimCluster:
         end_ms = seconds * 1_000
         cluster.produce(each_ms=10, acks=[Acks.ALL, Acks.ALL, Acks.LEADER], until_ms=end_ms)
         cluster.consume(each_ms=40, until_ms=end_ms)
+        if cluster.compacts:
+            cluster.compact(each_ms=100, until_ms=end_ms)
         cluster.faults = Faults(cluster, end_ms - 1_000)
         cluster.run(end_ms)
         cluster.settle()

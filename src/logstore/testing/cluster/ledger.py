@@ -50,6 +50,11 @@ class Ledger:
         self.may_have_lost = False  #: more copies were lost than the rules allow for, or an election was unclean
         self._ends: dict[NodeId, int] = {}  # the log end of each process that runs, or ran last
         self._newest: PartitionState | None = None
+        #: Of a compacted topic: key -> offset and record of the newest one that was below a high watermark.
+        self.table: dict[bytes, tuple[int, bytes]] = {}
+        self._table_end = 0
+        self.compactions = 0
+        self.tombstone_drops = 0  #: compactions that have deleted tombstones
 
     # -- what happens
 
@@ -105,6 +110,7 @@ class Ledger:
         log = self._members[after.leader].log
         if log is None or self.may_have_lost:
             return
+        self._demand_table(log, f"node {after.leader} is elected")
         self._demand_records(log, self._promised(), "I3", f"was acknowledged, and node {after.leader} is elected")
         self._demand_records(log, self.seen, "I5", f"was read, and node {after.leader} is elected")
 
@@ -126,6 +132,7 @@ class Ledger:
         )
         if replica.role is not Role.LEADER:
             return
+        self._note_committed(log)
         leader = self.leaders.setdefault(state.leader_epoch, node.node)
         self._demand(
             leader == node.node, "I1", f"nodes {leader} and {node.node} lead in epoch {state.leader_epoch}"
@@ -144,6 +151,16 @@ class Ledger:
             "I6",
             f"high watermark {log.high_watermark} of leader {node.node}, and of the ISR are behind: {behind}",
         )
+
+    def _note_committed(self, log: Log) -> None:
+        """Keep a compacted topic's table of what a leader has shown, before a compaction removes some of it."""
+        end = log.high_watermark
+        if not self._scene.compacts or end <= self._table_end:
+            return
+        for offset, record in records_of(log, self._table_end).items():
+            if self._table_end <= offset < end:
+                self.table[key_of(record)] = (offset, record)
+        self._table_end = end
 
     # -- what must hold in the end
 
@@ -170,13 +187,21 @@ class Ledger:
                 "progress",
                 f"node {node.node} has {log.high_watermark} of {leader.log_end_offset} offsets after the heal",
             )
+            if scene.compacts:
+                self._judge_compacted(node.node, log, leader)
+                continue
             self._demand(records_of(log) == whole, "I2", f"node {node.node} has other records than its leader")
             theirs, ours = _epochs(leader), _epochs(log)
             self._demand(ours == theirs, "I2", f"node {node.node} has epochs {ours}, its leader {theirs}")
         for (epoch, offset), value in self.appended.items():
-            if leader.replica.epochs.epoch_at(offset) == epoch:
+            is_there = offset in whole or not scene.compacts
+            if is_there and leader.replica.epochs.epoch_at(offset) == epoch:
                 self._demand(whole.get(offset) == value, "I2", f"offset {offset} of epoch {epoch} has changed")
-        self.lost_acknowledged = [each for each in self.acknowledged if whole.get(each.offset) != each.value]
+        self.lost_acknowledged = [
+            each
+            for each in self.acknowledged
+            if whole.get(each.offset) != each.value and not self._is_cleaned(whole, each.offset, each.value)
+        ]
         lost = [each for each in self.lost_acknowledged if each.acks is Acks.ALL]
         if not self.may_have_lost:
             self._demand(not lost, "I3", f"lost, and acknowledged by all in sync: {lost[:3]}")
@@ -185,16 +210,76 @@ class Ledger:
     def _demand_records(self, log: Log, wanted: dict[int, bytes], name: str, why: str) -> None:
         found = records_of(log, min(wanted, default=0))
         for offset, value in wanted.items():
-            if found.get(offset) != value:
+            if found.get(offset) != value and not self._is_cleaned(found, offset, value):
                 self._demand(
                     False, name, f"offset {offset}, {value!r}, {why}; the log has {found.get(offset)!r} there"
                 )
+
+    # -- compacted topics
+
+    def _is_cleaned(self, found: dict[int, bytes], offset: int, record: bytes) -> bool:
+        """Whether a compaction may have removed a record: a newer one of its key was committed, or it deletes."""
+        if not self._scene.compacts or offset in found:
+            return False
+        newest = self.table.get(key_of(record))
+        return newest is not None and (newest[0] > offset or (newest[0] == offset and is_tombstone(record)))
+
+    def _demand_table(self, log: Log, why: str) -> None:
+        """Each key has its newest committed record, or a later one; a key that was deleted has no older one."""
+        if not self._scene.compacts:
+            return
+        held = {key_of(record): (offset, record) for offset, record in records_of(log).items()}
+        for key, newest in self.table.items():
+            found = held.get(key)
+            is_deleted = found is None and is_tombstone(newest[1])
+            is_newer = found is not None and (found == newest or found[0] > newest[0])
+            self._demand(is_deleted or is_newer, "I3", f"{newest} was committed, {why}; the log has {found}")
+
+    def _judge_compacted(self, node: NodeId, log: Log, leader: Log) -> None:
+        """Two copies that compact for themselves have the same record at each offset that both have, and one table."""
+        ours, theirs = records_of(log), records_of(leader)
+        for offset in ours.keys() & theirs.keys():
+            epochs = [each.replica.epochs.epoch_at(offset) for each in (log, leader)]
+            self._demand(
+                ours[offset] == theirs[offset] and epochs[0] == epochs[1],
+                "I2",
+                f"node {node} has {ours[offset]!r} of epoch {epochs[0]} at offset {offset}, its leader "
+                f"{theirs[offset]!r} of epoch {epochs[1]}",
+            )
+        tables = [
+            {key: record for key, record in newest_by_key(each).items() if not is_tombstone(record)}
+            for each in (ours, theirs)
+        ]
+        self._demand(tables[0] == tables[1], "I2", f"node {node} has other keys than its leader: {tables}")
+        if not self.may_have_lost:
+            self._demand_table(log, f"and node {node} is in sync")
 
     def _demand(self, holds: bool, name: str, message: str) -> None:
         if not holds:
             scene = self._scene
             place = scene.places[self.partition]
             raise InvariantError(f"{name} at {scene.world.now_ms} ms, seed {scene.seed}, {place}: {message}")
+
+
+def content_of(key: bytes | None, value: bytes | None) -> bytes:
+    """Return what the ledger keeps of a record: its value, or ``key:`` for a tombstone."""
+    if value is not None:
+        return bytes(value)
+    return b"" if key is None else bytes(key) + b":"
+
+
+def key_of(content: bytes) -> bytes:
+    """Return the key of a record of a compacted topic, whose values are ``key:text``."""
+    return content.partition(b":")[0]
+
+
+def is_tombstone(content: bytes) -> bool:
+    return content.endswith(b":")
+
+
+def newest_by_key(records: dict[int, bytes]) -> dict[bytes, bytes]:
+    """Return the last record of each key."""
+    return {key_of(records[offset]): records[offset] for offset in sorted(records)}
 
 
 def records_of(log: Log, start: int = 0) -> dict[int, bytes]:
@@ -205,7 +290,7 @@ def records_of(log: Log, start: int = 0) -> dict[int, bytes]:
         region = log.replica.fetch_region(offset, to_log_end=True).region
         assert region is not None
         for record in Batches(region.read()):
-            found[record.offset] = record.value or b""
+            found[record.offset] = content_of(record.key, record.value)
         offset = region.next_offset
         region.close()
     return found
@@ -219,4 +304,6 @@ def _epochs(log: Log) -> list[EpochEntry]:
 def values_below(log: Log, start: int, end: int) -> list[tuple[int, bytes]]:
     """Return what a consumer reads of a log, up to an end or its high watermark."""
     batches = log.read(start, max_bytes=4096)
-    return [(record.offset, record.value or b"") for record in batches if record.offset < end]
+    return [
+        (record.offset, content_of(record.key, record.value)) for record in batches if record.offset < end
+    ]

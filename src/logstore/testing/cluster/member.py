@@ -24,7 +24,7 @@ from logstore.replication.api import (
 )
 from logstore.replication.node.registration import NodeRegistration
 from logstore.replication.placement import Arrival, Placement
-from logstore.testing.cluster.ledger import Ledger
+from logstore.testing.cluster.ledger import Ledger, is_tombstone, key_of
 from logstore.testing.cluster.scene import Scene
 from logstore.testing.simdisk import SimDisk
 
@@ -221,6 +221,28 @@ class SimMember:
             self._asked += 1
             self.fetch_soon(_BUSY_FETCH_MS if moved else _FETCH_MS)
 
+    # -- compaction
+
+    def compact(self) -> None:
+        """Compact what is below the high watermark, as the maintenance of a store does."""
+        log = self.log
+        if not self.process.is_up or log is None or log.replica.failure is not None:
+            return
+        before = log.replica.dropped_end
+        try:
+            log.maintenance.roll()
+            log.maintenance.compact()
+        except StorageError as error:
+            self.failures.append(error)
+        self.ledger.compactions += 1
+        self.ledger.tombstone_drops += log.replica.dropped_end > before
+        self.ledger.look(self)
+
+    def _records(self, contents: list[bytes]) -> list[Any]:
+        if not self.scene.compacts:
+            return contents
+        return [(key_of(each), None if is_tombstone(each) else each) for each in contents]
+
     # -- what comes from the network
 
     def receive_fetch(self, wants: FetchFrom, answer: Callable[[FetchAnswer], None]) -> None:
@@ -262,7 +284,7 @@ class SimMember:
                 else:
                     answer(pending.error)
 
-            batch = encode(values, timestamp_ms=self.world.clock.now_ms())
+            batch = encode(self._records(values), timestamp_ms=self.world.clock.now_ms())
             try:
                 made = replica.append(batch, acks=acks, now_ms=self.world.now_ms, notify=settled)
             except LogstoreError as error:

@@ -23,6 +23,16 @@ MakeReplica = Callable[[Log, NodeId, int], Replica]
 MakePlacement = Callable[[Replica, NodeId, Arrival], Placement]
 
 
+#: Of a compacted topic: small segments, and tombstones that are deleted while a node may be away.
+_COMPACTED = LogConfig(
+    cleanup_policy="compact",
+    segment_bytes=4_096,
+    index_interval_bytes=512,
+    delete_retention_ms=700,
+    min_cleanable_dirty_ratio=0.01,
+)
+
+
 class Tolerance(NamedTuple):
     """What a set of rules promises of a record that was acknowledged with `Acks.ALL`."""
 
@@ -67,6 +77,7 @@ class Scene:
         registry: LocalRegistry,
         tolerance: Tolerance,
         allows_unclean: bool,
+        compacts: bool,
     ) -> None:
         self.seed = seed
         self.root = "/data"  #: the directory of each node on its own disk
@@ -76,7 +87,8 @@ class Scene:
         self.places = tuple(TopicPartition("t", partition) for partition in range(partitions))
         self.replicas: tuple[NodeId, ...] = tuple(range(1, nodes + 1))
         self.session_ms = session_ms
-        self.config = LogConfig(segment_bytes=16_384, index_interval_bytes=512)
+        self.compacts = compacts
+        self.config = _COMPACTED if compacts else LogConfig(segment_bytes=16_384, index_interval_bytes=512)
         self.tolerance = tolerance
         self.allows_unclean = allows_unclean
         self.make_replica = make_replica
