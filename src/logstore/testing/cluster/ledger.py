@@ -236,7 +236,7 @@ class Ledger:
             self._demand(is_deleted or is_newer, "I3", f"{newest} was committed, {why}; the log has {found}")
 
     def _judge_compacted(self, node: NodeId, log: Log, leader: Log) -> None:
-        """Two copies that compact for themselves have the same record at each offset that both have, and one table."""
+        """Demand the same record at each offset that two copies both have, and the same table of keys."""
         ours, theirs = records_of(log), records_of(leader)
         for offset in ours.keys() & theirs.keys():
             epochs = [each.replica.epochs.epoch_at(offset) for each in (log, leader)]
