@@ -304,6 +304,4 @@ def _epochs(log: Log) -> list[EpochEntry]:
 def values_below(log: Log, start: int, end: int) -> list[tuple[int, bytes]]:
     """Return what a consumer reads of a log, up to an end or its high watermark."""
     batches = log.read(start, max_bytes=4096)
-    return [
-        (record.offset, content_of(record.key, record.value)) for record in batches if record.offset < end
-    ]
+    return [(record.offset, content_of(record.key, record.value)) for record in batches if record.offset < end]
