@@ -443,9 +443,10 @@ class _FailingLog:
 def live(seed: int, *, seconds: int = 10, logs_fail: bool = True, **settings: Any) -> SimCluster:
     """Run one life: a cluster under load with a fault in each second, a heal, and the judgement.
 
-    ``seconds`` are of virtual time; ``settings`` are those of `SimCluster`. With ``logs_fail`` file operations fail,
-    and a log is opened again without what its disk has lost: for rules whose replica then leaves the ISR. After the heal everything is in sync
-    within ten virtual seconds. Returns the cluster, closed: `SimCluster.ledger` has what has happened.
+    ``seconds`` are of virtual time; ``settings`` are those of `SimCluster`. With ``logs_fail`` file operations
+    fail, and a log is opened again without what its disk has lost: for rules whose replica then leaves the ISR.
+    After the heal everything is in sync within ten virtual seconds. Returns the cluster, closed:
+    `SimCluster.ledger` has what has happened.
 
     Raises:
         InvariantError: an invariant does not hold; the message has the seed.
