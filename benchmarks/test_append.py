@@ -114,7 +114,9 @@ def test_single_appends_to_a_topic(benchmark: Any, places: Any) -> None:
     def prepare() -> tuple[Path, Any, Any]:
         place = places()
         store = logstore.open(place / "data")
-        return place, store, store.create_topic("race", 1)
+        topic = store.create_topic("race", 1)
+        topic.log(0)  # opened before the first append, as the other's log is
+        return place, store, topic
 
     def work(state: tuple[Path, Any, Any]) -> None:
         append = state[2].append
