@@ -9,6 +9,7 @@ these checks can fail.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -26,6 +27,7 @@ from logstore.errors import (
     StorageError,
     StorageFailedError,
 )
+from logstore.log.append import append as appending
 from logstore.log.formats.checkpoints import RECOVERY
 from logstore.log.recovery import recovery
 from logstore.testing._faults import FaultyFiles
@@ -154,6 +156,33 @@ def test_a_full_disk_is_no_poison_and_leaves_no_half_batch(ram_path, where):
     log.close()
     with Log.open(restore(image, ram_path / "killed"), files=quick_files(), **SETTINGS) as log:
         expect(log, history.sent)
+
+
+def refused_appends_move_nothing(path) -> None:
+    files = FaultyFiles()
+    with Log.open(path / PARTITION, files=files, segment_bytes=2_000) as log:
+        values = []
+        for number in range(8):  # so many fill segments: the append that rolls is another path
+            files.fail("pwrite", 1, errno.ENOSPC, path_contains=".log")
+            with contextlib.suppress(DiskFullError):
+                log.append([b"refused" * 80])
+                values.append(b"refused" * 80)
+            files.heal()
+            assert log.log_end_offset == len(values), "the end has moved without its bytes"
+            values.append(b"%d" % number * 400)
+            log.append([values[-1]])
+            assert [record.value for record in log.scan()] == values
+
+
+def test_planted_an_end_that_moves_before_the_bytes_is_found(ram_path, monkeypatch):
+    def early(state, data, first, span, *rest):
+        state.raise_end(data, first, first + span)
+        return honest(state, data, first, span, *rest)
+
+    honest = appending._put_locked
+    refused_appends_move_nothing(ram_path / "honest")
+    monkeypatch.setattr(appending, "_put_locked", early)
+    must_break("the end has moved without its bytes", lambda: refused_appends_move_nothing(ram_path / "planted"))
 
 
 def test_a_short_write_is_continued(ram_path):

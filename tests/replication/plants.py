@@ -87,6 +87,29 @@ class TakesTheLeadersEnd(InSyncReplica):
     make_copy = AsksOnce
 
 
+class TrustsARegionsEnd(InSyncReplica):
+    """A follower asks from where the records of an answer end, also if its log has not taken all of them."""
+
+    _trusted, _trusted_in = -1, -1
+
+    def take(self, asked: FetchFrom, fetched: FetchAnswer, now_ms: int) -> bool:
+        left = b"" if fetched.records is None else bytes(fetched.records)
+        self._trusted_in = fetched.leader_epoch if left else -1
+        while left:
+            self._trusted = int.from_bytes(left[:8], "big") + int.from_bytes(left[23:27], "big") + 1
+            left = left[int.from_bytes(left[8:12], "big") + 12 :]
+        return super().take(asked, fetched, now_ms)
+
+    def ask(self, now_ms: int) -> tuple[NodeId, FetchFrom] | None:
+        found = super().ask(now_ms)
+        if found is None:
+            return None
+        leader, wants = found
+        if wants.leader_epoch != self._trusted_in:
+            return found
+        return leader, wants._replace(offset=max(wants.offset, self._trusted))
+
+
 class KeepsAcks(InSyncReplica):
     """I4: an append that waits is acknowledged in a later epoch of the same leader."""
 

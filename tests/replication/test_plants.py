@@ -45,6 +45,7 @@ FOUND_BY_SEEDS = {
     "a log that has failed keeps its place": BySeeds(
         {"make_placement": partial(plants.TrustsAnOpenedLog, min_insync=2)}
     ),
+    "a region's end is trusted": BySeeds(plants.with_replica(plants.TrustsARegionsEnd)),
     "deleted keys come back": BySeeds({**plants.with_replica(plants.RevivesDeletedKeys), "compacts": True}),
     "acks kept over an epoch": BySeeds(plants.with_replica(plants.KeepsAcks)),
     "ack before the smaller ISR is stored": BySeeds(plants.with_replica(plants.AcksBeforeTheSmallerIsr)),
