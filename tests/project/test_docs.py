@@ -343,6 +343,18 @@ def test_the_page_of_settings_tells_what_every_key_does() -> None:
 
 
 @needs_sources
+def test_the_readers_tour_has_one_picture_five_modules_and_twelve_concepts() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    tour = page.split("## A reader's tour", 1)[1].split("\n## ", 1)[0]
+    _, picture, text = re.split(r"```(?:text)?\n", tour)
+    modules = set(re.findall(r"(?:[a-z]+/)*_?[a-z]+(?:_[a-z]+)*(?=   )", picture)) - {"records"}
+    package = ROOT / "src" / "logstore"
+    there = {path.relative_to(package).with_suffix("").as_posix() for path in package.rglob("*.py*")}
+    assert len(modules & there) == 5, modules
+    assert len(set(re.findall(r"\*([a-z ]+)\*", text))) == 12
+
+
+@needs_sources
 def test_the_page_of_commands_is_what_the_commands_say() -> None:
     module = docs_module("commands_page")
     assert module.PAGE.read_text("utf-8") == module.page(), "run python docs/commands_page.py"
