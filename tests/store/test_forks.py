@@ -65,3 +65,38 @@ def test_a_child_meets_an_error_and_never_a_lock(tmp_path, which):
     command = [sys.executable, "-c", textwrap.dedent(SCRIPT), str(tmp_path), which]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.stdout, done.returncode) == ("ok\n", 0), done.stderr
+
+
+IMPORTING = """
+    import importlib.abc, os, signal, sys, threading
+    from logstore.store.requests import commit_server
+
+    class Slow(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, path, target=None):
+            if name == "logstore.store.requests.requests":
+                begun.set()
+                threading.Event().wait(0.3)
+            return None
+
+    begun = threading.Event()
+    sys.meta_path.insert(0, Slow())
+    thread = threading.Thread(target=commit_server._handlers)
+    thread.start()
+    assert begun.wait(20)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        commit_server._handlers()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert status == 0, status
+    thread.join()
+    print("ok")
+"""
+
+
+def test_a_fork_beside_an_import_of_the_housekeeping_leaves_a_child_that_can_import():
+    """Python keeps the lock of a module that another thread imports, for ever, in the child of a fork."""
+    command = [sys.executable, "-c", textwrap.dedent(IMPORTING)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.stdout, done.returncode) == ("ok\n", 0), done.stderr

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from logstore.clock import Clock
 from logstore.errors import LogstoreError, StorageError
 from logstore.io._files import fork_generation
-from logstore.io._interrupts import held
+from logstore.io._interrupts import held, shielded
 from logstore.log.directory.files import Directory
 from logstore.store.catalog.reserve import Reserve
 from logstore.store.maintenance.scheduler import Interrupted
@@ -44,6 +44,9 @@ SETTLE_MS: Final = 30_000
 SWEEP_MS: Final = 86_400_000
 #: Requests and answers of versions that had files for them. This version does not act on them.
 _EARLIER: Final = ("logstore.inbox.", "logstore.taken.", "logstore.answer.")
+
+#: Held while a thread imports, and while a process forks.
+_importing = threading.Lock()
 
 #: No WeakSet: iterating one fails if a thread adds to it.
 _SERVERS: weakref.WeakKeyDictionary[RequestServer, None] = weakref.WeakKeyDictionary()
@@ -146,8 +149,7 @@ class RequestServer:
 
     def _serve_next(self, listener: socket.socket) -> bool:
         """Execute the request of the next connection; False if none can be accepted."""
-        from logstore.store.requests import channel  # here: most stores are closed before the first request
-        from logstore.store.requests.requests import accepted, request_of
+        from logstore.store.requests import channel
 
         try:
             connection = channel.accept(listener)
@@ -157,6 +159,7 @@ class RequestServer:
             return False
         with contextlib.ExitStack() as stack:
             stack.enter_context(connection)
+            accepted, request_of = shielded(_handlers)
             patience = _patience()
 
             def check() -> None:
@@ -212,6 +215,16 @@ class RequestServer:
             _logger.warning("an answer was not received: store=%s error=%s", self._root.path, error)
 
 
+def _handlers() -> tuple[Callable[[], dict[str, Any]], Callable[[dict[str, Any]], StoreRequest[Any]]]:
+    """Return what reads requests: imported late, as most stores are closed before the first request.
+
+    No fork comes in between: its child would wait for ever for the import of a thread that it does not have.
+    """
+    with _importing:
+        from logstore.store.requests.requests import accepted, request_of
+    return accepted, request_of
+
+
 def _patience() -> Callable[[], None]:
     """Return a check that a sender does not take too long."""
     until_s = time.monotonic() + SENDER_S
@@ -236,7 +249,8 @@ class LeftFiles:
         now_ms = self._clock.now_ms()
         if self._swept_ms and abs(now_ms - self._swept_ms) < SWEEP_MS:
             return
-        from logstore.store.commit.staged_writer import sweep
+        with _importing:
+            from logstore.store.commit.staged_writer import sweep
 
         self._swept_ms = now_ms
         for name in self._root.names():
@@ -255,4 +269,7 @@ def _forget_in_child() -> None:
             server.forget()
 
 
+os.register_at_fork(
+    before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_importing.release
+)
 os.register_at_fork(after_in_child=_forget_in_child)
