@@ -83,7 +83,7 @@ class Placement(ABC):
         is called no more. ``first_epoch`` is the leader epoch when the registry was first read. While the state
         names this node as the leader of that epoch, an earlier process led: the returned state ends the epoch. If
         ``arrival`` says that the log may have lost records that count, the returned state lets it stand in no
-        election (I10).
+        election (I10). Its epoch is above ``arrival.asked_in_epoch``, whose leader has seen a longer log.
         """
 
     @abstractmethod

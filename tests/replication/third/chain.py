@@ -329,7 +329,11 @@ class ChainPlacement(Placement):
     def entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
         if not self.arrival.is_whole and state.leader_epoch > 0:
             state = with_chain(state, tuple(each for each in state.isr if each != self.node))
-        return without_head(state) if state.leader == self.node else state
+        if state.leader == self.node:
+            return without_head(state)
+        if state.leader_epoch <= self.arrival.asked_in_epoch:
+            return state._replace(leader_epoch=state.leader_epoch + 1)  # the head forgets how far this log reached
+        return state
 
     def wanted(self, state: PartitionState, lives: Mapping[NodeId, int], now_ms: int) -> PartitionState | None:
         if state.leader == self.node:

@@ -16,7 +16,7 @@ SHORTEST = 2
 
 
 def life_of(seed: int, replica: type[ChainReplica], placement: type[ChainPlacement]) -> SimCluster:
-    """Run ten virtual seconds of a chain of three, whose rules do not say what follows a log that has failed."""
+    """Run ten virtual seconds of a chain of three."""
 
     def make_replica(log: Log, node: NodeId, life: int) -> Replica:
         return replica(log, node, life, shortest=SHORTEST, lag_max_ms=1_500)
@@ -27,7 +27,6 @@ def life_of(seed: int, replica: type[ChainReplica], placement: type[ChainPlaceme
     return live(
         seed,
         seconds=10,
-        logs_fail=False,
         nodes=3,
         tolerance=Tolerance(lost_copies=SHORTEST - 1),
         make_replica=make_replica,

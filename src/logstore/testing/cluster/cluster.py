@@ -239,7 +239,7 @@ class Faults:
     later; it returns whether it could.
     """
 
-    def __init__(self, cluster: SimCluster, until_ms: int, *, logs_fail: bool = True) -> None:
+    def __init__(self, cluster: SimCluster, until_ms: int) -> None:
         self._cluster = cluster
         self._until_ms = until_ms
         self.counts: dict[str, int] = {}
@@ -255,7 +255,7 @@ class Faults:
             (3, self.power_cut),
             (1, self.wipe),
             (2, self.full_disk),
-            (3 if logs_fail else 0, self.failing_log),
+            (3, self.failing_log),
         ]
         self._failing: list[_FailingLog] = []
         cluster.world.watchers.append(self._note_losses)
@@ -440,13 +440,11 @@ class _FailingLog:
         self.fired = 0
 
 
-def live(seed: int, *, seconds: int = 10, logs_fail: bool = True, **settings: Any) -> SimCluster:
+def live(seed: int, *, seconds: int = 10, **settings: Any) -> SimCluster:
     """Run one life: a cluster under load with a fault in each second, a heal, and the judgement.
 
-    ``seconds`` are of virtual time; ``settings`` are those of `SimCluster`. With ``logs_fail`` file operations
-    fail, and a log is opened again without what its disk has lost: for rules whose replica then leaves the ISR.
-    After the heal everything is in sync within ten virtual seconds. Returns the cluster, closed:
-    `SimCluster.ledger` has what has happened.
+    ``seconds`` are of virtual time; ``settings`` are those of `SimCluster`. After the heal everything is in sync
+    within ten virtual seconds. Returns the cluster, closed: `SimCluster.ledger` has what has happened.
 
     Raises:
         InvariantError: an invariant does not hold; the message has the seed.
@@ -458,7 +456,7 @@ def live(seed: int, *, seconds: int = 10, logs_fail: bool = True, **settings: An
         cluster.consume(each_ms=40, until_ms=end_ms)
         if cluster.compacts:
             cluster.compact(each_ms=100, until_ms=end_ms)
-        cluster.faults = Faults(cluster, end_ms - 1_000, logs_fail=logs_fail)
+        cluster.faults = Faults(cluster, end_ms - 1_000)
         cluster.run(end_ms)
         cluster.settle()
     finally:
