@@ -71,6 +71,16 @@ class Placement(ABC):
         self.replica.apply(state, now_ms)
         return self.wanted(state, lives, now_ms) if self.node in lives else None
 
+    def arrival_again(self, stop: Stop) -> Arrival:
+        """Return how the log arrives that has failed, and was opened again in the same life.
+
+        What the replica knew when it had not entered yet still holds: the log may have failed before.
+        """
+        state = self.replica.state
+        asked_in = max(self.arrival.asked_in_epoch, -1 if state is None else state.leader_epoch)
+        is_same_disk = self._has_entered or self.arrival.is_same_disk
+        return Arrival(is_same_disk, Stop.NEW if stop is Stop.NEW else Stop.UNCLEAN, asked_in)
+
     @abstractmethod
     def resigned(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
         """Return the state in which this replica has given its place up; the same, if no other can have it."""

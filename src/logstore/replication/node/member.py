@@ -121,10 +121,7 @@ class Members:
         with failed.lock:
             failed.replica.stop_waiting(NotLeaderError(f"{failed.place}: the disk of the leader has failed"))
         assert isinstance(log, Log)
-        is_empty = log.replica.last_stop.stop is Stop.NEW
-        known = failed.replica.state
-        asked_in = -1 if known is None else known.leader_epoch
-        arrival = Arrival(True, Stop.NEW if is_empty else Stop.UNCLEAN, asked_in)
+        arrival = failed.placement.arrival_again(log.replica.last_stop.stop)
         placement = self._place(log, log.maintenance.config, arrival)
         member = Member(failed.place, failed.slot, log, placement)
         member.refused_answers = failed.refused_answers

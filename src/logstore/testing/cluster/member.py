@@ -91,13 +91,7 @@ class SimMember:
         replica, old = placement.replica, self.log
         self.log = None
         self._close(old)
-        known = replica.state
-        asked_in = -1 if known is None else known.leader_epoch
-
-        def arrival(stop: Stop) -> Arrival:
-            return Arrival(True, Stop.NEW if stop is Stop.NEW else Stop.UNCLEAN, asked_in)
-
-        self._open(life, arrival)
+        self._open(life, placement.arrival_again)
         if self.placement is not placement:
             replica.stop_waiting(NotLeaderError(f"{self.place}: the disk of the leader has failed"))
             self.opened_again += 1
