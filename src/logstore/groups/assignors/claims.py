@@ -6,7 +6,7 @@ generation of the group tells which claim is the newer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from logstore.groups.assignors.members import Members, Topics
@@ -33,6 +33,19 @@ class Claims(NamedTuple):
     doubtful: set[TopicPartition]
 
 
+def java_buckets(count: int) -> Callable[[int], int]:
+    """Return the function from a hash code to the bucket that it has in a HashMap of Java with so many entries."""
+    size = 16
+    while count > size * 3 // 4:
+        size *= 2
+
+    def bucket(hash_code: int) -> int:
+        found = hash_code & 0xFFFFFFFF
+        return (found ^ found >> 16) & size - 1
+
+    return bucket
+
+
 def java_map_order(names: Sequence[str]) -> list[str]:
     """Return names in the order in which Java's HashMap walks over them, if they were added in the given one.
 
@@ -41,15 +54,8 @@ def java_map_order(names: Sequence[str]) -> list[str]:
     >>> java_map_order(["consumer-2", "consumer-1"])
     ['consumer-2', 'consumer-1']
     """
-    size = 16
-    while len(names) > size * 3 // 4:
-        size *= 2
-
-    def bucket(name: str) -> int:
-        found = java_hash(name) & 0xFFFFFFFF
-        return (found ^ found >> 16) & size - 1
-
-    return sorted(names, key=bucket)
+    bucket = java_buckets(len(names))
+    return sorted(names, key=lambda name: bucket(java_hash(name)))
 
 
 def compare(topics: Topics, members: Members, claims: Mapping[str, OwnedClaim]) -> Claims:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Mapping, Sequence
 
-from logstore.groups.assignors.claims import Claims
+from logstore.groups.assignors.claims import Claims, java_buckets
 from logstore.groups.assignors.members import Assigned, Members, java_order
 from logstore.groups.assignors.nearness import Nearness
 from logstore.groups.offsets import java_hash
@@ -43,15 +43,8 @@ class _Moves:
 
 def _java_place(count: int) -> Callable[[TopicPartition], int]:
     """Return the order in which a HashSet of Java has partitions of one topic."""
-    size = 16
-    while count > size * 3 // 4:
-        size *= 2
-
-    def place(partition: TopicPartition) -> int:
-        found = (31 * (31 + partition.partition) + java_hash(partition.topic)) & 0xFFFFFFFF
-        return (found ^ found >> 16) & size - 1
-
-    return place
+    bucket = java_buckets(count)
+    return lambda partition: bucket(31 * (31 + partition.partition) + java_hash(partition.topic))
 
 
 class _Balance:
