@@ -348,7 +348,7 @@ REACH: dict[str, set[str]] = {
     "columns": _VOCABULARY | {"batch"},
     "log": _LOG,
     "accumulator": _VOCABULARY | {"batch", "io"},
-    "groups": _VOCABULARY | {"log", "protocol"},
+    "groups": _VOCABULARY | {"protocol"},
     "client": _CLIENT,
     "store": _CLIENT | {"protocol"},
     "protocol": _VOCABULARY | {"batch"},

@@ -57,7 +57,7 @@ def test_a_group_that_read_what_a_power_cut_took_reads_what_is_written_in_its_pl
 
 @pytest.mark.crash
 def test_without_the_epoch_acknowledged_records_are_passed_over(monkeypatch):
-    monkeypatch.setattr("logstore.client.offsets.epoch_before", lambda log, offset: -1)
+    monkeypatch.setattr("logstore.log.Log._epoch_before", lambda log, offset: -1)
     assert seen_after_a_power_cut() == NEW[6:]
 
 

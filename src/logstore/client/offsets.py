@@ -37,7 +37,6 @@ from logstore.groups.offsets import (
     encode_value,
     partition_of,
 )
-from logstore.groups.resume import epoch_before
 from logstore.io._interrupts import held
 from logstore.log import Log
 from logstore.records import Ack, Isolation, TopicPartition
@@ -283,7 +282,7 @@ class CommittedOffsets:
         """Return the epoch of the last record read: it tells later whether that record is still the same one."""
         if commit.leader_epoch >= 0 or not commit.offset:
             return commit.leader_epoch
-        return epoch_before(self._source._log_of(*partition), commit.offset)
+        return self._source._log_of(*partition)._epoch_before(commit.offset)
 
     def _check_place(self, partition: TopicPartition) -> str:
         """Return the id of a partition's topic; raise if there is no such partition."""

@@ -14,7 +14,6 @@ from logstore.client.offsets import CommittedOffsets
 from logstore.client.partition_position import PartitionFetcher, PartitionPosition
 from logstore.config.client import ConsumerConfig
 from logstore.errors import NotAssignedError, UnknownTopicError
-from logstore.groups.resume import epoch_before
 from logstore.records import TopicPartition
 
 #: A partition by its name, or a topic for all of its partitions.
@@ -176,4 +175,4 @@ class Subscription:
 
     def leader_epoch(self, wanted: Wanted, offset: int) -> int:
         """Return the epoch of the record before an offset, to store beside it; -1 if unknown."""
-        return epoch_before(self.one(wanted).log, offset)
+        return self.one(wanted).log._epoch_before(offset)

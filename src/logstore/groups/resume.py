@@ -10,26 +10,30 @@ metadata sets the epochs they do not rise; `docs/kafka.md` names the remaining r
 from __future__ import annotations
 
 import logging
+from typing import Protocol
 
-from logstore.log.read.reader import Readable
+from logstore.records import TopicPartition
 
 _logger = logging.getLogger(__name__)
 
-UNKNOWN_EPOCH = -1
+
+class EpochSource(Protocol):
+    """A partition, as far as a resume position needs it: a log, or one that a broker answers for."""
+
+    @property
+    def name(self) -> TopicPartition: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    def _end_of_epoch(self, epoch: int) -> int | None:
+        """Return the offset at which the records of a leader epoch end; None for an unknown epoch."""
 
 
-def epoch_before(log: Readable, offset: int) -> int:
-    """Return the leader epoch of the record before an offset, or -1 if it has none."""
-    epoch = log.replica.epochs.epoch_at(offset - 1) if offset > 0 else None
-    return UNKNOWN_EPOCH if epoch is None else epoch
-
-
-def not_behind_its_epoch(log: Readable, offset: int, epoch: int) -> int:
+def not_behind_its_epoch(log: EpochSource, offset: int, epoch: int) -> int:
     """Return the stored offset, or the end of its epoch if lower: later records have replaced those read."""
     if epoch < 0:
         return offset
-    known, end = log.replica.epochs.end_offset_for(epoch, log.log_end_offset)
-    if known < 0 or end >= offset:
+    end = log._end_of_epoch(epoch)
+    if end is None or end >= offset:
         return offset
     _logger.warning(
         "records that were read are gone, and others come in their place: "

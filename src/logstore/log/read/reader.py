@@ -207,6 +207,20 @@ class Readable(ABC):
                 self._end_mark(isolation).wait_while(offset, left_s)
         return self._read(offset, max_bytes, isolation)[0]
 
+    def _epoch_before(self, offset: int) -> int:
+        """Return the leader epoch of the record before an offset; -1 if it has none, or is not in the log."""
+        epoch = self._epochs().epoch_at(offset - 1) if offset > 0 else None
+        return -1 if epoch is None else epoch
+
+    def _end_of_epoch(self, epoch: int) -> int | None:
+        """Return the offset at which the records of a leader epoch end; None for an epoch that the log has not seen.
+
+        For an epoch without records it is the offset where the next older one has ended, as in Kafka's
+        OffsetForLeaderEpoch.
+        """
+        known, end = self._epochs().end_offset_for(epoch, self.log_end_offset)
+        return None if known < 0 else end
+
     def record_at(self, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> Record | None:
         """Return the record at one offset, checked by CRC-32C.
 

@@ -80,6 +80,15 @@ class ReadableConformance:
             assert log.offset_for_time(3) is None
             assert [record.value for record in log.scan(since=1, until=2)] == [b"b"]
 
+    def test_the_epoch_of_each_record_ends_where_the_records_do(self) -> None:
+        with self.holding([[b"a", b"b"], [b"c"]]) as log:
+            epoch = log._epoch_before(1)
+            assert epoch >= 0
+            assert [log._epoch_before(offset) for offset in (0, 1, 2, 3)] == [-1, epoch, epoch, epoch]
+            assert log._end_of_epoch(epoch) == 3
+            assert log._end_of_epoch(epoch + 1) is None
+            assert log._end_of_epoch(-1) is None
+
     def test_a_wait_for_what_is_there_is_over_at_once(self) -> None:
         with self.holding([[b"a"]]) as log:
             assert log.wait_for(0, timeout_s=0)
