@@ -77,8 +77,13 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "commits",
         "subscription",
         "lag partition_position",
-        "offsets producer scan",
+        "producer scan",
         "backend partitioners",
+    ),
+    "logstore.client.backend": (
+        "backend",
+        "fetcher group_offsets source",
+        "facts members partitions",
     ),
     "logstore.client.scan": (
         "bulk_append",
@@ -277,9 +282,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.store": (
         "commit_client",
         "store",
+        "backend",
         "host",
         "requests",
-        "admin",
+        "admin committed_offsets fetcher",
         "descriptions lifecycle maintenance topic",
         "catalog commit",
     ),
@@ -329,7 +335,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "world",
     ),
     "logstore.testing.conformance": (
-        "clocks databases file_tables high_watermark_policies partitioners readables registries transports",
+        "backends clocks databases file_tables high_watermark_policies partitioners readables registries "
+        "transports",
         "replicas",
         "copies",
     ),

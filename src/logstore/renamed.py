@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 #: Old name -> new name, for the modules that the documentation named. `logstore.wire` was a folder.
 NAMES = {
+    "logstore.client.offsets": "logstore.store.committed_offsets",
     "logstore.client_config": "logstore.config.client",
     "logstore.config.generated_keywords": "logstore.config.generated.keywords",
     "logstore.log.appender": "logstore.log.append.appender",

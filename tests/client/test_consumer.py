@@ -459,14 +459,14 @@ def test_a_wakeup_while_a_batch_is_decompressed_ends_the_loop_there(store, decom
 def test_a_wakeup_before_the_first_record_of_a_run_ends_the_loop_there(store, monkeypatch):
     fill(store, 400)
     consumer = earliest(store)
-    run_of = consumer._fetcher.run_of
+    run_of = consumer._rules.run_of
 
     def woken(*arguments):
         monkeypatch.undo()
         consumer.wakeup()
         return run_of(*arguments)
 
-    monkeypatch.setattr(consumer._fetcher, "run_of", woken)
+    monkeypatch.setattr(consumer._rules, "run_of", woken)
     loop = consumer.records()
     with pytest.raises(WakeupError):
         next(loop)

@@ -8,9 +8,9 @@ import random
 import pytest
 
 import logstore
-from logstore.client.offsets import CommittedOffsets
 from logstore.errors import LogstoreError
 from logstore.records import TopicPartition
+from logstore.store.committed_offsets import CommittedOffsets
 from logstore.testing import ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
 from logstore.topic_names import CONSUMER_OFFSETS

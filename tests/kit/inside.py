@@ -80,7 +80,7 @@ def spare_bytes(producer: Any) -> int:
 
 def awaited_by(consumer: Any) -> int:
     """Return how many logs will notify a consumer of their next record."""
-    return sum(registration.is_armed for registration in consumer._listener._registrations.values())
+    return sum(registration.is_armed for registration in consumer._fetcher._listener._registrations.values())
 
 
 def count_reads(monkeypatch: Any, read: list[int]) -> None:

@@ -11,8 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from logstore.batch._batch import RecordIterator
-from logstore.client.backend import Source
-from logstore.client.offsets import CommittedOffsets
+from logstore.client.backend.backend import Backend
 from logstore.client.partition_position import PartitionPosition
 from logstore.client.subscription import Subscription
 from logstore.config.client import ConsumerConfig
@@ -26,12 +25,10 @@ _logger = logging.getLogger(__name__)
 class Commits:
     """The offsets that one consumer stores for its group."""
 
-    def __init__(
-        self, store: Source, config: ConsumerConfig, offsets: CommittedOffsets, subscription: Subscription
-    ) -> None:
-        self._store = store
-        self._clock = store.clock
-        self._offsets = offsets
+    def __init__(self, backend: Backend, config: ConsumerConfig, subscription: Subscription) -> None:
+        self._backend = backend
+        self._clock = backend.clock
+        self._offsets = offsets = backend.offsets
         self._subscription = subscription
         self.group = config.group_id
         self.are_automatic = bool(self.group) and config.enable_auto_commit
@@ -41,7 +38,7 @@ class Commits:
             if self.are_automatic:
                 offsets.check_writable(self.group)
         self._committed_s = self._clock.monotonic_s()
-        self._renew_s = self._committed_s + offsets.retention_ms / 4000
+        self._renewed_s = self._committed_s
 
     def named_group(self) -> str:
         """Return the name of the group.
@@ -91,8 +88,9 @@ class Commits:
         if not self.group:
             return
         now_s = self._clock.monotonic_s()
-        if self._store.read_only and now_s >= self._renew_s:
-            self._renew_s = now_s + self._offsets.retention_ms / 4000
+        renew_s = self._offsets.renew_s
+        if renew_s is not None and now_s - self._renewed_s >= renew_s:
+            self._renewed_s = now_s
             self._renew()
         if not self.are_automatic:
             return
@@ -161,13 +159,13 @@ class Commits:
         partition = self._subscription.partitions.get(name)
         if partition is None or given.topic_id:
             return given
-        self._subscription.fetcher.check_exists(partition)
+        self._subscription.rules.check_exists(partition)
         return given._replace(topic_id=partition.topic_id)
 
     def _is_another_topic(self, partition: PartitionPosition) -> bool:
         """Return whether the partition's topic was deleted; a topic of the same name may exist again."""
         try:
-            return self._store.topic_id(partition.name.topic) != partition.topic_id
+            return self._backend.facts(partition.name.topic).id != partition.topic_id
         except UnknownTopicError:
             # An error here would keep the offsets of the other topics from being committed.
             return True

@@ -21,9 +21,10 @@ from typing import Any
 
 from logstore.batch._batch import Record, RecordChain, RecordIterator
 from logstore.batch.moments import When, moment_of
-from logstore.client.backend import Opened, Source
+from logstore.client.backend.backend import Backend
+from logstore.client.backend.fetcher import PartitionFetcher
+from logstore.client.backend.partitions import Cursor
 from logstore.client.commits import Commits
-from logstore.client.offsets import CommittedOffsets
 from logstore.client.partition_position import PartitionPosition
 from logstore.client.subscription import Followed, Subscription, Wanted
 from logstore.clock import seconds_of
@@ -42,7 +43,6 @@ from logstore.groups.offsets import OffsetAndMetadata, check_group, is_whole
 from logstore.groups.resume import not_behind_its_epoch
 from logstore.io._interrupts import held, shielded
 from logstore.io._notifier import Notifier
-from logstore.log.read.wait import OffsetListener
 from logstore.records import INT64_MAX, Ack, TimestampOffset, TopicPartition
 from logstore.renamed import keep_names, warn
 
@@ -51,9 +51,6 @@ _logger = logging.getLogger(__name__)
 #: The most bytes of one read. Larger pieces leave the processor's cache before they are decoded, and each
 #: costs fresh pages of memory (benchmarks/test_consumer.py: a quarter slower with 1 MiB).
 READ_BYTES = 256 << 10
-
-#: How often a waiting reader in another process than the writer checks that its topics still exist.
-LOOK_AROUND_S = 1.0
 
 
 class Consumer:
@@ -72,29 +69,28 @@ class Consumer:
 
     def __init__(
         self,
-        store: Source,
+        backend: Backend,
         config: ConsumerConfig | None = None,
-        *,
-        offsets: CommittedOffsets,
     ) -> None:
         self._config = ConsumerConfig() if config is None else config
-        self._store = store
-        self._clock = store.clock
+        self._backend = backend
+        self._clock = backend.clock
         self._isolation = self._config.isolation
-        self._subscription = Subscription(store, self._config, offsets)
-        self._fetcher = self._subscription.fetcher
-        self._commits = Commits(store, self._config, offsets, self._subscription)
-        self._offsets = offsets
+        self._notifier = Notifier(clock=self._clock)
+        self._fetcher = backend.fetcher(self._config, self._notifier)
+        self._subscription = Subscription(backend, self._config, self._fetcher)
+        self._rules = self._subscription.rules
+        self._commits = Commits(backend, self._config, self._subscription)
         if self._commits.group:
-            offsets.pin(self._commits.group, self)
+            backend.offsets.pin(self._commits.group, self)
         self._in_use = threading.Lock()
         self._closed = False
         self._handed: RecordIterator | None = None  # the run that a loop is reading
-        self._listen(Notifier(clock=self._clock))
         self._woken = False
         self._store_ends = False
-        self._look_again_s = self._clock.monotonic_s() + LOOK_AROUND_S
+        self._looked_s = self._clock.monotonic_s()
         self._found_there: object = None  #: what was known of topics when every assigned one was there
+        backend.add_reader(self)
 
     # -- partitions
 
@@ -181,7 +177,7 @@ class Consumer:
         """
         with self._use():
             found = self._subscription.one(partition)
-            self._fetcher.find(found)
+            self._rules.find(found)
             return found.position
 
     def seek(self, partition: Wanted, offset: int | OffsetAndMetadata) -> None:
@@ -201,15 +197,15 @@ class Consumer:
             raise InvalidOffsetError(f"an offset is a whole number from 0 on, found {to.offset!r}")
         with self._use():
             found = self._subscription.one(partition)
-            found.go_to(not_behind_its_epoch(found.log, to.offset, to.leader_epoch))
+            found.go_to(not_behind_its_epoch(found.cursor, to.offset, to.leader_epoch))
 
     def seek_to_beginning(self, *partitions: Wanted) -> None:
         """Seek to the oldest record that is kept, in these partitions or in all."""
-        self._go_to(partitions, lambda partition: partition.log.log_start_offset)
+        self._go_to(partitions, lambda partition: partition.cursor.log_start_offset)
 
     def seek_to_end(self, *partitions: Wanted) -> None:
         """Seek past the last record, in these partitions or in all."""
-        self._go_to(partitions, lambda partition: partition.log.end_offset(self._isolation))
+        self._go_to(partitions, lambda partition: partition.cursor.end_offset(self._isolation))
 
     def seek_to_time(self, timestamp: When, *partitions: Wanted) -> None:
         """Seek to the first record of this time or later, else to the end.
@@ -217,7 +213,7 @@ class Consumer:
         ``timestamp`` is milliseconds, an aware datetime, or an age: a timedelta, or a text such as ``"-2h"``.
         """
         wanted = moment_of(timestamp, self._clock)
-        self._go_to(partitions, lambda partition: self._fetcher.offset_at(partition, wanted))
+        self._go_to(partitions, lambda partition: self._rules.offset_at(partition, wanted))
 
     def _go_to(self, partitions: tuple[Wanted, ...], offset_in: Callable[[PartitionPosition], int]) -> None:
         with self._use():
@@ -226,23 +222,22 @@ class Consumer:
 
     def beginning_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
         """Return the oldest offsets that are kept; the partitions need not be assigned."""
-        return {name: log.log_start_offset for name, log in self._logs(partitions)}
+        return self._backend.start_offsets(self._named(partitions))
 
     def end_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
         """Return the offsets that the next visible records will get; the partitions need not be assigned."""
-        return {name: log.end_offset(self._isolation) for name, log in self._logs(partitions)}
+        return self._backend.end_offsets(self._named(partitions), self._isolation)
 
     def offsets_for_times(self, times: Mapping[Wanted, When]) -> dict[TopicPartition, TimestampOffset | None]:
         """Return the first record of each partition that has this time or a later one, or None."""
-        return {
-            name: log.offset_for_time(when, isolation=self._isolation)
-            for wanted, when in times.items()
-            for name, log in self._logs([wanted])
+        moments = {
+            name: moment_of(when, self._clock) for wanted, when in times.items() for name in self._named([wanted])
         }
+        return self._backend.offsets_for_times(moments, self._isolation)
 
-    def _logs(self, partitions: Iterable[Wanted]) -> list[tuple[TopicPartition, Opened]]:
+    def _named(self, partitions: Iterable[Wanted]) -> list[TopicPartition]:
         self._check_open()
-        return [(name, self._store._log_of(*name)) for name in self._subscription.named(partitions)]
+        return self._subscription.named(partitions)
 
     # -- reading
 
@@ -280,7 +275,7 @@ class Consumer:
         for partition in self._in_turn():
             try:
                 while len(records) < limit:
-                    run = self._fetcher.run_of(partition, self._read_bytes())
+                    run = self._rules.run_of(partition, self._read_bytes())
                     if run is None:
                         break
                     records.extend(run.allow(limit - len(records)))
@@ -317,26 +312,26 @@ class Consumer:
         left = None if deadline is None else deadline - self._clock.monotonic_s()
         if left is not None and left <= 0:
             return False
-        if self._store.read_only:
-            left = LOOK_AROUND_S if left is None else min(left, LOOK_AROUND_S)
-        return (
-            self._listener.wait(self._waiting(), left) or deadline is None or self._clock.monotonic_s() < deadline
-        )
+        look_s = self._backend.look_s
+        if look_s is not None:
+            left = look_s if left is None else min(left, look_s)
+        return self._fetcher.wait(self._waiting(), left) or deadline is None or self._clock.monotonic_s() < deadline
 
     def _check_exists(self) -> None:
         """Raise if a topic was deleted, whose log would never get another record."""
-        known = self._store._topics_known()
+        known = self._backend.topics_known()
         # One is still asked for where nothing has changed: the store may have been closed.
         turns = self._subscription.turns[:1] if known is self._found_there else self._subscription.turns
         for partition in turns:
-            self._fetcher.check_exists(partition)
+            self._rules.check_exists(partition)
         self._found_there = known
 
     def _look_for_partitions(self) -> None:
-        # The writer is another process and does not notify this one of new partitions.
-        if self._store.read_only and self._clock.monotonic_s() >= self._look_again_s:
-            self._look_again_s = self._clock.monotonic_s() + LOOK_AROUND_S
-            self._store.topics()
+        # Nothing notifies this process of new partitions, since another one writes.
+        look_s = self._backend.look_s
+        if look_s is not None and self._clock.monotonic_s() - self._looked_s >= look_s:
+            self._looked_s = self._clock.monotonic_s()
+            self._backend.topics()
             self._subscription.may_have_grown = True
         if self._subscription.may_have_grown:
             self._subscription.follow()
@@ -393,7 +388,7 @@ class Consumer:
 
     def _next_run(self) -> RecordIterator | None:
         for partition in self._in_turn():
-            run = self._fetcher.run_of(partition, self._read_bytes())
+            run = self._rules.run_of(partition, self._read_bytes())
             if run is not None:
                 # Offsets are committed between two turns; without automatic commits a turn is all that was read.
                 return run.allow(self._config.max_poll_records if self._commits.are_automatic else INT64_MAX)
@@ -416,7 +411,7 @@ class Consumer:
             runs: list[RecordIterator] = []
             for number, partition in enumerate(self._subscription.turns):
                 try:
-                    run = self._fetcher.run_of(partition, self._read_bytes())
+                    run = self._rules.run_of(partition, self._read_bytes())
                 except LogstoreError:
                     if not runs:
                         raise
@@ -433,16 +428,16 @@ class Consumer:
     def _listen(self, notifier: Notifier) -> None:
         """Have this notifier notified from now on: of records, of new partitions (`_has_grown`) and by `wakeup`."""
         self._notifier = notifier
-        self._listener = OffsetListener(self._isolation, notifier, self._clock)
+        self._fetcher.listen(notifier)
 
-    def _begin_wait(self) -> OffsetListener | None:
+    def _begin_wait(self) -> PartitionFetcher | None:
         """Begin a wait for records beyond the current positions; None if there may be some now. Does no I/O."""
-        is_waiting = self._listener.begin(self._waiting()) and not self._has_grown() and not self._woken
-        return self._listener if is_waiting else None
+        is_waiting = self._fetcher.begin(self._waiting()) and not self._has_grown() and not self._woken
+        return self._fetcher if is_waiting else None
 
-    def _waiting(self) -> list[tuple[Opened, int]]:
+    def _waiting(self) -> list[tuple[Cursor, int]]:
         partitions = self._subscription.partitions.values()
-        return [(partition.log, partition.position) for partition in partitions if not partition.paused]
+        return [(partition.cursor, partition.position) for partition in partitions if not partition.paused]
 
     def _has_grown(self) -> bool:
         """Tell whether there may be new partitions that the consumer has not looked for. Does no I/O."""
@@ -470,7 +465,7 @@ class Consumer:
             if self._store_ends:
                 raise StoreClosedError(
                     "the store was closed while its records were read; call logstore.open() again",
-                    path=self._store.path,
+                    path=self._backend.location,
                 )
             raise WakeupError("wakeup() was called; call again to go on, or close()")
 
@@ -542,7 +537,8 @@ class Consumer:
                 else:
                     self._commits.settle_all_but_the_last(self._handed)
             finally:
-                self._offsets.unpin(self)
+                self._fetcher.close()
+                self._backend.offsets.unpin(self)
 
     # -- one thread at a time
 
@@ -619,8 +615,7 @@ def check_limit(max_records: int) -> int:
 
 
 def open_consumer(
-    store: Source,
-    offsets: CommittedOffsets,
+    backend: Backend,
     group: str | None,
     config: ConsumerConfig | Mapping[str, Setting] | None,
     more_settings: Mapping[str, Setting],
@@ -631,4 +626,4 @@ def open_consumer(
         if settings.group_id not in ("", check_group(group)):
             raise InvalidGroupError(f"group {group!r} was asked for, but group.id says {settings.group_id!r}")
         settings = settings.replace(group_id=group)
-    return Consumer(store, settings, offsets=offsets)
+    return Consumer(backend, settings)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from logstore.client.backend import Source
-from logstore.client.offsets import CommittedOffsets
+from logstore.client.backend.group_offsets import GroupOffsets
+from logstore.client.backend.source import Source
 from logstore.errors import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
 from logstore.log.read.reader import Readable
 from logstore.records import INT64_MAX, Isolation, TopicPartition
@@ -61,7 +61,7 @@ def lag_of(log: Readable, offset: int, now_ms: int, isolation: Isolation = Isola
 
 def lag_of_group(
     store: Source,
-    offsets: CommittedOffsets,
+    offsets: GroupOffsets,
     group: str,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
     partitions: Iterable[TopicPartition] | None = None,

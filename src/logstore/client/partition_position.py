@@ -10,13 +10,11 @@ from __future__ import annotations
 import logging
 
 from logstore.batch._batch import RecordIterator
-from logstore.client.backend import Opened, Source
-from logstore.client.offsets import CommittedOffsets
+from logstore.client.backend.backend import Backend
+from logstore.client.backend.partitions import Cursor, Mark
 from logstore.config.client import ConsumerConfig
 from logstore.errors import LogstoreError, NoOffsetError, OffsetOutOfRangeError
 from logstore.groups.resume import not_behind_its_epoch
-from logstore.log import Log
-from logstore.log.marks._watermark import Watermark
 from logstore.records import TopicPartition
 
 _logger = logging.getLogger(__name__)
@@ -31,18 +29,18 @@ class PartitionPosition:
     to read the whole topic.
     """
 
-    __slots__ = ("added", "done", "end", "log", "name", "offset", "paused", "run", "stored", "topic_id")
+    __slots__ = ("added", "cursor", "done", "end", "name", "offset", "paused", "run", "stored", "topic_id")
 
-    def __init__(self, name: TopicPartition, log: Opened, topic_id: str, *, added: bool = False) -> None:
+    def __init__(self, name: TopicPartition, cursor: Cursor, topic_id: str, *, added: bool = False) -> None:
         self.name = name
         self.added = added
-        self.log = log
+        self.cursor = cursor
         self.topic_id = topic_id
         self.offset = self.done = self.stored = -1
         self.run: RecordIterator | None = None
         self.paused = False
-        #: The end of what may be read, of a log that this process writes; set once the position has come to it.
-        self.end: Watermark | None = None
+        #: The end of what can be handed out now, if it moves by itself; set once the position has come to it.
+        self.end: Mark | None = None
 
     @property
     def position(self) -> int:
@@ -61,16 +59,16 @@ class PartitionPosition:
         self.offset = self.done = offset
 
 
-class PartitionFetcher:
+class PositionRules:
     """The rules by which the partitions of one consumer are read. Stateless otherwise."""
 
-    def __init__(self, store: Source, config: ConsumerConfig, offsets: CommittedOffsets) -> None:
-        self._store = store
+    def __init__(self, backend: Backend, config: ConsumerConfig) -> None:
+        self._backend = backend
         self._group = config.group_id
         self._isolation = config.isolation
         self._rule = config.auto_offset_reset
         self._age_ms = config.reset_age_ms
-        self._offsets = offsets
+        self._offsets = backend.offsets
 
     def run_of(self, partition: PartitionPosition, max_bytes: int) -> RecordIterator | None:
         """Return records that can be handed out now, or None; those already read come first.
@@ -90,11 +88,11 @@ class PartitionFetcher:
                 partition.offset, partition.run = run.position, None
             self.find(partition)
             try:
-                if partition.log.end_offset(self._isolation) == partition.offset:
-                    if partition.end is None and isinstance(partition.log, Log):
-                        partition.end = partition.log._end_mark(self._isolation)
+                if partition.cursor.end_offset(self._isolation) == partition.offset:
+                    if partition.end is None:
+                        partition.end = partition.cursor._live_end(self._isolation)
                     return None
-                batches = partition.log.read(partition.offset, max_bytes=max_bytes, isolation=self._isolation)
+                batches = partition.cursor.read(partition.offset, max_bytes=max_bytes, isolation=self._isolation)
             except OffsetOutOfRangeError as error:
                 self._reset(partition, error)
                 continue
@@ -108,8 +106,8 @@ class PartitionFetcher:
         return None
 
     def check_exists(self, partition: PartitionPosition) -> None:
-        """Raise if the partition's topic was deleted or the store is closed."""
-        self._store._log_of(*partition.name, partition.topic_id)
+        """Raise if the partition's topic was deleted or the back end is closed."""
+        self._backend.check_exists(partition.name, partition.topic_id)
 
     # -- where to begin
 
@@ -124,12 +122,12 @@ class PartitionFetcher:
         if self._group:
             commit = self._offsets.committed(self._group, [partition.name]).get(partition.name)
             if commit is not None and commit.topic_id in ("", partition.topic_id):
-                partition.go_to(not_behind_its_epoch(partition.log, commit.offset, commit.leader_epoch))
+                partition.go_to(not_behind_its_epoch(partition.cursor, commit.offset, commit.leader_epoch))
                 partition.stored = commit.offset
                 return
         if partition.added or self._was_added(partition):
             # With auto.offset.reset=latest, records from before the consumer saw the partition would be skipped.
-            partition.go_to(partition.log.log_start_offset)
+            partition.go_to(partition.cursor.log_start_offset)
             return
         if self._rule == "none":
             raise NoOffsetError(
@@ -141,7 +139,7 @@ class PartitionFetcher:
     def _was_added(self, partition: PartitionPosition) -> bool:
         """Tell whether the partition was added to a topic that the group already reads."""
         topic, number = partition.name
-        if not self._group or number < self._store.added_from(topic, partition.topic_id):
+        if not self._group or number < self._backend.facts(topic, partition.topic_id).added_from:
             return False
         commits = self._offsets.committed(self._group)
         return any(
@@ -165,14 +163,14 @@ class PartitionFetcher:
 
     def _first_offset(self, partition: PartitionPosition) -> int:
         if self._age_ms is not None:
-            return self.offset_at(partition, max(self._store.clock.now_ms() - self._age_ms, 0))
+            return self.offset_at(partition, max(self._backend.clock.now_ms() - self._age_ms, 0))
         if self._rule == "earliest":
-            return partition.log.log_start_offset
-        return partition.log.end_offset(self._isolation)
+            return partition.cursor.log_start_offset
+        return partition.cursor.end_offset(self._isolation)
 
     def offset_at(self, partition: PartitionPosition, timestamp_ms: int) -> int:
         """Return the offset of the first record of ``timestamp_ms`` or later, or the end."""
         # The end is read first: records appended concurrently must not be skipped.
-        end = partition.log.end_offset(self._isolation)
-        found = partition.log.offset_for_time(timestamp_ms, isolation=self._isolation)
+        end = partition.cursor.end_offset(self._isolation)
+        found = partition.cursor.offset_for_time(timestamp_ms, isolation=self._isolation)
         return end if found is None else found.offset

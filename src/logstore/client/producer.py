@@ -26,7 +26,7 @@ from logstore.accumulator.partition_batcher import PartitionBatcher
 from logstore.accumulator.replicated_batcher import ReplicatedBatcher
 from logstore.accumulator.syncing import Syncing
 from logstore.accumulator.timer import TICKER
-from logstore.client.backend import Acknowledger, PartitionedTopic, Source
+from logstore.client.backend.source import Acknowledger, PartitionedTopic, Source
 from logstore.client.partitioners import Choice, Partitioner, checked, partitioner_of
 from logstore.clock import SYSTEM_CLOCK
 from logstore.config.client import ProducerConfig

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from logstore.client.backend import Source
-from logstore.client.offsets import CommittedOffsets
-from logstore.client.partition_position import PartitionFetcher, PartitionPosition
+from logstore.client.backend.backend import Backend
+from logstore.client.backend.fetcher import PartitionFetcher
+from logstore.client.partition_position import PartitionPosition, PositionRules
 from logstore.config.client import ConsumerConfig
 from logstore.errors import NotAssignedError, UnknownTopicError
 from logstore.records import TopicPartition
@@ -35,10 +35,11 @@ class Followed(NamedTuple):
 class Subscription:
     """The partitions of one consumer. ``turns`` has those of ``partitions`` in order, the next turn first."""
 
-    def __init__(self, store: Source, config: ConsumerConfig, offsets: CommittedOffsets) -> None:
-        self._store = store
+    def __init__(self, backend: Backend, config: ConsumerConfig, fetcher: PartitionFetcher) -> None:
+        self._backend = backend
         self._has_rule = config.auto_offset_reset != "none"
-        self.fetcher = PartitionFetcher(store, config, offsets)
+        self.fetcher = fetcher
+        self.rules = PositionRules(backend, config)
         self.partitions: dict[TopicPartition, PartitionPosition] = {}
         self.turns: list[PartitionPosition] = []
         self._followed: dict[str, Followed] = {}
@@ -52,11 +53,12 @@ class Subscription:
         Raises:
             UnknownTopicError: one of them does not exist.
         """
-        return {name: Followed(self._store.topic_id(name), self._store.partition_count(name)) for name in names}
+        found = {name: self._backend.facts(name) for name in names}
+        return {name: Followed(facts.id, facts.partitions) for name, facts in found.items()}
 
     def share(self, topic: str, partition_count: int, turn: int, shares: int) -> dict[str, Followed]:
         """Return one of ``shares`` shares of a topic to follow, beside its range of ``partition_count``."""
-        return {topic: Followed(self._store.topic_id(topic), partition_count, turn, shares)}
+        return {topic: Followed(self._backend.facts(topic).id, partition_count, turn, shares)}
 
     def prepare(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionPosition]:
         """Return positions for `replace`: those that are assigned already keep theirs.
@@ -74,6 +76,7 @@ class Subscription:
         self.partitions = partitions
         self.turns = list(partitions.values())
         self._followed = followed
+        self.fetcher.keep(partitions)
         self.may_have_grown = True
 
     def follow(self) -> None:
@@ -82,7 +85,7 @@ class Subscription:
         try:
             for topic, known in list(self._followed.items()):
                 try:
-                    count = self._store.partition_count(topic, known.topic_id)
+                    count = self._backend.facts(topic, known.topic_id).partitions
                 except UnknownTopicError:
                     continue  # the next read of its partitions raises
                 for number in range(known.looked_at, count):
@@ -98,18 +101,18 @@ class Subscription:
                 # commit would leave out partitions whose turn has not come, and so would their lag.
                 for partition in self.turns:
                     if not partition.paused:
-                        self.fetcher.find(partition)
+                        self.rules.find(partition)
         except BaseException:
             self.may_have_grown = True
             raise
 
     def _position_of(self, name: TopicPartition, *, added: bool = False) -> PartitionPosition:
-        topic_id = self._store.topic_id(name.topic)
-        log = self._store._log_of(name.topic, name.partition, topic_id)
+        topic_id = self._backend.facts(name.topic).id
+        cursor = self.fetcher.cursor(name, topic_id)
         known = self._followed.get(name.topic)
         if known is not None and known.topic_id == topic_id and name.partition >= known.looked_at:
             added = True  # assigned again before the partition was seen
-        return PartitionPosition(name, log, topic_id, added=added)
+        return PartitionPosition(name, cursor, topic_id, added=added)
 
     # -- by name
 
@@ -118,7 +121,7 @@ class Subscription:
         found: dict[TopicPartition, None] = {}
         for each in [wanted] if isinstance(wanted, str) else wanted:
             if isinstance(each, str):
-                names = [TopicPartition(each, n) for n in range(self._store.partition_count(each))]
+                names = [TopicPartition(each, n) for n in range(self._backend.facts(each).partitions)]
             else:
                 names = [TopicPartition(*each)]
             found |= dict.fromkeys(names)
@@ -165,14 +168,14 @@ class Subscription:
         """Return the position of every assigned partition."""
         self.check_assigned()
         for partition in self.turns:
-            self.fetcher.find(partition)
+            self.rules.find(partition)
         return {name: partition.position for name, partition in self.partitions.items()}
 
     def was_added(self, wanted: Wanted) -> bool:
         """Tell whether an assigned partition was added to its topic after that was created."""
         partition = self.one(wanted)
-        return partition.name.partition >= self._store.added_from(partition.name.topic, partition.topic_id)
+        return partition.name.partition >= self._backend.facts(partition.name.topic, partition.topic_id).added_from
 
     def leader_epoch(self, wanted: Wanted, offset: int) -> int:
         """Return the epoch of the record before an offset, to store beside it; -1 if unknown."""
-        return self.one(wanted).log._epoch_before(offset)
+        return self.one(wanted).cursor._epoch_before(offset)

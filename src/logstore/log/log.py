@@ -615,6 +615,9 @@ class Log(Readable):
     def _end_mark(self, isolation: Isolation) -> Watermark:
         return self._state.last_stable if isolation is Isolation.READ_COMMITTED else self._state.high_watermark
 
+    def _live_end(self, isolation: Isolation) -> Watermark:
+        return self._end_mark(isolation)
+
     def _check_open(self) -> None:
         self._state.check_open()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from logstore.client.backend import Opened
+from logstore.client.backend.source import Opened
 from logstore.config.log import LogConfig
 from logstore.store.catalog.topic_list import TopicEntry
 from logstore.store.catalog.topics import is_retention_unrecorded

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from logstore.client.backend import Acknowledger, Opened
+from logstore.client.backend.source import Acknowledger, Opened
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig, Setting, canonical
 from logstore.config.store import StoreConfig, warn_of_unkept
@@ -47,12 +47,12 @@ from logstore.topic_names import CONSUMER_OFFSETS, INTERNAL
 if TYPE_CHECKING:
     import random
 
-    from logstore.client.offsets import CommittedOffsets
     from logstore.groups.offsets import OffsetAndMetadata
     from logstore.store.admin.snapshots import Snapshot
     from logstore.store.catalog.topic_list import Catalogue
     from logstore.store.commit.ingest import Ingest, Ingested
     from logstore.store.commit.staged_writer import Manifest
+    from logstore.store.committed_offsets import CommittedOffsets
     from logstore.store.requests.requests import StoreRequest
 
 _logger = logging.getLogger(__name__)
@@ -305,7 +305,7 @@ class StoreHost:
         """The committed offsets of every group: to list groups, to delete, to expire."""
         self.check_open()
         if self._offsets is None:
-            from logstore.client.offsets import CommittedOffsets
+            from logstore.store.committed_offsets import CommittedOffsets
 
             with held(self._parts_lock):
                 if self._offsets is None:

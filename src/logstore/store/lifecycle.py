@@ -22,7 +22,7 @@ from logstore.io._interrupts import held, shielded
 from logstore.store.catalog.partitions import Partitions
 
 if TYPE_CHECKING:
-    from logstore.client.consumer import Consumer
+    from logstore.client.backend.members import ReaderMember
     from logstore.log.root import StoreLock
 
 _logger = logging.getLogger(__name__)
@@ -46,9 +46,9 @@ class Consumers:
 
     def __init__(self) -> None:
         #: No WeakSet: iterating one fails if another thread adds to it.
-        self._consumers: weakref.WeakKeyDictionary[Consumer, None] = weakref.WeakKeyDictionary()
+        self._consumers: weakref.WeakKeyDictionary[ReaderMember, None] = weakref.WeakKeyDictionary()
 
-    def add(self, consumer: Consumer) -> None:
+    def add(self, consumer: ReaderMember) -> None:
         """Register a consumer. It is not kept alive."""
         self._consumers[consumer] = None
 
@@ -69,7 +69,7 @@ class Consumers:
                 # An error raised here would leave the logs open; records without a commit are read again.
                 _logger.warning("a consumer could not commit at the end of its store: %r: %s", consumer, error)
 
-    def _alive(self) -> list[Consumer]:
+    def _alive(self) -> list[ReaderMember]:
         return [consumer for each in self._consumers.keyrefs() if (consumer := each()) is not None]
 
 

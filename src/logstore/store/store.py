@@ -29,6 +29,7 @@ from logstore.log.directory.lock import Patience as Patience
 from logstore.metrics import StoreMetrics
 from logstore.records import Ack, Isolation, NewTopic, TopicPartition
 from logstore.renamed import keep_names, warn
+from logstore.store.backend import LocalBackend
 from logstore.store.catalog.many import in_turn
 from logstore.store.descriptions import TopicDescription, describe
 from logstore.store.host import Path, Settings, StoreHost, briefly
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
     from logstore.client.consumer import Consumer
     from logstore.client.lag import Lag
-    from logstore.client.offsets import CommittedOffsets
     from logstore.client.partitioners import Choice, Partitioner
     from logstore.client.producer import Producer
     from logstore.config.client import ConsumerConfig, ProducerConfig
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     )
     from logstore.groups.offsets import OffsetAndMetadata
     from logstore.store.admin.snapshots import Snapshot
+    from logstore.store.committed_offsets import CommittedOffsets
 
 _logger = logging.getLogger(__name__)
 
@@ -116,6 +117,7 @@ class Store:
     def __init__(self, host: StoreHost) -> None:
         """Show an open store to its user, see `open_store` and `open_briefly`."""
         self._host = host
+        self._backend = LocalBackend(host)
         self.path = host.path
 
     # -- topics
@@ -357,11 +359,7 @@ class Store:
         from logstore.client.consumer import open_consumer
 
         self._host.check_open()
-        consumer = open_consumer(
-            self._host, self.offsets, group, settings, cast("Mapping[str, Setting]", more_settings)
-        )
-        self._host.consumers.add(consumer)
-        return consumer
+        return open_consumer(self._backend, group, settings, cast("Mapping[str, Setting]", more_settings))
 
     def commit_offsets(
         self,

@@ -15,7 +15,7 @@ from logstore.accumulator.acknowledging import no_node
 from logstore.batch._encode import timestamp_of
 from logstore.batch.moments import moment_of
 from logstore.batch.runs import DEFAULT_READ_BYTES
-from logstore.client.backend import Acknowledger, Opened, Source
+from logstore.client.backend.source import Acknowledger, Opened, Source
 from logstore.config.log import LogConfig
 from logstore.errors import (
     InvalidRecordError,

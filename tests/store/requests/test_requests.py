@@ -21,7 +21,6 @@ import pytest
 
 import logstore
 from logstore import aio
-from logstore.client.offsets import OffsetAndMetadata
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import (
     DirectoryLockedError,
@@ -37,6 +36,7 @@ from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import Holder
 from logstore.records import TopicPartition
 from logstore.store.admin import snapshots
+from logstore.store.committed_offsets import OffsetAndMetadata
 from logstore.store.requests import asking, channel, commit_server, requests
 from logstore.store.requests.requests import KINDS, VERSION, Commit, Copy, message_of, request_of
 from logstore.store.store import open_briefly

@@ -12,7 +12,7 @@ from typing import Any
 
 from logstore.batch._encode import Encoder, timestamp_of
 from logstore.batch.moments import Time
-from logstore.client.backend import PartitionedTopic
+from logstore.client.backend.source import PartitionedTopic
 from logstore.client.scan.topic_scan import TopicScan
 from logstore.columns._partition_rows import RowPartitioner
 from logstore.config.log import LogConfig

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from logstore.batch._batch import Batches, Record
 from logstore.batch.moments import When
 from logstore.batch.runs import DEFAULT_READ_BYTES, check_limit, limited, values_of
-from logstore.client.backend import PartitionedTopic
+from logstore.client.backend.source import PartitionedTopic
 from logstore.columns.tables import Tabular
 from logstore.errors import UnknownPartitionError
 from logstore.log.read.range import Scan

@@ -135,6 +135,10 @@ class Readable(ABC):
     def _end_mark(self, isolation: Isolation) -> Watermark:
         """Return the watermark that a reader waits on."""
 
+    def _live_end(self, isolation: Isolation) -> Watermark | None:
+        """Return `_end_mark` if this process moves it; None if the end has to be asked for."""
+        return None
+
     @abstractmethod
     def _check_open(self) -> None:
         """Raise if the log is closed or was forked."""
@@ -213,7 +217,7 @@ class Readable(ABC):
         return -1 if epoch is None else epoch
 
     def _end_of_epoch(self, epoch: int) -> int | None:
-        """Return the offset at which the records of a leader epoch end; None for an epoch that the log has not seen.
+        """Return the offset at which the records of a leader epoch end; None for an epoch unknown to the log.
 
         For an epoch without records it is the offset where the next older one has ended, as in Kafka's
         OffsetForLeaderEpoch.

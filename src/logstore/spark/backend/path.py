@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from logstore.batch._batch import Batches
-from logstore.client.backend import Opened
+from logstore.client.backend.source import Opened
 from logstore.client.scan import spans
 from logstore.errors import LogstoreError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 
-from logstore.client.backend import Opened
+from logstore.client.backend.source import Opened
 from logstore.clock import Clock
 from logstore.config.log import LogConfig
 from logstore.errors import LogstoreError, NotALogError, StoreClosedError

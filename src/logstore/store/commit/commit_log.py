@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from logstore.client.backend import Source
+from logstore.client.backend.source import Source
 from logstore.config.log import Setting
 from logstore.errors import OUT_OF_RESOURCES, CorruptRecordError, RecordError, UnknownTopicError
 from logstore.log import Log, LogReader

@@ -45,7 +45,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from logstore.client.backend import Source
+from logstore.client.backend.source import Source
 from logstore.errors import LogstoreError, OldBatchError, StagedFileError, UnknownPartitionError, UnknownTopicError
 from logstore.io._files import LIBC, Files
 from logstore.io._interrupts import held, tried

@@ -22,7 +22,7 @@ from logstore.store.commit.ingest import Ingested
 from logstore.store.commit.staged_writer import Manifest, sweep
 
 if TYPE_CHECKING:
-    from logstore.client.offsets import CommittedOffsets
+    from logstore.store.committed_offsets import CommittedOffsets
     from logstore.store.maintenance.scheduler import Progress
 
 R = TypeVar("R")

@@ -12,6 +12,7 @@ The tests check what the docstrings of the interfaces promise. They need pytest,
 their own threads.
 """
 
+from logstore.testing.conformance.backends import BackendConformance
 from logstore.testing.conformance.clocks import ClockConformance
 from logstore.testing.conformance.databases import DatabaseConformance
 from logstore.testing.conformance.file_tables import FilesConformance
@@ -24,6 +25,7 @@ from logstore.testing.conformance.replicas import ReplicaConformance
 from logstore.testing.conformance.transports import TransportConformance
 
 __all__ = [
+    "BackendConformance",
     "ClockConformance",
     "DatabaseConformance",
     "FilesConformance",

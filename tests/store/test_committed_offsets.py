@@ -9,7 +9,6 @@ import pytest
 
 import logstore
 import logstore.log
-from logstore.client.offsets import CommittedOffsets, OffsetAndMetadata
 from logstore.config.store import StoreConfig
 from logstore.errors import (
     CorruptRecordError,
@@ -24,6 +23,7 @@ from logstore.errors import (
 from logstore.groups.offsets import decode_key, decode_value
 from logstore.log.read.replica import ReaderReplica
 from logstore.records import Ack, TopicPartition
+from logstore.store.committed_offsets import CommittedOffsets, OffsetAndMetadata
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from logstore.topic_names import CONSUMER_OFFSETS

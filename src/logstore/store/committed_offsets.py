@@ -14,7 +14,8 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from logstore.client.backend import Opened, Source
+from logstore.client.backend.group_offsets import GroupOffsets
+from logstore.client.backend.source import Opened, Source
 from logstore.config.log import Setting
 from logstore.config.store import StoreConfig
 from logstore.errors import (
@@ -86,7 +87,7 @@ class CommitWriter(Protocol):
         """Store a group's offsets; delete those of partitions with None. ``at_ms``: the time of the request."""
 
 
-class CommittedOffsets:
+class CommittedOffsets(GroupOffsets):
     """The committed offsets of every group of a store.
 
     Owns: only memory; the logs are the store's.
@@ -103,6 +104,11 @@ class CommittedOffsets:
         self._lock = threading.Lock()
         self._partitions: dict[int, _Partition] = {}
         self._holders: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
+
+    @property
+    def renew_s(self) -> float | None:
+        # Where another process writes, it does not know the consumers of this one.
+        return self.retention_ms / 4000 if self._source.read_only else None
 
     # -- asking
 

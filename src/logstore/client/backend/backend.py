@@ -1,0 +1,112 @@
+"""Back end of topics and consumers: the one contract under everything that a user calls.
+
+`logstore.store` implements it over files, `logstore.remote` over Kafka's protocol. It deals in topics, offsets and
+whole record batches. Each docstring says what is atomic, what is durable on return and what may be repeated. Where
+one says nothing, the call changes nothing and may be repeated.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+from logstore.client.backend.facts import TopicFacts
+from logstore.client.backend.fetcher import PartitionFetcher
+from logstore.client.backend.group_offsets import GroupOffsets
+from logstore.client.backend.members import ReaderMember
+from logstore.clock import Clock
+from logstore.config.client import ConsumerConfig
+from logstore.io._notifier import Notifier
+from logstore.records import Isolation, TimestampOffset, TopicPartition
+
+
+class Backend(ABC):
+    """The topics of one store or of one cluster. Any thread may call any method.
+
+    After `close` each call raises `StoreClosedError`, or `ClientClosedError` of a cluster; in a forked child
+    `ForkedError`.
+    """
+
+    #: Whether a call waits for other machines.
+    is_remote: ClassVar[bool]
+
+    #: The directory, or the bootstrap servers without credentials: for messages.
+    location: str
+    clock: Clock
+    #: How often a waiting consumer asks for new partitions of its topics, in seconds; None: it is told.
+    look_s: float | None
+
+    # -- topics
+
+    @abstractmethod
+    def topics(self, *, internal: bool = False) -> list[str]:
+        """Return the names of all topics that exist now, sorted; with ``internal`` also those of the back end."""
+
+    @abstractmethod
+    def facts(self, topic: str, topic_id: str | None = None) -> TopicFacts:
+        """Return a topic as it is now; with ``topic_id`` that very one, and none of its name made later.
+
+        Raises:
+            UnknownTopicError: there is none.
+        """
+
+    @abstractmethod
+    def topics_known(self) -> object:
+        """Return what is known of all topics: another object after each change that was seen. Does no I/O.
+
+        Objects are compared by identity only.
+        """
+
+    @abstractmethod
+    def check_exists(self, name: TopicPartition, topic_id: str) -> None:
+        """Raise if a partition is known to be gone. Does no I/O that waits.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: there is no such partition of that very topic any more.
+        """
+
+    # -- offsets: one call for many partitions, on a cluster one request for each leader
+
+    @abstractmethod
+    def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the oldest offset that is kept of each partition.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: one of them does not exist.
+        """
+
+    @abstractmethod
+    def end_offsets(self, partitions: Iterable[TopicPartition], isolation: Isolation) -> dict[TopicPartition, int]:
+        """Return the end of the records visible to a reader of that isolation, in each partition.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: one of them does not exist.
+        """
+
+    @abstractmethod
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int], isolation: Isolation
+    ) -> dict[TopicPartition, TimestampOffset | None]:
+        """Return the first record of each partition that is of that time in milliseconds or later, or None.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: one of them does not exist.
+        """
+
+    # -- reading
+
+    @abstractmethod
+    def fetcher(self, config: ConsumerConfig, notifier: Notifier) -> PartitionFetcher:
+        """Return a fetcher for one consumer. It notifies ``notifier`` of records that its consumer waits for."""
+
+    @abstractmethod
+    def add_reader(self, reader: ReaderMember) -> None:
+        """Tell a consumer of new partitions from now on, unless `look_s` is set, and end it with the back end."""
+
+    # -- groups
+
+    @property
+    @abstractmethod
+    def offsets(self) -> GroupOffsets:
+        """The committed offsets of every group."""

@@ -1,0 +1,62 @@
+"""Partitions as a reader sees them: structural types, which a log satisfies as it is.
+
+They are protocols and no base classes, so that a log needs neither a wrapper nor an import of this package. The
+partition of a cluster has the same attributes. Nothing here is compiled or does I/O.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from logstore.batch._batch import Batches
+from logstore.records import Isolation, TimestampOffset, TopicPartition
+
+
+class Mark(Protocol):
+    """An end that moves by itself."""
+
+    @property
+    def value(self) -> int:
+        """The offset up to which records can be handed out without waiting."""
+
+
+class Cursor(Protocol):
+    """A partition of one consumer. No call waits for records.
+
+    A store's cursor is the log itself. A cluster's has what was fetched ahead, and only `log_start_offset`,
+    `offset_for_time` and `_end_of_epoch` ask a broker.
+    """
+
+    @property
+    def name(self) -> TopicPartition: ...
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that may be read."""
+
+    def end_offset(self, isolation: Isolation) -> int:
+        """Return the end of the records visible to a reader of that isolation, exclusive."""
+
+    def offset_for_time(self, when: int, *, isolation: Isolation) -> TimestampOffset | None:
+        """Return the first record of that time in milliseconds or later; None if there is none."""
+
+    def read(self, offset: int, *, max_bytes: int, isolation: Isolation) -> Batches:
+        """Return whole batches from the one that holds ``offset`` on; empty if none is there now.
+
+        At most ``max_bytes``, but always the first batch whole. Their CRC is checked by their reader. The next
+        read begins at ``next_offset`` of the result.
+
+        Raises:
+            OffsetOutOfRangeError: ``offset`` is below the log start offset or above the end.
+            CorruptRecordError: a stored or received batch is damaged.
+            UnknownTopicError: the topic is gone, or another one has its name.
+        """
+
+    def _live_end(self, isolation: Isolation) -> Mark | None:
+        """Return what `end_offset` gives as a mark that moves; None if the end has to be asked for."""
+
+    def _epoch_before(self, offset: int) -> int:
+        """Return the leader epoch of the record before an offset; -1 if unknown."""
+
+    def _end_of_epoch(self, epoch: int) -> int | None:
+        """Return the offset at which the records of a leader epoch end; None for an unknown epoch."""

@@ -1,0 +1,69 @@
+"""Back end over the files of a store: each call goes to its host, which has the catalogue and the open logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from logstore.client.backend.backend import Backend
+from logstore.client.backend.facts import TopicFacts
+from logstore.client.backend.fetcher import PartitionFetcher
+from logstore.client.backend.group_offsets import GroupOffsets
+from logstore.client.backend.members import ReaderMember
+from logstore.config.client import ConsumerConfig
+from logstore.io._notifier import Notifier
+from logstore.records import Isolation, TimestampOffset, TopicPartition
+from logstore.store.fetcher import LocalFetcher
+from logstore.store.host import StoreHost
+
+#: How often a reader in another process than the writer checks its topics, which nothing tells it of.
+LOOK_AROUND_S = 1.0
+
+
+class LocalBackend(Backend):
+    """The topics of one open store. Keeps its host open, as everything does that a store hands out."""
+
+    is_remote = False
+
+    def __init__(self, host: StoreHost) -> None:
+        self._host = host
+        self.location = host.path
+        self.clock = host.clock
+        self.look_s = LOOK_AROUND_S if host.read_only else None
+
+    def topics(self, *, internal: bool = False) -> list[str]:
+        return self._host.topics(internal=internal)
+
+    def facts(self, topic: str, topic_id: str | None = None) -> TopicFacts:
+        self._host.check_open()
+        entry = self._host.table.entry_now(topic, topic_id)
+        return TopicFacts(topic, entry.id, entry.partitions, entry.made_with or entry.partitions)
+
+    def topics_known(self) -> object:
+        return self._host._topics_known()
+
+    def check_exists(self, name: TopicPartition, topic_id: str) -> None:
+        self._host._log_of(*name, topic_id)
+
+    def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {name: self._host._log_of(*name).log_start_offset for name in partitions}
+
+    def end_offsets(self, partitions: Iterable[TopicPartition], isolation: Isolation) -> dict[TopicPartition, int]:
+        return {name: self._host._log_of(*name).end_offset(isolation) for name in partitions}
+
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int], isolation: Isolation
+    ) -> dict[TopicPartition, TimestampOffset | None]:
+        return {
+            name: self._host._log_of(*name).offset_for_time(when, isolation=isolation)
+            for name, when in times.items()
+        }
+
+    def fetcher(self, config: ConsumerConfig, notifier: Notifier) -> PartitionFetcher:
+        return LocalFetcher(self._host._log_of, config.isolation, notifier, self.clock)
+
+    def add_reader(self, reader: ReaderMember) -> None:
+        self._host.consumers.add(reader)
+
+    @property
+    def offsets(self) -> GroupOffsets:
+        return self._host.offsets
