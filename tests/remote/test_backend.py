@@ -28,7 +28,7 @@ from logstore.protocol.generated.messages import (
 )
 from logstore.records import Isolation, TopicPartition
 from logstore.spark.backend import bootstrap
-from logstore.spark.backend.backend import Range, TopicFacts
+from logstore.spark.backend.backend import Range, SparkTopic
 from logstore.spark.backend.bootstrap import BootstrapBackend
 from tests.remote import fake_cluster
 from tests.remote.fake_cluster import FakeCluster, FakePartition
@@ -84,7 +84,7 @@ def test_what_there_is(cluster: FakeCluster) -> None:
     cluster.topic("orders", 2, leaders=(1, 2))
     cluster.topic("__consumer_offsets")
     backend = open_backend(cluster)
-    facts = TopicFacts("orders", cluster.topics["orders"].id, 2)
+    facts = SparkTopic("orders", cluster.topics["orders"].id, 2)
     assert backend.topics() == {"orders": facts}
     assert backend.topic("orders") == facts
     with pytest.raises(UnknownTopicError):

@@ -23,7 +23,7 @@ from logstore.batch._batch import Record, RecordChain, RecordIterator
 from logstore.batch.moments import When, moment_of
 from logstore.client.backend.backend import Backend
 from logstore.client.backend.fetcher import PartitionFetcher
-from logstore.client.backend.partitions import Cursor
+from logstore.client.backend.partitions import PartitionCursor
 from logstore.client.commits import Commits
 from logstore.client.partition_position import PartitionPosition
 from logstore.client.subscription import Followed, Subscription, Wanted
@@ -435,7 +435,7 @@ class Consumer:
         is_waiting = self._fetcher.begin(self._waiting()) and not self._has_grown() and not self._woken
         return self._fetcher if is_waiting else None
 
-    def _waiting(self) -> list[tuple[Cursor, int]]:
+    def _waiting(self) -> list[tuple[PartitionCursor, int]]:
         partitions = self._subscription.partitions.values()
         return [(partition.cursor, partition.position) for partition in partitions if not partition.paused]
 

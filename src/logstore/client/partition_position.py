@@ -11,7 +11,7 @@ import logging
 
 from logstore.batch._batch import RecordIterator
 from logstore.client.backend.backend import Backend
-from logstore.client.backend.partitions import Cursor, Mark
+from logstore.client.backend.partitions import Mark, PartitionCursor
 from logstore.config.client import ConsumerConfig
 from logstore.errors import LogstoreError, NoOffsetError, OffsetOutOfRangeError
 from logstore.groups.resume import not_behind_its_epoch
@@ -31,7 +31,9 @@ class PartitionPosition:
 
     __slots__ = ("added", "cursor", "done", "end", "name", "offset", "paused", "run", "stored", "topic_id")
 
-    def __init__(self, name: TopicPartition, cursor: Cursor, topic_id: str, *, added: bool = False) -> None:
+    def __init__(
+        self, name: TopicPartition, cursor: PartitionCursor, topic_id: str, *, added: bool = False
+    ) -> None:
         self.name = name
         self.added = added
         self.cursor = cursor

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from logstore.client.backend.fetcher import PartitionFetcher
-from logstore.client.backend.partitions import Cursor
+from logstore.client.backend.partitions import PartitionCursor
 from logstore.clock import Clock
 from logstore.io._notifier import Notifier
 from logstore.log.read.wait import OffsetListener
@@ -19,14 +19,18 @@ class LocalFetcher(PartitionFetcher):
     LOOK_S = OffsetListener.LOOK_S
 
     def __init__(
-        self, log_of: Callable[[str, int, str], Cursor], isolation: Isolation, notifier: Notifier, clock: Clock
+        self,
+        log_of: Callable[[str, int, str], PartitionCursor],
+        isolation: Isolation,
+        notifier: Notifier,
+        clock: Clock,
     ) -> None:
         self._log_of = log_of
         self._isolation = isolation
         self._clock = clock
         self.listen(notifier)
 
-    def cursor(self, name: TopicPartition, topic_id: str) -> Cursor:
+    def cursor(self, name: TopicPartition, topic_id: str) -> PartitionCursor:
         return self._log_of(*name, topic_id)
 
     def keep(self, names: Iterable[TopicPartition]) -> None:
@@ -39,11 +43,11 @@ class LocalFetcher(PartitionFetcher):
     def must_look(self) -> bool:
         return self._listener.must_look
 
-    def begin(self, places: Sequence[tuple[Cursor, int]]) -> bool:
+    def begin(self, places: Sequence[tuple[PartitionCursor, int]]) -> bool:
         logs: Any = places  # each cursor is a log
         return self._listener.begin(logs)
 
-    def wait(self, places: Sequence[tuple[Cursor, int]], timeout_s: float | None = None) -> bool:
+    def wait(self, places: Sequence[tuple[PartitionCursor, int]], timeout_s: float | None = None) -> bool:
         logs: Any = places
         return self._listener.wait(logs, timeout_s)
 

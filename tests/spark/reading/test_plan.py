@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from logstore.batch._batch import Batches
 from logstore.errors import DataLossError, SparkOptionError, UnknownPartitionError, UnknownTopicError
 from logstore.records import TopicPartition
-from logstore.spark.backend.backend import Backend, Range, TopicFacts
+from logstore.spark.backend.backend import Range, SparkBackend, SparkTopic
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.plan import plan_batch, split
 from logstore.spark.reading.triggers import share
@@ -20,7 +20,7 @@ from logstore.spark.reading.triggers import share
 TP = TopicPartition
 
 
-class Logs(Backend):
+class Logs(SparkBackend):
     """Logs that are only numbers: (start, end) for each partition, record ``n`` at ``n`` milliseconds, 10 bytes."""
 
     def __init__(self, ends: Mapping[TP, tuple[int, int]], ids: Mapping[str, str] | None = None) -> None:
@@ -28,14 +28,14 @@ class Logs(Backend):
         self.ids = dict(ids or {})
         self.epochs: dict[TP, dict[int, int]] = {}
 
-    def topics(self) -> dict[str, TopicFacts]:
+    def topics(self) -> dict[str, SparkTopic]:
         names = sorted({tp.topic for tp in self.ends})
         return {
-            name: TopicFacts(name, self.ids.get(name, ""), sum(tp.topic == name for tp in self.ends))
+            name: SparkTopic(name, self.ids.get(name, ""), sum(tp.topic == name for tp in self.ends))
             for name in names
         }
 
-    def topic(self, name: str) -> TopicFacts:
+    def topic(self, name: str) -> SparkTopic:
         if name not in self.topics():
             raise UnknownTopicError(name)
         return self.topics()[name]
@@ -86,7 +86,7 @@ def options(**more: str) -> ReadOptions:
     return ReadOptions.of({"path": "/data", **choice, **more})
 
 
-def planned(logs: Backend = LOGS, **more: str) -> dict[tuple[str, int], tuple[int, int]]:
+def planned(logs: SparkBackend = LOGS, **more: str) -> dict[tuple[str, int], tuple[int, int]]:
     return {(range.topic, range.partition): (range.start, range.end) for range in plan_batch(options(**more), logs)}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
-from logstore.client.backend.partitions import Cursor
+from logstore.client.backend.partitions import PartitionCursor
 from logstore.io._notifier import Notifier
 from logstore.records import TopicPartition
 
@@ -22,7 +22,7 @@ class PartitionFetcher(ABC):
     LOOK_S: float
 
     @abstractmethod
-    def cursor(self, name: TopicPartition, topic_id: str) -> Cursor:
+    def cursor(self, name: TopicPartition, topic_id: str) -> PartitionCursor:
         """Return the cursor of a partition.
 
         Raises:
@@ -43,7 +43,7 @@ class PartitionFetcher(ABC):
         """Whether a place of the last `begin` notifies nothing when it gets records: the caller has to look."""
 
     @abstractmethod
-    def begin(self, places: Sequence[tuple[Cursor, int]]) -> bool:
+    def begin(self, places: Sequence[tuple[PartitionCursor, int]]) -> bool:
         """Have the notifier notified once one of the cursors has something to hand out at the offset beside it.
 
         An end that has fallen below the offset counts, too. Returns False if that is so already. Does no I/O that
@@ -51,7 +51,7 @@ class PartitionFetcher(ABC):
         """
 
     @abstractmethod
-    def wait(self, places: Sequence[tuple[Cursor, int]], timeout_s: float | None = None) -> bool:
+    def wait(self, places: Sequence[tuple[PartitionCursor, int]], timeout_s: float | None = None) -> bool:
         """Wait as `begin` describes; return False if ``timeout_s`` passes first. A notification ends it."""
 
     @abstractmethod

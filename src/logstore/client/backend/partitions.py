@@ -20,7 +20,7 @@ class Mark(Protocol):
         """The offset up to which records can be handed out without waiting."""
 
 
-class Cursor(Protocol):
+class PartitionCursor(Protocol):
     """A partition of one consumer. No call waits for records.
 
     A store's cursor is the log itself. A cluster's has what was fetched ahead, and only `log_start_offset`,

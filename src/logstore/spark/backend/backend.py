@@ -1,6 +1,6 @@
 """Contract between a Spark source and a log, wherever the log is stored.
 
-`Backend` is the one contract under planner, stream and reader. `path` implements it over the files of a store,
+`SparkBackend` is the one contract under planner, stream and reader. `path` implements it over the files of a store,
 `bootstrap` over Kafka's protocol. It deals in topics, offsets and runs of record batches, and knows nothing of
 Spark. Imports the vocabulary and the core's batches only. A back end may be used from any thread.
 """
@@ -49,7 +49,7 @@ class Range(NamedTuple):
         )
 
 
-class TopicFacts(NamedTuple):
+class SparkTopic(NamedTuple):
     """A topic as it is now. The id, where there is one, tells it from an earlier topic of the same name."""
 
     name: str
@@ -57,7 +57,7 @@ class TopicFacts(NamedTuple):
     partitions: int
 
 
-class Backend(ABC):
+class SparkBackend(ABC):
     """Topics and their records, for planning and for reading.
 
     A process has one for each set of options, kept open between tasks. It recovers by itself from a lost
@@ -68,11 +68,11 @@ class Backend(ABC):
     is_remote: ClassVar[bool] = False
 
     @abstractmethod
-    def topics(self) -> dict[str, TopicFacts]:
+    def topics(self) -> dict[str, SparkTopic]:
         """Return every topic that is not internal, by name."""
 
     @abstractmethod
-    def topic(self, name: str) -> TopicFacts:
+    def topic(self, name: str) -> SparkTopic:
         """Return one topic.
 
         Raises:

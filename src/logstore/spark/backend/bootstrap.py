@@ -25,7 +25,7 @@ from logstore.errors import (
 )
 from logstore.records import Isolation, TopicPartition
 from logstore.remote.client import EARLIEST, LATEST, Client, Fetched
-from logstore.spark.backend.backend import Backend, Range, TopicFacts
+from logstore.spark.backend.backend import Range, SparkBackend, SparkTopic
 
 #: How long the size of a partition is cached.
 SIZES_S = 30.0
@@ -44,7 +44,7 @@ SLACK = 1.25
 SLACK_BYTES = 65_536
 
 
-class BootstrapBackend(Backend):
+class BootstrapBackend(SparkBackend):
     """Back end for the cluster behind some bootstrap servers.
 
     ``settings`` are Kafka's client settings by their dotted names. It connects at the first request, and again
@@ -79,17 +79,17 @@ class BootstrapBackend(Backend):
 
     # -- topics and offsets
 
-    def topics(self) -> dict[str, TopicFacts]:
+    def topics(self) -> dict[str, SparkTopic]:
         found = self._client.metadata().topics.values()
         return {
-            each.name: TopicFacts(each.name, each.id, len(each.partitions))
+            each.name: SparkTopic(each.name, each.id, len(each.partitions))
             for each in found
             if not each.is_internal
         }
 
-    def topic(self, name: str) -> TopicFacts:
+    def topic(self, name: str) -> SparkTopic:
         found = self._client.topic(name)
-        return TopicFacts(name, found.id, len(found.partitions))
+        return SparkTopic(name, found.id, len(found.partitions))
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         found = self._client.list_offsets(dict.fromkeys(partitions, EARLIEST))

@@ -14,11 +14,11 @@ from logstore.client.backend.source import Opened
 from logstore.client.scan import spans
 from logstore.errors import LogstoreError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
-from logstore.spark.backend.backend import Backend, Range, TopicFacts
+from logstore.spark.backend.backend import Range, SparkBackend, SparkTopic
 from logstore.store import Store, open_store
 
 
-class PathBackend(Backend):
+class PathBackend(SparkBackend):
     """Back end for the store in a directory.
 
     Owns: the store that it has opened, until `close`.
@@ -50,18 +50,18 @@ class PathBackend(Backend):
 
     # -- topics and offsets
 
-    def topics(self) -> dict[str, TopicFacts]:
+    def topics(self) -> dict[str, SparkTopic]:
         store, found = self._store, {}
         for name in store.topics():
             try:
-                found[name] = TopicFacts(name, store[name].id, len(store[name]))
+                found[name] = SparkTopic(name, store[name].id, len(store[name]))
             except UnknownTopicError:
                 continue  # deleted concurrently
         return found
 
-    def topic(self, name: str) -> TopicFacts:
+    def topic(self, name: str) -> SparkTopic:
         topic = self._store.topic(name)
-        return TopicFacts(name, topic.id, topic.partition_count)
+        return SparkTopic(name, topic.id, topic.partition_count)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self._log(tp).log_start_offset for tp in partitions}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from logstore.config.schema import Setting
 from logstore.errors import DirectoryLockedError, TopicExistsError, UnknownTopicError
 from logstore.remote.client import Client, NewTopic
-from logstore.spark.backend.backend import Backend
+from logstore.spark.backend.backend import SparkBackend
 from logstore.spark.pipelines.parameters import Parameters
 from logstore.spark.reading.fetches import backend_of
 from logstore.spark.reading.options import ReadOptions
@@ -32,7 +32,7 @@ def place_options(parameters: Parameters) -> dict[str, str]:
     return {"path": parameters.path}
 
 
-def backend(parameters: Parameters, *topics: str) -> Backend:
+def backend(parameters: Parameters, *topics: str) -> SparkBackend:
     """Return the back end that describes topics of the store. Do not close it."""
     return backend_of(ReadOptions.of(place_options(parameters) | {"subscribe": ",".join(topics)}))
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from logstore.batch._batch import Batches
 from logstore.errors import DataLossError, OffsetOutOfRangeError, UnknownTopicError
-from logstore.spark.backend.backend import Backend, Range
+from logstore.spark.backend.backend import Range, SparkBackend
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.plan import data_loss
 from logstore.spark.reading.schema import QueryColumns
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_backends: dict[Any, Backend] = {}
+_backends: dict[Any, SparkBackend] = {}
 _lock = threading.Lock()
 
 
-def backend_of(options: ReadOptions, wanted: Range | None = None) -> Backend:
+def backend_of(options: ReadOptions, wanted: Range | None = None) -> SparkBackend:
     """Return the back end for some options, opened if this process has none yet that reaches ``wanted``.
 
     Do not close it.
@@ -54,7 +54,7 @@ def backend_of(options: ReadOptions, wanted: Range | None = None) -> Backend:
         return made
 
 
-def _open(options: ReadOptions) -> Backend:
+def _open(options: ReadOptions) -> SparkBackend:
     if options.path is not None:
         from logstore.spark.backend.path import PathBackend
 
@@ -90,7 +90,7 @@ def read(
     return table.batches_of(found)
 
 
-def runs(backend: Backend, range: Range, options: ReadOptions) -> Iterator[Batches]:
+def runs(backend: SparkBackend, range: Range, options: ReadOptions) -> Iterator[Batches]:
     """Fetch a range run by run; missing records are skipped or raise, depending on ``failOnDataLoss``."""
     tp, fail = range.tp, options.fail_on_data_loss
     offset, end = range.start, range.end

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from logstore.records import INT64_MAX
-from logstore.spark.backend.backend import Backend, Range
+from logstore.spark.backend.backend import Range, SparkBackend
 
 _ALWAYS_THERE = ("topic", "partition", "offset", "timestamp", "timestampType")
 
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
     until_ms: int | None = None  #: exclusive
     nothing: bool = False
 
-    def narrowed(self, ranges: Iterable[Range], backend: Backend) -> list[Range]:
+    def narrowed(self, ranges: Iterable[Range], backend: SparkBackend) -> list[Range]:
         """Narrow ranges to this part; empty ones are left out."""
         found = []
         for range in ranges if not self.nothing else ():

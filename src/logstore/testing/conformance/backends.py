@@ -11,7 +11,7 @@ import pytest
 
 from logstore.batch._batch import Batches
 from logstore.client.backend.backend import Backend
-from logstore.client.backend.partitions import Cursor
+from logstore.client.backend.partitions import PartitionCursor
 from logstore.client.consumer import Consumer
 from logstore.config.client import ConsumerConfig
 from logstore.config.log import Setting
@@ -370,7 +370,7 @@ class _Reading:
     def __init__(self, backend: Backend, names: Sequence[TopicPartition]) -> None:
         self.notifier = Notifier(clock=backend.clock)
         self.fetcher = backend.fetcher(ConsumerConfig(), self.notifier)
-        self.cursors: dict[TopicPartition, Cursor] = {
+        self.cursors: dict[TopicPartition, PartitionCursor] = {
             name: self.fetcher.cursor(name, backend.facts(name.topic).id) for name in names
         }
 
