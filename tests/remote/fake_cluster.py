@@ -14,6 +14,7 @@ import socket
 import sys
 import termios
 import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -210,7 +211,11 @@ class FakeCluster:
         versions: dict[int, tuple[int, int]] | None = None,
         *,
         guard: Guard | None = None,
+        long_polls: bool = False,
     ) -> None:
+        self.long_polls = long_polls  #: whether a fetch waits for records, as long as it says
+        #: group -> partition -> (offset, metadata, leader epoch)
+        self.offsets: dict[str, dict[TopicPartition, tuple[int, str, int]]] = defaultdict(dict)
         self.guard = Guard() if guard is None else guard
         self.lock = threading.RLock()
         self.topics: dict[str, FakeTopic] = {}
@@ -334,6 +339,8 @@ class FakeBroker:
             connection.sendall(encode_response(answer, 0, correlation_id))
             return
         request = decode_request(frame)
+        if self.cluster.long_polls and isinstance(request.message, m.FetchRequest):
+            self._await_records(request.message, version)
         with self.cluster.lock:
             self.got.append(request.message)
             fault = self._faults[api_key].popleft() if self._faults[api_key] else None
@@ -348,6 +355,18 @@ class FakeBroker:
         if callable(fault) and fault(self, connection, out):
             return
         connection.sendall(out)
+
+    def _await_records(self, request: Any, version: int) -> None:
+        """Wait until a fetch would be answered with records or an error, as long as it says."""
+
+        def is_due() -> bool:
+            with self.cluster.lock:
+                answer = self.fetch(request, 0, version)
+            parts = [part for topic in answer.responses for part in topic.partitions]
+            return any(part.records or part.error_code or part.preferred_read_replica >= 0 for part in parts)
+
+        until = time.monotonic() + request.max_wait_ms / 1000
+        wait_for(lambda: is_due() or time.monotonic() >= until, every_s=0.005)
 
     # -- what it answers ---------------------------------------------------------------------------
 
@@ -592,6 +611,81 @@ class FakeBroker:
             )
         return R(error_code=code, results=[R.DescribeLogDirsResult(error_code=0, log_dir="/data", topics=topics)])
 
+    def find_coordinator(self, request: Any, code: int, version: int) -> Any:
+        R = m.FindCoordinatorResponse
+        if version < 4:
+            return R(error_code=code, node_id=self.number, host="127.0.0.1", port=self.port)
+        found = [
+            R.Coordinator(key=key, node_id=self.number, host="127.0.0.1", port=self.port, error_code=code)
+            for key in request.coordinator_keys
+        ]
+        return R(coordinators=found)
+
+    def offset_commit(self, request: Any, code: int, version: int) -> Any:
+        R = m.OffsetCommitResponse
+        topics = []
+        for topic in request.topics:
+            found = []
+            for each in topic.partitions:
+                known = self.cluster.topics.get(topic.name)
+                error = code or (0 if known and each.partition_index < len(known.partitions) else 3)
+                if not error:
+                    kept = each.committed_offset, each.committed_metadata or "", each.committed_leader_epoch
+                    self.cluster.offsets[request.group_id][TopicPartition(topic.name, each.partition_index)] = kept
+                found.append(
+                    R.OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
+                )
+            topics.append(R.OffsetCommitResponseTopic(name=topic.name, partitions=found))
+        return R(topics=topics)
+
+    def offset_fetch(self, request: Any, code: int, version: int) -> Any:
+        R = m.OffsetFetchResponse
+        asked = request.groups[0] if version >= 8 else request
+        topic_cls, part_cls = (
+            (R.OffsetFetchResponseTopics, R.OffsetFetchResponsePartitions)
+            if version >= 8
+            else (R.OffsetFetchResponseTopic, R.OffsetFetchResponsePartition)
+        )
+        kept = self.cluster.offsets.get(asked.group_id, {})
+        wanted = list(kept)
+        if asked.topics is not None:
+            wanted = [TopicPartition(each.name, n) for each in asked.topics for n in each.partition_indexes]
+        topics: dict[str, Any] = {}
+        for name in wanted:
+            offset, metadata, epoch = kept.get(name, (-1, "", -1))
+            topics.setdefault(name.topic, []).append(
+                part_cls(
+                    partition_index=name.partition,
+                    committed_offset=offset,
+                    metadata=metadata,
+                    committed_leader_epoch=epoch if version >= 5 else -1,
+                    error_code=0,
+                )
+            )
+        listed = [topic_cls(name=name, partitions=found) for name, found in topics.items()]
+        if version < 8:
+            return R(topics=listed, error_code=code)
+        return R(groups=[R.OffsetFetchResponseGroup(group_id=asked.group_id, topics=listed, error_code=code)])
+
+    def offset_delete(self, request: Any, code: int, version: int) -> Any:
+        R = m.OffsetDeleteResponse
+        kept = self.cluster.offsets.get(request.group_id, {})
+        topics = []
+        for topic in request.topics:
+            for each in topic.partitions:
+                kept.pop(TopicPartition(topic.name, each.partition_index), None)
+            found = [
+                R.OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=0)
+                for each in topic.partitions
+            ]
+            topics.append(R.OffsetDeleteResponseTopic(name=topic.name, partitions=found))
+        return R(error_code=code, topics=topics)
+
+    def list_groups(self, request: Any, code: int, version: int) -> Any:
+        R = m.ListGroupsResponse
+        groups = [R.ListedGroup(group_id=name, protocol_type="") for name in sorted(self.cluster.offsets)]
+        return R(error_code=code, groups=groups)
+
 
 _HANDLERS: dict[int, Callable[[FakeBroker, Any, int, int], Any]] = {
     m.ApiVersionsRequest.API_KEY: FakeBroker.api_versions,
@@ -605,6 +699,11 @@ _HANDLERS: dict[int, Callable[[FakeBroker, Any, int, int], Any]] = {
     m.DeleteTopicsRequest.API_KEY: FakeBroker.delete_topics,
     m.DescribeConfigsRequest.API_KEY: FakeBroker.describe_configs,
     m.DescribeLogDirsRequest.API_KEY: FakeBroker.log_dirs,
+    m.FindCoordinatorRequest.API_KEY: FakeBroker.find_coordinator,
+    m.OffsetCommitRequest.API_KEY: FakeBroker.offset_commit,
+    m.OffsetFetchRequest.API_KEY: FakeBroker.offset_fetch,
+    m.OffsetDeleteRequest.API_KEY: FakeBroker.offset_delete,
+    m.ListGroupsRequest.API_KEY: FakeBroker.list_groups,
 }
 
 

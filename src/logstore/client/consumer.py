@@ -331,7 +331,7 @@ class Consumer:
         look_s = self._backend.look_s
         if look_s is not None and self._clock.monotonic_s() - self._looked_s >= look_s:
             self._looked_s = self._clock.monotonic_s()
-            self._backend.topics()
+            self._backend.look_again(self._subscription.topic_names())
             self._subscription.may_have_grown = True
         if self._subscription.may_have_grown:
             self._subscription.follow()

@@ -90,7 +90,7 @@ class PositionRules:
                 partition.offset, partition.run = run.position, None
             self.find(partition)
             try:
-                if partition.cursor.end_offset(self._isolation) == partition.offset:
+                if partition.cursor._readable_end(self._isolation) == partition.offset:
                     if partition.end is None:
                         partition.end = partition.cursor._live_end(self._isolation)
                     return None

@@ -127,6 +127,10 @@ class Subscription:
             found |= dict.fromkeys(names)
         return list(found)
 
+    def topic_names(self) -> set[str]:
+        """Return the names of the topics that are read or followed."""
+        return {name.topic for name in self.partitions} | set(self._followed)
+
     def chosen(self, wanted: tuple[Wanted, ...]) -> list[PartitionPosition]:
         """Return the positions of these partitions; of all if none is named.
 

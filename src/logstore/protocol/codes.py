@@ -104,6 +104,8 @@ _CLASSES: dict[str, type[LogstoreError]] = {
     "TOPIC_ALREADY_EXISTS": errors.TopicExistsError,
     "INVALID_PARTITIONS": errors.InvalidPartitionsError,
     "POLICY_VIOLATION": errors.PolicyViolationError,
+    "INVALID_GROUP_ID": errors.InvalidGroupError,
+    "OFFSET_METADATA_TOO_LARGE": errors.OffsetMetadataTooLargeError,
     "OUT_OF_ORDER_SEQUENCE_NUMBER": errors.OutOfOrderSequenceError,
     "INVALID_PRODUCER_EPOCH": errors.ProducerFencedError,
     "PRODUCER_FENCED": errors.ProducerFencedError,

@@ -6,14 +6,24 @@ is retried. If the lost try has created a topic, the retry raises no `TopicExist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from logstore.config.remote import WireConfig
 from logstore.config.schema import Rule
-from logstore.errors import ConfigError, InvalidSettingError, LogstoreError, TopicExistsError, UnknownTopicError
+from logstore.errors import (
+    ConfigError,
+    InvalidPartitionsError,
+    InvalidSettingError,
+    LogstoreError,
+    TopicExistsError,
+    UnknownTopicError,
+)
 from logstore.protocol import codes
 from logstore.protocol.generated.messages import (
+    CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
@@ -162,6 +172,59 @@ class Administrator:
             self._change_topics("delete topic", wanted, send, UnknownTopicError)
         finally:
             self.cluster.forget(wanted)
+
+    def create_partitions(self, topic: str, total: int, *, timeout_ms: int | None = None) -> None:
+        """Give a topic more partitions, up to ``total``, and wait until this client can use them.
+
+        Raises:
+            UnknownTopicError, InvalidPartitionsError, BrokerError: the topic was refused.
+            InvalidSettingError: ``timeout_ms`` is out of range. No request was sent.
+        """
+        limit = self._limit_ms(timeout_ms)
+
+        def send(connection: BrokerConnection, names: list[str]) -> Iterable[_Outcome]:
+            request = CreatePartitionsRequest(
+                topics=[CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=total) for name in names],
+                timeout_ms=min(limit, self.config.request_timeout_ms),
+            )
+            answer = connection.ask(request)
+            return [(each.name, each.error_code, each.error_message) for each in answer.results]
+
+        self._change_topics("add partitions to topic", [topic], send, InvalidPartitionsError)
+        attempts = self.cluster.attempts("add partitions", limit)
+        while True:
+            found = self.cluster.refresh([topic], attempts).topics[topic].partitions
+            if len(found) >= total and all(each.leader >= 0 for each in found.values()):
+                return
+            attempts.pause(codes.error_of(codes.LEADER_NOT_AVAILABLE, f"new partitions of topic {topic!r}"))
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete the records below an offset in each partition; -1 stands for all that consumers may see.
+
+        Returns the log start offset of each.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError, OffsetOutOfRangeError, PolicyViolationError: a partition was
+                refused; others may be done.
+        """
+
+        def make(connection: BrokerConnection, partitions: list[TopicPartition]) -> DeleteRecordsRequest:
+            R = DeleteRecordsRequest
+            topics: dict[str, list[DeleteRecordsRequest.DeleteRecordsPartition]] = {}
+            for name in partitions:
+                one = R.DeleteRecordsPartition(partition_index=name.partition, offset=before[name])
+                topics.setdefault(name.topic, []).append(one)
+            return R(
+                topics=[R.DeleteRecordsTopic(name=name, partitions=found) for name, found in topics.items()],
+                timeout_ms=self.config.request_timeout_ms,
+            )
+
+        def read(answer: Any) -> Iterable[tuple[TopicPartition, int, int]]:
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    yield TopicPartition(topic.name, each.partition_index), each.error_code, each.low_watermark
+
+        return self.cluster.at_leaders("delete records", before, make, read)
 
     def describe_configs(self, topic: str) -> dict[str, str | None]:
         """Return the effective settings of a topic, defaults included. A secret setting has the value None.

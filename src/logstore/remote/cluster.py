@@ -115,6 +115,11 @@ class Cluster:
 
     # -- connections -------------------------------------------------------------------------------
 
+    def check_open(self) -> None:
+        """Raise if the client is closed."""
+        if self._closed:
+            raise ClientClosedError("the client is closed")
+
     def _check(self) -> None:
         if self._closed:
             raise ClientClosedError("the client is closed")
@@ -303,7 +308,8 @@ class Cluster:
             for name in faults:
                 topics.pop(name, None)
             topics.update(found.topics)
-            self._known = found._replace(topics=topics)
+            # The same object where nothing has changed: readers compare it by identity.
+            self._known = found._replace(topics=self._known.topics if topics == self._known.topics else topics)
             self._learnt.update(dict.fromkeys(found.topics, now))
 
     def topic(self, name: str, attempts: Attempts | None = None) -> TopicMetadata:

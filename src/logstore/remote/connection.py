@@ -287,6 +287,15 @@ class BrokerConnection:
             self._not_before = time.monotonic() + throttle_ms / 1000
         return response
 
+    @property
+    def answer_due(self) -> float:
+        """When the answer to the oldest request in flight is late, on the monotonic clock; infinity without one."""
+        return self._asked[0].deadline if self._asked else float("inf")
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable once an answer arrives; but see `has_answer`."""
+        return self._channel.fileno()
+
     def has_answer(self) -> bool:
         """Return whether the next answer has begun to arrive, or the connection is lost. Does not wait."""
         return self._broken or bool(self._drained) or self._channel.has_arrived()

@@ -38,6 +38,9 @@ class LocalBackend(Backend):
         entry = self._host.table.entry_now(topic, topic_id)
         return TopicFacts(topic, entry.id, entry.partitions, entry.made_with or entry.partitions)
 
+    def look_again(self, topics: Iterable[str]) -> None:
+        self._host.topics()  # a reader follows the whole catalogue
+
     def topics_known(self) -> object:
         return self._host._topics_known()
 

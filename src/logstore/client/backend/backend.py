@@ -52,6 +52,10 @@ class Backend(ABC):
         """
 
     @abstractmethod
+    def look_again(self, topics: Iterable[str]) -> None:
+        """Ask what became of topics, so that `facts` and `check_exists` know it. None has to exist."""
+
+    @abstractmethod
     def topics_known(self) -> object:
         """Return what is known of all topics: another object after each change that was seen. Does no I/O.
 

@@ -43,8 +43,8 @@ class PartitionCursor(Protocol):
     def read(self, offset: int, *, max_bytes: int, isolation: Isolation) -> Batches:
         """Return whole batches from the one that holds ``offset`` on; empty if none is there now.
 
-        At most ``max_bytes``, but always the first batch whole. Their CRC is checked by their reader. The next
-        read begins at ``next_offset`` of the result.
+        A store gives at most ``max_bytes``, but always the first batch whole; a cluster what one answer had. Their
+        CRC is checked by their reader. The next read begins at ``next_offset`` of the result.
 
         Raises:
             OffsetOutOfRangeError: ``offset`` is below the log start offset or above the end.
@@ -52,8 +52,14 @@ class PartitionCursor(Protocol):
             UnknownTopicError: the topic is gone, or another one has its name.
         """
 
+    def _readable_end(self, isolation: Isolation) -> int:
+        """Return an offset at which `read` has nothing to give now, and raises nothing; does no I/O.
+
+        Of a store it is the end of the visible records, of a cluster the end of what was fetched.
+        """
+
     def _live_end(self, isolation: Isolation) -> Mark | None:
-        """Return what `end_offset` gives as a mark that moves; None if the end has to be asked for."""
+        """Return what `_readable_end` gives as a mark that moves; None if it has to be asked for."""
 
     def _epoch_before(self, offset: int) -> int:
         """Return the leader epoch of the record before an offset; -1 if unknown."""

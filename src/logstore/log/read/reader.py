@@ -180,6 +180,8 @@ class Readable(ABC):
             return self.last_stable_offset
         return self.high_watermark
 
+    _readable_end = end_offset  #: what a consumer's cursor asks of any partition
+
     def read(
         self,
         offset: int,

@@ -38,6 +38,10 @@ class Channel(ABC):
         """Return whether bytes can be received, or the connection is lost. Does not wait."""
 
     @abstractmethod
+    def fileno(self) -> int:
+        """Return the socket's descriptor, -1 once it is closed."""
+
+    @abstractmethod
     def close(self) -> None:
         """Close the socket."""
 
@@ -75,6 +79,9 @@ class PlainChannel(Channel):
         except OSError:
             pass
         return True
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
 
     def close(self) -> None:
         self._socket.close()
@@ -151,6 +158,9 @@ class TlsChannel(Channel):
         except OSError as error:
             return not _waits(error)
         return True
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
 
     def close(self) -> None:
         self._socket.close()

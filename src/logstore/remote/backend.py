@@ -1,0 +1,118 @@
+"""Back end over the brokers of a cluster: the contract of `logstore.client.backend` by Kafka's protocol."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping
+
+from logstore.client.backend.backend import Backend
+from logstore.client.backend.facts import TopicFacts
+from logstore.client.backend.fetcher import PartitionFetcher
+from logstore.client.backend.group_offsets import GroupOffsets
+from logstore.client.backend.members import ReaderMember
+from logstore.clock import SYSTEM_CLOCK, Clock
+from logstore.config.client import ConsumerConfig
+from logstore.errors import ConcurrentUseError, LogstoreError, UnknownPartitionError, UnknownTopicError
+from logstore.io._notifier import Notifier
+from logstore.records import Isolation, TimestampOffset, TopicPartition
+from logstore.remote.client import EARLIEST, LATEST, Client
+from logstore.remote.cluster import TopicMetadata
+from logstore.remote.fetcher import RemoteFetcher
+from logstore.remote.group_offsets import RemoteOffsets
+
+
+class RemoteBackend(Backend):
+    """The topics of one cluster. Owns: the client, and its connections."""
+
+    is_remote = True
+
+    def __init__(self, client: Client, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._client = client
+        self.location = client.config.bootstrap_servers
+        self.clock = clock
+        self.look_s = client.config.metadata_max_age_ms / 1000
+        self._offsets = RemoteOffsets(client)
+        #: Topic id -> the number of partitions that the topic had when it was seen first.
+        self._first_seen: dict[str, int] = {}
+        self._readers: weakref.WeakSet[ReaderMember] = weakref.WeakSet()
+
+    # -- topics
+
+    def topics(self, *, internal: bool = False) -> list[str]:
+        found = self._client.metadata().topics.values()
+        return sorted(each.name for each in found if internal or not each.is_internal)
+
+    def facts(self, topic: str, topic_id: str | None = None) -> TopicFacts:
+        found = self._client.topic(topic, fresh=False)
+        self._check_id(found, topic_id)
+        added_from = self._first_seen.setdefault(found.id or topic, len(found.partitions))
+        return TopicFacts(topic, found.id, len(found.partitions), added_from)
+
+    def look_again(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            try:
+                self._client.metadata([topic])
+            except UnknownTopicError:
+                pass  # `check_exists` says so
+
+    def topics_known(self) -> object:
+        self._client.cluster.check_open()
+        return self._client.cluster.known.topics
+
+    def check_exists(self, name: TopicPartition, topic_id: str) -> None:
+        self._client.cluster.check_open()
+        found = self._client.cluster.known.topics.get(name.topic)
+        if found is None:
+            raise UnknownTopicError(f"the cluster has no topic {name.topic!r}")
+        self._check_id(found, topic_id)
+        if name.partition not in found.partitions:
+            raise UnknownPartitionError(f"topic {name.topic!r} has no partition {name.partition}")
+
+    def _check_id(self, found: TopicMetadata, topic_id: str | None) -> None:
+        if topic_id and found.id and found.id != topic_id:
+            raise UnknownTopicError(f"topic {found.name!r} was deleted, and another one has its name")
+
+    # -- offsets
+
+    def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        found = self._client.list_offsets(dict.fromkeys(partitions, EARLIEST))
+        return {name: each.offset for name, each in found.items()}
+
+    def end_offsets(self, partitions: Iterable[TopicPartition], isolation: Isolation) -> dict[TopicPartition, int]:
+        found = self._client.list_offsets(dict.fromkeys(partitions, LATEST), isolation)
+        return {name: each.offset for name, each in found.items()}
+
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int], isolation: Isolation
+    ) -> dict[TopicPartition, TimestampOffset | None]:
+        # A negative time would be read as a special value such as LATEST; no record is older than 1970.
+        found = self._client.list_offsets({name: max(when, 0) for name, when in times.items()}, isolation)
+        return {
+            name: None if each.offset < 0 else TimestampOffset(each.timestamp_ms, each.offset)
+            for name, each in found.items()
+        }
+
+    # -- reading
+
+    def fetcher(self, config: ConsumerConfig, notifier: Notifier) -> PartitionFetcher:
+        return RemoteFetcher(self._client, config.isolation, notifier)
+
+    def add_reader(self, reader: ReaderMember) -> None:
+        self._readers.add(reader)
+
+    @property
+    def offsets(self) -> GroupOffsets:
+        return self._offsets
+
+    # -- life
+
+    def close(self) -> None:
+        """End the consumers of this back end, and close the connections. May be called again."""
+        for reader in list(self._readers):
+            try:
+                reader._abandon()
+            except ConcurrentUseError:
+                reader._end_with_store()
+            except LogstoreError:
+                pass  # what is not committed is read again
+        self._client.close()

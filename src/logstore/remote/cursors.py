@@ -1,0 +1,174 @@
+"""One partition of a consumer of a cluster: what was fetched ahead, and where the next fetch begins.
+
+The fetcher's thread adds answers, the consumer's thread takes them; the lock is the fetcher's. No I/O but the
+questions about offsets, which go through the client.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import NamedTuple
+
+from logstore.batch._batch import Batches
+from logstore.errors import LogstoreError
+from logstore.io._interrupts import held
+from logstore.records import Isolation, TimestampOffset, TopicPartition
+from logstore.remote.client import EARLIEST, LATEST, Client, Fetched
+
+#: Of a batch's header: base offset, length of what follows, leader epoch; the last offset's delta.
+_HEADER = Struct(">qii")
+_LAST_DELTA = Struct(">i")
+_LAST_DELTA_AT = 23
+_BEFORE_LENGTH = 12
+
+
+class Arrived(NamedTuple):
+    """One answer of a fetch: whole batches from ``start_offset`` on."""
+
+    start_offset: int
+    fetched: Fetched
+
+
+class ArrivalMark:
+    """The end of what was fetched of a partition; -1 while an error waits to be raised."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = -1
+
+
+class RemoteCursor:
+    """A partition of a cluster, as its consumer reads it."""
+
+    def __init__(
+        self,
+        name: TopicPartition,
+        topic_id: str,
+        client: Client,
+        isolation: Isolation,
+        lock: threading.Lock,
+        changed: Callable[[], None],
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self._client = client
+        self._isolation = isolation
+        self._lock = lock
+        self._changed = changed  #: called when there may be something to fetch
+        self._runs: deque[Arrived] = deque()
+        self._last: Arrived | None = None  #: the run that was handed out last
+        self._mark = ArrivalMark()
+        #: For the fetcher, under the lock.
+        self.position = -1  #: where the next fetch begins; -1 while nothing is wanted
+        self.is_wanted = False  #: false while the consumer has paused the partition
+        self.buffered = 0  #: bytes that wait to be handed out
+        self.error: LogstoreError | None = None
+        self.not_before_s = 0.0  #: when an error is retried
+
+    # -- the fetcher's part, under the lock
+
+    def add_locked(self, found: Arrived) -> None:
+        """Add the answer to a fetch from `position`."""
+        self._runs.append(found)
+        self.buffered += len(found.fetched.data)
+        self.position = self._mark.value = found.fetched.next_offset
+
+    def fail_locked(self, error: LogstoreError) -> None:
+        """Have the next read raise an error, once what has arrived before is handed out."""
+        self.error = error
+        self._mark.value = -1
+
+    def begin_locked(self, offset: int) -> None:
+        """Forget what was fetched, and fetch from an offset."""
+        self._runs.clear()
+        self.buffered = 0
+        self.error = None
+        self.not_before_s = 0.0
+        self.position = self._mark.value = offset
+        self.is_wanted = True
+
+    def has_something_locked(self, offset: int) -> bool:
+        """Return whether a read at an offset gives records or raises; if neither, have them fetched."""
+        self._go_to_locked(offset)
+        self.is_wanted = True
+        return bool(self._runs) or self.error is not None
+
+    def _go_to_locked(self, offset: int) -> None:
+        while self._runs and self._runs[0].fetched.next_offset <= offset:
+            self.buffered -= len(self._runs.popleft().fetched.data)
+        first = self._runs[0].start_offset if self._runs else self.position
+        if offset < first or (not self._runs and offset != self.position):
+            self.begin_locked(offset)
+
+    # -- the consumer's part
+
+    def read(self, offset: int, *, max_bytes: int, isolation: Isolation) -> Batches:
+        """Return one answer's batches; those of one fetch are handed out together, whatever ``max_bytes`` is."""
+        with held(self._lock):
+            self._go_to_locked(offset)
+            self.is_wanted = True
+            found = self._runs.popleft() if self._runs else None
+            error = None
+            if found is None:
+                error, self.error = self.error, None
+                if error is not None:
+                    self._mark.value = self.position
+            else:
+                self.buffered -= len(found.fetched.data)
+                self._last = found
+        self._changed()
+        if error is not None:
+            raise error
+        if found is None:
+            return Batches(b"", start_offset=offset, next_offset=offset, topic=self.name[0], partition=self.name[1])
+        fetched = found.fetched
+        return Batches(
+            fetched.data,
+            start_offset=offset,
+            topic=self.name.topic,
+            partition=self.name.partition,
+            aborted=fetched.aborted,
+            committed_only=isolation is Isolation.READ_COMMITTED,
+            next_offset=fetched.next_offset,
+        )
+
+    def _readable_end(self, isolation: Isolation) -> int:
+        return self._mark.value
+
+    def _live_end(self, isolation: Isolation) -> ArrivalMark:
+        return self._mark
+
+    def _epoch_before(self, offset: int) -> int:
+        """Return the epoch of a record that was handed out last; -1 for any other."""
+        if self._last is None:
+            return -1
+        data, at = self._last.fetched.data, 0
+        while at + _LAST_DELTA_AT + _LAST_DELTA.size <= len(data):
+            base, length, epoch = _HEADER.unpack_from(data, at)
+            (delta,) = _LAST_DELTA.unpack_from(data, at + _LAST_DELTA_AT)
+            if base < offset <= base + delta + 1:
+                return int(epoch)
+            at += _BEFORE_LENGTH + length
+        return -1
+
+    # -- what a broker is asked
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._client.list_offsets({self.name: EARLIEST})[self.name].offset
+
+    def end_offset(self, isolation: Isolation) -> int:
+        return self._client.list_offsets({self.name: LATEST}, isolation)[self.name].offset
+
+    def offset_for_time(self, when: int, *, isolation: Isolation) -> TimestampOffset | None:
+        # A negative time would be read as a special value such as LATEST; no record is older than 1970.
+        found = self._client.list_offsets({self.name: max(when, 0)}, isolation)[self.name]
+        return None if found.offset < 0 else TimestampOffset(found.timestamp_ms, found.offset)
+
+    def _end_of_epoch(self, epoch: int) -> int | None:
+        found = self._client.offset_for_leader_epoch({self.name: epoch})[self.name]
+        return None if found.leader_epoch < 0 or found.end_offset < 0 else found.end_offset
