@@ -184,7 +184,10 @@ class Administrator:
 
         def send(connection: BrokerConnection, names: list[str]) -> Iterable[_Outcome]:
             request = CreatePartitionsRequest(
-                topics=[CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=total) for name in names],
+                topics=[
+                    CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=total, assignments=None)
+                    for name in names
+                ],
                 timeout_ms=min(limit, self.config.request_timeout_ms),
             )
             answer = connection.ask(request)
