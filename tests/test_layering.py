@@ -332,6 +332,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "node",
         "member",
         "ledger",
+        "steps",
         "scene",
         "network registry",
         "world",

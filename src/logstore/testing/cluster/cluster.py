@@ -75,7 +75,7 @@ class SimCluster:
             make_replica=in_sync if make_replica is None else make_replica,
             make_placement=placed if make_placement is None else make_placement,
             registry=common,
-            tolerance=Tolerance(min_insync - 1) if tolerance is None else tolerance,
+            tolerance=Tolerance(min_insync - 1, min_insync=min_insync) if tolerance is None else tolerance,
             allows_unclean=allows_unclean,
             compacts=compacts,
         )
@@ -179,11 +179,11 @@ class SimCluster:
             nonlocal number
             if world.now_ms >= until_ms:
                 return
-            values = [self._value(b"%d.%d" % (number, index)) for index in range(world.random.randint(1, 3))]
+            values = [self._value(b"%d.%d" % (number, index)) for index in range(world.between(1, 3))]
             number += 1
             stray = world.random.choice(self.replicas) if world.chance(0.05) else None
             self.append(values, world.random.choice(acks), to=stray, partition=self._any_partition())
-            world.after(world.random.randint(1, 2 * each_ms), send)
+            world.after(world.between(1, 2 * each_ms), send)
 
         send()
 
@@ -203,7 +203,7 @@ class SimCluster:
             node = self.nodes[world.random.choice(self.replicas)]
             if not node.is_paused:
                 node.members[self._any_partition()].compact()
-            world.after(world.random.randint(1, 2 * each_ms), run)
+            world.after(world.between(1, 2 * each_ms), run)
 
         run()
 
@@ -224,7 +224,7 @@ class SimCluster:
                 for offset, value in values_below(log, start, log.high_watermark):
                     member.ledger.note_read(offset, value)
                     positions[at] = offset + 1
-            world.after(world.random.randint(1, 2 * each_ms), read)
+            world.after(world.between(1, 2 * each_ms), read)
 
         read()
 
@@ -262,7 +262,7 @@ class Faults:
         cluster.world.after(self._delay(), self._next)
 
     def _delay(self) -> int:
-        return self._cluster.world.random.randint(300, 1_700)
+        return self._cluster.world.between(300, 1_700)
 
     def _next(self) -> None:
         cluster = self._cluster
@@ -281,7 +281,7 @@ class Faults:
         return self._cluster.world.random.choice(up) if up else None
 
     def _later(self, least: int, most: int, event: Callable[[], None]) -> None:
-        self._cluster.world.after(self._cluster.world.random.randint(least, most), event)
+        self._cluster.world.after(self._cluster.world.between(least, most), event)
 
     def _restart(self, node: SimNode) -> None:
         self._later(10, 2_500, lambda: None if node.is_up else node.start())

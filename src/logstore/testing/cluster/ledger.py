@@ -5,14 +5,15 @@ It sees all nodes at once, as no node can. A broken invariant is an `InvariantEr
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from logstore.batch._batch import Batches
 from logstore.log import Log
 from logstore.log.formats.leader_epochs import EpochEntry
-from logstore.replication.api import Acks, NodeId, PartitionState, Pending, Role
+from logstore.replication.api import Acks, FetchAnswer, NodeId, PartitionState, Pending, Role
 from logstore.replication.election import is_unclean
 from logstore.testing.cluster.scene import Scene, SeenMember
+from logstore.testing.cluster.steps import StepJudge
 
 
 class InvariantError(AssertionError):
@@ -50,6 +51,8 @@ class Ledger:
         self.may_have_lost = False  #: more copies were lost than the rules allow for, or an election was unclean
         self._ends: dict[NodeId, int] = {}  # the log end of each process that runs, or ran last
         self._newest: PartitionState | None = None
+        #: Judges what each step changes.
+        self.steps = StepJudge(scene, partition, self._fail)
         #: Of a compacted topic: key -> offset and record of the newest one that was below a high watermark.
         self.table: dict[bytes, tuple[int, bytes]] = {}
         self._table_end = 0
@@ -65,8 +68,14 @@ class Ledger:
             self._demand(key not in self.appended, "I2", f"{key} was written twice, the second time by node {node}")
             self.appended[key] = value
 
-    def note_acknowledged(self, pending: Pending, values: list[bytes], acks: Acks) -> None:
-        """A leader has acknowledged a batch; called when it does, not when the producer hears of it."""
+    def note_acknowledged(self, pending: Pending, values: list[bytes], acks: Acks, epoch: int) -> None:
+        """A leader has acknowledged a batch; called when it does, not when the producer hears of it.
+
+        ``epoch`` is the one that the replica is in.
+        """
+        self._demand(
+            pending.epoch == epoch, "I4", f"an append of epoch {pending.epoch} is acknowledged in epoch {epoch}"
+        )
         now_ms, first = self._scene.world.now_ms, pending.result.first_offset
         records = [Acknowledged(at, pending.epoch, value, acks, now_ms) for at, value in enumerate(values, first)]
         self.acknowledged += records
@@ -97,6 +106,7 @@ class Ledger:
 
     def note_state(self, before: PartitionState, after: PartitionState, by: NodeId) -> None:
         """The registry has stored a state, by the commit of a node."""
+        self.steps.note_state(before, after)
         self._newest = after
         self._scene.world.note("state", self.partition, by, after.leader, after.leader_epoch, after.isr)
         # A join from before the loss, which the registry stores now, is that of a process that is gone.
@@ -119,38 +129,43 @@ class Ledger:
 
     # -- what must hold at each step
 
-    def look(self, node: SeenMember) -> None:
-        """Judge what can be seen of a member that has just done something."""
+    def look(self, node: SeenMember, taken: FetchAnswer | None = None) -> None:
+        """Judge what can be seen of a member that has just done something.
+
+        ``taken`` is the leader's answer that it has taken, if that has changed its log.
+        """
         replica, log = node.replica, node.log
         if replica is None or log is None:
             return
-        state = replica.state
+        state, end, mark = replica.state, log.log_end_offset, log.high_watermark
         assert state is not None
-        self._ends[node.node] = log.log_end_offset
-        self._demand(
-            log.high_watermark <= log.log_end_offset, "I6", f"node {node.node}: high watermark above the end"
-        )
+        self._ends[node.node] = end
+        self.steps.look(node.node, replica, log, taken)
+        if mark > end:
+            self._fail("I6", f"node {node.node}: high watermark {mark} above the end {end}")
         if replica.role is not Role.LEADER:
             return
         self._note_committed(log)
         leader = self.leaders.setdefault(state.leader_epoch, node.node)
-        self._demand(
-            leader == node.node, "I1", f"nodes {leader} and {node.node} lead in epoch {state.leader_epoch}"
-        )
+        if leader != node.node:
+            self._fail("I1", f"nodes {leader} and {node.node} lead in epoch {state.leader_epoch}")
         newest = self._newest
-        if newest is None or newest.leader_epoch != state.leader_epoch:
-            return
-        behind = []
-        for member in newest.isr:
-            end = self._ends.get(member)
-            if end is not None and member not in self.lossy and end < log.high_watermark:
-                behind.append((member, end))
-        may_lag = self._scene.tolerance.may_lag(len(newest.replicas))
-        self._demand(
-            len(behind) <= may_lag,
-            "I6",
-            f"high watermark {log.high_watermark} of leader {node.node}, and of the ISR are behind: {behind}",
-        )
+        if newest is not None and newest.leader_epoch == state.leader_epoch:
+            self._judge_behind(newest, mark)
+
+    def _judge_behind(self, state: PartitionState, mark: int) -> None:
+        """Demand that the replicas that may lead next have what is below the leader's high watermark."""
+        ends, lossy = self._ends, self.lossy
+        behind = [node for node in state.isr if ends.get(node, mark) < mark and node not in lossy]
+        if behind and len(behind) > self._scene.tolerance.may_lag(len(state.replicas)):
+            self._fail(
+                "I6",
+                f"high watermark {mark} of leader {state.leader}, and of the ISR are behind: "
+                f"{[(node, ends[node]) for node in behind]}",
+            )
+        for node in state.eligible:
+            if ends.get(node, mark) < mark and node not in lossy:
+                self._fail("I7", f"high watermark {mark}, and node {node}, which is eligible, ends at {ends[node]}")
 
     def _note_committed(self, log: Log) -> None:
         """Keep a compacted topic's table of what a leader has shown, before a compaction removes some of it."""
@@ -256,9 +271,12 @@ class Ledger:
 
     def _demand(self, holds: bool, name: str, message: str) -> None:
         if not holds:
-            scene = self._scene
-            place = scene.places[self.partition]
-            raise InvariantError(f"{name} at {scene.world.now_ms} ms, seed {scene.seed}, {place}: {message}")
+            self._fail(name, message)
+
+    def _fail(self, name: str, message: str) -> NoReturn:
+        scene = self._scene
+        place = scene.places[self.partition]
+        raise InvariantError(f"{name} at {scene.world.now_ms} ms, seed {scene.seed}, {place}: {message}")
 
 
 def content_of(key: bytes | None, value: bytes | None) -> bytes:

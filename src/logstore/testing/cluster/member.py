@@ -28,7 +28,7 @@ from logstore.testing.cluster.ledger import Ledger, is_tombstone, key_of
 from logstore.testing.cluster.scene import Scene
 from logstore.testing.simdisk import SimDisk
 
-_FETCH_MS = 15
+_FETCH_MS = 20
 _BUSY_FETCH_MS = 5
 _FETCH_TIMEOUT_MS = 300
 
@@ -70,6 +70,10 @@ class SimMember:
         self._open_again_at_ms = 0
         self._has_accepted = False  # the unclean stop, if the log had one
         self._asked = 0  # the number of the newest question to the leader
+        self._asked_at_ms = 0
+        self._is_answered = True  # that question
+        self._is_watched = False  # whether an event will look whether that question is answered
+        self._rests = False  # whether there is no question before the registry has another state
 
     @property
     def replica(self) -> Replica | None:
@@ -95,6 +99,8 @@ class SimMember:
         if self.placement is not placement:
             replica.stop_waiting(NotLeaderError(f"{self.place}: the disk of the leader has failed"))
             self.opened_again += 1
+            if not self.scene.tolerance.is_synced:
+                self.ledger.steps.note_doubt(self.node)
 
     def _open(self, life: int, arrival: Callable[[Stop], Arrival]) -> None:
         """Open the log and make its placement, unless the disk refuses or did so a moment ago."""
@@ -130,6 +136,7 @@ class SimMember:
         """Forget the log of a process that has ended; return it, to be closed."""
         old, self.log, self.placement = self.log, None, None
         self._open_again_at_ms = 0
+        self._is_watched = self._rests = False
         return old
 
     # -- the registry
@@ -157,6 +164,9 @@ class SimMember:
         except StorageError as error:
             self.failures.append(error)
         self.ledger.look(self)
+        if self._rests:
+            self._rests = False
+            self.fetch_soon(0)
         return wanted
 
     def _accept_stop(self, state: PartitionState) -> None:
@@ -175,30 +185,44 @@ class SimMember:
 
     def _fetch(self) -> None:
         replica = self.replica
-        question = None
-        if replica is not None and self.log is not None and self.log.replica.failure is None:
-            try:
-                question = replica.ask(self.world.now_ms)
-            except StorageError as error:
-                # A replica of a quorum syncs before it asks.
-                self.failures.append(error)
-        if question is None:
+        if replica is None or self.log is None or self.log.replica.failure is not None:
+            self._rests = True
+            return
+        try:
+            question = replica.ask(self.world.now_ms)
+        except StorageError as error:
+            # A replica of a quorum syncs before it asks.
+            self.failures.append(error)
             self.fetch_soon(_FETCH_MS)
+            return
+        if question is None:
+            self._rests = True
             return
         leader, wants = question
         self._asked += 1
+        self._asked_at_ms = self.world.now_ms
+        self._is_answered = False
         number = self._asked
 
         def answered(fetched: FetchAnswer) -> None:
             self.process.only_mine(lambda: self._fetched(number, wants, fetched))()
 
-        def timed_out() -> None:
-            if self._asked == number:
-                self._fetch()
-
         serving = self.scene.members[self.partition][leader]
         self.scene.network.call(self.node, leader, wants, serving.receive_fetch, answered)
-        self.process.after(_FETCH_TIMEOUT_MS, timed_out)
+        if not self._is_watched:
+            self._is_watched = True
+            self.process.after(_FETCH_TIMEOUT_MS, self._watch)
+
+    def _watch(self) -> None:
+        """Ask again if the newest question was not answered in time; look again later."""
+        waits_ms = self.world.now_ms - self._asked_at_ms
+        if not self._is_answered and waits_ms >= _FETCH_TIMEOUT_MS:
+            self._is_watched = False
+            self._fetch()
+        elif self._rests:
+            self._is_watched = False
+        else:
+            self.process.after(max(_FETCH_MS, _FETCH_TIMEOUT_MS - waits_ms), self._watch)
 
     def _fetched(self, number: int, wants: FetchFrom, fetched: FetchAnswer) -> None:
         replica = self.replica
@@ -210,9 +234,9 @@ class SimMember:
             moved = replica.take(wants, fetched, self.world.now_ms)
         except LogstoreError as error:
             self.failures.append(error)
-        self.ledger.look(self)
-        if number == self._asked:
-            self._asked += 1
+        self.ledger.look(self, fetched if moved else None)
+        if number == self._asked and not self._is_answered:
+            self._is_answered = True
             self.fetch_soon(_BUSY_FETCH_MS if moved else _FETCH_MS)
 
     # -- compaction
@@ -253,6 +277,7 @@ class SimMember:
             except StorageError as error:
                 self.failures.append(error)
                 found = FetchAnswer(wants.leader_epoch, refusal=FetchRefusal.STORAGE_FAILED)
+            self.ledger.steps.note_question(wants, found)
             self.ledger.look(self)
             answer(found)
 
@@ -273,7 +298,8 @@ class SimMember:
                 if pending is None:
                     return  # it is settled before the append has returned
                 if pending.error is None:
-                    ledger.note_acknowledged(pending, values, acks)
+                    state = replica.state
+                    ledger.note_acknowledged(pending, values, acks, -1 if state is None else state.leader_epoch)
                     answer((pending.result.first_offset, pending.epoch))
                 else:
                     answer(pending.error)

@@ -55,10 +55,12 @@ class SimNetwork:
 
     def _carry(self, source: int, target: int, arrive: Callable[[], None]) -> None:
         world, weather = self._world, self.weather
+        if (source, target) in self._cut:
+            return
         for _ in range(2 if world.chance(weather.repeat) else 1):
-            if (source, target) in self._cut or world.chance(weather.loss):
+            if world.chance(weather.loss):
                 continue
-            delay = world.random.randint(*weather.delay_ms)
+            delay = world.between(*weather.delay_ms)
             if world.chance(weather.slow):
-                delay += world.random.randint(0, 500)
+                delay += world.between(0, 500)
             world.after(delay, arrive)

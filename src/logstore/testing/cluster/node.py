@@ -103,6 +103,7 @@ class SimNode:
     def _note_loss(self) -> None:
         for member in self.members:
             member.ledger.note_loss(self.node)
+            member.ledger.steps.note_doubt(self.node)
 
     def _stop(self, disk: SimDisk) -> None:
         self.world.note("stop", self.node)
@@ -165,7 +166,7 @@ class SimNode:
         self._look()
 
     def _notify(self) -> None:
-        self.after(self.world.random.randint(0, 5), self._look)
+        self.after(self.world.between(0, 5), self._look)
 
     def _ask_registry(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
         self._is_asking_registry = True

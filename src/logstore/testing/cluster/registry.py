@@ -72,10 +72,12 @@ class RegistryLink:
             else:
                 try:
                     result = work()
+                except AssertionError:
+                    raise  # the ledger's verdict on the state that was stored
                 except Exception as error:  # noqa: BLE001  handed to the caller, as from a network
                     failed = error
                 if world.chance(self.lost_answers):
                     result, failed = None, RegistryUnreachableError("the answer was lost")
-            world.after(world.random.randint(*self.delay_ms), lambda: done(result, failed))
+            world.after(world.between(*self.delay_ms), lambda: done(result, failed))
 
-        world.after(world.random.randint(*self.delay_ms), at_the_registry)
+        world.after(world.between(*self.delay_ms), at_the_registry)

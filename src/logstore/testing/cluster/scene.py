@@ -9,7 +9,7 @@ from logstore.config.log import LogConfig
 from logstore.log import Log
 from logstore.records import TopicPartition
 from logstore.replication import facts
-from logstore.replication.api import FetchAnswer, FetchFrom, NodeId, PartitionState, Registry, Replica
+from logstore.replication.api import Fact, FetchAnswer, FetchFrom, NodeId, PartitionState, Registry, Replica
 from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.placement import Arrival, Placement
 from logstore.testing.cluster.network import SimNetwork
@@ -44,6 +44,9 @@ class Tolerance(NamedTuple):
     #: Whether every member of the ISR has what is below the high watermark; else as many replicas have it as an
     #: acknowledgement needs.
     isr_has_all: bool = True
+    #: The size of the ISR below which the high watermark stands still; a replica joins the ISR once a leader has
+    #: seen it at the high watermark and at the start of the epoch. 0: neither is a rule of these.
+    min_insync: int = 0
 
     def may_lag(self, replicas: int) -> int:
         """Return how many members of the ISR may lack what is below the high watermark."""
@@ -96,10 +99,16 @@ class Scene:
         #: For each partition its members, by their nodes.
         self.members: tuple[dict[NodeId, SeenMember], ...] = tuple({} for _ in self.places)
         self._registry = registry
+        self._decoded: dict[int, tuple[Fact, PartitionState]] = {}  # partition -> the fact that was last decoded
 
     def connect(self) -> Registry:
         """Open a session with the registry."""
         return self._registry.connect()
+
+    def life(self, node: NodeId) -> int:
+        """Return the number of a node's registration, as the registry has it now; -1 if it has none."""
+        fact = self._registry.read(facts.life_path(node))
+        return -1 if fact is None else fact.version
 
     def assigned(self, partition: int) -> tuple[NodeId, ...]:
         """Return the replicas of a partition. Each node is the first one, the preferred leader, of some."""
@@ -110,4 +119,7 @@ class Scene:
         """Return what the registry has now, read in a session or from above."""
         fact = (self._registry if registry is None else registry).read(facts.state_path(self.places[partition]))
         assert fact is not None
-        return facts.decode_state(fact, self.assigned(partition))
+        known = self._decoded.get(partition)
+        if known is None or known[0] != fact:
+            known = self._decoded[partition] = (fact, facts.decode_state(fact, self.assigned(partition)))
+        return known[1]

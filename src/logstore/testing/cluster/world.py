@@ -53,7 +53,11 @@ class World:
         self.trace = crc32(repr((self.now_ms, *what)).encode(), self.trace)
 
     def chance(self, probability: float) -> bool:
-        return self.random.random() < probability
+        return probability > 0 and self.random.random() < probability
+
+    def between(self, least: int, most: int) -> int:
+        """Return a random number, of which ``most`` is the largest."""
+        return least + int(self.random.random() * (most - least + 1))
 
     def _advance(self, to_ms: int) -> None:
         if to_ms > self.now_ms:
