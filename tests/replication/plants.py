@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logstore.errors import LogstoreError
 from logstore.log import Stop
+from logstore.replication import facts
 from logstore.replication.api import (
+    Change,
+    Check,
     Diverging,
+    Fact,
     FetchAnswer,
     FetchFrom,
     FetchRefusal,
@@ -22,6 +26,7 @@ from logstore.replication.api import (
     Standing,
     Write,
 )
+from logstore.replication.controller import Command, CommandGate
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.log_copy import LogCopy
@@ -258,6 +263,32 @@ class IgnoresVersions(LocalRegistry):
             found = self.read(change.path) if isinstance(change, Write) else None
             current.append(change if found is None else change._replace(version=found.version))
         return super().commit(current)
+
+
+class IgnoresControllerEpochs(LocalRegistry):
+    """I11: a write of a controller is taken though its epoch is old."""
+
+    def connect(self) -> IgnoresControllerEpochs:
+        session = IgnoresControllerEpochs()
+        session._tree = self._tree
+        return session
+
+    def commit(self, changes: Sequence[Change]) -> list[Fact | None]:
+        kept = [change for change in changes if not is_fence(change)]
+        made = iter(super().commit(kept))
+        return [self.read(change.path) if is_fence(change) else next(made) for change in changes]
+
+
+def is_fence(change: Change) -> bool:
+    """Whether a change is the check of the controller's epoch."""
+    return isinstance(change, Check) and change.path == facts.CONTROLLER_EPOCH
+
+
+class ObeysEveryController(CommandGate):
+    """I11: a node obeys a controller that another one has replaced."""
+
+    def admits(self, command: Command) -> bool:
+        return True
 
 
 def quorum(

@@ -18,6 +18,11 @@ production, on logs in a simulated disk; a command is one step, and nothing happ
     kill N, power N, wipe N, start N    SIGKILL; a power cut that loses what is not synced; an empty disk
     break N                     a sync of the log of N fails, and what was not synced is lost
     reopen N                    the same process closes the log that has failed, and opens it again
+    control N                   node N becomes the controller, in the place of another one, and reads the registry
+    lose N, register N          the registry has a node no more, or again
+    see N                       the controller on node N reads the registry
+    decide N [as X]             what it wants stored; commit X: the registry stores it, if it is the controller still
+    tell N as X, obey X [N]     its commands to the nodes; a node (else each) obeys, unless it has obeyed a newer one
     pass MS                     time passes
 """
 
@@ -37,14 +42,20 @@ from logstore.records import TopicPartition
 from logstore.replication import election, facts
 from logstore.replication.api import (
     Acks,
+    Check,
     Create,
+    Delete,
+    Fact,
     FetchAnswer,
     FetchFrom,
     FetchRefusal,
     PartitionState,
     Pending,
-    Registry,
+    Write,
 )
+from logstore.replication.controller import Command, CommandGate, Controller, Step
+from logstore.replication.controller.claim import claim
+from logstore.replication.controller.cluster_view import NAMED
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local.local_registry import LocalRegistry
 from logstore.testing import ManualClock, SimDisk
@@ -61,13 +72,22 @@ class _Node:
         self.number, self.disk, self.life = number, SimDisk(seed=number), 0
         self.log: Log | None = None
         self.replica: InSyncReplica | None = None
+        # While a controller takes part: the session with the registry, and what the process knows of controllers.
+        self.session: LocalRegistry | None = None
+        self.gate: CommandGate | None = None
 
 
 class Scenario:
     """The state of one scenario; `run` gives the output of a command."""
 
-    def __init__(self, kind: type[InSyncReplica] = InSyncReplica, registry: Registry | None = None) -> None:
+    def __init__(
+        self,
+        kind: type[InSyncReplica] = InSyncReplica,
+        registry: LocalRegistry | None = None,
+        gate: type[CommandGate] = CommandGate,
+    ) -> None:
         self._kind = kind
+        self._gate = gate
         self._registry = LocalRegistry() if registry is None else registry
         self._clock = ManualClock()
         self._now_ms = 0
@@ -76,6 +96,9 @@ class Scenario:
         self._minimum = 1
         self._messages: dict[str, tuple[int, FetchFrom, FetchAnswer | None]] = {}
         self._pending: list[tuple[str, Pending, bool]] = []
+        self._controllers: dict[str, Controller] = {}
+        self._steps: dict[str, tuple[Controller, list[Step]]] = {}
+        self._commands: dict[str, list[Command]] = {}
 
     def run(self, command: str) -> list[str]:
         """Run a command; return its output, a line each."""
@@ -222,6 +245,109 @@ class Scenario:
         wanted = self._proposal(number, self._running())
         return ["nothing"] if wanted is None else self._store(wanted)
 
+    # -- controllers
+
+    def _do_control(self, number: str) -> list[str]:
+        if not self._controllers:
+            self._make_facts()
+        holder = self._registry.read(facts.CONTROLLER)
+        if holder is not None:
+            self._registry.commit([Delete(holder.path, holder.version)])
+        made = claim(self._registry, int(number), f"session of {number}", self._now_ms)
+        assert made is not None
+        self._controllers[number] = Controller(made.epoch, made.version, lambda: "A" * 22)
+        self._do_see(number)
+        return [f"node {number} is the controller of epoch {made.epoch}"]
+
+    def _make_facts(self) -> None:
+        """Make the facts that only a controller reads."""
+        topic = facts.encode_assignment("A" * 22, {_PLACE.partition: self._state.replicas})
+        settings = facts.encode_config({"min.insync.replicas": str(self._minimum)})
+        self._registry.commit(
+            [Create(facts.topic_path(_PLACE.topic), topic), Create(facts.config_path(_PLACE.topic), settings)]
+        )
+        for number in self._nodes:
+            self._do_register(str(number))
+
+    def _do_register(self, number: str) -> None:
+        node, path = self._nodes[int(number)], facts.life_path(int(number))
+        session = node.session = self._registry.connect()
+        known = session.read(path)
+        life = Create(path, b"") if known is None else Write(path, b"", known.version)
+        made = session.commit([life, Create(facts.id_path(node.number), b"{}", ephemeral=True)])[0]
+        assert made is not None
+        node.gate = self._gate(made.version)
+
+    def _do_lose(self, number: str) -> None:
+        session = self._nodes[int(number)].session
+        assert session is not None, "no controller takes part"
+        session.close()
+
+    def _do_see(self, number: str) -> None:
+        view = self._controllers[number].view
+        view.to_list |= dict.fromkeys(NAMED)
+        view.to_read[facts.state_path(_PLACE)] = None
+        while view.to_list or view.to_read:
+            for path in list(view.to_list):
+                del view.to_list[path]
+                view.take_names(path, self._registry.children(path))
+            paths, view.to_read = list(view.to_read), {}
+            for path in paths:
+                view.take(path, self._registry.read(path))
+
+    def _do_decide(self, number: str, _: str = "as", name: str = "_") -> list[str]:
+        controller = self._controllers[number]
+        steps = controller.steps()
+        self._steps[name] = (controller, steps)
+        path = facts.state_path(_PLACE)
+        return [
+            _described(facts.decode_state(Fact(path, change.value, 0, 0), ()))
+            for step in steps
+            for change in step.changes
+            if isinstance(change, Write) and change.path == path
+        ] or ["nothing"]
+
+    def _do_commit(self, name: str = "_") -> list[str]:
+        controller, steps = self._steps[name]
+        for step in steps:
+            try:
+                made = self._registry.commit(step.changes)
+            except StaleFactError as error:
+                return [f"stale: {error.fact} is another one by now"]
+            for change, fact in zip(step.changes, made, strict=True):
+                if not isinstance(change, Check):
+                    controller.view.take(change.path, fact)
+        self._state = self._read_state()
+        return [_described(self._state)]
+
+    def _do_tell(self, number: str, _: str, name: str) -> list[str]:
+        controller = self._controllers[number]
+        assert controller.steps() == [], "what it has decided is not stored yet"
+        self._commands[name] = controller.commands()
+        return [
+            f"to {command.to}, of controller epoch {command.controller_epoch}: {_described(held.state)}"
+            for command in self._commands[name]
+            for held in command.states
+        ]
+
+    def _do_obey(self, name: str, *numbers: str) -> list[str]:
+        lines = []
+        for command in self._commands[name]:
+            if numbers and str(command.to) not in numbers:
+                continue
+            gate = self._nodes[command.to].gate
+            assert gate is not None
+            if not gate.admits(command):
+                lines.append(
+                    f"{command.to} does not obey: controller epoch {command.controller_epoch}, life {command.life}, "
+                    f"and it knows controller epoch {gate.controller_epoch}, life {gate.life}"
+                )
+                continue
+            lines.append(f"{command.to} obeys")
+            for held in command.states:
+                self._replica(command.to).apply(held.state, self._now_ms)
+        return lines
+
     # -- messages
 
     def _do_append(self, number: str, acks: str, *values: str) -> list[str]:
@@ -330,9 +456,14 @@ def _told(found: FetchAnswer) -> str:
     return f"records {' '.join(values) or 'none'}; high watermark {found.high_watermark}"
 
 
-def play(path: Path, kind: type[InSyncReplica] = InSyncReplica, registry: Registry | None = None) -> str:
+def play(
+    path: Path,
+    kind: type[InSyncReplica] = InSyncReplica,
+    registry: LocalRegistry | None = None,
+    gate: type[CommandGate] = CommandGate,
+) -> str:
     """Return the scenario with the output that its commands have now."""
-    scenario = Scenario(kind, registry)
+    scenario = Scenario(kind, registry, gate)
     lines = []
     try:
         for line in path.read_text().splitlines():

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from logstore.replication.controller import CommandGate
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local.local_registry import LocalRegistry
 from logstore.testing.cluster.cluster import live
@@ -41,6 +42,7 @@ class ByScenario(NamedTuple):
     told: str  #: a line that the scenario must not print
     replica: type[InSyncReplica] = InSyncReplica
     registry: type[LocalRegistry] = LocalRegistry
+    gate: type[CommandGate] = CommandGate
 
 
 FOUND_BY_SEEDS = {
@@ -87,6 +89,13 @@ FOUND_BY_SCENARIOS = {
     "compare-and-set ignored": ByScenario(
         "zombie_leader", "    epoch 1: leader 1, isr 1, eligible 2 3", registry=plants.IgnoresVersions
     ),
+    # Lives of controllers find both, too (test_controller_lives); lives of replicas have no controller.
+    "zombie controller obeyed": ByScenario(
+        "zombie_controller", "    epoch 1: leader 1, isr 1 2", registry=plants.IgnoresControllerEpochs
+    ),
+    "commands of a zombie controller obeyed": ByScenario(
+        "zombie_controller", "    2 obeys", gate=plants.ObeysEveryController
+    ),
 }
 
 
@@ -106,5 +115,5 @@ def test_seeds_find_a_planted_bug(plant, caplog):
 def test_a_scenario_finds_a_planted_bug(plant):
     path = BY_NAME[plant.scenario]
     written = path.read_text().splitlines()
-    printed = play(path, plant.replica, plant.registry()).splitlines()
+    printed = play(path, plant.replica, plant.registry(), plant.gate).splitlines()
     assert printed.count(plant.told) > written.count(plant.told), "\n".join(printed)

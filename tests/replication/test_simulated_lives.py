@@ -30,7 +30,7 @@ PARTS = 12
 
 @pytest.fixture(autouse=True)
 def quiet(caplog):
-    """Log nothing, and collect garbage seldom: what one life leaves is little beside what pytest has made before."""
+    """Log nothing, and collect garbage seldom: a life leaves little beside what pytest has made before."""
     caplog.set_level(logging.CRITICAL)
     before = gc.get_threshold()
     gc.freeze()

@@ -13,7 +13,7 @@ from logstore.log import Log
 from logstore.log.formats.leader_epochs import EpochEntry
 from logstore.replication.api import FetchAnswer, FetchFrom, NodeId, PartitionState, Replica, Role
 from logstore.replication.election import effective_minimum
-from logstore.testing.cluster.scene import Scene, SeenMember
+from logstore.testing.cluster.scene import Scene
 
 
 class _View(NamedTuple):
@@ -38,7 +38,7 @@ class StepJudge:
         self._views: dict[NodeId, _View] = {}
         #: (leader epoch, follower, its life) -> the log end with which it has asked, and has not diverged
         self._asked: dict[tuple[int, NodeId, int], int] = {}
-        #: The nodes whose log may have lost records, and has not joined since -> whether the replica has entered since.
+        #: The nodes whose log may have lost records, and has not joined since -> whether it has entered since.
         self._doubtful: dict[NodeId, bool] = {}
 
     # -- what happens
@@ -119,7 +119,7 @@ class StepJudge:
             self._fail("I9", f"{what}, and has removed records of epoch {removed[-1]}; both have up to {diverging}")
 
     def _judge_mark(self, node: NodeId, replica: Replica, before: int, after: int) -> None:
-        """Demand that the high watermark stands still while the ISR that a leader knows is below the minimum (I7)."""
+        """Demand that the high watermark stands still while the ISR that its leader knows is too small (I7)."""
         state, minimum = replica.state, self._scene.tolerance.min_insync
         if minimum <= 0 or state is None or replica.role is not Role.LEADER:
             return
