@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from logstore.errors import LogstoreError
@@ -274,14 +274,16 @@ class IgnoresControllerEpochs(LocalRegistry):
         return session
 
     def commit(self, changes: Sequence[Change]) -> list[Fact | None]:
-        kept = [change for change in changes if not is_fence(change)]
-        made = iter(super().commit(kept))
-        return [self.read(change.path) if is_fence(change) else next(made) for change in changes]
+        return unfenced(super().commit, changes)
 
 
-def is_fence(change: Change) -> bool:
-    """Whether a change is the check of the controller's epoch."""
-    return isinstance(change, Check) and change.path == facts.CONTROLLER_EPOCH
+def unfenced(
+    commit: Callable[[Sequence[Change]], list[Fact | None]], changes: Sequence[Change]
+) -> list[Fact | None]:
+    """Commit changes without the check of the controller's epoch."""
+    fences = [isinstance(change, Check) and change.path == facts.CONTROLLER_EPOCH for change in changes]
+    made = iter(commit([change for change, is_fence in zip(changes, fences, strict=True) if not is_fence]))
+    return [None if is_fence else next(made) for is_fence in fences]
 
 
 class ObeysEveryController(CommandGate):

@@ -26,6 +26,7 @@ class BrokerStub:
         self.life = -1
         self.gate = CommandGate(-1)
         self.told: dict[TopicPartition, PartitionState] = {}
+        self.obeyed: list[Command] = []  # by this process
 
     @property
     def is_up(self) -> bool:
@@ -40,7 +41,7 @@ class BrokerStub:
         made = session.commit([life, Create(facts.id_path(self.node), f"{{{rack}}}".encode(), ephemeral=True)])[0]
         assert made is not None
         self.life = made.version
-        self.gate, self.told = CommandGate(self.life), {}
+        self.gate, self.told, self.obeyed = CommandGate(self.life), {}, []
 
     def stop(self) -> None:
         session, self.session = self.session, None
@@ -51,6 +52,7 @@ class BrokerStub:
         if not self.is_up:
             raise PeerUnreachableError(f"node {self.node} is down")
         if self.gate.admits(command):
+            self.obeyed.append(command)
             self.told |= {held.place: held.state for held in command.states}
 
     def step(self) -> None:
@@ -116,6 +118,7 @@ class StubCluster:
         self.registry = LocalRegistry()
         self.clock = ManualClock()
         self.brokers = {node: BrokerStub(self, node, rack) for node, rack in racks.items()}
+        self.sent: list[Command] = []
         for broker in self.brokers.values():
             broker.start()
 
@@ -126,6 +129,7 @@ class StubCluster:
         return ControllerOffice(node, connect, self.send, self.clock, balance_s=300)
 
     def send(self, command: Command) -> None:
+        self.sent.append(command)
         self.brokers[command.to].obey(command)
 
     def settle(self, office: ControllerOffice, turns: int = 12) -> None:

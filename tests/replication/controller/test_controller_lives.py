@@ -10,15 +10,20 @@ from __future__ import annotations
 import logging
 import os
 import random
+from functools import partial
 
 import pytest
 
-from logstore.errors import RegistryUnreachableError, StaleFactError
+from logstore.errors import PeerUnreachableError, RegistryUnreachableError, StaleFactError
 from logstore.records import TopicPartition
 from logstore.replication import election, facts
 from logstore.replication.api import Delete
+from logstore.replication.controller import Controller
 from logstore.replication.controller import controller as controllers
 from logstore.replication.deletion import request_path
+from logstore.replication.local.local_registry import LocalRegistry
+from tests.replication import plants
+from tests.replication.controller import brokers
 from tests.replication.controller.brokers import StubCluster
 
 COUNT = int(os.environ.get("LOGSTORE_SIMULATIONS", "300")) // 2
@@ -29,11 +34,33 @@ TOPICS = ("a", "b", "c")
 
 
 class Ledger:
-    """Judges each state that the registry gets: I1, and what a controller may do."""
+    """Judges each state that the registry gets, each commit and each command: I1, I11, and what a controller may do."""
 
     def __init__(self, cluster: StubCluster) -> None:
         self.cluster = cluster
         self.epochs: dict[tuple[int, TopicPartition], dict[int, int]] = {}
+        self.stored_by: dict[tuple[int, TopicPartition], int] = {}  # the controller's epoch in each state
+        self.verdicts: list[str] = []
+        self.late_commands = 0
+
+    def note_commit(self, controller: Controller | None) -> None:
+        """A controller, or a node that becomes one, has committed. `look` raises: an office takes any error."""
+        current = facts.controller_epoch_of(self.cluster.registry.read(facts.CONTROLLER_EPOCH))
+        if controller is not None and controller.epoch != current:
+            self.verdicts.append(f"I11: the controller of epoch {controller.epoch} has committed in {current}")
+
+    def look_at_commands(self) -> None:
+        for broker in self.cluster.brokers.values():
+            newest = 0
+            for command in broker.obeyed:
+                epoch = command.controller_epoch
+                if command.life != broker.life or epoch < newest:
+                    raise AssertionError(
+                        f"I11: node {broker.node} obeys controller epoch {epoch} in life {command.life}; it knows "
+                        f"{newest}, and is in life {broker.life}"
+                    )
+                newest = epoch
+            del broker.obeyed[:-1]
 
     @property
     def elections(self) -> int:
@@ -41,6 +68,9 @@ class Ledger:
 
     def look(self) -> None:
         registry = self.cluster.registry
+        if self.verdicts:
+            raise AssertionError(self.verdicts[0])
+        self.look_at_commands()
         for topic in registry.children(facts.TOPICS):
             if registry.read(facts.topic_path(topic)) is None:
                 continue  # its facts go
@@ -52,6 +82,10 @@ class Ledger:
                 if led.setdefault(state.leader_epoch, state.leader) != state.leader:
                     raise AssertionError(f"I1: two leaders in epoch {state.leader_epoch} of {place}: {state}")
                 assert state.leader_epoch == max(led), f"the epoch of {place} fell: {state}"
+                key = (fact.created, place)
+                if state.controller_epoch < self.stored_by.setdefault(key, state.controller_epoch):
+                    raise AssertionError(f"I11: an older controller than {self.stored_by[key]} has stored {state}")
+                self.stored_by[key] = state.controller_epoch
                 assert state.isr, state
                 assert not state.leader >= 0 or state.leader in state.isr, state
 
@@ -63,11 +97,14 @@ class Chaos:
         self.random = random.Random(seed)
         self.cluster = StubCluster({node: "xy"[node % 2] for node in NODES})
         self.ledger = Ledger(self.cluster)
-        self.offices = {node: self.cluster.office(node, self.before) for node in (1, 2, 3)}
+        self.offices = {node: self.cluster.office(node, partial(self.before, node)) for node in (1, 2, 3)}
+        self.turning = 0  # the node whose controller has its turn
         self.is_calm = False
         self.is_nested = False
 
-    def before(self, call: str) -> None:
+    def before(self, node: int, call: str) -> None:
+        if call == "committed":
+            self.ledger.note_commit(self.offices[node].controller)
         if self.is_calm or self.is_nested:
             return
         if self.random.random() < 0.03:
@@ -81,6 +118,7 @@ class Chaos:
 
     def act(self) -> None:
         kinds = [self.broker, self.broker, self.steps, self.topic, self.delete, self.move, self.prefer, self.depose]
+        kinds += [self.take_over, self.late_command]
         self.random.choice(kinds)()
         self.ledger.look()
 
@@ -132,11 +170,27 @@ class Chaos:
         if fact is not None:
             self.cluster.registry.commit([Delete(fact.path, fact.version)])
 
+    def take_over(self) -> None:
+        """Another node becomes the controller in the middle of a turn, which goes on afterwards."""
+        self.depose()
+        self.offices[self.random.choice([node for node in self.offices if node != self.turning])].turn()
+
+    def late_command(self) -> None:
+        """A command arrives once more, of whichever controller."""
+        if self.cluster.sent:
+            try:
+                command = self.random.choice(self.cluster.sent)
+                self.cluster.brokers[command.to].obey(command)
+                self.ledger.late_commands += 1
+            except PeerUnreachableError:
+                pass
+
     # -- a life
 
     def live(self, turns: int = 40) -> None:
         for _ in range(turns):
-            office = self.random.choice(list(self.offices.values()))
+            self.turning = self.random.choice(list(self.offices))
+            office = self.offices[self.turning]
             try:
                 office.turn()
             except RegistryUnreachableError:
@@ -196,10 +250,13 @@ def quiet(caplog):
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.row("F10", "F15", "P9")
 def test_controllers_come_and_go_and_leave_nothing_half_done(part):
-    elections = 0
+    elections = late_commands = 0
     for seed in range(SEED + part, SEED + COUNT, PARTS):
-        elections += live(seed).ledger.elections
+        ledger = live(seed).ledger
+        elections += ledger.elections
+        late_commands += ledger.late_commands
     assert elections > 2 * COUNT // PARTS
+    assert late_commands > 0
 
 
 @pytest.mark.row("P9")
@@ -260,12 +317,34 @@ def deletes_no_topic(monkeypatch):
     monkeypatch.setattr(controllers.Controller, "_deletion", lambda self, topic, known: [])
 
 
-@pytest.mark.parametrize("plant", [elects_the_dead, raises_no_epoch, leaves_the_topic_of_a_move, deletes_no_topic])
-def test_planted_mistakes_of_a_controller_are_found(plant, monkeypatch):
+def stores_what_a_zombie_commits(monkeypatch):
+    commit = LocalRegistry.commit
+    monkeypatch.setattr(
+        LocalRegistry, "commit", lambda self, changes: plants.unfenced(partial(commit, self), changes)
+    )
+
+
+def obeys_a_zombie(monkeypatch):
+    monkeypatch.setattr(brokers, "CommandGate", plants.ObeysEveryController)
+
+
+@pytest.mark.parametrize(
+    ("plant", "name"),
+    [
+        (elects_the_dead, ""),
+        (raises_no_epoch, "I1:"),
+        (leaves_the_topic_of_a_move, ""),
+        (deletes_no_topic, ""),
+        (stores_what_a_zombie_commits, "I11: the controller of epoch"),
+        (obeys_a_zombie, "I11: node"),
+    ],
+)
+def test_planted_mistakes_of_a_controller_are_found(plant, name, monkeypatch):
     plant(monkeypatch)
     for seed in range(100):
         try:
             live(seed)
-        except AssertionError:
-            return
+        except AssertionError as error:
+            if name in str(error):
+                return
     pytest.fail(f"{plant.__name__}: a hundred lives have not found it")
