@@ -238,34 +238,48 @@ def test_append_of_clients_batches(benchmark: Any, places: Any, is_numbered: boo
 
 
 @pytest.mark.row("S5", "S6")
-@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4, Codec.ZSTD], ids=lambda codec: codec.name.lower())
+@pytest.mark.parametrize(
+    "codec", [Codec.NONE, Codec.LZ4, Codec.ZSTD, Codec.GZIP], ids=lambda codec: codec.name.lower()
+)
 def test_a_followers_runs(benchmark: Any, places: Any, codec: Codec) -> None:
-    """Runs of 1 MiB from a leader's file, as a follower gets them: beside reading, summing and writing alone."""
+    """Runs of 1 MiB from a leader's file, as a follower gets them: beside reading, summing and writing alone.
+
+    Compressed ones are as dear as others, per stored byte: beside them run those of an uncompressed file.
+    """
     count, per_batch, run_bytes = 2_000, 160, 1 << 20
-    file = places() / "leader.log"
-    runs, begin, end = [], 0, 0
-    with file.open("wb") as leader:
-        for number, values in enumerate(records.groups(SIZE, per_batch, count)):
-            batch = bytearray(encode(values, codec=codec))
-            stamp(batch, number * per_batch, 0)
-            if end - begin and end - begin + len(batch) > run_bytes:
-                runs.append((begin, end - begin))
-                begin = end
-            leader.write(batch)
-            end += len(batch)
-        runs.append((begin, end - begin))
 
-    def append(state: tuple[Ours, int]) -> None:
-        log, source = state
-        append_replicated = log.log.replica.append_replicated
-        for position, size in runs:
-            append_replicated(os.pread(source, size, position))
+    def leader_file(of: Codec) -> tuple[Path, list[tuple[int, int]]]:
+        file = places() / "leader.log"
+        runs, begin, end = [], 0, 0
+        with file.open("wb") as leader:
+            for number, values in enumerate(records.groups(SIZE, per_batch, count)):
+                batch = bytearray(encode(values, codec=of))
+                stamp(batch, number * per_batch, 0)
+                if end - begin and end - begin + len(batch) > run_bytes:
+                    runs.append((begin, end - begin))
+                    begin = end
+                leader.write(batch)
+                end += len(batch)
+            runs.append((begin, end - begin))
+        return file, runs
 
-    def check(state: tuple[Ours, int], _result: None) -> None:
-        log, source = state
-        assert log.scan() == count * per_batch
-        log.close()
-        os.close(source)
+    file, runs = leader_file(codec)
+    end = file.stat().st_size
+
+    def follower(file: Path, runs: list[tuple[int, int]]) -> Runner:
+        def append(state: tuple[Ours, int]) -> None:
+            log, source = state
+            append_replicated = log.log.replica.append_replicated
+            for position, size in runs:
+                append_replicated(os.pread(source, size, position))
+
+        def check(state: tuple[Ours, int], _result: None) -> None:
+            log, source = state
+            assert log.scan() == count * per_batch
+            log.close()
+            os.close(source)
+
+        return Runner(append, check, lambda: (Ours(places()), os.open(file, os.O_RDONLY)), parts=COPY_AND_SUM)
 
     def write(state: tuple[int, int]) -> int:
         target, source = state
@@ -281,21 +295,36 @@ def test_a_followers_runs(benchmark: Any, places: Any, codec: Codec) -> None:
         for descriptor in state:
             os.close(descriptor)
 
-    def opened() -> int:
-        return os.open(file, os.O_RDONLY)
+    def bare() -> tuple[int, int]:
+        return os.open(places() / "raw", os.O_CREAT | os.O_WRONLY), os.open(file, os.O_RDONLY)
+
+    peers = {"read, CRC-32C and write": Runner(write, check_written, bare)}
+    plain_bytes = end
+    if codec is not Codec.NONE:
+        plain, plain_runs = leader_file(Codec.NONE)
+        plain_bytes = plain.stat().st_size
+        peers["uncompressed runs"] = follower(plain, plain_runs)
+
+    def targets(medians: dict[str, float]) -> list[Target]:
+        if codec is Codec.NONE:
+            return []
+        ratio = (medians["ours"] / end) / (medians["uncompressed runs"] / plain_bytes)
+        rate = plain_bytes / medians["uncompressed runs"] / 1e6
+        return [
+            Target(
+                "per stored byte, over uncompressed", ratio, "x", 1.1, reference=f"uncompressed {rate:,.0f} MB/s"
+            )
+        ]
 
     race(
         benchmark,
-        Runner(append, check, lambda: (Ours(places()), opened()), parts=COPY_AND_SUM),
-        {
-            "read, CRC-32C and write": Runner(
-                write, check_written, lambda: (os.open(places() / "raw", os.O_CREAT | os.O_WRONLY), opened())
-            )
-        },
+        follower(file, runs),
+        peers,
         workload=f"append_replicated, runs of 1 MiB, {codec.name.lower()}",
         records=count * per_batch,
         size=end,
         bars={"read, CRC-32C and write": Bar(0.7)},
+        targets=targets,
         codec=codec.name.lower(),
         output_bytes=end,
     )
