@@ -244,29 +244,32 @@ def test_append_of_clients_batches(benchmark: Any, places: Any, is_numbered: boo
 def test_a_followers_runs(benchmark: Any, places: Any, codec: Codec) -> None:
     """Runs of 1 MiB from a leader's file, as a follower gets them: beside reading, summing and writing alone.
 
-    Compressed ones are as dear as others, per stored byte: beside them run those of an uncompressed file.
+    Compressed ones are as dear as others, per stored byte: beside them run as many bytes of an uncompressed file.
     """
-    count, per_batch, run_bytes = 2_000, 160, 1 << 20
+    per_batch, run_bytes, file_bytes = 160, 1 << 20, 32 << 20
 
-    def leader_file(of: Codec) -> tuple[Path, list[tuple[int, int]]]:
+    def leader_file(of: Codec) -> tuple[Path, list[tuple[int, int]], int]:
+        """Return a file, its runs, and the number of its records."""
         file = places() / "leader.log"
-        runs, begin, end = [], 0, 0
+        batches = [bytearray(encode(values, codec=of)) for values in records.groups(SIZE, per_batch, 1_000)]
+        runs, begin, end, number = [], 0, 0, 0
         with file.open("wb") as leader:
-            for number, values in enumerate(records.groups(SIZE, per_batch, count)):
-                batch = bytearray(encode(values, codec=of))
+            while end < file_bytes:
+                batch = batches[number % len(batches)]
                 stamp(batch, number * per_batch, 0)
                 if end - begin and end - begin + len(batch) > run_bytes:
                     runs.append((begin, end - begin))
                     begin = end
                 leader.write(batch)
                 end += len(batch)
+                number += 1
             runs.append((begin, end - begin))
-        return file, runs
+        return file, runs, number * per_batch
 
-    file, runs = leader_file(codec)
+    file, runs, count = leader_file(codec)
     end = file.stat().st_size
 
-    def follower(file: Path, runs: list[tuple[int, int]]) -> Runner:
+    def follower(file: Path, runs: list[tuple[int, int]], count: int) -> Runner:
         def append(state: tuple[Ours, int]) -> None:
             log, source = state
             append_replicated = log.log.replica.append_replicated
@@ -275,7 +278,7 @@ def test_a_followers_runs(benchmark: Any, places: Any, codec: Codec) -> None:
 
         def check(state: tuple[Ours, int], _result: None) -> None:
             log, source = state
-            assert log.scan() == count * per_batch
+            assert log.scan() == count
             log.close()
             os.close(source)
 
@@ -301,9 +304,9 @@ def test_a_followers_runs(benchmark: Any, places: Any, codec: Codec) -> None:
     peers = {"read, CRC-32C and write": Runner(write, check_written, bare)}
     plain_bytes = end
     if codec is not Codec.NONE:
-        plain, plain_runs = leader_file(Codec.NONE)
+        plain, *contents = leader_file(Codec.NONE)
         plain_bytes = plain.stat().st_size
-        peers["uncompressed runs"] = follower(plain, plain_runs)
+        peers["uncompressed runs"] = follower(plain, *contents)
 
     def targets(medians: dict[str, float]) -> list[Target]:
         if codec is Codec.NONE:
@@ -318,13 +321,14 @@ def test_a_followers_runs(benchmark: Any, places: Any, codec: Codec) -> None:
 
     race(
         benchmark,
-        follower(file, runs),
+        follower(file, runs, count),
         peers,
         workload=f"append_replicated, runs of 1 MiB, {codec.name.lower()}",
-        records=count * per_batch,
+        records=count,
         size=end,
         bars={"read, CRC-32C and write": Bar(0.7)},
         targets=targets,
+        rounds=15,
         codec=codec.name.lower(),
         output_bytes=end,
     )
