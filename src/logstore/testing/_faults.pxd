@@ -15,6 +15,7 @@ cdef struct Verdict:                # what is done with one call
 cdef class FaultyFiles(Files):
     cdef FileOps _behind            # makes the calls that do not fail
     cdef list _plans
+    cdef public bint spares         # the plans wait
     cdef list _events               # None: calls are not recorded
     cdef dict _paths                # of the open descriptors
     cdef int64_t _counts[OP_COUNT]

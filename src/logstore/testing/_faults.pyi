@@ -10,6 +10,9 @@ CHANGES: Final[frozenset[str]]
 class FaultyFiles(Files):
     """`Files` with planned faults. Pass it to `Log.open(..., files=FaultyFiles())`."""
 
+    spares: bool
+    """Whether planned failures wait: calls succeed, and no plan counts them."""
+
     def __new__(cls, *, descriptor_limit: int | None = None) -> FaultyFiles: ...
     def fail(
         self,

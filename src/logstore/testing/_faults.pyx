@@ -89,6 +89,9 @@ cdef int64_t answer(void *context, const Call *call) noexcept nogil:
 cdef class FaultyFiles(Files):
     """`Files` with planned faults. Pass it to `Log.open(..., files=FaultyFiles())`.
 
+    While ``spares`` is True, no planned failure takes place, and the plans count no calls: a test looks at files
+    that are about to fail.
+
     Owns: the plans, counts, events and paths of open descriptors.
     Threads: any.
 
@@ -165,6 +168,8 @@ cdef class FaultyFiles(Files):
         self._counts[op] += 1
         self._changes += changes
         self._watched_calls += self._watched == PyThread_get_thread_ident()
+        if self.spares:
+            return verdict
         for plan in self._plans:
             if not plan.matches(op, changes, path, new_path):
                 continue

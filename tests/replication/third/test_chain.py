@@ -28,7 +28,7 @@ def life_of(seed: int, replica: type[ChainReplica], placement: type[ChainPlaceme
         seed,
         seconds=10,
         nodes=3,
-        tolerance=Tolerance(lost_copies=SHORTEST - 1),
+        tolerance=Tolerance(lost_copies=SHORTEST - 1, min_insync=SHORTEST),
         make_replica=make_replica,
         make_placement=make_placement,
     )

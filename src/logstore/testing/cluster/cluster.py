@@ -221,7 +221,12 @@ class SimCluster:
             if member.replica is not None and log is not None and not node.is_paused:
                 at = (member.node, member.partition)
                 start = max(log.log_start_offset, min(positions.get(at, 0), log.high_watermark))
-                for offset, value in values_below(log, start, log.high_watermark):
+                try:
+                    found = values_below(log, start, log.high_watermark)
+                except StorageError as error:
+                    member.failures.append(error)
+                    found = []
+                for offset, value in found:
                     member.ledger.note_read(offset, value)
                     positions[at] = offset + 1
             world.after(world.between(1, 2 * each_ms), read)
@@ -256,6 +261,8 @@ class Faults:
             (1, self.wipe),
             (2, self.full_disk),
             (3, self.failing_log),
+            (2, self.failing_reads),
+            (2, self.failing_opens),
         ]
         self._failing: list[_FailingLog] = []
         cluster.world.watchers.append(self._note_losses)
@@ -380,9 +387,8 @@ class Faults:
 
         The rules take a log that has failed for a copy that is lost, unless it holds only what was synced.
         """
-        cluster = self._cluster
-        chance = cluster.world.random
-        node = self._any() if cluster.tolerance.is_synced else self._may_lose()
+        chance = self._cluster.world.random
+        node = self._may_fail()
         if node is None:
             return False
         disk, member = node.disk, chance.choice(node.members)
@@ -399,17 +405,58 @@ class Faults:
             torn=torn,
             path_contains=f"/{member.place}/",
         )
-        failing = _FailingLog(member, disk)
-        self._failing.append(failing)
+        failing = self._await(_FailingLog(member, disk))
         if chance.random() < 0.7:
             self._later(0, 100, lambda: self._sync(failing))
+        return True
+
+    def failing_reads(self) -> bool:
+        """Let one read of one log fail soon, or each for a while. Nothing is lost by that alone."""
+        node = self._may_fail()
+        if node is None:
+            return False
+        chance = self._cluster.world.random
+        self._fail_calls("preadv", errno.EIO, node, chance.choice(node.members))
+        return True
+
+    def failing_opens(self) -> bool:
+        """Let a file of one log not be opened soon, or none for a while; perhaps while its process starts again."""
+        node = self._may_fail()
+        if node is None:
+            return False
+        chance = self._cluster.world.random
+        if chance.random() < 0.5:
+            node.kill()
+            self._later(10, 300, lambda: None if node.is_up else node.start())
+        error = chance.choice([errno.EIO, errno.EMFILE, errno.ENFILE])
+        self._fail_calls("open", error, node, chance.choice(node.members))
+        return True
+
+    def _may_fail(self) -> SimNode | None:
+        """Return a node one of whose logs may fail."""
+        return self._any() if self._cluster.tolerance.is_synced else self._may_lose()
+
+    def _fail_calls(self, operation: str, error: int, node: SimNode, member: SimMember) -> None:
+        chance = self._cluster.world.random
+        node.disk.fail(
+            operation,
+            chance.randint(1, 3),
+            error,
+            times=chance.choice([1, 3, -1]),
+            path_contains=f"/{member.place}/",
+        )
+        self._await(_FailingLog(member, node.disk, loses=False))
+
+    def _await(self, failing: _FailingLog) -> _FailingLog:
+        """Note what planned failures do to a log; end them some time later."""
+        self._failing.append(failing)
 
         def end() -> None:
-            disk.heal()
+            failing.disk.heal()
             self._failing.remove(failing)
 
         self._later(100, 1_500, end)
-        return True
+        return failing
 
     def _sync(self, failing: _FailingLog) -> None:
         """Sync a log, as a replica of a quorum does all the time, and one of the ISR when a segment is full."""
@@ -425,19 +472,28 @@ class Faults:
         """Tell the ledgers which of the planned failures have taken place."""
         for each in self._failing:
             fired = sum(count for _, _, count in each.disk.fired())
-            if fired > each.fired:
+            is_new = fired > each.fired
+            if is_new:
                 each.fired = fired
                 self.logs_failed += 1
-                if not self._cluster.tolerance.is_synced:
-                    each.member.ledger.note_loss(each.member.node)
+            if not self._cluster.tolerance.is_synced and (is_new if each.loses else each.has_failed_now()):
+                each.member.ledger.note_loss(each.member.node)
 
 
 class _FailingLog:
-    """A log with a file operation that is to fail."""
+    """A log with a file operation that is to fail. Without ``loses`` nothing is lost unless the log fails by it."""
 
-    def __init__(self, member: SimMember, disk: SimDisk) -> None:
+    def __init__(self, member: SimMember, disk: SimDisk, *, loses: bool = True) -> None:
         self.member, self.disk = member, disk
+        self.loses = loses
         self.fired = 0
+        self._has_failed = False
+
+    def has_failed_now(self) -> bool:
+        """Whether the log has failed since this was asked for the last time."""
+        log, before = self.member.log, self._has_failed
+        self._has_failed = log is not None and log.replica.failure is not None
+        return self._has_failed and not before
 
 
 def live(seed: int, *, seconds: int = 10, **settings: Any) -> SimCluster:

@@ -87,7 +87,7 @@ class Ledger:
         leader = self._members[state.leader]
         if leader.log is not None and state.leader not in self.lossy:
             self._demand_records(
-                leader.log, {each.offset: each.value for each in records}, "I3", "was acknowledged"
+                leader, {each.offset: each.value for each in records}, "I3", "was acknowledged"
             )
 
     def note_read(self, offset: int, value: bytes) -> None:
@@ -117,12 +117,12 @@ class Ledger:
         self.elections += 1
         if self._scene.allows_unclean and is_unclean(before, after):
             self.may_have_lost = True
-        log = self._members[after.leader].log
-        if log is None or self.may_have_lost:
+        leader = self._members[after.leader]
+        if leader.log is None or self.may_have_lost:
             return
-        self._demand_table(log, f"node {after.leader} is elected")
-        self._demand_records(log, self._promised(), "I3", f"was acknowledged, and node {after.leader} is elected")
-        self._demand_records(log, self.seen, "I5", f"was read, and node {after.leader} is elected")
+        self._demand_table(leader, f"node {after.leader} is elected")
+        self._demand_records(leader, self._promised(), "I3", f"was acknowledged, and node {after.leader} is elected")
+        self._demand_records(leader, self.seen, "I5", f"was read, and node {after.leader} is elected")
 
     def _promised(self) -> dict[int, bytes]:
         return {record.offset: record.value for record in self.acknowledged if record.acks is Acks.ALL}
@@ -145,7 +145,7 @@ class Ledger:
             self._fail("I6", f"node {node.node}: high watermark {mark} above the end {end}")
         if replica.role is not Role.LEADER:
             return
-        self._note_committed(log)
+        self._note_committed(node, log)
         leader = self.leaders.setdefault(state.leader_epoch, node.node)
         if leader != node.node:
             self._fail("I1", f"nodes {leader} and {node.node} lead in epoch {state.leader_epoch}")
@@ -167,12 +167,12 @@ class Ledger:
             if ends.get(node, mark) < mark and node not in lossy:
                 self._fail("I7", f"high watermark {mark}, and node {node}, which is eligible, ends at {ends[node]}")
 
-    def _note_committed(self, log: Log) -> None:
+    def _note_committed(self, node: SeenMember, log: Log) -> None:
         """Keep a compacted topic's table of what a leader has shown, before a compaction removes some of it."""
         end = log.high_watermark
         if not self._scene.compacts or end <= self._table_end:
             return
-        for offset, record in records_of(log, self._table_end).items():
+        for offset, record in _held_by(node, self._table_end).items():
             if self._table_end <= offset < end:
                 self.table[key_of(record)] = (offset, record)
         self._table_end = end
@@ -220,10 +220,10 @@ class Ledger:
         lost = [each for each in self.lost_acknowledged if each.acks is Acks.ALL]
         if not self.may_have_lost:
             self._demand(not lost, "I3", f"lost, and acknowledged by all in sync: {lost[:3]}")
-            self._demand_records(leader, self.seen, "I5", "was read by a consumer")
+            self._demand_records(self._members[state.leader], self.seen, "I5", "was read by a consumer")
 
-    def _demand_records(self, log: Log, wanted: dict[int, bytes], name: str, why: str) -> None:
-        found = records_of(log, min(wanted, default=0))
+    def _demand_records(self, member: SeenMember, wanted: dict[int, bytes], name: str, why: str) -> None:
+        found = _held_by(member, min(wanted, default=0))
         for offset, value in wanted.items():
             if found.get(offset) != value and not self._is_cleaned(found, offset, value):
                 self._demand(
@@ -239,11 +239,11 @@ class Ledger:
         newest = self.table.get(key_of(record))
         return newest is not None and (newest[0] > offset or (newest[0] == offset and is_tombstone(record)))
 
-    def _demand_table(self, log: Log, why: str) -> None:
+    def _demand_table(self, member: SeenMember, why: str) -> None:
         """Each key has its newest committed record, or a later one; a key that was deleted has no older one."""
         if not self._scene.compacts:
             return
-        held = {key_of(record): (offset, record) for offset, record in records_of(log).items()}
+        held = {key_of(record): (offset, record) for offset, record in _held_by(member).items()}
         for key, newest in self.table.items():
             found = held.get(key)
             is_deleted = found is None and is_tombstone(newest[1])
@@ -267,7 +267,7 @@ class Ledger:
         ]
         self._demand(tables[0] == tables[1], "I2", f"node {node} has other keys than its leader: {tables}")
         if not self.may_have_lost:
-            self._demand_table(log, f"and node {node} is in sync")
+            self._demand_table(self._members[node], f"and node {node} is in sync")
 
     def _demand(self, holds: bool, name: str, message: str) -> None:
         if not holds:
@@ -312,6 +312,17 @@ def records_of(log: Log, start: int = 0) -> dict[int, bytes]:
         offset = region.next_offset
         region.close()
     return found
+
+
+def _held_by(member: SeenMember, start: int = 0) -> dict[int, bytes]:
+    """Return the records of a member's log, also while its disk is about to fail."""
+    log, disk = member.log, member.disk
+    assert log is not None
+    disk.spares = True
+    try:
+        return records_of(log, start)
+    finally:
+        disk.spares = False
 
 
 def _epochs(log: Log) -> list[EpochEntry]:

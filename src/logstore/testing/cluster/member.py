@@ -83,6 +83,10 @@ class SimMember:
             return None
         return placement.replica
 
+    @property
+    def disk(self) -> SimDisk:
+        return self.process.disk
+
     def open(self, registration: NodeRegistration) -> None:
         """Open the log, and make the replica and its placement for the life that is registered.
 

@@ -15,6 +15,7 @@ from logstore.replication.placement import Arrival, Placement
 from logstore.testing.cluster.network import SimNetwork
 from logstore.testing.cluster.registry import RegistryLink
 from logstore.testing.cluster.world import World
+from logstore.testing.simdisk import SimDisk
 
 #: Makes the replica of a log, by its node and the number of the node's registration.
 MakeReplica = Callable[[Log, NodeId, int], Replica]
@@ -61,6 +62,8 @@ class SeenMember(Protocol):
 
     @property
     def replica(self) -> Replica | None: ...
+    @property
+    def disk(self) -> SimDisk: ...
     def receive_fetch(self, wants: FetchFrom, answer: Callable[[FetchAnswer], None]) -> None: ...
     def receive_append(self, request: Any, answer: Callable[[Any], None]) -> None: ...
 
