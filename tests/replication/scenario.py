@@ -21,8 +21,8 @@ production, on logs in a simulated disk; a command is one step, and nothing happ
     control N                   node N becomes the controller, in the place of another one, and reads the registry
     lose N, register N          the registry has a node no more, or again
     see N                       the controller on node N reads the registry
-    decide N [as X]             what it wants stored; commit X: the registry stores it, if it is the controller still
-    tell N as X, obey X [N]     its commands to the nodes; a node (else each) obeys, unless it has obeyed a newer one
+    decide N [as X]             what it wants stored; commit X: the registry stores it, if it is still in office
+    tell N as X, obey X [N]     its commands to the nodes; a node (else each) obeys, unless it knows a newer one
     pass MS                     time passes
 """
 
@@ -339,8 +339,8 @@ class Scenario:
             assert gate is not None
             if not gate.admits(command):
                 lines.append(
-                    f"{command.to} does not obey: controller epoch {command.controller_epoch}, life {command.life}, "
-                    f"and it knows controller epoch {gate.controller_epoch}, life {gate.life}"
+                    f"{command.to} does not obey: controller epoch {command.controller_epoch}, life {command.life}"
+                    f", and it knows controller epoch {gate.controller_epoch}, life {gate.life}"
                 )
                 continue
             lines.append(f"{command.to} obeys")

@@ -34,7 +34,7 @@ TOPICS = ("a", "b", "c")
 
 
 class Ledger:
-    """Judges each state that the registry gets, each commit and each command: I1, I11, and what a controller may do."""
+    """Judges each state that the registry gets, and each commit and command of a controller: I1 and I11."""
 
     def __init__(self, cluster: StubCluster) -> None:
         self.cluster = cluster

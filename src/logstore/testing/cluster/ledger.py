@@ -86,9 +86,7 @@ class Ledger:
             return
         leader = self._members[state.leader]
         if leader.log is not None and state.leader not in self.lossy:
-            self._demand_records(
-                leader, {each.offset: each.value for each in records}, "I3", "was acknowledged"
-            )
+            self._demand_records(leader, {each.offset: each.value for each in records}, "I3", "was acknowledged")
 
     def note_read(self, offset: int, value: bytes) -> None:
         self.read_count += 1
@@ -121,7 +119,9 @@ class Ledger:
         if leader.log is None or self.may_have_lost:
             return
         self._demand_table(leader, f"node {after.leader} is elected")
-        self._demand_records(leader, self._promised(), "I3", f"was acknowledged, and node {after.leader} is elected")
+        self._demand_records(
+            leader, self._promised(), "I3", f"was acknowledged, and node {after.leader} is elected"
+        )
         self._demand_records(leader, self.seen, "I5", f"was read, and node {after.leader} is elected")
 
     def _promised(self) -> dict[int, bytes]:
