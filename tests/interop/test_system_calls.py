@@ -149,6 +149,55 @@ with Log.open("root/t-0", segment_bytes=200_000, retention_ms=-1) as log:
     assert others & {"rename", "renameat", "renameat2"}
 
 
+#: Ways to append 1 MiB in batches of about a KiB: what comes before the mark, and one round.
+APPENDS = {
+    "append": ("", "for _ in range(1_000): log.append([VALUE])"),
+    "append_batch": ("", "for _ in range(1_000): log.replica.append_batch(BATCH)"),
+    "append_turn": ("", "for _ in range(60): log.replica.append_turn([BATCH] * 16)"),
+    "producer": (
+        "producer = store.producer(linger_ms=0, batch_size=1_100, value_serializer=None)",
+        "for _ in range(1_000): producer.send('t', VALUE)\n    producer.flush()",
+    ),
+}
+
+
+@pytest.mark.row("S12", part="nothing waits under the lock")
+@pytest.mark.parametrize("way", APPENDS)
+def test_no_way_to_append_makes_another_call_than_its_write_across_rolls(tmp_path: Path, way: str) -> None:
+    """The program never pauses. Its segments take longer to fill than a disk needs for the last one."""
+    prepare, one_round = APPENDS[way]
+    calls = traced(
+        f"""
+import logstore
+from logstore.batch._encode import encode
+VALUE = b"v" * 1_000
+BATCH = bytes(encode([VALUE]))
+store = logstore.open("store", housekeeping="manual")
+log = store.create_topic("t", segment_bytes=8 << 20, retention_ms=-1)[0]
+{prepare}
+def one_round():
+    {one_round}
+one_round()
+before = log.metrics().counters
+mark()
+rounds = 0
+while log.metrics().counters["rolls"] < before["rolls"] + 5:
+    one_round()
+counters = log.metrics().counters
+assert counters["roll_waits"] == before["roll_waits"], counters
+os._exit(0)
+""",
+        tmp_path,
+    )
+    of_log = [call for call in calls if "/t-0" in call.path or call.path.endswith("/store")]
+    appending = {call.thread for call in of_log if call.name in WRITES and call.kind == ".log"}
+    assert Counter(call[:2] for call in of_log if call.thread in appending and call.name not in WRITES) == {}
+    others = {call.name for call in of_log if call.thread not in appending}
+    assert others & set(SYNCS)
+    assert others & set(OPENS)
+    assert others & {"rename", "renameat", "renameat2"}
+
+
 @pytest.mark.row("S4")
 def test_flush_ms_syncs_once_a_second(tmp_path: Path) -> None:
     """By a clock that the program moves: exact, however slow the machine is."""
