@@ -31,11 +31,15 @@ from logstore import Log
 from logstore.batch._encode import encode
 from logstore.errors import DirectoryLockedError
 from tests.kit.inside import failure_of, is_closed
+from tests.kit.logs import at
 from tests.kit.waiting import wait_for
 
 PACKAGE = str(Path(logstore.__file__).parent)
 PATIENCE_S = 300
 THREADS = 7
+
+#: The leader epoch that an interrupted call begins, and the offset at which a log restarts.
+EPOCH, RESTART = 5, 100
 
 
 class Struck(BaseException):
@@ -125,6 +129,7 @@ class LogCase:
         if not name.endswith("tail"):
             self.log.flush()
         self.appender = self.log.appender(linger_ms=3_600_000, ack="synced" if name == "buffered_synced" else None)
+        self.epoch = 0  # of the log after the interrupt
         self.buffered = 0  # records that the appender has taken
 
     def settings_of(self, name: str) -> dict[str, Any]:
@@ -172,6 +177,28 @@ class LogCase:
     def do_run(self) -> Any:
         return self.log.replica.append_run(bytearray(encode([b"new"])), max_timestamp_ms=0)
 
+    def do_batch(self) -> Any:
+        return self.log.replica.append_batch(encode([b"new"]))
+
+    def do_turn(self) -> Any:
+        """Of clients that each have their own answer: the batches that are there are the first ones."""
+        return self.log.replica.append_turn([encode([self.part(n)]) for n in range(5)])
+
+    def do_replicated(self) -> Any:
+        """As a leader has stored them; more than a segment takes."""
+        run = [at(encode([self.part(n)]), len(self.known) + n) for n in range(5)]
+        return self.log.replica.append_replicated(b"".join(run))
+
+    @staticmethod
+    def part(n: int) -> bytes:
+        return b"part %d " % n * 12
+
+    def do_epoch(self) -> Any:
+        self.log.replica.begin_epoch(EPOCH)
+
+    def do_restart(self) -> Any:
+        self.log.replica.restart_at(RESTART)
+
     def do_flush(self) -> Any:
         self.log.append([b"new"])
         return self.log.flush()
@@ -208,20 +235,39 @@ class LogCase:
             beside(lambda: log.append([b"other"], ack="synced"))
             mine = log.append([b"mine"], ack="synced")
             check(log.high_watermark == mine.last_offset + 1, "what is acknowledged is not seen")
+            self.epoch = log.replica.leader_epoch
         beside(log.close)
         with Log.open(self.path, self.settings) as log:
             found = [(record.offset, record.value) for record in log.scan()]
+            self.verify_epoch(log)
             check(log.append([b"again"], ack="synced").first_offset == log.high_watermark - 1, "wrong end")
         offsets = [offset for offset, _ in found]
         check(offsets == list(range(offsets[0], offsets[0] + len(offsets))) if offsets else True, f"{offsets}")
         values = [value for _, value in found]
         new = [value for value in values if value.startswith(b"many")]
         check(len(new) in (0, 9), f"part of an append is there: {new}")
+        parts = [value for value in values if value.startswith(b"part")]
+        check(parts == [self.part(n) for n in range(len(parts))], f"not the first batches of a run: {parts}")
         check(self.buffered <= values.count(b"new") <= 1, f"an append is lost, or there twice: {values}")
         for n, thread in enumerate(self.others):
             check(thread.ident is None or values.count(b"from %d" % n) == 3, "what was acknowledged is lost")
+        if self.name == "restart":
+            # Empty from the first step on, and at the end where it has to begin.
+            check(offsets[0] in (0, RESTART), f"begins at {offsets[0]}")
+            check(offsets[0] == 0 or not set(self.known) & set(values), "records of before the restart are there")
         kept = {"truncate": self.known[:3], "delete": self.known[2:], "retain": []}.get(self.name, self.known)
+        if self.name == "restart" and not set(self.known) & set(values):
+            kept = []
         check([value for value in kept if value not in values] == [], f"lost: {where} {values}")
+
+
+    def verify_epoch(self, log: Log) -> None:
+        """The epoch has begun or has not, in the open log and for every later one."""
+        epoch = log.replica.leader_epoch
+        check(epoch in ((0, EPOCH) if self.name == "epoch" else (0,)), f"leader epoch {epoch}")
+        check(epoch == self.epoch, f"leader epoch {epoch} after the close, {self.epoch} before")
+        starts = {entry.epoch for entry in log.replica.epochs.entries}
+        check(epoch in starts, f"leader epoch {epoch} is in no file: {starts}")
 
 
 class StoreCase:
