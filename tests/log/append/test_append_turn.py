@@ -180,6 +180,25 @@ def test_an_error_of_one_batch_changes_nothing_for_the_others(tmp_path):
         assert values_of(log) == [b"good"] * 4
 
 
+@pytest.mark.parametrize("place", range(4))
+def test_a_batch_larger_than_the_segment_is_refused_alone(tmp_path, place):
+    """It would fit no segment, whatever was rolled for it; nothing is."""
+    with open_log(tmp_path, segment_bytes=2_000) as log:
+        log.append([b"first"])
+        turn = [one_batch([b"%d" % n]) for n in range(3)]
+        turn.insert(place, one_batch([bytes(3_000)]))
+        results = log.replica.append_turn(turn)
+        error = results.pop(place)
+        assert isinstance(error, RecordTooLargeError)
+        assert "segment.bytes" in str(error)
+        assert told(error) == outcome(log, bytearray(turn[place]))
+        assert [result.first_offset for result in results] == [1, 2, 3]
+        assert log.maintenance.segment_count == 1
+        assert values_of(log) == [b"first", b"0", b"1", b"2"]
+    with open_log(tmp_path) as log:
+        assert values_of(log) == [b"first", b"0", b"1", b"2"]
+
+
 def test_what_is_no_buffer_is_refused_before_anything_is_written(tmp_path):
     with open_log(tmp_path) as log:
         with pytest.raises(TypeError):
