@@ -26,6 +26,7 @@ from logstore.log.formats.checkpoints import RecoveryPoint
 from logstore.log.formats.epoch_file import EpochFile
 from logstore.log.formats.last_stop import LastStop, Run, Stop, StopEvidence, judge
 from logstore.log.formats.recovery_point import RecoveryPointFile, note_start
+from logstore.log.marks._marks import LogMarks
 from logstore.log.marks._watermark import LogLock, Watermark
 from logstore.log.recovery.recovery import Recovered
 from logstore.log.transactions import Transactions
@@ -54,6 +55,8 @@ class DurableLog(Protocol):
     def end(self) -> Watermark: ...
     @property
     def synced(self) -> Watermark: ...
+    @property
+    def marks(self) -> LogMarks: ...
     def fail_locked(self, error: StorageError) -> StorageFailedError: ...
     def has_unmarked(self) -> None: ...
     def storing(self) -> AbstractContextManager[None]: ...
@@ -143,7 +146,7 @@ class Durability:
 
     def _advance_locked(self, active: Segment) -> None:
         # At most the log end offset: in the middle of an append over several segments, readers would see a part.
-        self._log.synced.advance(min(active.base_offset, self._log.end.value))
+        self._log.marks.raise_synced(min(active.base_offset, self._log.end.value))
 
     def _record_locked(self, active: Segment) -> None:
         # An epoch, or an aborted transaction, that is in no file is found only by a scan from this point on.

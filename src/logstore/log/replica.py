@@ -397,8 +397,8 @@ class LogReplica(ReaderReplica):
                 f"{self._state.name}: high watermark {offset} above the log end offset {self._state.end.value}",
                 offset=offset,
             )
-        if self._state.high_watermark.advance(offset):
-            self._state.last_stable.advance(self._state.transactions.last_stable_offset(offset))
+        if offset > self._state.high_watermark.value:
+            self._state.marks.raise_visible(offset, self._state.transactions.last_stable_offset(offset))
             self._state.publish_locked()
 
     def truncate_to(self, offset: int) -> int:

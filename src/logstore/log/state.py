@@ -92,7 +92,12 @@ def _callers_level() -> int:
 
 
 class State(PartitionLog):
-    """One log that is open for writing: recovered, published, with its marks set."""
+    """One log that is open for writing: recovered, published, with its marks set.
+
+    Owns its parts, and with `PartitionLog` the fields of an append. The two are halves of one object: compiled is
+    what each append does, here is policy. Both halves assign the fields that `_partition_log.pxd` calls public; no
+    other module does, not even one that works under the lock.
+    """
 
     transactions: Transactions
 
@@ -193,7 +198,7 @@ class State(PartitionLog):
             self.transactions.save_snapshot(end, self.segments.replaced())
         if is_new or replaced:
             if found.point.suspect:
-                self.synced.advance(end)
+                self.marks.raise_synced(end)
             self.durability.write_locked()
         elif found.kind_is_new:
             self.durability.write_locked(clean=found.was_clean)
@@ -352,11 +357,10 @@ class State(PartitionLog):
 
         ``by_append``: a write to a segment has woken readers in other processes, which look for its end now.
         """
-        high_watermark = self.high_watermark
         if has_grown:
             self._is_published = False
-        moved = high_watermark.advance(self.wanted_mark())
-        moved = self.last_stable.advance(self.transactions.last_stable_offset(high_watermark.value)) or moved
+        visible = max(self.wanted_mark(), self.high_watermark.value)
+        moved = self.marks.raise_visible(visible, self.transactions.last_stable_offset(visible))
         if moved or not self._is_published:
             self.publish_locked(by_append=by_append)
 
@@ -421,7 +425,7 @@ class State(PartitionLog):
             old.set_end(offset)
             self.unsynced.clear()
             self.end.advance(offset)
-            self.synced.advance(offset)
+            self.marks.raise_synced(offset)
             self.durability.write_synced_locked(segment_base_offset=offset, position=0)
             self.transactions.rolled(offset, self.segments.generation)
             self.rolls.discard_locked()

@@ -121,7 +121,7 @@ cdef class LogRounds(Rounds):
             # A truncation came between: the synced bytes may no longer be those in the log.
             return 0
         log.counters.flushes += 1
-        log.synced.advance(self._target)
+        log.marks.raise_synced(self._target)
         # Before the recovery point: threads take longer to wake than it takes to write.
         commit.wake_served()
         if self._is_plain_end():

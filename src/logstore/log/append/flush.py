@@ -160,7 +160,7 @@ class Flusher:
             return
         state.counters.flushes += 1
         state.unsynced.remove(done.sealed)
-        state.synced.advance(done.target)
+        state.marks.raise_synced(done.target)
         self.end_locked(done.active, done.target, done.position)
 
     def end_locked(self, active: Segment, target: int, position: int) -> None:

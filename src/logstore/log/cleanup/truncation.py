@@ -195,7 +195,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         state.root.lower_high_watermark(state.name, end)
     synced = state.synced.value
     segments.replaced()
-    state.synced.reset(min(synced, end))
+    state.marks.lower_synced(min(synced, end))
     try:
         at = min(target.base_offset, state.synced.value)
         point = at if starts_at_log_start else state.synced.value
@@ -206,7 +206,7 @@ def _cut_segments_locked(state: State, offset: int) -> int:
         if state.recovery.point.generation != state.segments.generation:
             # No slot holds the new generation yet.
             segments.not_replaced()
-            state.synced.reset(synced)
+            state.marks.lower_synced(synced)
         raise
     state.marks.lower(end, end if stable is None else max(stable, state.log_start))
     state.publish_locked()
@@ -290,7 +290,7 @@ def _delete_locked(state: State, offset: int) -> int:
         # One slot has the new start durably: after an error to the caller, a crash would delete the records anyway.
         # If that slot decays, the next open misses segments that the older slot still names.
     state.durability.note_start_locked()
-    state.synced.advance(synced)
+    state.marks.raise_synced(synced)
     state.marks.raise_start(offset)
     state.publish_locked()
     doomed = [s for s, after in zip(segments.all, segments.all[1:], strict=False) if after.base_offset <= offset]

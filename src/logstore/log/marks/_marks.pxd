@@ -14,3 +14,5 @@ cdef class LogMarks:
     cdef readonly Watermark synced          # <= end: everything below it is on disk
     cdef readonly bint lowering             # a truncation has begun and not lowered them yet
     cdef int check(self) except -1
+    cpdef bint raise_visible(self, int64_t high_watermark, int64_t last_stable) except -1
+    cpdef int raise_synced(self, int64_t offset) except -1

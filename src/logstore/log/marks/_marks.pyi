@@ -20,6 +20,15 @@ class LogMarks:
     def __init__(
         self, log_start: int, end: int, synced: int, visible: int, clock: Clock, lock: LogLock | None
     ) -> None: ...
+    def raise_visible(self, high_watermark: int, last_stable: int) -> bool:
+        """Raise the ends of what readers see; a lower one changes nothing. Return whether one of them has risen."""
+
+    def raise_synced(self, offset: int) -> int:
+        """Raise the synced end: everything below ``offset`` is on disk."""
+
+    def lower_synced(self, offset: int) -> None:
+        """Lower the synced end for a truncation, or set it back if nothing was truncated."""
+
     def raise_start(self, offset: int) -> None:
         """Raise the log start offset: records below it are deleted."""
 

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Marks of one open log: log start, last stable offset, high watermark, log end offset, and the synced end.
 
-An append raises them one by one, the end first. Whatever lowers the end, or raises the start, is one call here,
-with the order of the marks asserted after it.
+The log end offset rises first, with the bytes of an append. Every other move is one call here, and asserts the order
+of the marks after it; so does the compiled append, which raises them one by one.
 
 Threads: changed under the log's lock, and read without it.
 """
@@ -26,10 +26,27 @@ cdef class LogMarks:
         self.last_stable = Watermark(log_start, clock=clock, lock=lock)
 
     cdef int check(self) except -1:
-        """Assert the order of the marks; called once a move is complete."""
+        """Assert the order of the marks; called once a move is complete, at every one."""
         cdef int64_t end = self.end.value, visible = self.high_watermark.value
         assert self.log_start <= self.last_stable.value <= visible <= end and self.synced.value <= end, str(self)
         return 0
+
+    cpdef bint raise_visible(self, int64_t high_watermark, int64_t last_stable) except -1:
+        """Raise the ends of what readers see; a lower one changes nothing. Return whether one of them has risen."""
+        cdef bint moved = self.high_watermark.advance(high_watermark)
+        moved = self.last_stable.advance(last_stable) or moved
+        self.check()
+        return moved
+
+    cpdef int raise_synced(self, int64_t offset) except -1:
+        """Raise the synced end: everything below ``offset`` is on disk."""
+        self.synced.advance(offset)
+        return self.check()
+
+    def lower_synced(self, int64_t offset: int) -> None:
+        """Lower the synced end for a truncation, or set it back if nothing was truncated."""
+        self.synced.reset(offset)
+        self.check()
 
     def raise_start(self, int64_t offset: int) -> None:
         """Raise the log start offset: records below it are deleted."""
@@ -48,7 +65,7 @@ cdef class LogMarks:
     def lower(self, int64_t end: int, int64_t stable: int) -> None:
         """Lower the log end offset to that of a truncation, and to it all marks; the last stable one to ``stable``.
 
-        The synced end is lowered before, with the recovery point.
+        The synced end is lowered before, with the recovery point: see `lower_synced`.
         """
         self.end.reset(end)
         self.high_watermark.reset(min(self.high_watermark.value, end))
@@ -62,6 +79,7 @@ cdef class LogMarks:
         self.log_start = offset
         for mark in (self.last_stable, self.high_watermark, self.synced, self.end):
             mark.reset(offset)
+        self.check()
         self.lowering = False
 
     def close(self) -> None:
