@@ -77,7 +77,7 @@ cdef class SegmentIndex:
     cdef readonly int64_t max_timestamp_offset
     cdef readonly int64_t first_timestamp_ms
     cdef readonly bint sealed
-    cdef public bint stale
+    cdef readonly bint stale            # the files of the indexes lack entries, or have wrong ones
     cdef readonly bint joined
     cdef uint64_t owner                 # of its batches in the table of checked ones; another after a cut
     cdef int32_t _interval

@@ -46,8 +46,13 @@ class SegmentIndex:
     def sealed(self) -> bool: ...
     @property
     def joined(self) -> bool: ...
+    @property
+    def stale(self) -> bool: ...
+    def mark_stale(self) -> None:
+        """Have both index files written from the entries: what they hold is not known."""
 
-    stale: bool
+    def mark_saved(self) -> None:
+        """Record that both index files hold the entries."""
 
     def replace(self, offsets: OffsetIndex, times: TimeIndex) -> None:
         """Use index entries that were read from their files; unsound ones are rebuilt from the log."""

@@ -314,6 +314,14 @@ cdef class SegmentIndex:
         finally:
             file.close()
 
+    def mark_stale(self) -> None:
+        """Have both index files written from the entries: what they hold is not known."""
+        self.stale = True
+
+    def mark_saved(self) -> None:
+        """Record that both index files hold the entries."""
+        self.stale = False
+
     cdef int _rebuild(self) except -1:
         """Rebuild the indexes from the batch headers; `stale` marks them for saving.
 

@@ -209,7 +209,7 @@ def test_an_append_that_is_interrupted_half_way_is_in_the_log_whole_or_not_at_al
             target = getattr(target, part)
         if method in ("append", "move_marks_locked"):
             # These are steps of the append in Python; an unknown epoch makes the compiled one leave it to that.
-            state.noted_epoch = -1
+            state.note_epoch(-1)
         with monkeypatch.context() as patched:
             if owner == "segments.active":
                 patched.setattr(type(state.segments), "active", property(lambda _: Replaced(target, method)))

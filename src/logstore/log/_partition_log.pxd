@@ -77,12 +77,12 @@ cdef class PartitionLog:
     cdef public bint closed
     cdef public object failed
     cdef public int32_t mutation_depth  # steps of a change that are in progress
-    cdef public bint appending          # an append is in progress
+    cdef readonly bint appending          # an append is in progress
     # What an append has to do first.
     cdef public bint must_unmark        # the file says that the log was closed cleanly
     cdef public bint must_check_keys    # the log became a compacted one while it was open
     cdef public int32_t leader_epoch
-    cdef public int32_t noted_epoch     # the newest in the epoch table; -1: unknown
+    cdef readonly int32_t noted_epoch     # the newest in the epoch table; -1: unknown
     cdef public object epochs           # the epoch table, and whether its file has it
     cdef public int64_t old_below_ms    # retention deletes older records; their caller is warned once
     # What an append counts down, or up.

@@ -94,7 +94,8 @@ class PartitionLog:
     closed: bool
     failed: StorageFailedError | None
     mutation_depth: int
-    appending: bool
+    @property
+    def appending(self) -> bool: ...
     rolls: Any
     prepare_bytes: int
     has_work: bool
@@ -102,7 +103,8 @@ class PartitionLog:
     must_unmark: bool
     must_check_keys: bool
     leader_epoch: int
-    noted_epoch: int
+    @property
+    def noted_epoch(self) -> int: ...
     epochs: EpochFile
     old_below_ms: int
     last_expiry_ms: int

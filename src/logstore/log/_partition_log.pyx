@@ -817,7 +817,7 @@ cdef class PartitionLog:
             return 0
         # Without memory for another producer, its bytes are cut off again.
         self.appending = True
-        self.transactions.has_producers = True
+        self.transactions.note_producer()
         producers.record(run.producer_id, run.producer_epoch, run.base_sequence, run.last_sequence, first, last,
                          run.newest, False, now)
         self.appending = False

@@ -53,3 +53,4 @@ cdef class Producers:
 cdef class ProducersOfLog:
     cdef public Producers producers
     cdef public bint has_producers
+    cdef void note_producer(self) noexcept

@@ -481,3 +481,7 @@ cdef class ProducersOfLog:
 
     ``has_producers`` is whether any producer has written here, as far as is known.
     """
+
+    cdef void note_producer(self) noexcept:
+        """Record that a producer writes here."""
+        self.has_producers = True

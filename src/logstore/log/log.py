@@ -621,5 +621,9 @@ class Log(Readable):
     def _check_open(self) -> None:
         self._state.check_open()
 
+    def _settle(self, config: LogConfig) -> None:
+        """Use other settings from now on: `LogMaintenance.reconfigure` has applied them."""
+        self._config = config
+
     def _elsewhere(self) -> object:
         return LogElsewhere.of(self._state.directory, self._config, self._state.recovery.point.kind)

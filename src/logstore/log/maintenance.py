@@ -206,7 +206,7 @@ class LogMaintenance(ReaderMaintenance):
 
     def _configure(self, config: LogConfig) -> None:
         self._writer.configure(config)
-        self.log._config = config
+        self.log._settle(config)
 
     def check_keys(self) -> None:
         """Check that every record appended since the last such call has a key.

@@ -269,7 +269,7 @@ class Segments(SegmentSet):
                     # not seen a truncation yet takes the segment for a sealed one, and would get a bus error.
                     self.directory.replace(name, entries.to_bytes(), durable=False)
                 entries.mark_saved()
-            index.stale = False
+            index.mark_saved()
         except StorageError as error:
             _logger.warning("indexes not saved: segment=%s error=%s", segment.path, error)
 

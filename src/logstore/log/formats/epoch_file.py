@@ -44,7 +44,7 @@ class EpochFile:
 
     def restarted(self) -> None:
         """Forget every epoch: the log begins again."""
-        self.table.entries = ()
+        self.table.replace(())
         self.is_saved = False
         self.save_locked()
 
@@ -72,7 +72,7 @@ class EpochFile:
             with held(self._mutex):
                 self._directory.replace(LEADER_EPOCHS, self.table.encode(), durable=False, whole=True)
         except LogstoreError:
-            self.table.entries = before
+            self.table.replace(before)
             raise
         self.is_saved = True
         self._unsynced.names_changed()

@@ -101,6 +101,11 @@ class Epochs:
 
     # -- changes, under the log's lock
 
+    def replace(self, entries: Iterable[EpochEntry]) -> None:
+        """Set the table to these entries, oldest first: none, or those of before a change that was not stored."""
+        self.entries = tuple(entries)
+        assert _rises(self.entries), self.entries
+
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Record that a batch of ``epoch`` begins at ``start_offset``; True if the table changed.
 

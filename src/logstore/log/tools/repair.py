@@ -78,7 +78,7 @@ def rebuild_indexes(
                 if segment.base_offset not in examined.bases:
                     continue
                 segment.scan(adopt=True)
-                segment.index.stale = True
+                segment.index.mark_stale()
                 if segment.sealed:
                     segment.seal()
                 segments.save_indexes(segment, complete=True)
