@@ -18,7 +18,7 @@ import os
 import sys
 import time
 import warnings
-from threading import Lock
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from logstore._segment import Segment
@@ -44,7 +44,7 @@ from logstore.log.marks._watermark import Watermark
 from logstore.log.marks.policies import HighWatermarkPolicy, policy_for
 from logstore.log.marks.view import View
 from logstore.log.read.live_reader import LogElsewhere, LogReader
-from logstore.log.read.reader import REST_S, Readable
+from logstore.log.read.reader import REST_S, Answer, Readable
 from logstore.log.read.segment_holds import Hold
 from logstore.log.recovery.recovered import RecoveredLog
 from logstore.log.replica import LogReplica
@@ -585,8 +585,10 @@ class Log(Readable):
     def _is_as_in(self, view: View) -> bool:
         return self._state.segments.moment() == view.generation
 
-    def _changes_mutex(self) -> Lock:
-        return self._state.segments_mutex
+    def _look_again(self, look: Callable[..., Answer], arguments: tuple[object, ...]) -> Answer:
+        """Look while no truncation, swap or deletion can begin: those in a row would disturb each look."""
+        with held(self._state.segments_mutex):
+            return self._look(look, self._view(), arguments)
 
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._state.segments.all

@@ -18,6 +18,7 @@ from logstore.log.directory.files import LOG
 from logstore.log.directory.segments import Segments
 from logstore.log.durability import Durability
 from logstore.log.marks.view import View
+from logstore.log.read import live_reader
 from logstore.log.read.live_reader import LogReader
 from logstore.log.read.reader import Readable
 from logstore.testing import FaultyFiles
@@ -135,8 +136,8 @@ def test_a_read_beside_truncations_without_an_end_stops_them_in_its_own_process(
         looks = always_cut(monkeypatch, log, log)
         assert LOOKS[look](log) == wanted
         monkeypatch.undo()
-        # One before the first attempt, one after each, and one with changes stopped.
-        assert len(set(looks)) == Log._attempts + 2
+        # One for the first look, perhaps one to judge its error, and one with changes stopped: no loop.
+        assert len(set(looks)) in (2, 3)
         assert not log._state.segments_mutex.locked()
 
 
@@ -151,7 +152,7 @@ def test_a_read_beside_truncations_without_an_end_is_asked_again_in_another_proc
         monkeypatch.undo()
         assert raised.value.retriable
         assert not isinstance(raised.value, OffsetOutOfRangeError)
-        assert len(looks) > LogReader._attempts
+        assert len(looks) > live_reader._LOOKS
         assert LOOKS[look](reader) == wanted
 
 

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -21,6 +22,7 @@ from logstore.errors import (
     CorruptRecordError,
     DamagedLogError,
     ForkedError,
+    LogChangedError,
     LogClosedError,
     NotALogError,
     ReadOnlyError,
@@ -42,7 +44,7 @@ from logstore.log.formats.transaction_index import Note
 from logstore.log.marks._watermark import Watermark
 from logstore.log.marks.view import View
 from logstore.log.read.maintenance import ReaderMaintenance
-from logstore.log.read.reader import REST_S, Readable
+from logstore.log.read.reader import REST_S, Answer, Readable
 from logstore.log.read.replica import ReaderReplica
 from logstore.log.recovery import recovery
 from logstore.log.root import Root
@@ -50,6 +52,7 @@ from logstore.records import AbortedTransaction, Isolation, TopicPartition
 
 POLL_S = 0.010
 SOON_MS = (1, 2, 4)  #: pauses between looks for marks that follow a write; together less than `POLL_S`
+_LOOKS = 100  #: of one read, while a writer changes what it looks at; see `LogReader._look_again`
 ATTEMPTS = 500  #: to open files that a writer is changing
 
 
@@ -67,9 +70,6 @@ class LogReader(Readable):
     ...     log.log_end_offset
     0
     """
-
-    #: A writer that keeps truncating publishes each, and the segments are opened again after it.
-    _attempts = 100
 
     def __init__(
         self, directory: Directory, config: LogConfig, clock: Clock, kind: LogKind = LogKind.UNRECORDED
@@ -256,8 +256,18 @@ class LogReader(Readable):
         published = self._published_file.read() if self._watched else None
         return published is None or published.generation == view.generation
 
-    def _changes_mutex(self) -> None:
-        return None
+    def _look_again(self, look: Callable[..., Answer], arguments: tuple[object, ...]) -> Answer:
+        """Look up to `_LOOKS` times, each time in the segments that the writer has published last.
+
+        A view does not hold the files of another process: it cuts them in place and removes them, and takes no lock
+        that a reader could hold. So a look can fail by each change that begins or ends while it lasts. The first one
+        without a change ends the loop. Each change waits for the disk several times, so the bound is met only beside
+        a writer that does nothing else; it keeps this call from lasting for ever.
+        """
+        for _ in range(_LOOKS):
+            with suppress(LogChangedError):
+                return self._look(look, self._view(), arguments)
+        return self._look(look, self._view(), arguments)
 
     def _segments_now(self) -> tuple[Segment, ...]:
         return self._segments.all

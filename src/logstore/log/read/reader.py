@@ -3,7 +3,7 @@
 `Readable` is the common base of the writing log and of a reader in another process. They supply the `View`, the
 segments and marks of one moment; it reads. A read works on one view. If the log has changed when it ends, what it
 found may be of two moments, and an error may come from files that were removed: the read is made again, on a newer
-view. The only loop for that is in `_of_one_moment`.
+view. In the log's own process that is once, with changes stopped; a reader in another process cannot stop them.
 
 `Readable` has the calls for consumers. `ReaderReplica` has those for brokers and replicas, `ReaderMaintenance`
 those for maintenance.
@@ -14,7 +14,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from threading import Lock
 from typing import Any, TypeVar
 
 from logstore._segment import Segment
@@ -24,7 +23,6 @@ from logstore.batch.runs import DEFAULT_READ_BYTES
 from logstore.clock import Clock, seconds_of
 from logstore.config.log import LogConfig
 from logstore.errors import CorruptRecordError, LogChangedError, OffsetOutOfRangeError, RecordError, StorageError
-from logstore.io._interrupts import held
 from logstore.log.directory.segments import check_joint, floor_of
 from logstore.log.formats.leader_epochs import Epochs
 from logstore.log.marks._watermark import Watermark
@@ -45,7 +43,8 @@ REST_S = 5.0
 _UNCOMMITTED = Isolation.READ_UNCOMMITTED
 _COMMITTED = Isolation.READ_COMMITTED
 
-_Answer = TypeVar("_Answer")
+#: What a look at a log finds.
+Answer = TypeVar("Answer")
 
 _UNBOUNDED: Bounds = (INT64_MAX, None, None)
 
@@ -75,7 +74,6 @@ class Readable(ABC):
 
     name: TopicPartition
     path: str
-    _attempts = 8  #: views that a read tries before it holds the lock of `_changes_mutex`
     _config: LogConfig
     _clock: Clock
 
@@ -148,8 +146,8 @@ class Readable(ABC):
         """Return a stand-in for the log in a pickled scan: it opens the log again, for reading."""
 
     @abstractmethod
-    def _changes_mutex(self) -> Lock | None:
-        """Return the lock that truncations, swaps and deletions hold; None if another process makes them."""
+    def _look_again(self, look: Callable[..., Answer], arguments: tuple[object, ...]) -> Answer:
+        """Look as `_look` in a newer view: the log has changed during the first look."""
 
     @abstractmethod
     def _segments_now(self) -> tuple[Segment, ...]:
@@ -281,16 +279,16 @@ class Readable(ABC):
         return self._of_one_moment(self._read_at, view, hold, offset, max_bytes, isolation, hint, bounds)
 
     def _of_one_moment(
-        self, look: Callable[..., _Answer], view: View, hold: Hold | None = None, *arguments: object
-    ) -> _Answer:
+        self, look: Callable[..., Answer], view: View, hold: Hold | None = None, *arguments: object
+    ) -> Answer:
         """Return what ``look`` finds, which is called with a view, a hold or None, and the arguments.
 
-        If the log was truncated or swapped meanwhile, it looks again in a newer view. An error is raised if the log
-        is as in the view, so that the error comes from what is stored.
+        If the log was truncated or swapped meanwhile, it looks again in a newer view (`_look_again`). An error is
+        raised if the log is as in the view, so that the error comes from what is stored.
 
         Raises:
             OffsetOutOfRangeError: raised by ``look``: the offset is out of the range of one moment.
-            LogChangedError: another process changed the log during each of many attempts.
+            LogChangedError: another process changed the log during each of many looks.
         """
         if hold is not None and self._is_held(hold):
             try:
@@ -301,46 +299,34 @@ class Readable(ABC):
                 if self._is_held(hold):
                     return found
         try:
-            return self._attempt(look, view, arguments)
+            return self._look(look, view, arguments)
         except LogChangedError:
-            mutex = self._changes_mutex()
-            if mutex is None:
-                raise
-        # Changes in a row could disturb each attempt, since readers hold no lock. None can begin meanwhile here.
-        with held(mutex):
-            return self._attempt(look, self._view(), arguments)
+            return self._look_again(look, arguments)
 
-    def _attempt(self, look: Callable[..., _Answer], view: View, arguments: tuple[object, ...]) -> _Answer:
-        """Look in a view, and if the log has changed meanwhile in a newer one, `_attempts` times at most.
-
-        An attempt fails only if a truncation or swap has begun or ended, or a segment was deleted, since its view
-        was taken. Each of these changes waits for the disk several times, and there is no gap in the attempts: as
-        many fail in a row only beside a writer that does nothing else.
+    def _look(self, look: Callable[..., Answer], view: View, arguments: tuple[object, ...]) -> Answer:
+        """Look in one view, or in the next one if a truncation is in progress.
 
         Raises:
-            LogChangedError: all attempts have failed; the cause is what the last one has found.
+            LogChangedError: a truncation or swap has begun or ended, or a segment was deleted, since the view was
+                taken; the cause is what was found in files of two moments.
         """
-        found_wrong: Exception | None = None
-        for _ in range(self._attempts):
-            if view.generation == UNSETTLED:
-                # Nothing would be found above the offset of the truncation, and taken for a gap.
-                self._wait_for_rest()
-                view = self._view()
-            try:
-                found = look(view, None, *arguments)
-                if self._is_as_in(view):
-                    return found
-            except (RecordError, StorageError) as error:
-                self._check_open()
-                if self._is_latest(view):
-                    raise
-                found_wrong = error
+        if view.generation == UNSETTLED:
+            # Nothing would be found above the offset of the truncation, and taken for a gap.
+            self._wait_for_rest()
             view = self._view()
+        found_wrong: Exception | None = None
+        try:
+            found = look(view, None, *arguments)
+            if self._is_as_in(view):
+                return found
+        except (RecordError, StorageError) as error:
+            self._check_open()
+            if self._is_latest(view):
+                raise
+            found_wrong = error
         # Not out of range: a consumer would begin again where auto.offset.reset says, and skip records.
         raise LogChangedError(
-            f"{self.name}: the log was truncated, deleted or compacted during each of {self._attempts} attempts to "
-            "read it; read again",
-            path=self.path,
+            f"{self.name}: the log was truncated, deleted or compacted while it was read; read again", path=self.path
         ) from found_wrong
 
     def _is_latest(self, view: View) -> bool:
