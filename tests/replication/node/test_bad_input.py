@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import threading
 import time
@@ -24,6 +25,7 @@ from logstore.replication import (
 )
 from logstore.replication.api import Diverging, FetchRefusal
 from logstore.replication.fetch_messages import Slot, decode_answers, decode_question, encode_answers
+from logstore.replication.node.registry_loop import TICK_S
 from logstore.store.catalog.topic_list import new_id
 from tests.kit.waiting import wait_for
 
@@ -128,7 +130,18 @@ def test_an_answer_that_is_wrong_is_refused_named_counted_and_asked_again(cluste
     assert cluster.metrics(2).lost_records == 0
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError("an embedder's"), OSError("no route"), TimeoutError()])
+#: What ends a thread of Python without a word, or passes every `except Exception`.
+NO_EXCEPTIONS = [
+    asyncio.CancelledError("a cancelled future"),
+    SystemExit("an embedder's exit"),
+    KeyboardInterrupt("in a callback"),
+    GeneratorExit("a closed generator"),
+]
+
+
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("an embedder's"), OSError("no route"), TimeoutError(), *NO_EXCEPTIONS]
+)
 def test_errors_of_a_transport_end_no_node(cluster, caplog, error):
     def fails(request: bytes, answer: bytes) -> bytes:
         raise error
@@ -163,6 +176,8 @@ class Moody(Registry):
 
     def read(self, path: str) -> Fact | None:
         self._call()
+        if path in self._mood.failing:
+            raise self._mood.failing[path]
         return self._inner.read(path)
 
     def children(self, path: str) -> frozenset[str]:
@@ -194,7 +209,8 @@ class Mood:
 
     def __init__(self, registry: LocalRegistry) -> None:
         self.registry = registry
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
+        self.failing: dict[str, BaseException] = {}  # path -> what its read raises
         self.forgets = False
         self.lost_answers = 0
         self.calls = 0
@@ -212,11 +228,18 @@ def moods(cluster):
     yield found
     for mood in found.values():
         mood.error = None
+        mood.failing.clear()
         mood.may_go.set()
 
 
 @pytest.mark.parametrize(
-    "error", [RegistryUnreachableError("silence"), RuntimeError("an embedder's"), AssertionError("too")]
+    "error",
+    [
+        RegistryUnreachableError("silence"),
+        RuntimeError("an embedder's"),
+        AssertionError("too"),
+        *NO_EXCEPTIONS,
+    ],
 )
 def test_a_node_goes_on_with_what_it_knows_while_the_registry_fails(cluster, moods, caplog, error):
     cluster.start(1, 2)
@@ -236,6 +259,34 @@ def test_a_node_goes_on_with_what_it_knows_while_the_registry_fails(cluster, moo
     assert cluster.nodes[2].wait_for_topic("u").append(b"a", acks="all").offset == 0
     cluster.stop(1)
     wait_for(lambda: cluster.nodes[2].leader_of("t") == 2)
+
+
+def test_a_registry_that_fails_at_once_is_asked_at_intervals(cluster, moods):
+    cluster.start(1, 2)
+    topic = cluster.create(1, 2)
+    clock = cluster.nodes[1]._registry_loop._clock
+    moods[1].error = RegistryUnreachableError("silence")
+    cluster.nodes[1]._registry_loop.notify("/brokers/ids")
+    calls = moods[1].calls
+    wait_for(lambda: moods[1].calls > calls)
+    began_s, calls = clock.monotonic_s(), moods[1].calls
+    topic.append(b"a", acks="all")
+    wait_for(lambda: moods[1].calls >= calls + 3)
+    assert clock.monotonic_s() - began_s > 2 * TICK_S
+
+
+@pytest.mark.parametrize("error", NO_EXCEPTIONS)
+def test_a_registry_that_fails_for_one_topic_leaves_the_others_alone(cluster, moods, caplog, error):
+    cluster.start(1, 2)
+    moods[2].failing["/config/topics/t"] = error
+    made = cluster.nodes[1].create_topic("t", replicas=[1, 2])
+    cluster.nodes[1].create_topic("u", replicas=[2, 1])
+    cluster.nodes[2].wait_for_topic("u")
+    assert f"/brokers/topics/t: {type(error).__name__}: {error}" in caplog.text
+    moods[2].failing.clear()
+    cluster.nodes[2]._registry_loop.notify("/brokers/topics")
+    cluster.nodes[2].wait_for_topic("t")
+    made.append(b"a", acks="all")
 
 
 def test_a_registry_that_does_not_return_stops_nothing_but_its_thread(tmp_path, cluster, moods):

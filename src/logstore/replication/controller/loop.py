@@ -27,7 +27,8 @@ class ControllerLoop:
     """The controller of a cluster, if this node holds the office. Any thread may call.
 
     ``connect`` opens a session with the registry. ``send`` brings a command to its node and returns once it has
-    arrived; it raises `PeerUnreachableError` if it has not, and is called again. ``side_by_side`` calls of the
+    arrived; it raises `PeerUnreachableError` if it has not, and is called again,
+    as after any other exception. ``side_by_side`` calls of the
     registry, and of ``send``, are under way at a time. Leaders are balanced every ``balance_s`` seconds.
     """
 
@@ -88,15 +89,22 @@ class ControllerLoop:
         self.close()
 
     def _run(self) -> None:
+        has_failed = False
         while not self._is_closing:
             try:
                 self._office.turn()
                 self._say("")
-            except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
+                has_failed = False
+            except BaseException as error:  # noqa: BLE001  a registry of an embedder may raise anything
                 self._say(f"{type(error).__name__}: {error}")
+                has_failed = True
             if not self._is_closing:
-                self._office.wait(TICK_S)
-        self._office.close()
+                # After an error also with something to do: it is what has just failed.
+                self._office.wait(TICK_S, at_once=not has_failed)
+        try:
+            self._office.close()
+        except BaseException as error:  # noqa: BLE001  a registry of an embedder may raise anything
+            _logger.warning("controller on node %d: its session may last until it expires: %s", self.node, error)
 
     def _say(self, what: str) -> None:
         """Log what stands in the way, once until it changes."""

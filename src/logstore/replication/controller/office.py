@@ -81,10 +81,10 @@ class ControllerOffice:
 
     # -- the turns
 
-    def wait(self, timeout_s: float) -> None:
-        """Wait until there is something to do."""
+    def wait(self, timeout_s: float, *, at_once: bool = True) -> None:
+        """Wait until there is something to do; without ``at_once`` something new, or the end of the time."""
         with self._wake:
-            if not self._named and not self._calls:
+            if not at_once or (not self._named and not self._calls):
                 self._clock.wait(self._wake, timeout_s)
 
     def turn(self) -> None:
@@ -184,10 +184,10 @@ class ControllerOffice:
     def _act(self, registry: Registry, controller: Controller) -> None:
         """Commit steps until there are none, and send what is owed."""
 
-        def commit(step: Step) -> list[Fact | None] | Exception:
+        def commit(step: Step) -> list[Fact | None] | BaseException:
             try:
                 return registry.commit(step.changes)
-            except Exception as error:  # noqa: BLE001  of any other kind it is the adapter's fault
+            except BaseException as error:  # noqa: BLE001  of any other kind it is the adapter's fault
                 return error
 
         for _ in range(_MOST_ROUNDS):
@@ -200,7 +200,7 @@ class ControllerOffice:
                 if isinstance(made, StaleFactError) and made.fact == facts.CONTROLLER_EPOCH:
                     self._resign("another one has been elected")
                     return
-                if isinstance(made, Exception):
+                if isinstance(made, BaseException):
                     lives = [change.path for change in step.changes if isinstance(change, Check)]
                     unsettled |= dict.fromkeys([*changed, *lives[1:]])
                     continue
@@ -219,6 +219,9 @@ class ControllerOffice:
             try:
                 self._send(command)
             except PeerUnreachableError:
+                return command
+            except BaseException as error:  # noqa: BLE001  a transport of an embedder may raise anything
+                _logger.warning("node %d, %s: %s: %s", self.node, command, type(error).__name__, error)
                 return command
             return None
 

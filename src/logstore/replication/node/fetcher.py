@@ -104,8 +104,9 @@ class Fetcher:
                         self._begin_session(_FIRST)
                         self._pause(None)
                     continue
-            except Exception as error:  # noqa: BLE001  a transport of an embedder may raise anything
-                # Whatever an embedder's transport raises, and every answer that is none: ask again.
+            except BaseException as error:  # noqa: BLE001  a transport of an embedder may raise anything
+                # Whatever an embedder's transport raises, as a cancelled future or an exit, and every answer that
+                # is none: ask again. Ctrl-C of the program reaches its main thread, never this one.
                 self._notices.say(subject, f"{type(error).__name__}: {error}")
             self._begin_session(_FIRST)
             self._pause(_PAUSE_S)
@@ -170,7 +171,7 @@ class Fetcher:
         data = self._transport.call(self._leader, request, timeout_s=self._wait_ms / 1000 + self._timeout_s)
         try:
             response = self._decoded(data)
-        except Exception:
+        except BaseException:
             for member, _ in self._asked.values():
                 member.refused_answers += 1
             raise

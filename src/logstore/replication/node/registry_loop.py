@@ -112,15 +112,21 @@ class RegistryLoop:
                     return
             try:
                 is_alive = self._registry is not None and self._registry.is_alive
-                if not is_alive and not self._open_session():
+                if is_alive or self._open_session():
+                    self._round()
+                    self._say("registry", "")
                     continue
-                self._round()
-                self._say("registry", "")
             except InvalidSettingError as error:
                 self._say("registry", f"refused: {error}")
-            except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
-                # Whatever an embedder's registry raises: the node goes on with what it knows, and asks again.
+            except BaseException as error:  # noqa: BLE001  a registry of an embedder may raise anything
+                # Whatever an embedder's registry raises, as a cancelled future or an exit: the node goes on with
+                # what it knows, and asks again.
                 self._say("registry", f"{type(error).__name__}: {error}")
+            # What was named is still to be read: without a pause a registry that fails at once would be asked
+            # without end.
+            with self._wake:
+                if not self._is_closing:
+                    self._clock.wait(self._wake, TICK_S)
 
     def close_session(self) -> None:
         """End the session: the node does not live any more."""
@@ -235,7 +241,7 @@ class RegistryLoop:
                         self._watch(registry, facts.state_path(member.place))
                         self._add(member)
                 self._say(path, "")
-            except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
+            except BaseException as error:  # noqa: BLE001  a registry of an embedder may raise anything
                 are_all_read = False
                 self._say(path, f"{type(error).__name__}: {error}")
         self._moved.go_on(registry, read, self.members)
