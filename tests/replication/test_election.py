@@ -77,6 +77,19 @@ def test_a_node_gives_its_place_up():
     assert election.resigned(THREE, 1, {1}, 1) == THREE
 
 
+def test_a_node_that_cannot_open_its_log_hands_over_to_an_eligible_replica_too():
+    state = THREE._replace(leader=1, leader_epoch=4, isr=(1,), eligible=(3,))
+    found = election.given_up(state, 1, {1, 2, 3}, 2)
+    assert (found.leader, found.leader_epoch, found.isr, found.eligible) == (3, 5, (3,), (1,))
+    # Without a leader, another one is elected as if the node did not live.
+    found = election.given_up(state._replace(leader=-1, isr=(1, 2)), 1, {1, 2, 3}, 2)
+    assert (found.leader, found.isr) == (2, (2,))
+    # A follower counts as not in sync. With none that may lead, all stays as it is.
+    assert election.given_up(THREE, 3, {1, 2, 3}, 2).isr == (1, 2)
+    assert election.given_up(state, 1, {1, 2}, 2) == state
+    assert election.given_up(state, 1, {1, 2}, 2, unclean=True).leader == 2
+
+
 def test_the_preferred_leader():
     state = THREE._replace(leader=2)
     assert election.preferred(state, {1, 2}).leader == 1

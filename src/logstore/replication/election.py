@@ -104,6 +104,19 @@ def resigned(state: PartitionState, node: NodeId, live: Collection[NodeId], min_
     return _led_by(with_isr(state, [each for each in state.isr if each != node], min_insync), successors[0])
 
 
+def given_up(
+    state: PartitionState, node: NodeId, live: Collection[NodeId], min_insync: int, *, unclean: bool = False
+) -> PartitionState:
+    """Return the state after a node that lives has given its place up, since it cannot open its log.
+
+    Unlike `resigned`, another replica is elected as if the node did not live. If none may lead, the node stays the
+    leader by name: its log has what the others lack, and it leads again once the log is open.
+    """
+    if state.leader in (node, NO_NODE):
+        return elect(state, [each for each in live if each != node], min_insync, unclean=unclean) or state
+    return resigned(state, node, live, min_insync)
+
+
 def distrusted(state: PartitionState, node: NodeId, *, is_replaced: bool) -> PartitionState:
     """Return the state after a replica has come back that may have lost records: it is in neither set any more.
 

@@ -243,7 +243,7 @@ class QuorumPlacement(Placement):
         return self._elected(state, lives)
 
     def resigned(self, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
-        return _fenced(state) if state.leader == self.node else state
+        return without_leadership(state, self.node)
 
     def entered(self, state: PartitionState, lives: Mapping[NodeId, int], first_epoch: int) -> PartitionState:
         # What was written and not synced was not promised: a power cut loses nothing that counts.
@@ -282,6 +282,11 @@ class QuorumPlacement(Placement):
     def _best(self, standings: Mapping[NodeId, Standing]) -> NodeId:
         """Return the replica that reaches furthest: by the epoch of its last record, then by its end."""
         return max(standings, key=lambda node: (standings[node], -node))
+
+
+def without_leadership(state: PartitionState, node: NodeId) -> PartitionState:
+    """Return the state in which a node leads no more: the replicas say how far they reach."""
+    return _fenced(state) if state.leader == node else state
 
 
 def _fenced(state: PartitionState) -> PartitionState:

@@ -8,7 +8,8 @@ import shutil
 
 import pytest
 
-from logstore.errors import LogstoreError, StorageError, StorageFailedError
+from logstore.errors import LogstoreError, NotLeaderError, StorageError, StorageFailedError
+from logstore.records import Acks, TopicPartition
 from logstore.replication import Role
 from logstore.testing import FaultyFiles
 from tests.kit.waiting import wait_for
@@ -147,6 +148,98 @@ def test_a_replica_of_a_quorum_whose_sync_fails_comes_back(tmp_path):
     wait_for(lambda: cluster.append(1, b"c"), 30)
     wait_for(lambda: all(cluster.values(number)[-1:] == [b"c"] for number in (1, 2, 3)), 30)
     assert cluster.values(1) == cluster.values(2) == cluster.values(3)
+    cluster.close()
+
+
+# -- logs that cannot be opened
+
+
+def restart_within_its_session(cluster: Cluster, number: int) -> None:
+    """Kill a node and start it again before the registry has noticed; its log cannot be opened any more."""
+    loop = cluster.nodes[number]._registry_loop
+    loop.close_session = lambda: None
+    cluster.kill(number)
+    cluster.files[number].fail("open", 1, errno.EIO, times=-1, path_contains=LOG)
+    cluster.start(number)
+
+
+@pytest.fixture
+def patient(tmp_path):
+    """A cluster in which no replica leaves the ISR for its lag."""
+    made = Cluster(tmp_path, lag_max_ms=60_000, fetch_wait_ms=50)
+    made.files.update({number: FaultyFiles() for number in (1, 2, 3)})
+    yield made
+    made.close()
+
+
+@pytest.mark.row("F5", part="a leader whose log cannot be opened, in one process")
+def test_a_leader_that_cannot_open_its_log_gives_leadership_up_and_comes_back_by_itself(patient, caplog):
+    patient.start(1, 2)
+    patient.create(1, 2).append(b"a", acks="all")
+    restart_within_its_session(patient, 1)
+    wait_for(lambda: patient.metrics(2).role is Role.LEADER)
+    assert isr_of(patient) == [2]
+    assert patient.append(2, b"b")
+    wait_for(lambda: patient.nodes[1].leader_of("t") == 2)
+    found = patient.metrics(1)
+    assert (found.role, found.leader, found.log_end_offset, found.isr) == (Role.NONE, 2, -1, (2,))
+    assert "Input/output error" in found.problem
+    assert "node 1, disk of t-0: " in caplog.text
+    with pytest.raises(NotLeaderError, match="t-0: node 1 cannot open its log: .*Input/output error"):
+        patient.nodes[1]._replicas.check_append(TopicPartition("t", 0), Acks.ALL)
+    patient.files[1].heal()
+    wait_for(lambda: patient.in_sync(1, 2), 30)
+    wait_for(lambda: patient.values(1) == patient.values(2) == [b"a", b"b"])
+    assert patient.metrics(1).problem == ""
+
+
+def test_a_follower_that_cannot_open_its_log_counts_as_not_in_sync(patient):
+    patient.start(1, 2, 3)
+    topic = patient.create(1, 2, 3)
+    topic.append(b"a", acks="all")
+    restart_within_its_session(patient, 2)
+    wait_for(lambda: isr_of(patient) == [1, 3])
+    topic.append(b"b", acks=1)
+    wait_for(lambda: patient.metrics(3).log_end_offset == 2)
+    # It is passed over, though it comes first among those that live.
+    patient.stop(1)
+    wait_for(lambda: patient.metrics(3).role is Role.LEADER)
+    patient.files[2].heal()
+    wait_for(lambda: patient.in_sync(2, 3), 30)
+    wait_for(lambda: patient.values(2) == [b"a", b"b"])
+
+
+def test_the_only_replica_that_cannot_open_its_log_leads_once_it_can(patient):
+    patient.start(1)
+    patient.create(1).append(b"a", acks="all")
+    restart_within_its_session(patient, 1)
+    wait_for(lambda: patient.metrics(1).problem)
+    unopened = patient.nodes[1]._registry_loop.unopened["t", 0]
+    first_s = unopened.wait_s
+    wait_for(lambda: unopened.wait_s >= 2 * first_s)  # each attempt waits for longer
+    assert isr_of(patient) == [1]
+    patient.files[1].heal()
+    wait_for(lambda: patient.append(1, b"b"), 30)
+    assert patient.values(1) == [b"a", b"b"]
+    assert not patient.nodes[1]._registry_loop.unopened
+
+
+@pytest.mark.row("F11", part="a replica whose log cannot be opened, in one process")
+def test_a_leader_of_a_quorum_that_cannot_open_its_log_is_replaced(tmp_path):
+    cluster = Cluster(tmp_path, quorum=True, fetch_wait_ms=50)
+    cluster.files.update({number: FaultyFiles() for number in (1, 2, 3)})
+    cluster.start(1, 2, 3)
+    cluster.nodes[1].create_topic("t", replicas=[1, 2, 3])
+    wait_for(lambda: cluster.append(1, b"a"), 30)
+    leader = cluster.nodes[1].leader_of("t")
+    restart_within_its_session(cluster, leader)
+    other = leader % 3 + 1
+    wait_for(lambda: cluster.nodes[other].leader_of("t") not in (-1, leader), 30)
+    wait_for(lambda: cluster.append(other, b"b"), 30)
+    cluster.files[leader].heal()
+    wait_for(lambda: cluster.append(other, b"c"), 30)
+    wait_for(lambda: all(cluster.metrics(number).problem == "" for number in (1, 2, 3)), 30)
+    wait_for(lambda: cluster.values(1) == cluster.values(2) == cluster.values(3), 30)
     cluster.close()
 
 

@@ -7,20 +7,27 @@ Lock order: a member's lock, then its log's.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 from logstore.config.log import LogConfig
-from logstore.errors import InvalidSettingError, NotLeaderError
+from logstore.errors import InvalidSettingError, LogstoreError, NotLeaderError, RecordError, StorageError
 from logstore.log import Log
 from logstore.log.formats.last_stop import Stop
 from logstore.records import TopicPartition
 from logstore.replication import facts
-from logstore.replication.api import NO_NODE, PartitionState, Registry, Replica, Role
+from logstore.replication.api import NO_NODE, Fact, NodeId, PartitionState, Registry, Replica, Role
+from logstore.replication.election import given_up, resigned
 from logstore.replication.fetch_messages import Slot
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.node.registration import NodeRegistration
 from logstore.replication.placement import Arrival, InSyncPlacement, Placement
-from logstore.replication.quorum import QuorumPlacement, QuorumReplica
+from logstore.replication.quorum import QuorumPlacement, QuorumReplica, without_leadership
 from logstore.store import Store
+
+#: How long after a failure, or after an attempt, a log that has failed is opened again.
+OPEN_AGAIN_S = 1.0
+#: The most between two attempts to open a log that could not be opened: each one waits twice as long.
+MOST_OPEN_AGAIN_S = 30.0
 
 
 class Member:
@@ -62,6 +69,28 @@ class Member:
         return self.replica.role is Role.LEADER or self.calls.failure is not None
 
 
+class Unopened:
+    """A partition that the registry gives this node a replica of, and whose log it cannot open.
+
+    The replica counts as not in sync, and leads nothing that another one may lead, until an attempt succeeds.
+    """
+
+    def __init__(self, place: TopicPartition, error: LogstoreError, config: LogConfig) -> None:
+        self.place = place
+        self.error = error  #: of the last attempt
+        self.config = config  # of the topic
+        self.state: PartitionState | None = None  # as it was last read
+        self.must_read = True
+        self.wait_s = 0.0
+        self.open_again_at_s = 0.0
+
+    def note(self, failed: Unopened, now_s: float) -> None:
+        """Note another attempt that has failed: the next one waits for longer."""
+        self.error, self.config = failed.error, failed.config
+        self.wait_s = min(2 * self.wait_s, MOST_OPEN_AGAIN_S) or OPEN_AGAIN_S
+        self.open_again_at_s = now_s + self.wait_s
+
+
 class Members:
     """Makes the members of one node: opens their logs in its store, and gives them its rules."""
 
@@ -74,12 +103,27 @@ class Members:
         self._is_quorum = quorum
         self._is_controlled = controlled
 
-    def make(self, topic: str, partition: int, assignment: facts.Assignment, registry: Registry) -> Member:
-        """Make the local topic if it is missing, open the log, and make the replica."""
+    def make(
+        self, topic: str, partition: int, assignment: facts.Assignment, registry: Registry
+    ) -> Member | Unopened:
+        """Make the local topic if it is missing, open the log, and make the replica, if the disk allows it."""
         settings = {
             **facts.decode_config(registry.read(facts.config_path(topic))),
             "logstore.replicated": "true",
         }
+        config = LogConfig.of(settings)
+        place = TopicPartition(topic, partition)
+        state = registry.read(facts.state_path(place))
+        try:
+            return self._opened(place, assignment, settings, state)
+        except (StorageError, RecordError) as error:
+            known = topic in self.store.topics()
+            return Unopened(place, error, self.store[topic].config if known else config)
+
+    def _opened(
+        self, place: TopicPartition, assignment: facts.Assignment, settings: dict[str, str], state: Fact | None
+    ) -> Member:
+        topic, partition = place
         made = self.store.create_topic(topic, len(assignment.partitions), settings, if_not_exists=True)
         if not made.config.replicated:
             raise InvalidSettingError(
@@ -87,10 +131,8 @@ class Members:
             )
         if made.partition_count < len(assignment.partitions):
             made = self.store.add_partitions(topic, len(assignment.partitions))
-        place = TopicPartition(topic, partition)
         log = self.store._host._log_of(topic, partition)
         assert isinstance(log, Log)
-        state = registry.read(facts.state_path(place))
         # A partition that is younger than this life has lost nothing by the end of an earlier one.
         is_young = state is not None and state.created > self._registration.created
         if is_young and (log.log_end_offset or log.replica.epochs.latest is not None):
@@ -103,6 +145,16 @@ class Members:
             Stop.CLEAN if is_young else log.replica.last_stop.stop,
         )
         return Member(place, Slot(assignment.topic_id, partition), log, self._place(log, made.config, arrival))
+
+    def given_up(self, unopened: Unopened, state: PartitionState, lives: Mapping[NodeId, int]) -> PartitionState:
+        """Return the state in which this node has given up its place in a partition whose log it cannot open."""
+        node, config = self._registration.node, unopened.config
+        if self._is_quorum:
+            return without_leadership(state, node)
+        if self._is_controlled and state.leader != node:
+            return resigned(state, node, lives, config.min_insync_replicas)
+        unclean = config.unclean_leader_election_enable and not self._is_controlled
+        return given_up(state, node, lives, config.min_insync_replicas, unclean=unclean)
 
     def delete(self, topic: str) -> None:
         """Delete the local topic, if there is one that is replicated."""

@@ -126,7 +126,8 @@ class Node:
         self._connect = connect
         self._thread = threading.Thread(target=self._registry_loop.run, name=f"logstore-node-{node}", daemon=True)
         self._thread.start()
-        self._replicas = NodeReplicas(node, lambda: self._registry_loop.members, self._clock)
+        loop = self._registry_loop
+        self._replicas = NodeReplicas(node, lambda: loop.members, lambda: loop.unopened, self._clock)
         self._host.replicas = self._replicas
 
     def _start(self) -> None:
@@ -342,9 +343,10 @@ class Node:
             UnknownTopicError: this node has no replica of it.
         """
         member = self._registry_loop.members.get((topic, partition))
-        if member is None:
+        unopened = self._registry_loop.unopened.get((topic, partition))
+        if member is None and unopened is None:
             raise UnknownTopicError(f"node {self.node} has no replica of {topic}-{partition}")
-        state = member.replica.state
+        state = member.replica.state if member is not None else unopened and unopened.state
         return -1 if state is None else state.leader
 
     # -- the end

@@ -25,7 +25,7 @@ from logstore.replication import facts
 from logstore.replication.api import Change, NodeId, PartitionState, Registry, RegistryWatch
 from logstore.replication.fetch_messages import Slot
 from logstore.replication.node.deletions import Deletions
-from logstore.replication.node.member import Member, Members
+from logstore.replication.node.member import OPEN_AGAIN_S, Member, Members, Unopened
 from logstore.replication.node.moved_replicas import MovedReplicas
 from logstore.replication.node.notices import Notices
 from logstore.replication.node.registration import NodeRegistration
@@ -38,9 +38,6 @@ READ_ALL_S = 5.0
 SETTLED_S = 1.0
 #: Commits in a row for one partition; then the others have their turn.
 _MOST_COMMITS = 8
-
-#: How long after a failure, or after an attempt, a log that has failed is opened again.
-OPEN_AGAIN_S = 1.0
 
 
 class RegistryLoop:
@@ -63,6 +60,7 @@ class RegistryLoop:
         self._changed = changed  # called after each state that a replica has taken
         self.members: dict[tuple[str, int], Member] = {}
         self.by_slot: dict[Slot, Member] = {}
+        self.unopened: dict[tuple[str, int], Unopened] = {}
         self._registry: Registry | None = None
         self._watches: dict[str, RegistryWatch] = {}
         self._lives: dict[NodeId, int] = {}
@@ -158,8 +156,8 @@ class RegistryLoop:
             named.add(facts.IDS)
             named.add(facts.TOPICS)
             named.add(facts.DELETED_TOPICS)
-            for member in self.members.values():
-                member.must_read = True
+            for known in (*self.members.values(), *self.unopened.values()):
+                known.must_read = True
         try:
             if any(path.startswith((facts.IDS, facts.REGISTRATIONS)) for path in named):
                 self._read_lives(registry)
@@ -181,8 +179,12 @@ class RegistryLoop:
                 except LogstoreError as error:
                     # A fact that is not ours, or a disk that refuses: the other partitions go on.
                     self._say(str(member.place), f"{type(error).__name__}: {error}")
+            for unopened in list(self.unopened.values()):
+                if facts.state_path(unopened.place) in named:
+                    unopened.must_read = True
+                self._try_to_open(registry, unopened)
             self._note_replicas()
-            if self._has_read_topics and all(each.placement.has_entered for each in self.members.values()):
+            if self._has_read_topics and not self.unopened and all(each.placement.has_entered for each in self.members.values()):
                 self._registration.confirm()
         except BaseException:
             # What was named is not read yet.
@@ -220,6 +222,9 @@ class RegistryLoop:
         read: dict[str, facts.Assignment] = {}
         there = registry.children(facts.TOPICS)
         self._topics = {topic: known for topic, known in self._topics.items() if topic in there}
+        for place in list(self.unopened):
+            if place[0] not in self._topics or place[0] in going:
+                self._forget_unopened(place)
         for topic in sorted(there - going):
             path = facts.topic_path(topic)
             self._watch(registry, path)
@@ -232,20 +237,68 @@ class RegistryLoop:
                 self._topics[topic] = read[topic] = assignment
                 for partition, replicas in assignment.partitions.items():
                     place = TopicPartition(topic, partition)
-                    if self._registration.node not in replicas or place in self.members:
+                    if self._registration.node not in replicas:
+                        self._forget_unopened(place)
+                        continue
+                    if place in self.members or place in self.unopened:
                         continue
                     if self._moved.is_clearing(place):
                         are_all_read = False
                     else:
-                        member = self._make.make(topic, partition, assignment, registry)
-                        self._watch(registry, facts.state_path(member.place))
-                        self._add(member)
+                        self._watch(registry, facts.state_path(place))
+                        self._open(registry, place, assignment)
                 self._say(path, "")
             except BaseException as error:  # noqa: BLE001  a registry of an embedder may raise anything
                 are_all_read = False
                 self._say(path, f"{type(error).__name__}: {error}")
         self._moved.go_on(registry, read, self.members)
         self._has_read_topics = are_all_read
+
+    def _open(self, registry: Registry, place: TopicPartition, assignment: facts.Assignment) -> None:
+        """Open the log of a replica, and take part with it; note it if the disk refuses."""
+        made = self._make.make(place.topic, place.partition, assignment, registry)
+        subject = f"disk of {place}"
+        if isinstance(made, Member):
+            self._forget_unopened(place)
+            self._add(made)
+            self._say(subject, "")
+            return
+        unopened = self.unopened.get(place, made)
+        unopened.note(made, self._clock.monotonic_s())
+        self.unopened = {**self.unopened, place: unopened}
+        problem = f"{type(made.error).__name__}: {made.error}"
+        self._say(subject, f"{problem}; this node tries again, and another one leads if it may")
+
+    def _forget_unopened(self, place: tuple[str, int]) -> None:
+        # Other threads iterate over them.
+        self.unopened = {each: other for each, other in self.unopened.items() if each != place}
+
+    def _try_to_open(self, registry: Registry, unopened: Unopened) -> None:
+        """Give up the place of a replica whose log cannot be opened; open it again once it is time."""
+        place = unopened.place
+        try:
+            for _ in range(_MOST_COMMITS):
+                state = self._state_of(registry, unopened)
+                wanted = state and self._make.given_up(unopened, state, self._lives)
+                if state is None or wanted is None or wanted == state:
+                    break
+                unopened.must_read = True
+                try:
+                    registry.commit(self._changes(unopened, state, wanted))
+                except StaleFactError as error:
+                    if error.fact.startswith(facts.REGISTRATIONS):
+                        self._read_lives(registry)
+            now_s = self._clock.monotonic_s()
+            if now_s >= unopened.open_again_at_s:
+                unopened.open_again_at_s = now_s + unopened.wait_s  # if this raises
+                self._open(registry, place, self._topics[place.topic])
+                self.notify(facts.state_path(place))
+            self._say(str(place), "")
+        except RegistryUnreachableError:
+            raise
+        except LogstoreError as error:
+            # A fact that is not ours, say: the other partitions go on.
+            self._say(str(place), f"{type(error).__name__}: {error}")
 
     def _note_replicas(self) -> None:
         try:
@@ -325,7 +378,7 @@ class RegistryLoop:
                 if error.fact.startswith(facts.REGISTRATIONS):
                     self._read_lives(registry)
 
-    def _changes(self, member: Member, state: PartitionState, wanted: PartitionState) -> list[Change]:
+    def _changes(self, member: Member | Unopened, state: PartitionState, wanted: PartitionState) -> list[Change]:
         changes = facts.changes_to(member.place, state, wanted, self._lives)
         return [*changes, facts.isr_change([member.place])] if self._is_controlled else changes
 
@@ -344,7 +397,7 @@ class RegistryLoop:
         self._say(subject, "")
         self.notify(facts.state_path(member.place))
 
-    def _state_of(self, registry: Registry, member: Member) -> PartitionState | None:
+    def _state_of(self, registry: Registry, member: Member | Unopened) -> PartitionState | None:
         if member.must_read or member.state is None:
             fact = registry.read(facts.state_path(member.place))
             if fact is None:

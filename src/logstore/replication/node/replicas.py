@@ -13,16 +13,23 @@ from logstore.io._interrupts import held
 from logstore.io._notifier import Notifier
 from logstore.metrics import ReplicaMetrics
 from logstore.records import Acks, AppendResult, TopicPartition
-from logstore.replication.api import NodeId, PartitionState, Pending
-from logstore.replication.node.member import Member
+from logstore.replication.api import NO_NODE, NodeId, PartitionState, Pending, Role
+from logstore.replication.node.member import Member, Unopened
 
 
 class NodeReplicas:
     """The replicas of one node: an `Acknowledger`."""
 
-    def __init__(self, node: NodeId, members: Callable[[], Mapping[tuple[str, int], Member]], clock: Clock) -> None:
+    def __init__(
+        self,
+        node: NodeId,
+        members: Callable[[], Mapping[tuple[str, int], Member]],
+        unopened: Callable[[], Mapping[tuple[str, int], Unopened]],
+        clock: Clock,
+    ) -> None:
         self._node = node
         self._members = members
+        self._unopened = unopened
         self._clock = clock
         self._is_closed = False
 
@@ -82,10 +89,26 @@ class NodeReplicas:
 
     def metrics(self) -> list[ReplicaMetrics]:
         """Return the numbers of each replica, sorted by topic and partition."""
-        found = []
-        for member in sorted(self._members().values(), key=lambda each: each.place):
+        found = [
+            ReplicaMetrics(
+                *each.place,
+                Role.NONE,
+                NO_NODE if each.state is None else each.state.leader,
+                0 if each.state is None else each.state.leader_epoch,
+                () if each.state is None else each.state.isr,
+                () if each.state is None else each.state.replicas,
+                -1,
+                -1,
+                {},
+                0,
+                0,
+                f"{type(each.error).__name__}: {each.error}",
+            )
+            for each in self._unopened().values()
+        ]
+        for member in self._members().values():
             with held(member.lock):
-                replica = member.replica
+                replica, failure = member.replica, member.calls.failure
                 state = replica.state or PartitionState((), ())
                 found.append(
                     ReplicaMetrics(
@@ -100,9 +123,10 @@ class NodeReplicas:
                         replica.lag(),
                         sum(each.end_offset - each.start_offset for each in replica.lost),
                         member.refused_answers,
+                        "" if failure is None else f"{type(failure).__name__}: {failure}",
                     )
                 )
-        return found
+        return sorted(found, key=lambda each: (each.topic, each.partition))
 
     def close(self) -> None:
         """Fail what waits for acks, and take no further append."""
@@ -114,7 +138,9 @@ class NodeReplicas:
     def _member(self, place: TopicPartition) -> Member:
         member = self._members().get(place)
         if member is None:
-            raise NotLeaderError(f"{place}: node {self._node} has no replica of it")
+            unopened = self._unopened().get(place)
+            why = "has no replica of it" if unopened is None else f"cannot open its log: {unopened.error}"
+            raise NotLeaderError(f"{place}: node {self._node} {why}")
         return member
 
     def _check_open(self, place: TopicPartition) -> None:
