@@ -260,7 +260,6 @@ class LogCase:
             kept = []
         check([value for value in kept if value not in values] == [], f"lost: {where} {values}")
 
-
     def verify_epoch(self, log: Log) -> None:
         """The epoch has begun or has not, in the open log and for every later one."""
         epoch = log.replica.leader_epoch

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from logstore._segment import Segment
 from logstore.batch._encode import encode
-from logstore.errors import DiskFullError, LogstoreError, ReadOnlyError, StorageError
+from logstore.errors import DiskFullError, LogstoreError, ReadOnlyError, StorageError, StorageFailedError
 from logstore.io._files import LIBC, File, Files, Mapping, errno_of, fork_generation
 from logstore.io._watch import Watch
 from logstore.testing import FaultyFiles
@@ -660,3 +660,55 @@ def test_errors_of_a_full_disk_and_of_a_read_only_one_are_storage_errors() -> No
     assert issubclass(DiskFullError, StorageError)
     assert issubclass(ReadOnlyError, StorageError)
     assert issubclass(ReadOnlyError, PermissionError)
+
+
+def test_the_oldest_files_are_synced_before_their_descriptors_are_needed(tmp_path):
+    asked = []
+    files = Files(descriptor_limit=16)
+    files.clean_by(lambda: asked.append(files.open_descriptors))
+    opened = []
+    for n in range(16):
+        opened.append(files.open(str(tmp_path / str(n)), create=True, writable=True))
+        opened[-1].write(b"x", 0)
+    # Once, until the cleaner has come.
+    assert asked == [14]
+    files.sync_oldest()
+    assert [file.dirty for file in opened] == [False] * 5 + [True] * 11
+    before = files.call_counts()["fdatasync"]
+    for n in range(5):
+        opened.append(files.open(str(tmp_path / f"other-{n}"), create=True, writable=True))
+    assert files.call_counts()["fdatasync"] == before
+    assert [file.is_at_hand() for file in opened[:6]] == [False] * 5 + [True]
+    assert asked == [14, 16]
+    for file in opened:
+        file.close()
+
+
+def test_a_sync_that_fails_in_the_cleaner_is_raised_by_the_next_sync_of_its_file(tmp_path):
+    files = FaultyFiles(descriptor_limit=16)
+    file = files.open(str(tmp_path / "a"), create=True, writable=True)
+    file.write(b"x", 0)
+    files.fail("fdatasync")
+    files.sync_oldest()
+    assert file.sync_failed
+    with pytest.raises(StorageFailedError):
+        file.sync()
+    file.close()
+
+
+def test_a_cleaner_that_fails_is_asked_again(tmp_path):
+    asked = []
+
+    def failing():
+        asked.append(1)
+        raise RuntimeError("no thread")
+
+    files = Files(descriptor_limit=8)
+    files.clean_by(failing)
+    opened = [files.open(str(tmp_path / str(n)), create=True, writable=True) for n in range(6)]
+    for n in range(2):
+        with pytest.raises(RuntimeError, match="no thread"):
+            files.open(str(tmp_path / f"late-{n}"), create=True, writable=True)
+    assert len(asked) == 2
+    for file in opened:
+        file.close()

@@ -54,10 +54,13 @@ cdef class Files:
     cdef readonly int64_t held_writes   # that have kept the GIL
     cdef int64_t _watched_until_ns      # a write was slow: those until then are looked at more closely
     cdef int64_t _released_until_ns     # a write has blocked: those until then release the GIL
+    cdef object _cleaner                # called when the least recently used files should be synced; or None
+    cdef bint _is_cleaning              # it was called, and `sync_oldest` has not ended
     cdef File _newest                   # ends of the list of open files, by last use
     cdef File _oldest
     cdef int _path_call(self, int op, str action, str first, str second, void *data) except -1
     cdef int _close_excess(self) except -1
+    cdef int _ask_cleaner(self) except -1
     cdef bint _close_one(self) except -1
     cdef bint _gave_one_back(self, int64_t status, int *tries) except -1
     cdef void _unlink_node(self, File file) noexcept
@@ -91,6 +94,7 @@ cdef class File:
     cdef void _drop_descriptor(self) noexcept
     cdef int _sync(self) except -1
     cdef FileInfo _info(self, bint with_birth=*) except *
+    cpdef bint is_at_hand(self) noexcept
     cpdef int64_t size(self) except -1
     cpdef int sync(self) except -1
 

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Self
 
 from typing_extensions import Buffer, disjoint_base
@@ -29,6 +30,15 @@ class Files:
 
     def lazy(self, path: str, *, writable: bool = False, renamed_to: str | None = None) -> File:
         """Return a `File` that is opened at its first use."""
+
+    def clean_by(self, cleaner: Callable[[], object]) -> None:
+        """Have ``cleaner`` called when an eighth of the descriptors is left: another thread has to `sync_oldest`."""
+
+    def sync_oldest(self) -> None:
+        """Sync the unsynced ones among the least recently used quarter of the files that may be open."""
+
+    def forget_cleaning(self) -> None:
+        """Have the cleaner called again in a forked child, which has not the thread that it had asked."""
 
     def rename(self, old: str, new: str) -> None: ...
     def unlink(self, path: str) -> None: ...
@@ -66,6 +76,9 @@ class File:
     @property
     def sync_failed(self) -> bool:
         """Return whether a sync of this file has failed, at an eviction too."""
+
+    def is_at_hand(self) -> bool:
+        """Return whether the file has its descriptor, so that a write opens nothing and closes nothing."""
 
     def sync(self) -> int:
         """Make every write so far durable. Blocks on the disk."""

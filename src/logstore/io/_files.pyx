@@ -301,6 +301,47 @@ cdef class Files:
                 return 0
         return 0
 
+    def clean_by(self, cleaner):
+        """Have ``cleaner`` called when an eighth of the descriptors is left: it has another thread `sync_oldest`.
+
+        So the file that is closed for another one is clean, and the thread that opens that one waits for no sync.
+        """
+        self._cleaner = cleaner
+
+    cdef int _ask_cleaner(self) except -1:
+        if (self._cleaner is not None and not self._is_cleaning
+                and self.open_descriptors >= self.descriptor_limit - self.descriptor_limit // 8):
+            self._is_cleaning = True
+            try:
+                self._cleaner()
+            except BaseException:
+                self._is_cleaning = False
+                raise
+        return 0
+
+    def sync_oldest(self):
+        """Sync the unsynced ones among the least recently used quarter of the files that may be open.
+
+        A failure is stored in its file, whose next sync raises it.
+        """
+        cdef list oldest = []
+        cdef File file = self._oldest
+        cdef Py_ssize_t left = self.descriptor_limit // 4 + 1
+        try:
+            while file is not None and left:
+                if file.dirty:
+                    oldest.append(file)
+                file = file._newer
+                left -= 1
+            for file in oldest:
+                file._sync_if_open()
+        finally:
+            self._is_cleaning = False
+
+    def forget_cleaning(self):
+        """Have the cleaner called again in a forked child, which has not the thread that it had asked."""
+        self._is_cleaning = False
+
     cdef bint _close_one(self) except -1:
         """Close the least recently used descriptor that is not pinned; False if all are.
 
@@ -415,6 +456,12 @@ cdef class File:
             files.open_descriptors += 1
             files._push_node(self)
         self._pins += 1
+        if files._cleaner is not None:
+            try:
+                files._ask_cleaner()
+            except BaseException:
+                self._pins -= 1
+                raise
         return self._fd
 
     cdef void release(self) noexcept:
@@ -522,6 +569,21 @@ cdef class File:
         if status < 0 and self._sync_errno == 0:
             self._sync_errno = <int>-status
         return 0
+
+    def _sync_if_open(self):
+        """Sync the file unless its descriptor was closed meanwhile; a failure is raised by the next `sync`."""
+        with self._sync_lock:
+            if self._fd < 0 or not self.dirty or self._sync_errno:
+                return
+            self._pins += 1
+            try:
+                self._sync()
+            finally:
+                self.release()
+
+    cpdef bint is_at_hand(self) noexcept:
+        """Return whether the file has its descriptor, so that a write opens nothing and closes nothing."""
+        return self._fd >= 0
 
     cpdef int sync(self) except -1:
         """Make every write so far durable. Blocks on the disk.

@@ -718,7 +718,8 @@ cdef class PartitionLog:
             return None
         segment = self.segments._active()
         # An end below the segment's is a tail or a gap; above it, an append that has failed half way.
-        if segment.index.next_offset != self.end.value or (
+        if segment.index.next_offset != self.end.value or not (
+                segment.file.is_at_hand() and self.published.is_at_hand()) or (
                 self.roll_is_due_locked(size, self.end.value + span - 1, newest)):
             return None
         return segment

@@ -35,7 +35,7 @@ from logstore.errors import (
     StorageFailedError,
     TooManyFilesError,
 )
-from logstore.io._files import fork_generation
+from logstore.io._files import File, fork_generation
 from logstore.io._interrupts import held, shielded
 from logstore.log._partition_log import READY_ATTEMPTS, PartitionLog
 from logstore.log._producers import Producers
@@ -478,7 +478,7 @@ class State(PartitionLog):
         """
         if self.closed or self.failed is not None or self.mode.in_memory or not self.transactions.is_saved:
             return True
-        if self.must_unmark:
+        if self.must_unmark or not (self.segments.active.file.is_at_hand() and self.published.is_at_hand()):
             return False
         return (
             size > self.config.segment_bytes
@@ -491,10 +491,25 @@ class State(PartitionLog):
         shielded(self._make_ready)
 
     def _make_ready(self) -> None:
+        active = self.segments.active.file
         if self.must_unmark:
             self.durability.unmark()
+        elif not (active.is_at_hand() and self.published.is_at_hand()):
+            self._take_files(active)
         else:
             self.rolls.make_ready()
+
+    def _take_files(self, file: File) -> None:
+        """Give the files of an append their descriptors, which files of other logs lose for that."""
+        try:
+            self.published.take_with(file)
+        except OUT_OF_RESOURCES:
+            raise
+        except StorageError as error:
+            with held(self.lock):
+                if self.closed or self.segments.active.file is not file:
+                    return  # rolled, and deleted perhaps
+                raise self.fail_locked(error) from error
 
     def get_ready(self, size: int, span: int, newest: int) -> None:
         """Do first, without the lock, what an append of these bytes, offsets and newest timestamp would wait for.

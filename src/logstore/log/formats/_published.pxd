@@ -13,4 +13,5 @@ cdef class PublishedFile:
     cdef int32_t _left                  # appends that write until the file is mapped; below 1: it is mapped no more
     cpdef int put(self, uint64_t generation, int64_t log_start, int64_t high_watermark, int64_t last_stable,
                   int64_t log_end) except -1
+    cpdef bint is_at_hand(self) noexcept
     cdef int _write(self, uint8_t *block, bint then_share) except -1

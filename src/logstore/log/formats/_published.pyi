@@ -20,6 +20,16 @@ class PublishedFile:
     def put(self, generation: int, log_start: int, high_watermark: int, last_stable: int, log_end: int) -> int:
         """Publish offsets after an append, whose write to the segment has woken readers; as `write` otherwise."""
 
+    def is_at_hand(self) -> bool:
+        """Return whether `put` opens no file."""
+
+    def take_with(self, file: File) -> None:
+        """Give a segment's file and this one their descriptors, so that an append opens neither.
+
+        Raises:
+            StorageError: the segment's file cannot be opened. A failure of this one is left to `put`.
+        """
+
     @property
     def is_shared(self) -> bool: ...
     def close(self) -> None:

@@ -25,6 +25,8 @@ from logstore.batch._crc32c cimport logstore_crc32c, logstore_crc32c_init
 from logstore.io._files cimport File
 from logstore.io._shared_block cimport share
 
+from logstore.errors import StorageError
+
 logstore_crc32c_init()
 
 cdef enum:
@@ -133,6 +135,27 @@ cdef class PublishedFile:
         finally:
             self._file.release()
         return 0
+
+    cpdef bint is_at_hand(self) noexcept:
+        """Return whether `put` opens no file."""
+        return self._shared is not None or self._file.is_at_hand()
+
+    def take_with(self, File file not None) -> None:
+        """Give a segment's file and this one their descriptors, so that an append opens neither.
+
+        Raises:
+            StorageError: the segment's file cannot be opened. A failure of this one is left to `put`.
+        """
+        # Pinned: a clean file is the first to be closed, and perhaps all others have to be synced before.
+        file.acquire()
+        try:
+            if not self.is_at_hand():
+                self._file.acquire()
+                self._file.release()
+        except StorageError:
+            pass
+        finally:
+            file.release()
 
     @property
     def is_shared(self) -> bool:

@@ -326,7 +326,8 @@ class Readable(ABC):
             found_wrong = error
         # Not out of range: a consumer would begin again where auto.offset.reset says, and skip records.
         raise LogChangedError(
-            f"{self.name}: the log was truncated, deleted or compacted while it was read; read again", path=self.path
+            f"{self.name}: the log was truncated, deleted or compacted while it was read; read again",
+            path=self.path,
         ) from found_wrong
 
     def _is_latest(self, view: View) -> bool:

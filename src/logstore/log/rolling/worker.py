@@ -12,6 +12,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from logstore.io._files import LIBC, Files, spare_descriptors
@@ -91,7 +92,15 @@ class Threads:
 
 
 THREADS = Threads()
-os.register_at_fork(after_in_child=THREADS.forget)
+LIBC.clean_by(partial(THREADS.submit, LIBC.sync_oldest))
+
+
+def _forget() -> None:
+    THREADS.forget()
+    LIBC.forget_cleaning()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def worker_of(files: Files) -> RollWorker:

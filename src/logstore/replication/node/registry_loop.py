@@ -184,7 +184,11 @@ class RegistryLoop:
                     unopened.must_read = True
                 self._try_to_open(registry, unopened)
             self._note_replicas()
-            if self._has_read_topics and not self.unopened and all(each.placement.has_entered for each in self.members.values()):
+            if (
+                self._has_read_topics
+                and not self.unopened
+                and all(each.placement.has_entered for each in self.members.values())
+            ):
                 self._registration.confirm()
         except BaseException:
             # What was named is not read yet.
