@@ -201,14 +201,17 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.protocol.generated": ("embedded messages records",),
     "logstore.remote": (
         "backend producer",
-        "fetcher group_offsets",
-        "cursors",
         "client",
         "administration in_flight",
         "cluster",
         "backoff connection",
         "credentials",
         "sasl security",
+    ),
+    "logstore.remote.backend": (
+        "backend",
+        "fetcher group_offsets",
+        "cursors partition",
     ),
     "logstore.remote.sasl": (
         "mechanisms",

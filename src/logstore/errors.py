@@ -218,6 +218,12 @@ class UnsupportedVersionError(ProtocolError):
     code = 35
 
 
+class UnsupportedOperationError(LogstoreError, NotImplementedError):
+    """What a store can do and a cluster cannot, or the reverse; the message says what to use instead."""
+
+    code = 42
+
+
 # --- producers and transactions --------------------------------------------------------------
 
 

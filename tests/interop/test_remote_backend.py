@@ -10,7 +10,7 @@ import pytest
 
 from logstore.batch._encode import encode
 from logstore.records import NewTopic, TopicPartition
-from logstore.remote.backend import RemoteBackend
+from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
 from logstore.remote.producer import IdempotentProducer
 from logstore.testing.conformance import BackendConformance

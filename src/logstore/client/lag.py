@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from logstore.client.backend.group_offsets import GroupOffsets
-from logstore.client.backend.source import Source
+from logstore.client.backend.backend import Backend
+from logstore.client.backend.partitions import Partition
 from logstore.errors import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
-from logstore.log.read.reader import Readable
 from logstore.records import INT64_MAX, Isolation, TopicPartition
 
 
@@ -35,7 +34,7 @@ class Lag(NamedTuple):
     lost: int = 0
 
 
-def lag_of(log: Readable, offset: int, now_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> Lag:
+def lag_of(log: Partition, offset: int, now_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> Lag:
     """Return how far a reader at ``offset`` is behind; a reader past the end is not."""
     end = INT64_MAX
     while True:
@@ -60,8 +59,7 @@ def lag_of(log: Readable, offset: int, now_ms: int, isolation: Isolation = Isola
 
 
 def lag_of_group(
-    store: Source,
-    offsets: GroupOffsets,
+    backend: Backend,
     group: str,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
     partitions: Iterable[TopicPartition] | None = None,
@@ -73,21 +71,21 @@ def lag_of_group(
     Raises:
         InvalidGroupError: the group's name cannot be used.
     """
-    commits = offsets.committed(group)
+    commits = backend.offsets.committed(group)
     begins = {name: commit.offset for name, commit in commits.items()}
     for topic in {name.topic for name in commits}:
         try:
-            added = range(store.added_from(topic), store.partition_count(topic))
+            facts = backend.facts(topic)
         except UnknownTopicError:
             continue
-        for number in added:
+        for number in range(facts.added_from, facts.partitions):
             begins.setdefault(TopicPartition(topic, number), 0)
     wanted = set(begins) if partitions is None else set(partitions)
     found = []
     for name in sorted(wanted & begins.keys()):
         try:
-            log = store.partition(name.topic, name.partition)
+            log = backend.partition(name)
         except (UnknownTopicError, UnknownPartitionError):
             continue
-        found.append(lag_of(log, begins[name], store.clock.now_ms(), isolation))
+        found.append(lag_of(log, begins[name], backend.clock.now_ms(), isolation))
     return found

@@ -9,6 +9,7 @@ from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.group_offsets import GroupOffsets
 from logstore.client.backend.members import ReaderMember
+from logstore.client.backend.partitions import Partition
 from logstore.config.client import ConsumerConfig
 from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TimestampOffset, TopicPartition
@@ -60,6 +61,9 @@ class LocalBackend(Backend):
             name: self._host._log_of(*name).offset_for_time(when, isolation=isolation)
             for name, when in times.items()
         }
+
+    def partition(self, name: TopicPartition, topic_id: str | None = None) -> Partition:
+        return self._host.partition(*name, topic_id=topic_id)
 
     def fetcher(self, config: ConsumerConfig, notifier: Notifier) -> PartitionFetcher:
         return LocalFetcher(self._host._log_of, config.isolation, notifier, self.clock)

@@ -391,7 +391,7 @@ class Store:
         """
         from logstore.client.lag import lag_of_group
 
-        return lag_of_group(self._host, self.offsets, group, Isolation(isolation), partitions)
+        return lag_of_group(self._backend, group, Isolation(isolation), partitions)
 
     # -- lifetime
 

@@ -15,6 +15,7 @@ from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.group_offsets import GroupOffsets
 from logstore.client.backend.members import ReaderMember
+from logstore.client.backend.partitions import Partition
 from logstore.clock import Clock
 from logstore.config.client import ConsumerConfig
 from logstore.io._notifier import Notifier
@@ -99,6 +100,14 @@ class Backend(ABC):
         """
 
     # -- reading
+
+    @abstractmethod
+    def partition(self, name: TopicPartition, topic_id: str | None = None) -> Partition:
+        """Return a partition to scan and to look records up in. It keeps a store open.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: there is none; nor in a later topic of the same name.
+        """
 
     @abstractmethod
     def fetcher(self, config: ConsumerConfig, notifier: Notifier) -> PartitionFetcher:

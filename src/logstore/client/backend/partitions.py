@@ -6,10 +6,12 @@ partition of a cluster has the same attributes. Nothing here is compiled or does
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
-from logstore.batch._batch import Batches
-from logstore.records import Isolation, TimestampOffset, TopicPartition
+from logstore.batch._batch import Batches, Record
+from logstore.batch.moments import When
+from logstore.records import Isolation, LeftOut, TimestampOffset, TopicPartition
 
 
 class Mark(Protocol):
@@ -18,6 +20,69 @@ class Mark(Protocol):
     @property
     def value(self) -> int:
         """The offset up to which records can be handed out without waiting."""
+
+
+class RangeScan(Protocol):
+    """A range of records that was fixed when it was made; it may be used any number of times."""
+
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def end_offset(self) -> int:
+        """The end of the range, exclusive."""
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What the latest use has skipped, with ``on_damage="skip"``."""
+
+    def chunks(self) -> Iterator[Batches]:
+        """Iterate over the range as runs of whole batches."""
+
+    def count(self) -> int:
+        """Count the records of the range: as many as reading it gives."""
+
+
+class Partition(Protocol):
+    """A partition as scans and lookups read it. A log satisfies it; calls of a cluster's ask its brokers."""
+
+    @property
+    def name(self) -> TopicPartition: ...
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that may be read."""
+
+    def end_offset(self, isolation: Isolation = ...) -> int:
+        """Return the end of the records visible to a reader of that isolation, exclusive."""
+
+    def offset_for_time(self, when: int, *, isolation: Isolation = ...) -> TimestampOffset | None:
+        """Return the first record of that time in milliseconds or later; None if there is none."""
+
+    def record_at(self, offset: int, *, isolation: Isolation = ...) -> Record | None:
+        """Return the record at one offset; None if there is none.
+
+        Raises:
+            OffsetOutOfRangeError: ``offset`` is below the log start offset, or at the end or above it.
+        """
+
+    def scan(
+        self,
+        start: int | None = ...,
+        end: int | None = ...,
+        *,
+        since: When | None = ...,
+        until: When | None = ...,
+        isolation: Isolation = ...,
+        max_bytes: int = ...,
+        on_damage: str = ...,
+        limit: int | None = ...,
+    ) -> RangeScan:
+        """Fix a range of records, by offset, by time or both; see `Log.scan`.
+
+        Raises:
+            OffsetOutOfRangeError: ``start`` or ``end`` is outside of the partition.
+            UnsupportedOperationError: damage is to be skipped, in a cluster.
+        """
 
 
 class PartitionCursor(Protocol):

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 from logstore.batch._batch import Batches, Record
 from logstore.batch.moments import When
 from logstore.batch.runs import DEFAULT_READ_BYTES, check_limit, limited, values_of
+from logstore.client.backend.partitions import Partition, RangeScan
 from logstore.client.backend.source import PartitionedTopic
 from logstore.columns.tables import Tabular
 from logstore.errors import UnknownPartitionError
-from logstore.log.read.range import Scan
-from logstore.log.read.reader import Readable
 from logstore.records import Isolation, LeftOut
 
 if TYPE_CHECKING:
@@ -34,14 +33,14 @@ Bound = int | str | Mapping[int, int | str] | None
 _WORDS = ("earliest", "latest")
 
 
-class LogsOf(Mapping[int, Readable]):
+class LogsOf(Mapping[int, Partition]):
     """The logs of a topic by the numbers of its partitions; each is opened when it is first asked for."""
 
     def __init__(self, topic: PartitionedTopic) -> None:
         self._topic = topic
         self._count = topic.partition_count
 
-    def __getitem__(self, number: int) -> Readable:
+    def __getitem__(self, number: int) -> Partition:
         return self._topic[number]
 
     def __contains__(self, number: object) -> bool:
@@ -78,7 +77,7 @@ class TopicScan(Tabular):
     def __init__(
         self,
         topic: str,
-        logs: Mapping[int, Readable],
+        logs: Mapping[int, Partition],
         *,
         partitions: Iterable[int] | int | None = None,
         start: Bound = None,
@@ -129,7 +128,7 @@ class TopicScan(Tabular):
         chosen = _chosen(topic, logs, partitions)
         starts = _bounds(topic, logs, chosen, "start", start)
         ends = _bounds(topic, logs, chosen, "end", end)
-        self._scans: dict[int, Scan] = {
+        self._scans: dict[int, RangeScan] = {
             number: logs[number].scan(
                 _start(logs[number], starts[number], self._isolation),
                 _end(logs[number], ends[number]),
@@ -241,7 +240,7 @@ class TopicScan(Tabular):
         return f"<TopicScan {self.topic} {{{ranges}}}>"
 
 
-def _chosen(topic: str, logs: Mapping[int, Readable], partitions: Iterable[int] | int | None) -> list[int]:
+def _chosen(topic: str, logs: Mapping[int, Partition], partitions: Iterable[int] | int | None) -> list[int]:
     """Return the numbers of the partitions to read, in the order given; raise if one is unknown."""
     if partitions is None:
         return sorted(logs)
@@ -250,7 +249,7 @@ def _chosen(topic: str, logs: Mapping[int, Readable], partitions: Iterable[int] 
     return chosen
 
 
-def _check_known(topic: str, logs: Mapping[int, Readable], numbers: Iterable[Any]) -> None:
+def _check_known(topic: str, logs: Mapping[int, Partition], numbers: Iterable[Any]) -> None:
     unknown = [number for number in numbers if number not in logs]
     if unknown:
         raise UnknownPartitionError(
@@ -259,7 +258,7 @@ def _check_known(topic: str, logs: Mapping[int, Readable], numbers: Iterable[Any
 
 
 def _bounds(
-    topic: str, logs: Mapping[int, Readable], chosen: list[int], name: str, bound: Bound
+    topic: str, logs: Mapping[int, Partition], chosen: list[int], name: str, bound: Bound
 ) -> dict[int, int | str]:
     """Return the bound of each chosen partition: an offset or a known word."""
     default = "earliest" if name == "start" else "latest"
@@ -277,14 +276,14 @@ def _bounds(
     return found
 
 
-def _start(log: Readable, bound: int | str, isolation: Isolation) -> int | None:
+def _start(log: Partition, bound: int | str, isolation: Isolation) -> int | None:
     if isinstance(bound, int):
         return bound
     return None if bound == "earliest" else log.end_offset(isolation)
 
 
-def _end(log: Readable, bound: int | str) -> int | None:
-    # None means the end that `Readable.scan` looks up once, for a start that counts from it too.
+def _end(log: Partition, bound: int | str) -> int | None:
+    # None means the end that `Partition.scan` looks up once, for a start that counts from it too.
     if isinstance(bound, int):
         return bound
     return None if bound == "latest" else log.log_start_offset

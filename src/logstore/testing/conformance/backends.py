@@ -13,6 +13,7 @@ from logstore.batch._batch import Batches
 from logstore.client.backend.backend import Backend
 from logstore.client.backend.partitions import PartitionCursor
 from logstore.client.consumer import Consumer
+from logstore.client.lag import lag_of_group
 from logstore.config.client import ConsumerConfig
 from logstore.config.log import Setting
 from logstore.errors import (
@@ -228,6 +229,64 @@ class BackendConformance:
                 assert epoch >= 0
                 assert cursor._end_of_epoch(epoch) == 2
                 assert cursor._end_of_epoch(epoch + 7) is None
+
+    # -- ranges
+
+    def test_a_range_is_scanned_by_offsets_and_times_as_often_as_it_is_used(self) -> None:
+        with self.under_test() as scene:
+            name = TopicPartition("flights", 0)
+            scene.create("flights")
+            for moment in range(10):
+                scene.append(name, [b"%d" % moment] * 3, 1_000 * moment)
+            partition = scene.backend.partition(name)
+            scan = partition.scan(4, 26)
+            assert (scan.start_offset, scan.end_offset) == (4, 26)
+            scene.append(name, [b"later"])
+            for _ in range(2):
+                assert [record.offset for batches in scan.chunks() for record in batches] == list(range(4, 26))
+            assert scan.count() == 22
+            assert partition.scan(5, 5).count() == 0
+            assert [v for batches in partition.scan(-2).chunks() for v in batches.values()] == [b"9", b"later"]
+            by_time = partition.scan(since=3_000, until=5_000)
+            assert [v for batches in by_time.chunks() for v in batches.values()] == [b"3"] * 3 + [b"4"] * 3
+            assert partition.scan(since=99_000).count() == 0
+            assert partition.scan(limit=4).count() == 4
+            assert not scan.left_out
+            for start, end in ((40, None), (0, 99)):
+                with pytest.raises(OffsetOutOfRangeError):
+                    partition.scan(start, end)
+
+    def test_single_records_are_looked_up(self) -> None:
+        with self.under_test() as scene:
+            name = TopicPartition("flights", 0)
+            scene.create("flights")
+            scene.append(name, [b"a", b"b"])
+            scene.append(name, [b"c"])
+            partition = scene.backend.partition(name, scene.backend.facts("flights").id)
+            for offset, value in enumerate([b"a", b"b", b"c"]):
+                record = partition.record_at(offset)
+                assert record is not None
+                assert (record.offset, record.value, record.topic, record.partition) == (offset, value, *name)
+            for offset in (-1, 3):
+                with pytest.raises(OffsetOutOfRangeError):
+                    partition.record_at(offset)
+            with pytest.raises(UnknownPartitionError):
+                scene.backend.partition(TopicPartition("flights", 1))
+            with pytest.raises(UnknownTopicError):
+                scene.backend.partition(TopicPartition("ships", 0))
+
+    def test_the_lag_of_a_group_counts_what_it_has_not_read(self) -> None:
+        with self.under_test() as scene:
+            scene.create("flights", 2)
+            one, two = TopicPartition("flights", 0), TopicPartition("flights", 1)
+            scene.append(one, [b"v"] * 7)
+            scene.append(two, [b"v"] * 3)
+            scene.backend.offsets.commit("crew", {one: 2, two: 3})
+            found = lag_of_group(scene.backend, "crew")
+            assert [(each.partition, each.offset, each.end_offset, each.records) for each in found] == [
+                (one, 2, 7, 5),
+                (two, 3, 3, 0),
+            ]
 
     # -- committed offsets
 

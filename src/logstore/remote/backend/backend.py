@@ -10,15 +10,17 @@ from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.group_offsets import GroupOffsets
 from logstore.client.backend.members import ReaderMember
+from logstore.client.backend.partitions import Partition
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.client import ConsumerConfig
 from logstore.errors import ConcurrentUseError, LogstoreError, UnknownPartitionError, UnknownTopicError
 from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TimestampOffset, TopicPartition
+from logstore.remote.backend.fetcher import RemoteFetcher
+from logstore.remote.backend.group_offsets import RemoteOffsets
+from logstore.remote.backend.partition import RemotePartition
 from logstore.remote.client import EARLIEST, LATEST, Client
 from logstore.remote.cluster import TopicMetadata
-from logstore.remote.fetcher import RemoteFetcher
-from logstore.remote.group_offsets import RemoteOffsets
 
 
 class RemoteBackend(Backend):
@@ -93,6 +95,11 @@ class RemoteBackend(Backend):
         }
 
     # -- reading
+
+    def partition(self, name: TopicPartition, topic_id: str | None = None) -> Partition:
+        facts = self.facts(name.topic, topic_id)
+        self._client.cluster.leader(name)  # raises if there is no such partition
+        return RemotePartition(self._client, name, facts.id, self.clock)
 
     def fetcher(self, config: ConsumerConfig, notifier: Notifier) -> PartitionFetcher:
         return RemoteFetcher(self._client, config.isolation, notifier)

@@ -34,10 +34,10 @@ from logstore.protocol import codes
 from logstore.protocol._batches import aborted_ranges, whole_batches
 from logstore.protocol.generated.messages import FetchRequest
 from logstore.records import INT32_MAX, Isolation, TopicPartition
+from logstore.remote.backend.cursors import Arrived, RemoteCursor
 from logstore.remote.backoff import pause_s
 from logstore.remote.client import FETCH_BY_ID, Client, Fetched
 from logstore.remote.connection import BrokerConnection
-from logstore.remote.cursors import Arrived, RemoteCursor
 
 _logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from logstore.batch._encode import encode
 from logstore.records import TopicPartition
-from logstore.remote.backend import RemoteBackend
+from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
 from logstore.testing.conformance import BackendConformance
 from logstore.testing.conformance.backends import BackendUnderTest

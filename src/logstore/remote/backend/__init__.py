@@ -1,0 +1,1 @@
+"""The contract of back ends over brokers: topics, ranges, fetching ahead, committed offsets."""
