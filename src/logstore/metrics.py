@@ -57,7 +57,7 @@ class ReplicaMetrics(NamedTuple):
     #: How many records each replica lacks. A leader has an entry for each follower, counted from its own log end. A
     #: follower has one, its own, counted from the high watermark that its leader last named.
     lag: Mapping[int, int]
-    lost_records: int  #: that consumers had seen here, and an unclean election has lost
+    lost_records: int  #: that consumers had seen here, and an unclean election has lost, since the node began
     refused_answers: int  #: of leaders: what was no answer, or held something else than was asked for
     #: Why the replica takes no part: its log cannot be opened, or has failed. Empty if nothing is wrong. Of a log that
     #: cannot be opened both offsets are -1, and the role is ``Role.NONE``.

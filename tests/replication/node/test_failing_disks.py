@@ -10,7 +10,8 @@ import pytest
 
 from logstore.errors import LogstoreError, NotLeaderError, StorageError, StorageFailedError
 from logstore.records import Acks, TopicPartition
-from logstore.replication import Role
+from logstore.replication import Node, Role
+from logstore.replication.api import LostRange
 from logstore.testing import FaultyFiles
 from tests.kit.waiting import wait_for
 from tests.replication.node.nodes import Cluster
@@ -107,6 +108,24 @@ def test_a_leader_whose_sync_fails_opens_its_log_again(cluster, others):
     assert cluster.nodes[1].leader_of("t") == (2 if others else 1)
 
 
+def test_what_an_unclean_election_has_lost_is_still_told_after_the_log_was_opened_again(cluster):
+    cluster.files[2] = FaultyFiles()
+    cluster.start(1, 2)
+    cluster.create(1, 2).append(b"a", acks="all")
+    wait_for(lambda: cluster.values(2) == [b"a"])
+    loop = cluster.nodes[2]._registry_loop
+    member = loop.members["t", 0]
+    member.replica.lost.append(LostRange(1, 4, 1))
+    assert cluster.metrics(2).lost_records == 3
+    for _ in range(2):
+        wait_for(lambda: cluster.append(1, b"b"))  # something to sync
+        failed = loop.members["t", 0]
+        fail_sync(cluster, 2)
+        wait_for(lambda failed=failed: loop.members["t", 0] is not failed)
+        wait_for(lambda: cluster.in_sync(1, 2))
+        assert cluster.metrics(2).lost_records == 3
+
+
 def test_a_disk_that_stays_broken_is_tried_again(cluster, caplog):
     files = cluster.files[2] = FaultyFiles()
     cluster.start(1, 2)
@@ -148,6 +167,23 @@ def test_a_replica_of_a_quorum_whose_sync_fails_comes_back(tmp_path):
     wait_for(lambda: cluster.append(1, b"c"), 30)
     wait_for(lambda: all(cluster.values(number)[-1:] == [b"c"] for number in (1, 2, 3)), 30)
     assert cluster.values(1) == cluster.values(2) == cluster.values(3)
+    cluster.close()
+
+
+@pytest.mark.row("F11", part="a replica whose first sync fails, in one process")
+def test_a_replica_of_a_quorum_whose_first_sync_fails_comes_back(tmp_path):
+    cluster = Cluster(tmp_path, fetch_wait_ms=50)
+    files = cluster.files[1] = FaultyFiles()
+    cluster.start(1)
+    cluster.create(1).append(b"a", acks="all")
+    cluster.nodes[1].close()  # the store stays open, and its record is not synced
+    log = cluster.stores[1]["t"][0]
+    assert log.synced_end < log.log_end_offset
+    files.fail("fdatasync", 1, errno.EIO, path_contains=LOG)
+    cluster.nodes[1] = Node(cluster.stores[1], 1, cluster.registry.connect, cluster.transport, quorum=True)
+    assert files.fired()
+    wait_for(lambda: cluster.append(1, b"b"), 30)
+    assert cluster.values(1) == [b"a", b"b"]
     cluster.close()
 
 

@@ -40,6 +40,8 @@ class Member:
         self.calls = log.replica
         self.placement = placement
         self.lock = threading.Lock()
+        #: Records that an unclean election has lost, as the replicas before this one have found; since the node began.
+        self.lost_before = 0
         self.refused_answers = 0  #: of leaders: what was no answer, or held something else than was asked for
         # Of the registry's thread:
         self.state: PartitionState | None = None  # as it was last read
@@ -50,6 +52,11 @@ class Member:
     @property
     def replica(self) -> Replica:
         return self.placement.replica
+
+    @property
+    def lost_records(self) -> int:
+        """How many records an unclean election has lost, that consumers had seen here, since the node began."""
+        return self.lost_before + sum(each.end_offset - each.start_offset for each in self.replica.lost)
 
     @property
     def is_settled(self) -> bool:
@@ -133,6 +140,10 @@ class Members:
             made = self.store.add_partitions(topic, len(assignment.partitions))
         log = self.store._host._log_of(topic, partition)
         assert isinstance(log, Log)
+        if log.replica.failure is not None:
+            # It failed before it had a member, as at the first sync of a quorum's replica: nothing else opens it.
+            log = self.store._host.partitions.open_again(place)
+            assert isinstance(log, Log)
         # A partition that is younger than this life has lost nothing by the end of an earlier one.
         is_young = state is not None and state.created > self._registration.created
         if is_young and (log.log_end_offset or log.replica.epochs.latest is not None):
@@ -176,7 +187,7 @@ class Members:
         arrival = failed.placement.arrival_again(log.replica.last_stop.stop)
         placement = self._place(log, log.maintenance.config, arrival)
         member = Member(failed.place, failed.slot, log, placement)
-        member.refused_answers = failed.refused_answers
+        member.lost_before, member.refused_answers = failed.lost_records, failed.refused_answers
         return member
 
     def _place(self, log: Log, config: LogConfig, arrival: Arrival) -> Placement:

@@ -121,7 +121,7 @@ class NodeReplicas:
                         replica.high_watermark,
                         member.log.log_end_offset,
                         replica.lag(),
-                        sum(each.end_offset - each.start_offset for each in replica.lost),
+                        member.lost_records,
                         member.refused_answers,
                         "" if failure is None else f"{type(failure).__name__}: {failure}",
                     )
