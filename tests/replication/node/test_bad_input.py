@@ -19,13 +19,14 @@ from logstore.replication import (
     Fact,
     FetchAnswer,
     LocalRegistry,
+    Node,
     Registry,
     RegistryWatch,
     Write,
 )
 from logstore.replication.api import Diverging, FetchRefusal
 from logstore.replication.fetch_messages import Slot, decode_answers, decode_question, encode_answers
-from logstore.replication.node.registry_loop import TICK_S
+from logstore.replication.node.registry_loop import TICK_S, RegistryLoop
 from logstore.store.catalog.topic_list import new_id
 from tests.kit.waiting import wait_for
 
@@ -287,6 +288,43 @@ def test_a_registry_that_fails_for_one_topic_leaves_the_others_alone(cluster, mo
     cluster.nodes[2]._registry_loop.notify("/brokers/topics")
     cluster.nodes[2].wait_for_topic("t")
     made.append(b"a", acks="all")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("an embedder's"), NO_EXCEPTIONS[1]])
+def test_a_node_that_fails_to_begin_leaves_nothing_running(cluster, moods, error):
+    cluster.start(1, 2)
+    topic = cluster.create(1, 2)
+    cluster.nodes[2].close()
+    store, connect = cluster.stores[2], cluster.connects[2]
+    begun = []
+
+    class FailsLate(Moody):
+        """Fails once a thread copies."""
+
+        def children(self, path: str) -> frozenset[str]:
+            if any(thread.name == "logstore-fetch-2-from-1" for thread in threading.enumerate()):
+                begun.append(path)
+                raise error
+            return super().children(path)
+
+    inner = RegistryLoop._note_replicas
+
+    def noted(loop):
+        inner(loop)
+        loop._registry.children("/brokers/topics")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RegistryLoop, "_note_replicas", noted)
+        with pytest.raises(type(error), match="an embedder's"):
+            Node(store, 2, lambda: FailsLate(moods[2]), cluster.transport, **cluster.options)
+    assert begun
+    assert not [each.name for each in threading.enumerate() if each.name.startswith("logstore-fetch-2")]
+    # Neither registered nor named in the store, which another node can have.
+    wait_for(lambda: cluster.registry.read("/brokers/ids/2") is None)
+    assert store._host.replicas is None
+    cluster.nodes[2] = Node(store, 2, connect, cluster.transport, **cluster.options)
+    wait_for(lambda: cluster.in_sync(1, 2))
+    topic.append(b"a", acks="all")
 
 
 def test_a_registry_that_does_not_return_stops_nothing_but_its_thread(tmp_path, cluster, moods):

@@ -119,15 +119,21 @@ class Node:
         self._registry_loop = RegistryLoop(
             self._registration, connect, members, self._clock, self._changed, controlled=controlled
         )
+        loop = self._registry_loop
+        self._replicas = NodeReplicas(node, lambda: loop.members, lambda: loop.unopened, self._clock)
         self._answers = FollowerAnswers(
             node, lambda: self._registry_loop.by_slot, self._clock, self._check_open, self._look_s
         )
-        self._start()
         self._connect = connect
         self._thread = threading.Thread(target=self._registry_loop.run, name=f"logstore-node-{node}", daemon=True)
-        self._thread.start()
-        loop = self._registry_loop
-        self._replicas = NodeReplicas(node, lambda: loop.members, lambda: loop.unopened, self._clock)
+        try:
+            self._start()
+            self._thread.start()
+        except BaseException:
+            # The first round may have begun to copy, and have registered the node.
+            self._is_closed = True
+            self._end()
+            raise
         self._host.replicas = self._replicas
 
     def _start(self) -> None:
@@ -364,11 +370,15 @@ class Node:
             if self._thread.is_alive():
                 raise RegistryUnreachableError(f"a call of the registry has not returned in {self._timeout_s:g} s")
             self._registry_loop.resign()
-        except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
+        except BaseException as error:  # noqa: BLE001  a registry of an embedder may raise anything
             _logger.warning("node %d ends without handing over: %s: %s", self.node, type(error).__name__, error)
         # From now on an append that fails is not made again.
         self._host.replicas = None
         self._is_closed = True
+        self._end()
+
+    def _end(self) -> None:
+        """End the threads that copy, whatever waits, and the session."""
         for fetcher in self._fetchers.values():
             fetcher.stop()
         self._wake()
@@ -377,7 +387,7 @@ class Node:
         self._replicas.close()
         try:
             self._registry_loop.close_session()
-        except Exception as error:  # noqa: BLE001  a registry of an embedder may raise anything
+        except BaseException as error:  # noqa: BLE001  a registry of an embedder may raise anything
             _logger.warning("node %d: its session may last until it expires: %s", self.node, error)
 
     def _check_open(self) -> None:
