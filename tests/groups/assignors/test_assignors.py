@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logstore.groups.assignors import ranges
 from logstore.groups.assignors.members import GroupMember
 from logstore.records import TopicPartition
 from tests.interop import assignors
@@ -67,3 +68,35 @@ def test_the_shares_of_equal_members_differ_by_at_most_one(assignor: str, group:
     for chosen in of_topics:
         sizes = [sum(not chosen or one.topic in chosen for one in partitions) for partitions in assigned.values()]
         assert max(sizes) - min(sizes) <= 1
+
+
+@given(group=groups(is_equal=True), data=st.data())
+def test_range_gives_partitions_of_one_number_to_one_member_where_topics_are_alike(group: Any, data: Any) -> None:
+    topics, members = group
+    count = data.draw(st.integers(1, 9))
+    racks = st.lists(st.sampled_from("abc"), unique=True, max_size=2)
+    alike = {topic: data.draw(st.lists(racks, min_size=count, max_size=count)) for topic in topics}
+    assigned = Case("range", alike, members).ours()
+    for partitions in assigned.values():
+        numbers = {topic: [one.partition for one in partitions if one.topic == topic] for topic in alike}
+        assert len({tuple(found) for found in numbers.values()}) <= 1
+
+
+def test_range_gives_each_number_of_topics_that_are_alike_to_the_first_member_that_is_near() -> None:
+    """A topic alone is dealt member by member, and topics that are alike number by number (KIP-881)."""
+    members = {
+        "a": GroupMember(("x", "y"), rack_id="east"),
+        "b": GroupMember(("x", "y"), rack_id="west"),
+        "c": GroupMember(("x", "y"), rack_id="north"),
+    }
+    racks = [["west"], ["west"], ["east"], ["east"]]
+    both = ranges.assign({"x": 4, "y": 4}, members, {"x": racks, "y": racks})
+    for topic in ("x", "y"):
+        found = {name: [one.partition for one in owned if one.topic == topic] for name, owned in both.items()}
+        assert found == {"a": [2], "b": [0, 1], "c": [3]}
+    alone = ranges.assign({"x": 4}, members, {"x": racks})
+    assert {name: [one.partition for one in owned] for name, owned in alone.items()} == {
+        "a": [2, 3],
+        "b": [0],
+        "c": [1],
+    }
