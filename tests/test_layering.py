@@ -105,8 +105,14 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.config.generated": ("keywords",),
     "logstore.groups": (
+        "membership",
         "assignors",
         "offsets resume",
+    ),
+    "logstore.groups.membership": (
+        "classic modern",
+        "coordination holdings protocols",
+        "steps timing",
     ),
     "logstore.groups.assignors": (
         "cooperative",
