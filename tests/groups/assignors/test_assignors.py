@@ -70,12 +70,14 @@ def test_the_shares_of_equal_members_differ_by_at_most_one(assignor: str, group:
         assert max(sizes) - min(sizes) <= 1
 
 
-@given(group=groups(is_equal=True), data=st.data())
-def test_range_gives_partitions_of_one_number_to_one_member_where_topics_are_alike(group: Any, data: Any) -> None:
-    topics, members = group
-    count = data.draw(st.integers(1, 9))
-    racks = st.lists(st.sampled_from("abc"), unique=True, max_size=2)
-    alike = {topic: data.draw(st.lists(racks, min_size=count, max_size=count)) for topic in topics}
+@given(racks_of_members=st.lists(st.sampled_from("abc"), min_size=2, max_size=4), data=st.data())
+def test_range_gives_partitions_of_one_number_to_one_member_where_topics_are_alike(
+    racks_of_members: list[str], data: Any
+) -> None:
+    members = {f"m{n}": GroupMember(("x", "y"), rack_id=rack) for n, rack in enumerate(racks_of_members)}
+    racks = st.sampled_from([["a"], ["b"], ["c"], ["a", "b"], ["b", "c"]])
+    count = data.draw(st.integers(2, 6))
+    alike = {topic: data.draw(st.lists(racks, min_size=count, max_size=count)) for topic in ("x", "y")}
     assigned = Case("range", alike, members).ours()
     for partitions in assigned.values():
         numbers = {topic: [one.partition for one in partitions if one.topic == topic] for topic in alike}
