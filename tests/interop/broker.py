@@ -4,6 +4,7 @@
 Kafka connector, and builds the Go client there, or says in one line what is missing of these and strace. `Broker`
 runs one broker on a directory of its own and free ports; it ends with its ``with`` block, and with the process that
 started it, whatever happens to that. ``python -m tests.interop.broker COMMAND`` runs a command beside one.
+`tests.interop.cluster` makes three of them one cluster.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.kit.waiting import wait_for
 
@@ -164,12 +166,26 @@ class BrokerFailedError(RuntimeError):
     """The broker did not start or ended by itself; the message has the end of what it printed."""
 
 
+class Seat(NamedTuple):
+    """A broker's place in its cluster. ``controllers`` are the ports of all, that of node 1 first."""
+
+    node: int
+    controllers: tuple[int, ...]
+    cluster_id: str
+
+
+def new_cluster_id() -> str:
+    """Return an id for `Seat`. It begins with a letter: a dash would be taken for an option."""
+    return base64.urlsafe_b64encode(b"\0" + os.urandom(15)).decode().rstrip("=")
+
+
 class Broker:
     """One Apache Kafka on a directory: controller and broker in one process.
 
     ``listeners`` are further ones by name, each with its protocol, such as ``SSL``; `address` says where each is.
     ``properties`` are settings by Kafka's keys, ``users`` are the users of SCRAM with their passwords, ``options``
-    are for Java. The listener of ``bootstrap`` stays plain, and is for the test's own tools.
+    are for Java. The listener of ``bootstrap`` stays plain, and is for the test's own tools. Without a ``seat`` the
+    broker is a cluster of its own.
 
     Owns: the process. ``data`` is its log directory, where each partition is a directory.
     """
@@ -182,8 +198,11 @@ class Broker:
         properties: Mapping[str, object] | None = None,
         users: Mapping[str, str] | None = None,
         options: Iterable[str] = (),
+        seat: Seat | None = None,
         **settings: str | int,
     ) -> None:
+        seat = seat or Seat(1, tuple(free_ports(1)), new_cluster_id())
+        copies = min(3, len(seat.controllers))
         self.directory = directory
         self.data = directory / "data"
         self._output = directory / "broker.log"
@@ -191,7 +210,7 @@ class Broker:
         self._process: subprocess.Popen[bytes] | None = None
         further = dict(listeners or {})
         self._options = tuple(options)
-        self._port, controller, *ports = free_ports(2 + len(further))
+        self._port, *ports = free_ports(1 + len(further))
         self.bootstrap = f"127.0.0.1:{self._port}"
         self._addresses = {name: f"127.0.0.1:{port}" for name, port in zip(further, ports, strict=True)}
         places = {"PLAINTEXT": self.bootstrap} | self._addresses
@@ -200,20 +219,22 @@ class Broker:
         directory.mkdir(parents=True)
         written = {
             "process.roles": "broker,controller",
-            "node.id": 1,
-            "listeners": f"{named},CONTROLLER://127.0.0.1:{controller}",
+            "node.id": seat.node,
+            "listeners": f"{named},CONTROLLER://127.0.0.1:{seat.controllers[seat.node - 1]}",
             "advertised.listeners": named,
             "listener.security.protocol.map": ",".join(f"{name}:{which}" for name, which in protocols.items()),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.quorum.voters": ",".join(
+                f"{node}@127.0.0.1:{port}" for node, port in enumerate(seat.controllers, 1)
+            ),
             "log.dirs": self.data,
-            "offsets.topic.replication.factor": 1,
+            "offsets.topic.replication.factor": copies,
             "offsets.topic.num.partitions": 1,
-            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.replication.factor": copies,
             "transaction.state.log.min.isr": 1,
             "transaction.state.log.num.partitions": 1,
-            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.replication.factor": copies,
             "share.coordinator.state.topic.min.isr": 1,
             "group.initial.rebalance.delay.ms": 0,
             "log.retention.ms": -1,
@@ -226,19 +247,22 @@ class Broker:
             "status=ERROR\nappender.c.type=Console\nappender.c.name=C\nappender.c.layout.type=PatternLayout\n"
             "appender.c.layout.pattern=%d %p %c %m%n\nrootLogger.level=INFO\nrootLogger.appenderRef.c.ref=C\n"
         )
-        # Begins with a letter: a dash would be taken for an option.
-        cluster = base64.urlsafe_b64encode(b"\0" + os.urandom(15)).decode().rstrip("=")
         known = [
             word
             for user, password in (users or {}).items()
             for kind in ("SCRAM-SHA-256", "SCRAM-SHA-512")
             for word in ("--add-scram", f"{kind}=[name={user},password={password}]")
         ]
-        run_tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", self._properties, *known)
+        run_tool("kafka.tools.StorageTool", "format", "-t", seat.cluster_id, "-c", self._properties, *known)
 
     def address(self, listener: str) -> str:
         """Host and port of one of the further listeners."""
         return self._addresses[listener]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker was started, and has not ended."""
+        return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
@@ -248,6 +272,11 @@ class Broker:
 
     def start(self) -> None:
         """Start the broker and wait until it answers."""
+        self.launch()
+        self.await_answer()
+
+    def launch(self) -> None:
+        """Start the broker; `await_answer` waits for it."""
         command = [java(), "-Xmx512m", "-Djava.awt.headless=true", *self._options]
         command += [f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}"]
         command += ["-cp", f"{fetch()}/*", "kafka.Kafka", str(self._properties)]
@@ -255,7 +284,11 @@ class Broker:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=die_with_parent
             )
+
+    def await_answer(self) -> None:
+        """Wait until the broker, which was launched, answers."""
         process = self._process
+        assert process is not None
         try:
             wait_for(lambda: answers(self._port) or process.poll() is not None, START_S, every_s=0.1)
             assert process.poll() is None

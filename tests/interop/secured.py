@@ -1,7 +1,8 @@
 """A real Kafka whose listeners have TLS and SASL, with users and ACLs.
 
-`secured_broker` makes the authority, the certificates, the users and the key for tokens, and writes the settings.
-Every user may do nothing until `Secured.allow` lets it; the plain listener of the test's own tools may do all.
+`secured` makes the authority, the certificates, the users and the key for tokens, and writes the settings of one
+broker or more. Every user may do nothing until `Cluster.allow` lets it; the plain listener of the test's own tools
+may do all.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from tests.interop.broker import Broker, run_tool
+from tests.interop.broker import Broker
+from tests.interop.cluster import RACKS, Cluster
 from tests.remote.fake_security import Authority
 
 #: One password has signs that JAAS treats apart.
@@ -68,22 +70,34 @@ def _b64(value: int | bytes) -> str:
 
 
 class Secured(NamedTuple):
-    """A broker and what its clients need."""
+    """A cluster and what its clients need."""
 
-    broker: Broker
+    cluster: Cluster
     authority: Authority
     signer: Signer
     folder: Path
 
-    def allow(self, user: str, *operations: str, topic: str = "*") -> None:
-        """Let a user do some operations with a topic, or with all."""
-        words = [word for each in operations for word in ("--operation", each)]
-        run_tool("org.apache.kafka.tools.AclCommand", "--bootstrap-server", self.broker.bootstrap, "--add",
-                 "--allow-principal", f"User:{user}", *words, "--topic", topic)  # fmt: skip
+    @property
+    def broker(self) -> Broker:
+        """The first one."""
+        return self.cluster.brokers[1]
+
+    def tls(self) -> dict[str, Any]:
+        """Settings of a client that trusts the brokers, by Kafka's keys."""
+        return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.folder / "ca.pem")}
+
+    def login(self, mechanism: str, user: str = "alice") -> dict[str, Any]:
+        """Settings of a login, as jobs have them; a token is left to the caller."""
+        if mechanism == "OAUTHBEARER":
+            return {"sasl.mechanism": mechanism}
+        password = USERS[user].replace("\\", "\\\\").replace('"', '\\"')
+        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+        jaas = f'{_MODULES}{module} required username="{user}" password="{password}";'
+        return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
 
 
-def secured_broker(directory: Path, **settings: str | int) -> Secured:
-    """A broker with every listener of `LISTENERS` and mechanism of `MECHANISMS`, not started yet."""
+def secured(directory: Path, *, racks: Iterable[str] = RACKS, **settings: str | int) -> Secured:
+    """Brokers, one a rack, with each listener of `LISTENERS` and mechanism of `MECHANISMS`, not started yet."""
     folder = directory.with_name(f"{directory.name}-keys")
     folder.mkdir(parents=True)
     authority, signer = Authority(), Signer()
@@ -107,10 +121,16 @@ def secured_broker(directory: Path, **settings: str | int) -> Secured:
     for mechanism in MECHANISMS:
         properties[f"listener.name.sasl_plaintext.{mechanism.lower()}.connections.max.reauth.ms"] = LOGIN_MS
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={jwks}"
-    broker = Broker(
-        directory, listeners=LISTENERS, properties=properties, users=USERS, options=[allowed], **settings
+    cluster = Cluster(
+        directory,
+        racks=racks,
+        listeners=LISTENERS,
+        properties=properties,
+        users=USERS,
+        options=[allowed],
+        **settings,
     )
-    return Secured(broker, authority, signer, folder)
+    return Secured(cluster, authority, signer, folder)
 
 
 def _logins(prefix: str, jwks: str) -> Mapping[str, object]:

@@ -17,7 +17,8 @@ from logstore.protocol.generated.messages import MetadataRequest
 from logstore.records import TopicPartition
 from logstore.remote.client import Client, NewTopic
 from logstore.remote.producer import IdempotentProducer
-from tests.interop.secured import LOGIN_MS, MECHANISMS, USERS, Secured, secured_broker
+from tests.interop.secured import LOGIN_MS, MECHANISMS, USERS, Secured
+from tests.interop.secured import secured as secured_cluster
 from tests.kit.waiting import wait_for
 from tests.remote.fake_security import Authority
 from tests.remote.sasl.test_tokens import Endpoint, token_answer
@@ -25,41 +26,21 @@ from tests.remote.sasl.test_tokens import Endpoint, token_answer
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 KAFKAS = "org.apache.kafka.common.security."
-MODULES = {
-    "PLAIN": "plain.PlainLoginModule",
-    "SCRAM-SHA-256": "scram.ScramLoginModule",
-    "SCRAM-SHA-512": "scram.ScramLoginModule",
-}
 _names = (f"t{number}" for number in itertools.count())
 
 
 @pytest.fixture(scope="module")
 def secured(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    made = secured_broker(tmp_path_factory.mktemp("secured") / "broker")
-    with made.broker:
-        made.allow("alice", "All")
+    made = secured_cluster(tmp_path_factory.mktemp("secured") / "cluster", racks=["alone"])
+    with made.cluster as cluster:
+        cluster.allow("alice", "All", topic="*")
         yield made
 
 
-def login(secured: Secured, mechanism: str, user: str = "alice", **changed: Any) -> dict[str, Any]:
-    """Settings of a login, by the keys that jobs have."""
-    if mechanism == "OAUTHBEARER":
-        return {"sasl.mechanism": mechanism, **changed}
-    password = USERS[user].replace("\\", "\\\\").replace('"', '\\"')
-    jaas = (
-        f'org.apache.kafka.common.security.{MODULES[mechanism]} required username="{user}" password="{password}";'
-    )
-    return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas, **changed}
-
-
-def tls(secured: Secured) -> dict[str, Any]:
-    return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(secured.folder / "ca.pem")}
-
-
 def client_of(secured: Secured, protocol: str, mechanism: str = "", user: str = "alice", **settings: Any) -> Client:
-    found: dict[str, Any] = {"security.protocol": protocol, **(tls(secured) if "SSL" in protocol else {})}
+    found: dict[str, Any] = {"security.protocol": protocol, **(secured.tls() if "SSL" in protocol else {})}
     if mechanism:
-        found |= login(secured, mechanism, user)
+        found |= secured.login(mechanism, user)
     if mechanism == "OAUTHBEARER":
         settings.setdefault("oauth_token", lambda: secured.signer.token(user))
     return Client(secured.broker.address(protocol), found, **settings)
@@ -113,7 +94,7 @@ def test_records_with_a_certificate_of_the_client(secured: Secured, tmp_path: Pa
     else:
         path.write_bytes(own.pkcs12("changeit"))
         settings = {"ssl.keystore.password": "changeit"}
-    settings |= {"security.protocol": "SSL", "ssl.keystore.location": str(path), **tls(secured)}
+    settings |= {"security.protocol": "SSL", "ssl.keystore.location": str(path), **secured.tls()}
     with Client(secured.broker.address("MTLS"), settings) as client:
         write_and_read(client)
 
@@ -124,7 +105,7 @@ def test_a_token_of_a_file(secured: Secured, tmp_path: Path) -> None:
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.oauthbearer.token.endpoint.url": (tmp_path / "token").as_uri(),
-        **tls(secured),
+        **secured.tls(),
     }
     with Client(secured.broker.address("SASL_SSL"), settings) as client:
         write_and_read(client)
@@ -141,7 +122,7 @@ def test_a_token_of_an_endpoint(secured: Secured, monkeypatch: pytest.MonkeyPatc
             "sasl.oauthbearer.client.credentials.client.secret": "{env:SECRET_OF_TEST}",
             "sasl.oauthbearer.scope": "all",
             "sasl.login.callback.handler.class": f"{KAFKAS}oauthbearer.OAuthBearerLoginCallbackHandler",
-            **tls(secured),
+            **secured.tls(),
         }
         with Client(secured.broker.address("SASL_SSL"), settings) as client:
             write_and_read(client)
@@ -158,7 +139,7 @@ def test_a_password_of_a_file_and_a_user_of_the_environment(
         f'username="{{env:USER_OF_TEST}}" password="{{file:{tmp_path}/password}}";'
     )
     settings = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas}
-    with Client(secured.broker.address("SASL_SSL"), settings | tls(secured)) as client:
+    with Client(secured.broker.address("SASL_SSL"), settings | secured.tls()) as client:
         write_and_read(client)
 
 
@@ -213,9 +194,9 @@ def test_a_user_without_an_acl_is_refused_with_kafkas_code(secured: Secured) -> 
     tp = TopicPartition(name, 0)
     with client_of(secured, "SASL_SSL", "SCRAM-SHA-256") as alice:
         alice.create_topics([NewTopic(name)])
-    secured.allow("bob", "Describe", topic=name)
+    secured.cluster.allow("bob", "Describe", topic=name)
     with client_of(secured, "SASL_SSL", "SCRAM-SHA-256", "bob") as bob:
-        wait_for(lambda: name in bob.metadata().topics, 60, every_s=0.1)
+        assert name in bob.metadata().topics
         with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED") as caught:
             bob.fetch(tp, 0)
         assert caught.value.code == 29
@@ -244,7 +225,7 @@ SOON: dict[str, Any] = {"socket_connection_setup_timeout_ms": 3_000}
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_wrong_password_is_refused_once(secured: Secured, mechanism: str) -> None:
-    wrong = login(secured, mechanism) | {"security.protocol": "SASL_SSL", **tls(secured)}
+    wrong = secured.login(mechanism) | {"security.protocol": "SASL_SSL", **secured.tls()}
     wrong["sasl.jaas.config"] = wrong["sasl.jaas.config"].replace('password="', 'password="wr0ng-')
     before = secured.broker.printed().count("Failed authentication")
     shown = refusal(Client(secured.broker.address("SASL_SSL"), wrong, **SOON), AuthenticationError)
@@ -269,7 +250,7 @@ def test_other_certificates_and_hosts_are_refused(secured: Secured) -> None:
     stranger = {"security.protocol": "SSL", "ssl.truststore.certificates": Authority("x").pem}
     shown = refusal(Client(secured.broker.address("SSL"), stranger, **SOON), AuthenticationError)
     assert "not trusted" in shown
-    known = {"security.protocol": "SSL", **tls(secured)}
+    known = {"security.protocol": "SSL", **secured.tls()}
     shown = refusal(Client(secured.broker.address("MTLS"), known, **SOON), AuthenticationError)
     assert "the broker refuses this client's certificate, or wants one" in shown
     elsewhere = secured.broker.address("SSL").replace("127.0.0.1", "localhost")
@@ -298,8 +279,8 @@ def test_the_port_of_another_listener_is_explained(
     import re
 
     place = secured.broker.bootstrap if listener == "PLAINTEXT" else secured.broker.address(listener)
-    settings: dict[str, Any] = {"security.protocol": protocol, **(tls(secured) if "SSL" in protocol else {})}
+    settings: dict[str, Any] = {"security.protocol": protocol, **(secured.tls() if "SSL" in protocol else {})}
     if mechanism:
-        settings |= login(secured, mechanism)
+        settings |= secured.login(mechanism)
     shown = refusal(Client(place, settings, **SOON), LogstoreError)
     assert re.search(meaning, shown), shown
