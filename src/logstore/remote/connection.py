@@ -88,7 +88,7 @@ class BrokerConnection:
         self._correlation_id = 0
         self._not_before = 0.0
         self._credentials = Credentials(config) if credentials is None else credentials
-        self._drained: deque[tuple[_Asked, bytes]] = deque()  #: answers that arrived before a login was repeated
+        self._drained: deque[tuple[_Asked, bytes | memoryview]] = deque()  #: answers that arrived before a login was repeated
         self._login_due = float("inf")
         self._has_worked = False  #: whether a request beside those of the opening was answered
         self._broken = False
@@ -323,11 +323,11 @@ class BrokerConnection:
         self._asked.append(asked)
         return asked
 
-    def _receive(self, deadline: float, limit: int) -> bytes:
+    def _receive(self, deadline: float, limit: int) -> bytes | memoryview:
         """Read the next frame without its size."""
         self._check()
         try:
-            head = self._read(_SIZE.size, deadline)
+            head = bytes(self._read(_SIZE.size, deadline))
             (size,) = _SIZE.unpack(head)
             if head.startswith(_TLS_ALERT) and limit == FIRST_FRAME_BYTES:
                 raise ProtocolError(
@@ -344,7 +344,7 @@ class BrokerConnection:
             self.close()
             raise
 
-    def _read(self, size: int, deadline: float) -> bytes:
+    def _read(self, size: int, deadline: float) -> bytes | memoryview:
         data = self._read_some(size, deadline)
         if len(data) == size:
             return data
@@ -355,7 +355,7 @@ class BrokerConnection:
             left -= len(parts[-1])
         return b"".join(parts)
 
-    def _read_some(self, size: int, deadline: float) -> bytes:
+    def _read_some(self, size: int, deadline: float) -> bytes | memoryview:
         left_ms = int((deadline - time.monotonic()) * 1000)
         if left_ms <= 0:
             raise BrokerTimeoutError(f"{self} did not answer in time")
@@ -387,7 +387,7 @@ class BrokerConnection:
             return explained(error, str(self), self.address[0])
         return BrokerUnreachableError(f"{self}: the connection was lost: {error.strerror or error}")
 
-    def _decoded(self, asked: _Asked, frame: bytes) -> Any:
+    def _decoded(self, asked: _Asked, frame: bytes | memoryview) -> Any:
         try:
             response = decode_response(asked.api_key, asked.version, frame)
         except MalformedMessageError:

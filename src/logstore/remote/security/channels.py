@@ -26,7 +26,7 @@ class Channel(ABC):
         """Send all bytes; TimeoutError if the peer takes none for so long."""
 
     @abstractmethod
-    def receive(self, size: int, timeout_ms: int) -> bytes:
+    def receive(self, size: int, timeout_ms: int) -> bytes | memoryview:
         """Return at least one and at most ``size`` bytes, or none at the end of the stream.
 
         Raises:
@@ -124,24 +124,25 @@ class TlsChannel(Channel):
             self._socket.recv(1)
             raise
 
-    def receive(self, size: int, timeout_ms: int) -> bytes:
+    def receive(self, size: int, timeout_ms: int) -> bytes | memoryview:
         if self._ahead:
             found, self._ahead = self._ahead[:size], self._ahead[size:]
             return found
         self._let_wait(timeout_ms)
         if size <= _RECORD_BYTES:
             return self._socket.recv(size)
-        # One buffer for the frame: each read returns one record of TLS, which has at most 16 KiB.
+        # One buffer for the frame: each read returns one record of TLS, which has at most 16 KiB. The buffer itself
+        # is returned: a copy of it as bytes would cost an eighth of the client's time.
         deadline = time.monotonic() + timeout_ms / 1000
         buffer = bytearray(size)
         filled = 0
-        with memoryview(buffer) as view:
-            while filled < size:
-                read = self._socket.recv_into(view[filled:])
-                filled += read
-                if not read or time.monotonic() >= deadline:
-                    break
-        return bytes(buffer) if filled == size else bytes(buffer[:filled])
+        view = memoryview(buffer)
+        while filled < size:
+            read = self._socket.recv_into(view[filled:])
+            filled += read
+            if not read or time.monotonic() >= deadline:
+                break
+        return view[:filled].toreadonly()
 
     def has_arrived(self) -> bool:
         if self._ahead or self._socket.pending():
