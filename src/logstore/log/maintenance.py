@@ -7,6 +7,7 @@ A `LogMaintenance` is made at each use and owns nothing. Any thread may use it w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from logstore.config.log import LogConfig, Setting
 from logstore.config.schema import naming_arguments
@@ -206,7 +207,8 @@ class LogMaintenance(ReaderMaintenance):
 
     def _configure(self, config: LogConfig) -> None:
         self._writer.configure(config)
-        self.log._settle(config)
+        log: Any = self.log  # the `Log`, which no module below it can name
+        log._settle(config)
 
     def check_keys(self) -> None:
         """Check that every record appended since the last such call has a key.

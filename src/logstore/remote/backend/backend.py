@@ -13,7 +13,8 @@ from logstore.client.backend.members import ReaderMember
 from logstore.client.backend.partitions import Partition
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.client import ConsumerConfig
-from logstore.errors import ConcurrentUseError, LogstoreError, UnknownPartitionError, UnknownTopicError
+from logstore.errors import ConcurrentUseError, ForkedError, LogstoreError, UnknownPartitionError, UnknownTopicError
+from logstore.io._files import fork_generation
 from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TimestampOffset, TopicPartition
 from logstore.remote.backend.fetcher import RemoteFetcher
@@ -32,6 +33,7 @@ class RemoteBackend(Backend):
         self._client = client
         self.location = client.config.bootstrap_servers
         self.clock = clock
+        self._fork = fork_generation()
         self.look_s = client.config.metadata_max_age_ms / 1000
         self._offsets = RemoteOffsets(client)
         #: Topic id -> the number of partitions that the topic had when it was seen first.
@@ -39,6 +41,11 @@ class RemoteBackend(Backend):
         self._readers: weakref.WeakSet[ReaderMember] = weakref.WeakSet()
 
     # -- topics
+
+    def _check(self) -> None:
+        if self._fork != fork_generation():
+            raise ForkedError(f"{self.location}: the cluster was connected to before a fork; connect in the child")
+        self._client.cluster.check_open()
 
     def topics(self, *, internal: bool = False) -> list[str]:
         found = self._client.metadata().topics.values()
@@ -58,11 +65,11 @@ class RemoteBackend(Backend):
                 pass  # `check_exists` says so
 
     def topics_known(self) -> object:
-        self._client.cluster.check_open()
+        self._check()
         return self._client.cluster.known.topics
 
     def check_exists(self, name: TopicPartition, topic_id: str) -> None:
-        self._client.cluster.check_open()
+        self._check()
         found = self._client.cluster.known.topics.get(name.topic)
         if found is None:
             raise UnknownTopicError(f"the cluster has no topic {name.topic!r}")

@@ -51,14 +51,14 @@ class RemoteCursor:
         client: Client,
         isolation: Isolation,
         lock: threading.Lock,
-        changed: Callable[[], None],
+        go_on: Callable[[], None],
     ) -> None:
         self.name = name
         self.topic_id = topic_id
         self._client = client
         self._isolation = isolation
         self._lock = lock
-        self._changed = changed  #: called when there may be something to fetch
+        self._go_on = go_on  #: has what is wanted fetched
         self._runs: deque[Arrived] = deque()
         self._last: Arrived | None = None  #: the run that was handed out last
         self._mark = ArrivalMark()
@@ -120,7 +120,7 @@ class RemoteCursor:
             else:
                 self.buffered -= len(found.fetched.data)
                 self._last = found
-        self._changed()
+        self._go_on()
         if error is not None:
             raise error
         if found is None:

@@ -28,6 +28,7 @@ from logstore.errors import (
     RecordTooLargeError,
     UnknownTopicError,
 )
+from logstore.io._files import fork_generation
 from logstore.io._interrupts import held
 from logstore.io._notifier import Notifier
 from logstore.protocol import codes
@@ -60,7 +61,7 @@ class RemoteFetcher(PartitionFetcher):
     def cursor(self, name: TopicPartition, topic_id: str) -> PartitionCursor:
         self._client.cluster.leader(name)  # raises if there is no such partition
         loop = self._loop
-        cursor = RemoteCursor(name, topic_id, self._client, self._isolation, loop.lock, loop.wake)
+        cursor = RemoteCursor(name, topic_id, self._client, self._isolation, loop.lock, loop.go_on)
         with held(loop.lock):
             loop.cursors[name] = cursor
         return cursor
@@ -79,14 +80,13 @@ class RemoteFetcher(PartitionFetcher):
 
     def begin(self, places: Sequence[tuple[PartitionCursor, int]]) -> bool:
         loop = self._loop
-        loop.check()
         offsets: Any = dict(places)
         with held(loop.lock):
             for cursor in loop.cursors.values():
                 cursor.is_wanted = cursor in offsets
             # All are asked: the answer to the first must not keep the others from being fetched.
             found = [cursor for cursor, offset in offsets.items() if cursor.has_something_locked(offset)]
-        loop.wake()
+        loop.go_on()
         return not found
 
     def wait(self, places: Sequence[tuple[PartitionCursor, int]], timeout_s: float | None = None) -> bool:
@@ -118,7 +118,7 @@ class _FetchLoop:
         self._cluster = client.cluster
         self._config = client.config
         self._committed = isolation is Isolation.READ_COMMITTED
-        self._pid = os.getpid()
+        self._fork = fork_generation()
         self._ends = False
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._in_flight: dict[int, _InFlight] = {}
@@ -130,9 +130,13 @@ class _FetchLoop:
 
     # -- from other threads
 
-    def check(self) -> None:
-        """Begin the thread if there is none; raise if the fetcher cannot be used."""
-        if self._pid != os.getpid():
+    def go_on(self) -> None:
+        """Have the thread look for what there is to fetch; begin it if there is none.
+
+        Raises:
+            ForkedError, ClientClosedError: the fetcher cannot be used.
+        """
+        if self._fork != fork_generation():
             raise ForkedError("the consumer was opened before a fork; open another one in the child")
         if self._ends:
             raise ClientClosedError("the client is closed")
@@ -141,9 +145,9 @@ class _FetchLoop:
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._run, name="logstore-fetch", daemon=True)
                     self._thread.start()
+        self._wake()
 
-    def wake(self) -> None:
-        """Have the thread look for what there is to fetch."""
+    def _wake(self) -> None:
         try:
             os.eventfd_write(self._wakeup, 1)
         except OSError:
@@ -152,10 +156,10 @@ class _FetchLoop:
     def stop(self) -> None:
         """Tell the thread to end. Takes no lock."""
         self._ends = True
-        self.wake()
+        self._wake()
 
     def join(self) -> None:
-        if self._thread is not None and self._pid == os.getpid():
+        if self._thread is not None and self._fork == fork_generation():
             self._thread.join()
 
     # -- the thread

@@ -1,0 +1,315 @@
+"""What a consumer of a cluster does while brokers fail, move and are slow; and what it leaves behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from logstore.batch._encode import encode
+from logstore.client.consumer import Consumer
+from logstore.config.client import ConsumerConfig
+from logstore.errors import (
+    BrokerError,
+    ClientClosedError,
+    CorruptRecordError,
+    ForkedError,
+    OffsetOutOfRangeError,
+    ProtocolError,
+    StoreClosedError,
+)
+from logstore.protocol.generated import messages as m
+from logstore.records import TopicPartition
+from logstore.remote.backend.backend import RemoteBackend
+from logstore.remote.client import Client
+from tests.kit.waiting import wait_for
+from tests.remote.fake_cluster import FakeCluster, cut, disconnect, dribble, garbage, silence
+
+FLIGHTS = TopicPartition("flights", 0)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster(2, long_polls=True) as made:
+        made.topic("flights", 4, leaders=(1, 2))
+        yield made
+
+
+class Reader:
+    """A consumer and its back end."""
+
+    def __init__(self, cluster: FakeCluster, *, consumer=None, **settings) -> None:
+        quick = {
+            "metadata_max_age_ms": 60_000,
+            "retry_backoff_ms": 5,
+            "reconnect_backoff_ms": 5,
+            "fetch_max_wait_ms": 50,
+            "request_timeout_ms": 2_000,
+        }
+        self.backend = RemoteBackend(Client(cluster.bootstrap, **{**quick, **settings}))
+        given = {"auto_offset_reset": "earliest", **(consumer or {})}
+        self.consumer = Consumer(self.backend, ConsumerConfig.of(given))
+
+    def take(self, count: int) -> list[bytes]:
+        found: list[bytes] = []
+        while len(found) < count:
+            records = self.consumer.poll(30)
+            assert records, f"{len(found)} of {count} came"
+            found += [record.value for record in records]
+        return found
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.backend.close()
+
+
+def fetching() -> int:
+    return sum(thread.name == "logstore-fetch" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [6, 3, 5, 7, 9, 14, 74, 75, 78, 100, disconnect, cut, dribble],
+    ids=lambda fault: fault if isinstance(fault, int) else fault.__name__,
+)
+def test_each_record_comes_once_and_in_order_whatever_becomes_of_an_answer(cluster, fault):
+    partition = cluster.partition(FLIGHTS)
+    partition.add([b"%d" % n for n in range(10)])
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.take(10) == [b"%d" % n for n in range(10)]
+        cluster.brokers[1].plan(m.FetchRequest, fault, fault)
+        with cluster.lock:
+            partition.add([b"%d" % n for n in range(10, 20)])
+        assert reader.take(10) == [b"%d" % n for n in range(10, 20)]
+
+
+def test_a_broker_that_does_not_answer_keeps_no_other_partition_waiting(cluster):
+    with Reader(cluster, request_timeout_ms=500) as reader:
+        reader.consumer.assign([FLIGHTS, ("flights", 1)])
+        assert reader.consumer.poll() == []
+        cluster.brokers[1].plan(m.FetchRequest, silence, silence)
+        with cluster.lock:
+            cluster.topics["flights"].partitions[1].add([b"other"])
+        assert reader.take(1) == [b"other"]
+        with cluster.lock:
+            cluster.partition(FLIGHTS).add([b"late"])
+        assert reader.take(1) == [b"late"]
+
+
+def test_a_partition_is_followed_to_its_new_leader(cluster):
+    partition = cluster.partition(FLIGHTS)
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        for turn, broker in enumerate((2, 1, 2)):
+            with cluster.lock:
+                partition.add([b"%d" % turn])
+            assert reader.take(1) == [b"%d" % turn]
+            cluster.lead(FLIGHTS, broker)
+
+
+def test_a_broker_that_restarts_is_asked_again(cluster):
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.consumer.poll(0.05) == []
+        cluster.brokers[1].stop()
+        assert reader.consumer.poll(0.05) == []
+        cluster.brokers[1].restart()
+        with cluster.lock:
+            cluster.partition(FLIGHTS).add([b"back"])
+        assert reader.take(1) == [b"back"]
+
+
+def test_the_nearest_replica_is_fetched_from(cluster):
+    partition = cluster.partition(FLIGHTS)
+    partition.near["east"] = 2
+    partition.add([b"a"])
+    with Reader(cluster, client_rack="east") as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.take(1) == [b"a"]
+        assert any(isinstance(each, m.FetchRequest) for each in cluster.brokers[2].got)
+        # A follower that is gone sends its readers back to the leader.
+        cluster.brokers[2].plan(m.FetchRequest, 6)
+        with cluster.lock:
+            partition.near.clear()
+            partition.add([b"b"])
+        assert reader.take(1) == [b"b"]
+
+
+def test_an_offset_that_is_gone_is_reset_by_the_rule(cluster):
+    partition = cluster.partition(FLIGHTS)
+    partition.add([b"a", b"b"])
+    partition.add([b"c"])
+    partition.start = 2
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        reader.consumer.seek(FLIGHTS, 0)
+        assert reader.take(1) == [b"c"]
+    with Reader(cluster, consumer={"auto_offset_reset": "none"}) as reader:
+        reader.consumer.assign([FLIGHTS])
+        reader.consumer.seek(FLIGHTS, 0)
+        with pytest.raises(OffsetOutOfRangeError, match="flights-0"):
+            reader.consumer.poll(30)
+
+
+def test_a_refusal_is_raised_and_ends_nothing(cluster):
+    partition = cluster.partition(FLIGHTS)
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        cluster.brokers[1].plan(m.FetchRequest, 29)
+        with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+            reader.consumer.poll(30)
+        with cluster.lock:
+            partition.add([b"allowed"])
+        assert reader.take(1) == [b"allowed"]
+
+
+def test_an_answer_that_cannot_be_read_is_raised_and_ends_nothing(cluster):
+    partition = cluster.partition(FLIGHTS)
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        cluster.brokers[1].plan(m.FetchRequest, garbage)
+        with pytest.raises(ProtocolError):
+            reader.consumer.poll(30)
+        with cluster.lock:
+            partition.add([b"read"])
+        assert reader.take(1) == [b"read"]
+
+
+def test_polls_that_never_wait_get_the_records_too(cluster):
+    cluster.partition(FLIGHTS).add([b"a"])
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        found: list[bytes] = []
+        wait_for(lambda: found.extend(record.value for record in reader.consumer.poll()) or found)
+        assert found == [b"a"]
+
+
+def test_a_damaged_batch_is_named(cluster):
+    partition = cluster.partition(FLIGHTS)
+    partition.add([b"a" * 100])
+    partition.batches[0] = partition.batches[0][:-3] + b"\0\0\0"
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        with pytest.raises(CorruptRecordError):
+            reader.consumer.poll(30)
+
+
+def test_a_batch_that_is_larger_than_a_fetch_comes_whole(cluster):
+    value = os.urandom(300_000)
+    partition = cluster.partition(FLIGHTS)
+    partition.add([value])
+    partition.add([b"next"])
+    with Reader(cluster, max_partition_fetch_bytes=1_000) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.take(2) == [value, b"next"]
+
+
+def test_what_is_fetched_ahead_is_bounded(cluster):
+    partition = cluster.partition(FLIGHTS)
+    for _ in range(200):
+        partition.add([os.urandom(10_000)])
+    with Reader(cluster, max_partition_fetch_bytes=50_000, fetch_max_bytes=100_000) as reader:
+        reader.consumer.assign([FLIGHTS])
+        loop = reader.consumer._fetcher._loop
+        most = 0
+        for _ in range(200):
+            [record] = reader.consumer.poll(30, 1)
+            assert len(record.value) == 10_000
+            most = max(most, sum(cursor.buffered for cursor in loop.cursors.values()))
+        assert most <= 100_000
+        assert reader.consumer.poll() == []
+
+
+def test_a_paused_partition_is_not_fetched(cluster):
+    one, two = cluster.topics["flights"].partitions[:2]
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS, ("flights", 1)])
+        reader.consumer.pause(FLIGHTS)
+        assert reader.consumer.poll(0.1) == []
+        before = len(cluster.brokers[1].got)
+        with cluster.lock:
+            one.add([b"paused"])
+            two.add([b"read"])
+        assert reader.take(1) == [b"read"]
+        assert reader.consumer.poll(0.2) == []
+        asked = [each for each in cluster.brokers[1].got[before:] if isinstance(each, m.FetchRequest)]
+        # The one that was under way when the partition was paused.
+        assert len(asked) <= 1
+        reader.consumer.resume(FLIGHTS)
+        assert reader.take(1) == [b"paused"]
+
+
+def test_records_of_aborted_transactions_are_left_out(cluster):
+    partition = cluster.partition(FLIGHTS)
+    partition.add([b"kept"])
+    first = partition.put(
+        encode([b"aborted"], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    )
+    partition.mark(7, commit=False, first=first)
+    partition.add([b"after"])
+    with Reader(cluster, consumer={"isolation_level": "read_committed"}) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.take(2) == [b"kept", b"after"]
+
+
+def test_the_thread_ends_with_the_consumer(cluster):
+    before = fetching()
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.consumer.poll() == []
+        assert fetching() == before + 1
+        reader.consumer.close()
+        assert fetching() == before
+
+
+def test_the_thread_of_a_dropped_consumer_ends(cluster):
+    before = fetching()
+    reader = Reader(cluster)
+    reader.consumer.assign([FLIGHTS])
+    assert reader.consumer.poll() == []
+    client = reader.backend._client
+    del reader
+    gc.collect()
+    wait_for(lambda: fetching() == before)
+    client.close()
+
+
+def test_a_closed_back_end_ends_its_consumers(cluster):
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        found: list[BaseException] = []
+
+        def polling() -> None:
+            try:
+                reader.consumer.poll(30)
+            except (StoreClosedError, ClientClosedError) as error:
+                found.append(error)
+
+        thread = threading.Thread(target=polling)
+        thread.start()
+        wait_for(lambda: cluster.requests(m.FetchRequest))
+        reader.backend.close()
+        thread.join(30)
+        assert not thread.is_alive()
+        assert len(found) == 1
+
+
+def test_a_forked_child_is_refused(cluster):
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.consumer.poll() == []
+        child = os.fork()
+        if not child:
+            try:
+                reader.consumer.poll()
+            except ForkedError:
+                os._exit(7)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
