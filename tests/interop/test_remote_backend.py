@@ -16,6 +16,7 @@ from logstore.remote.producer import IdempotentProducer
 from logstore.testing.conformance import BackendConformance
 from logstore.testing.conformance.backends import BackendUnderTest
 from tests.interop.broker import Broker
+from tests.kit.waiting import wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -37,6 +38,8 @@ class KafkaUnderTest(BackendUnderTest):
 
     def delete(self, topic: str) -> None:
         self.other.delete_topics([topic])
+        # The controller has deleted it; the broker's own metadata follow.
+        wait_for(lambda: topic not in self.other.metadata().topics)
 
     def add_partitions(self, topic: str, total: int) -> None:
         self.other.create_partitions(topic, total)
