@@ -164,11 +164,15 @@ APPENDS = {
 @pytest.mark.row("S12", part="nothing waits under the lock")
 @pytest.mark.parametrize("way", APPENDS)
 def test_no_way_to_append_makes_another_call_than_its_write_across_rolls(tmp_path: Path, way: str) -> None:
-    """The program never pauses. Its segments take longer to fill than a disk needs for the last one."""
+    """The program never pauses. Its segments take longer to fill than a disk needs for the last one.
+
+    It appends in a second thread: for the main one, steps that no signal may interrupt are made by another thread,
+    which would hide what an append waits for.
+    """
     prepare, one_round = APPENDS[way]
     calls = traced(
         f"""
-import logstore
+import logstore, threading, traceback
 from logstore.batch._encode import encode
 VALUE = b"v" * 1_000
 BATCH = bytes(encode([VALUE]))
@@ -177,15 +181,22 @@ log = store.create_topic("t", segment_bytes=8 << 20, retention_ms=-1)[0]
 {prepare}
 def one_round():
     {one_round}
-one_round()
-before = log.metrics().counters
-mark()
-rounds = 0
-while log.metrics().counters["rolls"] < before["rolls"] + 5:
+def run():
     one_round()
-counters = log.metrics().counters
-assert counters["roll_waits"] == before["roll_waits"], counters
-os._exit(0)
+    before = log.metrics().counters
+    mark()
+    while log.metrics().counters["rolls"] < before["rolls"] + 5:
+        one_round()
+    counters = log.metrics().counters
+    assert counters["roll_waits"] == before["roll_waits"], counters
+def ending():
+    try:
+        run()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+threading.Thread(target=ending).start()
 """,
         tmp_path,
     )
