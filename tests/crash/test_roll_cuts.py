@@ -72,7 +72,8 @@ def test_a_late_worker_leaves_as_many_segments_unsynced_as_may_be(monkeypatch):
     """So the bound is reached, and a third segment would be seen."""
     reached = 0
     for seed in range(8):
-        monkeypatch.setattr(worker, "worker_of", lambda files, late=LateTasks(seed): late)
+        late = LateTasks(seed)
+        monkeypatch.setattr(worker, "worker_of", lambda files, late=late: late)
         workload = RollingWorkload(seed, steps=30, settings=SETTINGS)
         try:
             workload.run()

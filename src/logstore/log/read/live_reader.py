@@ -259,10 +259,10 @@ class LogReader(Readable):
     def _look_again(self, look: Callable[..., Answer], arguments: tuple[object, ...]) -> Answer:
         """Look up to `_LOOKS` times, each time in the segments that the writer has published last.
 
-        A view does not hold the files of another process: it cuts them in place and removes them, and takes no lock
-        that a reader could hold. So a look can fail by each change that begins or ends while it lasts. The first one
-        without a change ends the loop. Each change waits for the disk several times, so the bound is met only beside
-        a writer that does nothing else; it keeps this call from lasting for ever.
+        A view does not hold the files of another process: it cuts them in place and removes them, and takes no
+        lock that a reader could hold. So a look can fail by each change that begins or ends while it lasts. The
+        first one without a change ends the loop. Each change waits for the disk several times, so the bound is met
+        only beside a writer that does nothing else; it keeps this call from lasting for ever.
         """
         for _ in range(_LOOKS):
             with suppress(LogChangedError):
