@@ -88,9 +88,8 @@ class BrokerConnection:
         self._correlation_id = 0
         self._not_before = 0.0
         self._credentials = Credentials(config) if credentials is None else credentials
-        self._drained: deque[tuple[_Asked, bytes | memoryview]] = (
-            deque()
-        )  #: answers that arrived before a login was repeated
+        #: answers that arrived before a login was repeated
+        self._drained: deque[tuple[_Asked, bytes | memoryview]] = deque()
         self._login_due = float("inf")
         self._has_worked = False  #: whether a request beside those of the opening was answered
         self._broken = False
