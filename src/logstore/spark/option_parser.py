@@ -20,6 +20,12 @@ from logstore.records import INT64_MAX
 
 KAFKA_PREFIX = "kafka."
 
+#: How settings of TLS and SASL begin, behind the prefix.
+SECURITY = ("security.", "ssl.", "sasl.")
+
+#: Settings of the client of brokers that Kafka itself does not have.
+_OF_OUR_CLIENT = ("sasl.username", "sasl.password")
+
 #: Options that Spark adds to those of a stream.
 _OF_SPARK = ("checkpointlocation", "queryname")
 
@@ -148,7 +154,7 @@ def _kafka_settings(given: Mapping[str, str], scope: str, problems: dict[str, st
     for name, value in given.items():
         if name in _REFUSED:
             problems[f"{KAFKA_PREFIX}{name}"] = _REFUSED[name]
-        elif name in spelled or kafka_keys.is_kafkas(name, scope):
+        elif name in spelled or name in _OF_OUR_CLIENT or kafka_keys.is_kafkas(name, scope):
             settings[spelled.get(name, name)] = value
         else:
             problems[f"{KAFKA_PREFIX}{name}"] = _nearest(name, spelled, KAFKA_PREFIX)

@@ -17,12 +17,15 @@ from logstore.errors import (
     DeliveryTimeoutError,
     InvalidTimestampError,
     SparkColumnsError,
+    SparkOptionError,
     UnknownTopicError,
 )
 from logstore.protocol.generated import messages as m
 from logstore.records import TimestampType
+from logstore.spark.reading.options import ReadOptions
 from logstore.spark.writing import sink
 from logstore.spark.writing.bootstrap import BrokerSink, SentRows
+from logstore.spark.writing.options import WriteOptions
 from tests.remote.fake_cluster import FakeCluster, disconnect
 from tests.spark import sinks
 
@@ -137,3 +140,25 @@ def test_no_batch_says_that_the_broker_has_stamped_it(cluster: FakeCluster) -> N
     stream(cluster, topic="u").write(iter([rows(3)]))
     views = [BatchView(each) for each in cluster.topics["u"].partitions[0].batches]
     assert [view.timestamp_type for view in views] == [TimestampType.CREATE_TIME]
+
+
+@pytest.mark.parametrize("kind", [ReadOptions, WriteOptions])
+def test_settings_of_security_are_taken_for_a_broker_and_shown_in_no_repr(
+    kind: type[ReadOptions] | type[WriteOptions],
+) -> None:
+    secured = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "me",
+        "sasl.password": "s3cr3t",
+        "ssl.truststore.location": "/ca.pem",
+    }
+    told = {"subscribe": "t"} if kind is ReadOptions else {"topic": "t"}
+    found = kind.of({"bootstrap": "b:9093", **told, **{f"kafka.{key}": value for key, value in secured.items()}})
+    assert found.kafka == secured
+    assert "s3cr3t" not in repr(found)
+
+
+def test_settings_of_security_are_refused_for_the_directory_of_a_store() -> None:
+    with pytest.raises(SparkOptionError, match=r"kafka\.security\.protocol: the store is a directory"):
+        WriteOptions.of({"path": "/store", "topic": "t", "kafka.security.protocol": "SSL"})

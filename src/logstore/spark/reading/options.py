@@ -162,7 +162,7 @@ class ReadOptions:
     on_value_error: str = option("onValueError", word_of("raise", "null"), "raise")
     isolation: Isolation = Isolation.READ_COMMITTED
     fetch_bytes: int = option("fetchBytes", size_of, DEFAULT_FETCH_BYTES)
-    kafka: Mapping[str, str] = field(default_factory=dict)
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)  #: passwords may be among them
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> ReadOptions:

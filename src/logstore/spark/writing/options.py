@@ -15,6 +15,7 @@ from logstore.errors import ConfigError, SparkOptionError, StorageError
 from logstore.records import Codec
 from logstore.spark.option_parser import (
     KAFKA_PREFIX,
+    SECURITY,
     boolean_of,
     fields_of,
     number_of,
@@ -66,7 +67,8 @@ class WriteOptions:
     #: the query whose micro-batch a job writes; None: the job belongs to no query
     query: str | None = option("query", text_of)
     batch: int = option("batch", number_of(0), 0)  #: the number of that micro-batch
-    kafka: Mapping[str, str] = field(default_factory=dict)  #: the producer's settings for ``bootstrap``
+    #: the producer's settings for ``bootstrap``; passwords may be among them
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -79,7 +81,9 @@ class WriteOptions:
         given, kafka = take(options, _WRITE, "producer", problems)
         bootstrap = given["bootstrap"]
         kafka.pop("bootstrap.servers", None)
-        config = _producer(kafka, problems)
+        # The client of brokers checks the settings of security, which a store refuses.
+        checked = kafka if bootstrap is None else {k: v for k, v in kafka.items() if not k.startswith(SECURITY)}
+        config = _producer(checked, problems)
         word = given.get("compression")
         imposed = kafka.get("compression.type")
         codec = None if word is None else Codec["NONE" if word == "uncompressed" else word.upper()]
