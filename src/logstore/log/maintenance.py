@@ -12,6 +12,7 @@ from typing import Any
 from logstore.config.log import LogConfig, Setting
 from logstore.config.schema import naming_arguments
 from logstore.io._interrupts import held, shielded
+from logstore.log._partition_log import READY_ATTEMPTS
 from logstore.log.append.append import LogWriter
 from logstore.log.cleanup import retention
 from logstore.log.cleanup.retention import OldestSegment, Retained
@@ -75,14 +76,17 @@ class LogMaintenance(ReaderMaintenance):
 
     def _roll(self) -> None:
         state = self._state
-        if state.segments.active.size:
-            state.rolls.make_ready()
-        with held(state.lock):
-            state.check_whole_locked()
-            with state.change():
-                state.drain_tail_locked()
-                if state.segments.active.size:
-                    state.roll_locked()
+        for left in reversed(range(READY_ATTEMPTS)):
+            state.get_ready_to_roll()
+            with held(state.lock):
+                state.check_whole_locked()
+                if left and not state.can_roll_locked():
+                    continue  # an append has rolled in between, and has taken what was prepared
+                with state.change():
+                    state.drain_tail_locked()
+                    if state.segments.active.size:
+                        state.roll_locked()
+                break
         state.rolls.ask()
 
     def tick(self) -> None:

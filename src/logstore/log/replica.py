@@ -90,6 +90,9 @@ class LogReplica(ReaderReplica):
         The epoch and its start offset are durable on return, in Kafka's ``leader-epoch-checkpoint``. The epoch that
         the log has already may begin once more: only what is missing of it is recorded.
 
+        Appends wait meanwhile, for one small file and the names of one directory: a batch of the old epoch must not
+        follow the entry of the new one.
+
         Only the layer whose `HighWatermarkPolicy` the log has calls this. A log without one begins an epoch by
         itself when it is opened after an unclean stop.
 

@@ -478,13 +478,20 @@ class State(PartitionLog):
         """
         if self.closed or self.failed is not None or self.mode.in_memory or not self.transactions.is_saved:
             return True
-        if self.must_unmark or not (self.segments.active.file.is_at_hand() and self.published.is_at_hand()):
+        if self.must_unmark or not self.published.is_at_hand():
             return False
-        return (
-            size > self.config.segment_bytes
-            or not self.roll_is_due_locked(size, self.end.value + span - 1, newest)
-            or self.rolls.may_switch_locked()
-        )
+        if size <= self.config.segment_bytes and self.roll_is_due_locked(size, self.end.value + span - 1, newest):
+            # The active file is not asked for: it is not written, and may have lost its descriptor to the next one.
+            return self._can_switch_locked()
+        return self.segments.active.file.is_at_hand()
+
+    def _can_switch_locked(self) -> bool:
+        return self.rolls.may_switch_locked() and self.rolls.is_next_at_hand
+
+    def can_roll_locked(self) -> bool:
+        """Return whether a roll waits for no file operation; False only if `get_ready_to_roll` helps."""
+        helps = not self.closed and self.failed is None and not self.mode.in_memory and self.transactions.is_saved
+        return not helps or self.segments.active.size == 0 or self._can_switch_locked()
 
     def make_ready(self) -> None:
         """Do what `is_ready_locked` misses, without the lock; raises as `Rolls.make_ready`."""
@@ -497,7 +504,20 @@ class State(PartitionLog):
         elif not (active.is_at_hand() and self.published.is_at_hand()):
             self._take_files(active)
         else:
-            self.rolls.make_ready()
+            self._make_ready_to_roll()
+
+    def _make_ready_to_roll(self) -> None:
+        self.rolls.make_ready()
+        file = self.rolls.next_file
+        if file is not None and not (file.is_at_hand() and self.published.is_at_hand()):
+            self._take_files(file)
+
+    def get_ready_to_roll(self) -> None:
+        """Do first, without the lock, what a roll of the active segment would wait for, as `get_ready`."""
+        for _ in range(READY_ATTEMPTS):
+            if self.can_roll_locked():
+                break
+            self._make_ready_to_roll()
 
     def _take_files(self, file: File) -> None:
         """Give the files of an append their descriptors, which files of other logs lose for that."""

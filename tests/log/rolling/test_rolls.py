@@ -12,11 +12,14 @@ import pytest
 from logstore import Log
 from logstore.cli.main import cli
 from logstore.errors import DiskFullError, StorageFailedError
+from logstore.log import maintenance
+from logstore.log.cleanup import retention
 from logstore.log.directory import files as log_names
 from logstore.log.directory import next_segment
 from logstore.log.directory.files import Directory
 from logstore.log.directory.next_segment import name_after
 from logstore.log.rolling import rolls, worker
+from logstore.log.state import State
 from logstore.log.tools import repair, verify
 from logstore.testing import FaultyFiles
 from tests.kit.inside import state_of
@@ -24,6 +27,7 @@ from tests.kit.logs import crashed_copy, log_files, values_of
 from tests.kit.rolling import HeldTasks
 
 SEGMENT = 4_000
+DAY_MS = 86_400_000
 VALUE = b"v" * 400  # about eight of them fill a segment
 
 
@@ -294,3 +298,35 @@ def test_a_deletion_of_every_record_leaves_the_new_segment_under_its_final_name(
         assert values_of(reader) == [b"next"]
     with Log.open(copy / "t-0") as again:
         assert (again.log_start_offset, values_of(again)) == (end, [b"next"])
+
+
+@pytest.mark.parametrize("attempts", [3, pytest.param(1, id="planted")])
+@pytest.mark.parametrize("call", ["roll", "retain"])
+def test_a_roll_prepares_once_more_when_an_append_has_taken_what_was_prepared(
+    tmp_path, background, monkeypatch, call, attempts
+):
+    monkeypatch.setattr(maintenance, "READY_ATTEMPTS", attempts)
+    monkeypatch.setattr(retention, "READY_ATTEMPTS", attempts)
+    under_the_lock = []
+    at_once = State._roll_at_once_locked
+    monkeypatch.setattr(
+        State, "_roll_at_once_locked", lambda *given: (under_the_lock.append(call), at_once(*given))[1]
+    )
+    with open_log(tmp_path, segment_ms=DAY_MS, retention_ms=-1) as log:
+        log.append([VALUE])
+        state = state_of(log)
+        get_ready, made = state.get_ready_to_roll, []
+
+        def overtaken() -> None:
+            get_ready()
+            made.append(call)
+            if len(made) == 1:
+                until_rolled(log)
+
+        monkeypatch.setattr(state, "get_ready_to_roll", overtaken)
+        if call == "roll":
+            log.maintenance.roll()
+        else:
+            assert log.maintenance.retain(state.clock.now_ms() + 3 * DAY_MS).rolled
+        assert log.maintenance.segments[-1].size == 0
+        assert len(under_the_lock) == (attempts == 1)

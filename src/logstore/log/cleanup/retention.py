@@ -14,6 +14,7 @@ from typing import NamedTuple
 from logstore._segment import Segment
 from logstore.errors import DamagedLogError, RecordError, StorageError
 from logstore.io._interrupts import held
+from logstore.log._partition_log import READY_ATTEMPTS
 from logstore.log.cleanup import truncation
 from logstore.log.state import State
 
@@ -54,13 +55,11 @@ def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = No
     """See `LogMaintenance.retain`; ``sync_to`` syncs the records to be deleted."""
     state.check_writable()
     now = state.clock.now_ms() if now_ms is None else now_ms
-    if _is_idle(state, now):
-        state.rolls.make_ready()
+    rolled = _roll_if_idle(state, now)
     with held(state.lock):
         state.check_whole_locked()
         expired = state.expire_producers_locked(now)
         state.look_back(now)
-        rolled = _roll_if_idle_locked(state, now)
     if rolled:
         state.rolls.ask()
     truncation.drop_below_start(state)
@@ -140,9 +139,18 @@ def _is_idle(state: State, now_ms: int) -> bool:
     return since >= 0 and now_ms - since > state.roll_after_ms
 
 
-def _roll_if_idle_locked(state: State, now_ms: int) -> bool:
-    if not _is_idle(state, now_ms):
-        return False
-    with state.change():
-        state.roll_locked()
-    return True
+def _roll_if_idle(state: State, now_ms: int) -> bool:
+    """Seal an idle active segment; what the roll waits for is done before the lock is acquired."""
+    for left in reversed(range(READY_ATTEMPTS)):
+        if _is_idle(state, now_ms):
+            state.get_ready_to_roll()
+        with held(state.lock):
+            state.check_whole_locked()
+            if not _is_idle(state, now_ms):
+                return False
+            if left and not state.can_roll_locked():
+                continue  # an append has rolled in between, and has taken what was prepared
+            with state.change():
+                state.roll_locked()
+            return True
+    return False

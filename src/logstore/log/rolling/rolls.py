@@ -137,6 +137,17 @@ class Rolls:
             and state.transactions.is_saved
         )
 
+    @property
+    def is_next_at_hand(self) -> bool:
+        """Whether a roll finds the prepared file open: of many logs, the descriptor cache may have closed it."""
+        file = self._next
+        return file is None or file.is_at_hand()
+
+    @property
+    def next_file(self) -> File | None:
+        """The prepared file, if there is one."""
+        return self._next
+
     def switch_locked(self) -> None:
         """Seal the active segment and make the prepared file the active one."""
         state = self._state
