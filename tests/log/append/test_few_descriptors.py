@@ -57,7 +57,9 @@ class Seen:
 
 @pytest.fixture
 def logs(tmp_path, files):
-    opened = [Log.open(tmp_path / f"t-{n}", files=files, segment_bytes=SEGMENT, retention_ms=-1) for n in range(LOGS)]
+    opened = [
+        Log.open(tmp_path / f"t-{n}", files=files, segment_bytes=SEGMENT, retention_ms=-1) for n in range(LOGS)
+    ]
     yield opened
     for log in opened:
         log.close()
