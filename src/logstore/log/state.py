@@ -486,7 +486,7 @@ class State(PartitionLog):
         return self.segments.active.file.is_at_hand()
 
     def _can_switch_locked(self) -> bool:
-        return self.rolls.may_switch_locked() and self.rolls.is_next_at_hand
+        return bool(self.rolls.may_switch_locked() and self.rolls.is_next_at_hand)
 
     def can_roll_locked(self) -> bool:
         """Return whether a roll waits for no file operation; False only if `get_ready_to_roll` helps."""
