@@ -168,9 +168,7 @@ class ClassicCoordinator:
 
         protocols = {one.name: one.metadata for one in message.protocols}
         others = [one for one in self.members.values() if one.member_id != message.member_id]
-        if others and not protocols.keys() & frozenset.intersection(
-            *(frozenset(one.protocols) for one in others)
-        ):
+        if others and not protocols.keys() & frozenset.intersection(*(frozenset(one.protocols) for one in others)):
             refuse("INCONSISTENT_GROUP_PROTOCOL")
             return
         static = self.instance(message.group_instance_id)
@@ -197,9 +195,7 @@ class ClassicCoordinator:
         known = self.members.get(member_id)
         if known is not None:
             unchanged = known.protocols == protocols
-            if unchanged and (
-                self.state == "completing" or (self.state == "stable" and member_id != self.leader)
-            ):
+            if unchanged and (self.state == "completing" or (self.state == "stable" and member_id != self.leader)):
                 known.heard_ms = now
                 reply(self._joined(known))
                 return
@@ -438,7 +434,9 @@ class ModernCoordinator:
         self, message: ConsumerGroupHeartbeatRequest, now: int
     ) -> tuple[str | None, ModernEntry | None, bool]:
         member_id, epoch, instance_id = message.member_id, message.member_epoch, message.instance_id
-        static = next((one for one in self.members.values() if instance_id and one.instance_id == instance_id), None)
+        static = next(
+            (one for one in self.members.values() if instance_id and one.instance_id == instance_id), None
+        )
         if epoch < 0:
             found = self.members.get(member_id)
             if found is None:
@@ -472,9 +470,7 @@ class ModernCoordinator:
             owned = {(one.topic_id, n) for one in message.topic_partitions for n in one.partitions}
         if epoch > entry.epoch:
             return "FENCED_MEMBER_EPOCH", None, False
-        if epoch < entry.epoch and (
-            epoch != entry.previous or owned is None or not owned <= entry.assigned
-        ):
+        if epoch < entry.epoch and (epoch != entry.previous or owned is None or not owned <= entry.assigned):
             return "FENCED_MEMBER_EPOCH", None, False
         entry.heard_ms = now
         if message.rebalance_timeout_ms != -1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -146,7 +147,10 @@ def test_the_leader_asks_for_partition_counts_and_divides() -> None:
     one.member.topics_known({"x": 4}, {}, one.now)
     one.run()
     given = one.sent(SyncGroupRequest)[0].assignments
-    assert {row.member_id: len(decode_assignment(row.assignment).partitions) for row in given} == {"m-1": 2, "m-2": 2}
+    assert {row.member_id: len(decode_assignment(row.assignment).partitions) for row in given} == {
+        "m-1": 2,
+        "m-2": 2,
+    }
     one.answer(SyncGroupRequest, SyncGroupResponse(assignment=given[0].assignment))
     one.finish()
     one.member.topics_known({"x": 6}, {}, one.now)
@@ -331,6 +335,16 @@ def test_a_coordinator_that_is_silent_for_a_session_is_looked_for_again() -> Non
     assert one.member.held == {*X[:2]}
 
 
+def test_an_assignment_that_comes_after_the_session_is_not_taken() -> None:
+    one = Drive(session_timeout_ms=9_000).joined()
+    one.now += 9_000  # the process stands still
+    one.answer(SyncGroupRequest, SyncGroupResponse(assignment=encode_assignment(X)))
+    assert not one.seen(PartitionsAssigned)
+    one.run(for_ms=150)
+    one.find()
+    assert len(one.sent(JoinGroupRequest)) == 2
+
+
 def test_an_answer_counts_once_and_not_after_its_time() -> None:
     one = Drive().stable()
     one.run(for_ms=3_000)
@@ -407,7 +421,7 @@ def test_the_search_for_a_coordinator_goes_on_with_growing_pauses(name: str) -> 
         assert due is not None
         one.run(for_ms=due - one.now)
         times.append(one.now)
-    pauses = [later - before for before, later in zip(times, times[1:], strict=False)]
+    pauses = [later - before for before, later in pairwise(times)]
     assert 80 <= pauses[0] <= 120
     assert all(800 <= pause <= 1_200 for pause in pauses[4:])
     assert len(set(pauses)) > 5

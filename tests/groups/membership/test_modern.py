@@ -187,6 +187,17 @@ def test_after_a_heartbeat_without_an_answer_it_says_everything() -> None:
     assert (one.last.subscribed_topic_names, owned(one.last)) == (["x"], {"id-x": [0, 1]})
 
 
+def test_an_answer_after_its_time_counts_as_none() -> None:
+    one = Drive().holding([0])
+    one.run(for_ms=5_000)
+    one.now += one.sent[-1].timeout_ms + 1  # the process stands still
+    one.answer(1, {"id-x": [0, 1]})
+    assert one.member.held == {X[0]}
+    one.run(for_ms=150)
+    one.coordinator_is(FindCoordinatorResponse.Coordinator(key="g", node_id=7))
+    assert owned(one.last) == {"id-x": [0]}
+
+
 @pytest.mark.parametrize("name", ["COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"])
 def test_an_error_of_the_coordinator_is_tried_again(name: str) -> None:
     one = Drive().holding([0])

@@ -3,7 +3,7 @@
 `ClassicMember` has no clock, socket or thread: its driver does what `steps` returns (`steps` module). One thread at
 a time may call it. The rules it keeps:
 
-- The member revokes before it joins: everything with an eager assignor, only what it has lost with a cooperative one.
+- The member revokes before it joins: everything with an eager assignor, what it has lost with a cooperative one.
 - What it says that it holds is what the application holds, since JoinGroup is sent only while no callback runs.
 - After an error that means that the coordinator has removed it, it loses everything before it joins again.
 """
@@ -23,8 +23,8 @@ from logstore.groups.membership.holdings import Holdings
 from logstore.groups.membership.protocols import DEFAULT_ASSIGNORS, Leading, Protocols
 from logstore.groups.membership.steps import (
     Callback,
-    MemberStep,
     MembershipFailed,
+    MemberStep,
     SendRequest,
     TopicsWanted,
 )
@@ -172,10 +172,10 @@ class ClassicMember:
     def polled(self, now_ms: int) -> None:
         """Note that the application polls. While one poll waits, the driver calls this now and then."""
         self._poll.polled(now_ms)
-        if self._phase is ClassicPhase.LATE or (self._phase is ClassicPhase.FAILED and not self._failure):
-            if not self._is_fenced:
-                self._join("the application polls again")
-                self._is_prepared = True
+        has_failed = self._phase is ClassicPhase.FAILED and self._failure is None and not self._is_fenced
+        if self._phase is ClassicPhase.LATE or has_failed:
+            self._join("the application polls again")
+            self._is_prepared = True
 
     def topics_known(
         self, counts: Mapping[str, int], racks: Mapping[str, Sequence[Collection[str]]], now_ms: int
@@ -211,7 +211,10 @@ class ClassicMember:
         asked = self._requests.take(number)
         if asked is None:
             return
-        if isinstance(response, FindCoordinatorResponse):
+        if now_ms > asked.until_ms or (asked.kind == _SYNC and self._is_session_over(now_ms)):
+            # The process has stood still: the group may have divided its partitions again without this member.
+            self._give_up(asked, now_ms)
+        elif isinstance(response, FindCoordinatorResponse):
             error = self._search.answered(response, now_ms)
             if error is not None:
                 self._fail(error)
@@ -227,16 +230,8 @@ class ClassicMember:
     def failed(self, number: int, now_ms: int) -> None:
         """Tell that a request has no answer: its connection broke, or its time is over."""
         asked = self._requests.take(number)
-        if asked is None:
-            return
-        if asked.kind == CoordinatorSearch.KIND:
-            self._search.failed(now_ms)
-            return
-        if asked.kind == _LEAVE:
-            self._end_leave()
-            return
-        self._search.lose(now_ms)
-        self._retry(asked.kind, now_ms)
+        if asked is not None:
+            self._give_up(asked, now_ms)
 
     def settle_commit(self, code: int, identity: GroupIdentity, now_ms: int) -> CommitOutcome:
         """Take the code that a partition has in the answer to OffsetCommit, and return what becomes of it.
@@ -332,9 +327,9 @@ class ClassicMember:
         """Join again if the subscription, or the topics that this leader has divided, are others by now."""
         if self._reason is None and self._topics != self._joined_topics:
             self._reason = "the subscription has changed"
-        if self._reason is None and self._leading is not None and self._led is not None:
-            if self._leading.counted(self._counts) != self._led:
-                self._reason = "the number of partitions has changed"
+        counted = self._leading.counted(self._counts) if self._leading is not None else None
+        if self._reason is None and self._led is not None and counted != self._led:
+            self._reason = "the number of partitions has changed"
         if self._reason is not None:
             self._join(self._reason)
 
@@ -365,7 +360,7 @@ class ClassicMember:
         )
         timeout_ms = max(settings.request_timeout_ms, settings.max_poll_interval_ms + _JOIN_GRACE_MS)
         self._requests.forget(_HEARTBEAT)
-        found.append(self._send(_JOIN, message, timeout_ms))
+        found.append(self._send(_JOIN, message, timeout_ms, now_ms))
 
     def _take_join(self, response: JoinGroupResponse, now_ms: int) -> None:
         name = codes.name_of(response.error_code)
@@ -420,7 +415,7 @@ class ClassicMember:
             assignments=assignments,
         )
         timeout_ms = max(self._settings.request_timeout_ms, self._settings.max_poll_interval_ms + _JOIN_GRACE_MS)
-        found.append(self._send(_SYNC, message, timeout_ms))
+        found.append(self._send(_SYNC, message, timeout_ms, now_ms))
 
     def _ask(self, topics: tuple[str, ...], now_ms: int, found: list[MemberStep]) -> None:
         """Ask for the partition counts of topics that are not known, now and after each pause."""
@@ -483,7 +478,7 @@ class ClassicMember:
         )
         # A third of the session: one lost answer does not cost the membership.
         timeout_ms = min(self._settings.request_timeout_ms, self._settings.session_timeout_ms // 3)
-        found.append(self._send(_HEARTBEAT, message, timeout_ms))
+        found.append(self._send(_HEARTBEAT, message, timeout_ms, now_ms))
 
     def _take_heartbeat(self, response: HeartbeatResponse, asked: Unanswered, now_ms: int) -> None:
         name = codes.name_of(response.error_code)
@@ -502,17 +497,30 @@ class ClassicMember:
             self._requests.forget()
             self._holdings.lose()
             if self._search.node_id is not None and self._has_to_tell():
-                found.append(self._leave_request(_LATE))
+                found.append(self._leave_request(_LATE, now_ms))
                 self._requests.forget(_LEAVE)
             self._reset(keeps_id=self._settings.group_instance_id is not None)
             self._phase = ClassicPhase.LATE
-        elif self._is_heard() and now_ms >= self._session_ms + self._settings.session_timeout_ms:
+        elif self._is_session_over(now_ms):
             # The coordinator may be gone without a word: it is looked for again, and decides about the membership.
             self._requests.forget(_HEARTBEAT, _SYNC)
             self._search.lose(now_ms)
             self._session_ms = now_ms
 
+    def _is_session_over(self, now_ms: int) -> bool:
+        return self._is_heard() and now_ms >= self._session_ms + self._settings.session_timeout_ms
+
     # --- errors -------------------------------------------------------------------------------
+
+    def _give_up(self, asked: Unanswered, now_ms: int) -> None:
+        """Go on without the answer to a request."""
+        if asked.kind == CoordinatorSearch.KIND:
+            self._search.failed(now_ms)
+        elif asked.kind == _LEAVE:
+            self._end_leave()
+        else:
+            self._search.lose(now_ms)
+            self._retry(asked.kind, now_ms)
 
     def _retry(self, kind: str, now_ms: int) -> None:
         """Try again what had no answer, or one that may be another soon."""
@@ -594,11 +602,11 @@ class ClassicMember:
             assert callback is not None
             found.append(callback)
         elif self._search.node_id is not None and self._has_to_tell():
-            found.append(self._leave_request(self._leave_reason))
+            found.append(self._leave_request(self._leave_reason, now_ms))
         else:
             self._end_leave()
 
-    def _leave_request(self, reason: str) -> SendRequest:
+    def _leave_request(self, reason: str, now_ms: int) -> SendRequest:
         message = LeaveGroupRequest(
             group_id=self._settings.group_id,
             members=[
@@ -607,7 +615,7 @@ class ClassicMember:
                 )
             ],
         )
-        return self._send(_LEAVE, message, self._settings.request_timeout_ms)
+        return self._send(_LEAVE, message, self._settings.request_timeout_ms, now_ms)
 
     def _end_leave(self) -> None:
         if self._phase is not ClassicPhase.LEAVING:
@@ -621,8 +629,15 @@ class ClassicMember:
         else:
             self._phase = ClassicPhase.OUTSIDE
 
-    def _send(self, kind: str, message: Message, timeout_ms: int) -> SendRequest:
-        return self._requests.send(kind, message, self._search.node_id, timeout_ms, self._generation)
+    def _send(self, kind: str, message: Message, timeout_ms: int, now_ms: int) -> SendRequest:
+        return self._requests.send(
+            kind,
+            message,
+            self._search.node_id,
+            timeout_ms=timeout_ms,
+            now_ms=now_ms,
+            generation=self._generation,
+        )
 
 
 #: The coordinator has removed the member, or counts on another generation.

@@ -25,6 +25,7 @@ class Unanswered(NamedTuple):
 
     kind: str
     generation: int
+    until_ms: int  #: an answer after this counts as none: the process may have stood still meanwhile
 
 
 class Requests:
@@ -35,11 +36,18 @@ class Requests:
         self._waiting: dict[int, Unanswered] = {}
 
     def send(
-        self, kind: str, message: Message, node_id: int | None, timeout_ms: int, generation: int = -1
+        self,
+        kind: str,
+        message: Message,
+        node_id: int | None,
+        *,
+        timeout_ms: int,
+        now_ms: int,
+        generation: int = -1,
     ) -> SendRequest:
         """Return the step that sends a request, and wait for its answer."""
         self._last += 1
-        self._waiting[self._last] = Unanswered(kind, generation)
+        self._waiting[self._last] = Unanswered(kind, generation, now_ms + timeout_ms)
         return SendRequest(self._last, message, node_id, timeout_ms)
 
     def has(self, kind: str) -> bool:
@@ -73,7 +81,8 @@ class CoordinatorSearch:
         if self.node_id is not None or self._requests.has(self.KIND) or not self._tries.is_ready(now_ms):
             return None
         message = FindCoordinatorRequest(coordinator_keys=[self._settings.group_id])
-        return self._requests.send(self.KIND, message, None, self._settings.request_timeout_ms)
+        timeout_ms = self._settings.request_timeout_ms
+        return self._requests.send(self.KIND, message, None, timeout_ms=timeout_ms, now_ms=now_ms)
 
     def deadline_ms(self) -> int | None:
         """Return when `next_request` has one, if that is a matter of time."""

@@ -1,7 +1,7 @@
 """One member of a consumer group that the broker divides: ConsumerGroupHeartbeat (KIP-848).
 
-`ModernMember` has no clock, socket or thread: its driver does what `steps` returns (`steps` module). One thread at a
-time may call it. The rules it keeps:
+`ModernMember` has no clock, socket or thread: its driver does what `steps` returns (`steps` module). One thread at
+a time may call it. The rules it keeps:
 
 - A partition that the target leaves out is said to be held until its callback has finished; the coordinator gives
   it to no other member before.
@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import base64
 import enum
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from random import Random
 from typing import NamedTuple
 
 from logstore.errors import LogstoreError
-from logstore.groups.membership.coordination import ELSEWHERE, CoordinatorSearch, Requests
+from logstore.groups.membership.coordination import ELSEWHERE, CoordinatorSearch, Requests, Unanswered
 from logstore.groups.membership.holdings import Holdings
 from logstore.groups.membership.steps import (
     Callback,
-    MemberStep,
     MembershipFailed,
+    MemberStep,
     SendRequest,
     TopicIdsWanted,
 )
@@ -165,9 +165,8 @@ class ModernMember:
     def polled(self, now_ms: int) -> None:
         """Note that the application polls. While one poll waits, the driver calls this now and then."""
         self._poll.polled(now_ms)
-        if self._phase is ModernPhase.LATE:
-            self._join()
-        elif self._phase is ModernPhase.FAILED and self._failure is None and not self._is_fenced:
+        has_failed = self._phase is ModernPhase.FAILED and self._failure is None and not self._is_fenced
+        if self._phase is ModernPhase.LATE or has_failed:
             self._join()
 
     def topics_named(self, names: Mapping[str, str], now_ms: int) -> None:
@@ -190,7 +189,9 @@ class ModernMember:
         asked = self._requests.take(number)
         if asked is None:
             return
-        if isinstance(response, FindCoordinatorResponse):
+        if now_ms > asked.until_ms:
+            self._give_up(asked, now_ms)
+        elif isinstance(response, FindCoordinatorResponse):
             error = self._search.answered(response, now_ms)
             if error is not None:
                 self._fail(error)
@@ -202,15 +203,8 @@ class ModernMember:
     def failed(self, number: int, now_ms: int) -> None:
         """Tell that a request has no answer: its connection broke, or its time is over."""
         asked = self._requests.take(number)
-        if asked is None:
-            return
-        if asked.kind == CoordinatorSearch.KIND:
-            self._search.failed(now_ms)
-        elif asked.kind == _LEAVE:
-            self._end_leave()
-        else:
-            self._search.lose(now_ms)
-            self._retry(now_ms)
+        if asked is not None:
+            self._give_up(asked, now_ms)
 
     def commit_refused(self, code: int, epoch: int, now_ms: int) -> bool:
         """Take the code of a commit that was refused; tell whether it is to be sent again with today's epoch.
@@ -336,7 +330,7 @@ class ModernMember:
         self._is_known = True
         self._sent = _Said(subscription, owned)
         self._heartbeat_ms = now_ms + self._interval_ms
-        found.append(self._send(_HEARTBEAT, message))
+        found.append(self._send(_HEARTBEAT, message, now_ms))
 
     def _take_heartbeat(self, response: ConsumerGroupHeartbeatResponse, now_ms: int) -> None:
         if self._phase not in _ACTIVE:
@@ -352,9 +346,17 @@ class ModernMember:
         self._interval_ms = max(1, response.heartbeat_interval_ms)
         self._heartbeat_ms = now_ms + self._interval_ms
         if response.assignment is not None:
-            self._target = {
-                one.topic_id: frozenset(one.partitions) for one in response.assignment.topic_partitions
-            }
+            self._target = {one.topic_id: frozenset(one.partitions) for one in response.assignment.topic_partitions}
+
+    def _give_up(self, asked: Unanswered, now_ms: int) -> None:
+        """Go on without the answer to a request."""
+        if asked.kind == CoordinatorSearch.KIND:
+            self._search.failed(now_ms)
+        elif asked.kind == _LEAVE:
+            self._end_leave()
+        else:
+            self._search.lose(now_ms)
+            self._retry(now_ms)
 
     def _retry(self, now_ms: int) -> None:
         """Say everything after a pause: the coordinator may have taken the last heartbeat, or not."""
@@ -437,20 +439,20 @@ class ModernMember:
     def _leave_epoch(self) -> int:
         return _LEAVES if self._settings.group_instance_id is None else _LEAVES_FOR_A_WHILE
 
-    def _leave_request(self) -> SendRequest:
+    def _leave_request(self, now_ms: int) -> SendRequest:
         message = ConsumerGroupHeartbeatRequest(
             group_id=self._settings.group_id,
             member_id=self._member_id,
             member_epoch=self._leave_epoch(),
             instance_id=self._settings.group_instance_id,
         )
-        return self._send(_LEAVE, message)
+        return self._send(_LEAVE, message, now_ms)
 
     def _stop_being_late(self, now_ms: int, found: list[MemberStep]) -> None:
         """Leave the group because the application does not poll; its partitions may go to others at once."""
         self._requests.forget()
         if self._search.node_id is not None and self._is_known:
-            found.append(self._leave_request())
+            found.append(self._leave_request(now_ms))
             self._requests.forget(_LEAVE)
         self._holdings.lose()
         self._said = self._target = None
@@ -473,7 +475,7 @@ class ModernMember:
             assert callback is not None
             found.append(callback)
         elif self._search.node_id is not None and self._is_known:
-            found.append(self._leave_request())
+            found.append(self._leave_request(now_ms))
         else:
             self._end_leave()
 
@@ -488,6 +490,8 @@ class ModernMember:
         else:
             self._phase = ModernPhase.OUTSIDE
 
-    def _send(self, kind: str, message: Message) -> SendRequest:
+    def _send(self, kind: str, message: Message, now_ms: int) -> SendRequest:
         timeout_ms = min(self._settings.request_timeout_ms, max(3 * self._interval_ms, 1_000))
-        return self._requests.send(kind, message, self._search.node_id, timeout_ms, self._epoch)
+        return self._requests.send(
+            kind, message, self._search.node_id, timeout_ms=timeout_ms, now_ms=now_ms, generation=self._epoch
+        )

@@ -76,9 +76,7 @@ class Leading:
 
     def __init__(self, assignor: str, members: Iterable[JoinGroupResponse.JoinGroupResponseMember]) -> None:
         self._assignor = assignor
-        self.members = {
-            one.member_id: decode_subscription(one.metadata, one.group_instance_id) for one in members
-        }
+        self.members = {one.member_id: decode_subscription(one.metadata, one.group_instance_id) for one in members}
         #: the topics of all members
         self.topics = tuple(sorted({topic for one in self.members.values() for topic in one.topics}))
 
