@@ -209,7 +209,7 @@ class World:
         self.faults = CALM
         self.node = 1
         self.coordinator: Any = (
-            ModernCoordinator(self.topics, session_ms=20_000, interval_ms=3_000)
+            ModernCoordinator(self.topics, session_ms=28_000, interval_ms=3_000)
             if assignors is None
             else ClassicCoordinator(initial_delay_ms=100)
         )
@@ -406,8 +406,8 @@ def rough_life(world: World, *, turns: int, is_static: bool = False) -> None:
         elif kind == "freeze" and awake:
             frozen = rng.choice(awake)
             frozen.is_frozen = True
-            world.after(rng.choice([5_000, 25_000, 90_000]), frozen.thaw)
-        elif kind == "move":
+            world.after(rng.choice([5_000, 28_500, 90_000]), frozen.thaw)
+        elif kind == "move" and not is_static:
             world.move_coordinator()
         elif kind == "partitions" and rng.random() < 0.3:
             world.add_partitions(rng.choice([*world.topics]), 1)

@@ -98,6 +98,8 @@ def test_lost_answers_cost_no_membership(kind: str) -> None:
     lost = 0
     for seed in range(4):
         made = world(kind, seed)
+        if kind == "modern":
+            made.coordinator._session_ms = 60_000  # more than three answers that are lost one after another
         made.faults = Faults(answer_lost=0.1) if kind == "modern" else Faults(refused=0.1)
         for _ in range(3):
             made.join()
