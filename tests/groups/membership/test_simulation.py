@@ -232,11 +232,3 @@ def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         except (RuleBrokenError, AssertionError):
             return
     pytest.fail(f"not found in {RUNS_WITH_A_BUG} lives")
-
-
-def test_the_planted_bug_of_a_heartbeat_that_does_not_say_everything_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(ModernMember, "_retry", lambda member, now_ms: member._tries.pause(now_ms))
-    with pytest.raises(AssertionError):
-        test_lost_answers_cost_no_membership("modern")
