@@ -212,7 +212,11 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "cluster",
         "backoff connection",
         "credentials",
-        "sasl security",
+        "metadata sasl security",
+    ),
+    "logstore.remote.metadata": (
+        "refresher",
+        "known",
     ),
     "logstore.remote.backend": (
         "backend",
