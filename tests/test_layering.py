@@ -212,8 +212,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "cluster",
         "backoff connection",
         "credentials",
-        "metadata sasl security",
+        "fetch metadata sasl security",
     ),
+    "logstore.remote.fetch": ("position session",),
     "logstore.remote.metadata": (
         "refresher",
         "known",

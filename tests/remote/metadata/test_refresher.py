@@ -39,7 +39,7 @@ class Refreshed:
         assert math.isinf(self.it.due_s()), "one request at a time"
         return None if asked is None else [each.topic_id or each.name or "" for each in asked]
 
-    def exchange(self, *topics: Any) -> list[str] | None:
+    def answered(self, *topics: Any) -> list[str] | None:
         asked = self.ask()
         self.it.took(answer(*topics))
         return asked
@@ -54,7 +54,7 @@ class Refreshed:
 def refreshed() -> Refreshed:
     made = Refreshed()
     made.it.want(["orders"])
-    assert made.exchange(topic("orders", (1, 3))) == ["orders"]
+    assert made.answered(topic("orders", (1, 3))) == ["orders"]
     return made
 
 
@@ -63,27 +63,27 @@ def test_nothing_is_asked_until_the_age_is_reached(refreshed: Refreshed) -> None
     refreshed.clock.advance(AGE_MS - 1)
     assert not refreshed.is_due
     refreshed.clock.advance(1)
-    assert refreshed.exchange(topic("orders", (1, 3))) == ["orders"]
+    assert refreshed.answered(topic("orders", (1, 3))) == ["orders"]
     assert refreshed.wait_ms() == AGE_MS
 
 
 def test_a_client_without_topics_asks_once_for_the_brokers() -> None:
     refreshed = Refreshed()
-    assert refreshed.exchange() == []
+    assert refreshed.answered() == []
     assert refreshed.it.known.brokers.keys() == {1, 2}
     assert math.isinf(refreshed.it.due_s())
 
 
 def test_a_new_topic_is_asked_for_alone(refreshed: Refreshed) -> None:
     refreshed.it.want(["orders", "others"])
-    assert refreshed.exchange(topic("others", (1, 0), id="two")) == ["others"]
+    assert refreshed.answered(topic("others", (1, 0), id="two")) == ["others"]
     assert set(refreshed.it.known.topics) == {"orders", "others"}
     assert refreshed.wait_ms() == AGE_MS
 
 
 def test_an_error_asks_for_everything_again(refreshed: Refreshed) -> None:
     refreshed.it.mark_out_of_date()
-    assert refreshed.exchange(topic("orders", (2, 4))) == ["orders"]
+    assert refreshed.answered(topic("orders", (2, 4))) == ["orders"]
     assert not refreshed.is_due
 
 
@@ -104,7 +104,7 @@ def test_pauses_after_failures_grow_to_their_limit(refreshed: Refreshed) -> None
         pauses.append(refreshed.pass_pause())
     for pause_ms, expected in zip(pauses, [100, 200, 400, 800, 1_000, 1_000, 1_000, 1_000], strict=True):
         assert expected * 0.8 <= pause_ms <= expected * 1.2
-    assert refreshed.exchange(topic("orders", (1, 3))) == ["orders"], "a lost request is repeated whole"
+    assert refreshed.answered(topic("orders", (1, 3))) == ["orders"], "a lost request is repeated whole"
     refreshed.it.mark_out_of_date()
     assert refreshed.is_due, "an answer ends the pauses"
 
@@ -122,17 +122,17 @@ def test_an_unknown_topic_is_asked_for_with_pauses_and_found_later(refreshed: Re
     refreshed.it.want(["others"])
     for count in range(MISSING_ANSWERS):
         assert refreshed.it.is_missing("others") is False
-        assert refreshed.exchange(topic("others", id="", code=3)) == ["others"]
+        assert refreshed.answered(topic("others", id="", code=3)) == ["others"]
         assert refreshed.pass_pause() >= 80 * 2**count
     assert refreshed.it.is_missing("others")
-    assert refreshed.exchange(topic("others", (1, 0), id="two")) == ["others"]
+    assert refreshed.answered(topic("others", (1, 0), id="two")) == ["others"]
     assert not refreshed.it.is_missing("others")
     assert not refreshed.is_due
 
 
 def test_a_dropped_topic_is_forgotten_and_not_asked_for(refreshed: Refreshed) -> None:
     refreshed.it.want(["others"])
-    refreshed.exchange(topic("others", id="", code=3))
+    refreshed.answered(topic("others", id="", code=3))
     refreshed.it.drop(["orders", "others"])
     assert refreshed.it.known.topics == {}
     assert math.isinf(refreshed.it.due_s())
@@ -140,19 +140,22 @@ def test_a_dropped_topic_is_forgotten_and_not_asked_for(refreshed: Refreshed) ->
 
 def test_a_refused_topic_is_not_asked_for_again_until_the_age(refreshed: Refreshed) -> None:
     refreshed.it.want(["secret"])
-    assert refreshed.exchange(topic("secret", id="", code=29)) == ["secret"]
+    assert refreshed.answered(topic("secret", id="", code=29)) == ["secret"]
     assert refreshed.it.refusal("secret") == 29
     assert refreshed.wait_ms() == AGE_MS
     refreshed.clock.advance(AGE_MS)
-    assert refreshed.exchange(topic("orders", (1, 3)), topic("secret", (1, 0), id="two")) == ["orders", "secret"]
+    assert refreshed.answered(topic("orders", (1, 3)), topic("secret", (1, 0), id="two")) == [
+        "orders",
+        "secret",
+    ]
     assert refreshed.it.refusal("secret") == 0
 
 
 def test_a_partition_without_leader_is_asked_for_again_after_a_pause(refreshed: Refreshed) -> None:
     refreshed.it.mark_out_of_date()
-    refreshed.exchange(topic("orders", (-1, 3)))
+    refreshed.answered(topic("orders", (-1, 3)))
     assert 80 <= refreshed.pass_pause() <= 120
-    refreshed.exchange(topic("orders", (2, 4)))
+    refreshed.answered(topic("orders", (2, 4)))
     assert not refreshed.is_due
 
 
@@ -162,7 +165,10 @@ def test_ids_are_asked_for_by_themselves_and_become_names(refreshed: Refreshed) 
     assert refreshed.ask() == ["two"], "the name of the other is known"
     refreshed.it.took(answer(topic("others", (1, 0), id="two")))
     assert refreshed.it.known.names == {"one": "orders", "two": "others"}
-    assert refreshed.exchange(topic("orders", (1, 3)), topic("others", (1, 0), id="two")) == ["orders", "others"]
+    assert refreshed.answered(topic("orders", (1, 3)), topic("others", (1, 0), id="two")) == [
+        "orders",
+        "others",
+    ]
     assert not refreshed.is_due
 
 
@@ -178,7 +184,7 @@ def test_an_old_broker_is_asked_for_all_topics_where_an_id_is_unknown(refreshed:
 def test_an_id_that_no_broker_knows_is_given_up(refreshed: Refreshed) -> None:
     refreshed.it.want_ids(["two"])
     for _ in range(MISSING_ANSWERS):
-        assert refreshed.exchange(topic("", id="two", code=100)) == ["two"]
+        assert refreshed.answered(topic("", id="two", code=100)) == ["two"]
         refreshed.clock.advance(2_000)
     assert refreshed.it.is_missing("two")
     assert not refreshed.is_due
@@ -186,10 +192,10 @@ def test_an_id_that_no_broker_knows_is_given_up(refreshed: Refreshed) -> None:
 
 def test_every_topic_is_asked_for_where_a_pattern_needs_it(refreshed: Refreshed) -> None:
     refreshed.it.want_all()
-    assert refreshed.exchange(topic("others", (1, 0), id="two")) is None
+    assert refreshed.answered(topic("others", (1, 0), id="two")) is None
     assert set(refreshed.it.known.topics) == {"others"}
     refreshed.pass_pause()
-    assert refreshed.exchange(topic("orders", (1, 3)), topic("others", (1, 0), id="two")) is None
+    assert refreshed.answered(topic("orders", (1, 3)), topic("others", (1, 0), id="two")) is None
     assert not refreshed.is_due
 
 
@@ -230,7 +236,7 @@ def test_whatever_fails_the_last_leader_is_learnt_and_failures_pause(seed: int) 
         free_at_s = refreshed.clock.monotonic_s() + 0.08 if fate < 0.5 else -math.inf
     refreshed.it.mark_out_of_date()
     refreshed.clock.advance(2_000)
-    refreshed.exchange(topic("orders", (2, epoch + 1)))
+    refreshed.answered(topic("orders", (2, epoch + 1)))
     found = refreshed.it.known.topics["orders"].partitions[0]
     assert found[:2] == (2, epoch + 1), f"seed {seed}"
     assert not refreshed.is_due
