@@ -216,7 +216,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.remote.fetch": ("position session",),
     "logstore.remote.metadata": (
-        "refresher",
+        "bootstrap refresher",
         "known",
     ),
     "logstore.remote.backend": (
