@@ -27,15 +27,22 @@ def batches(*values: bytes, offset: int = 10, epoch: int = 5, **given: Any) -> b
     return bytes(data)
 
 
-def took(at: FetchPosition, *, node: int = 1, now_s: float = 0.0, generation: int = 0, **part: Any) -> FetchedPart:
-    committed = "aborted_transactions" in part
+def took(
+    at: FetchPosition,
+    *,
+    node: int = 1,
+    now_s: float = 0.0,
+    generation: int = 0,
+    is_committed: bool = False,
+    **part: Any,
+) -> FetchedPart:
     return at.took(
         R.PartitionData(**part),
         node=node,
         generation=generation or at.generation,
         now_s=now_s,
         near_s=300,
-        is_committed=committed,
+        is_committed=is_committed,
     )
 
 
@@ -59,8 +66,9 @@ def test_a_committed_reader_gets_the_ranges_of_aborted_records() -> None:
     stamp_run(marker, 12, 5)
     data = batches(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True) + bytes(marker)
     told = [R.AbortedTransaction(producer_id=7, first_offset=10)]
-    assert [each[:2] for each in took(position(), records=data, aborted_transactions=told).aborted] == [(7, 10)]
-    assert took(position(), records=data).aborted == ()
+    found = took(position(), is_committed=True, records=data, aborted_transactions=told)
+    assert [each[:2] for each in found.aborted] == [(7, 10)]
+    assert took(position(), records=data, aborted_transactions=told).aborted == ()
 
 
 def test_an_answer_from_before_a_seek_is_dropped() -> None:
