@@ -107,6 +107,9 @@ def test_pauses_after_failures_grow_to_their_limit(refreshed: Refreshed) -> None
     assert refreshed.answered(topic("orders", (1, 3))) == ["orders"], "a lost request is repeated whole"
     refreshed.it.mark_out_of_date()
     assert refreshed.is_due, "an answer ends the pauses"
+    refreshed.ask()
+    refreshed.it.failed()
+    assert 80 <= refreshed.wait_ms() <= 120, "the next failure begins with the shortest pause"
 
 
 def test_an_answer_without_brokers_is_none(refreshed: Refreshed) -> None:
