@@ -6,6 +6,7 @@ was acknowledged as synced may be missing, and a log that is opened again trusts
 
 from __future__ import annotations
 
+import errno
 import random
 from pathlib import Path
 
@@ -113,6 +114,44 @@ def reopened_after_failed_syncs(where: str, *, rereads: bool) -> None:
         except (AssertionError, LogstoreError) as error:
             raise AssertionError(f"{op} {nth} of {where}, {ended}: {error!r}") from error
     assert fired
+
+
+def reopened_after_a_disk_that_takes_nothing(*, rereads: bool) -> int:
+    """From one change on, each fails: a sync loses pages, and no mark tells of it. Return how often."""
+    untold = 0
+    for nth in range(1, 400):
+        disk = SimDisk(nth)
+        disk.rereads = rereads
+        disk.fail("change", nth, errno.EIO, times=-1, path_contains=PARTITION)
+        workload = ScriptedWorkload(ROOT, disk)
+        ended = workload.run()
+        if not disk.fired():
+            return untold
+        disk.heal()
+        workload.abandon()
+        untold += bool(disk.untold)
+        acknowledged = workload.sent[-1].last + 1 if workload.sent and not rereads else workload.synced
+        try:
+            check(disk, workload, acknowledged)
+        except (AssertionError, LogstoreError) as error:
+            raise AssertionError(f"change {nth}, {ended}: {error!r}") from error
+        assert not disk.untold
+    raise AssertionError("the workload has more changes than were tried")
+
+
+@pytest.mark.parametrize("rereads", [False, True])
+def test_a_log_that_could_not_mark_its_failure_is_not_trusted_by_its_process(rereads):
+    assert reopened_after_a_disk_that_takes_nothing(rereads=rereads) > 20
+
+
+def test_planted_a_failure_that_no_mark_tells_of_is_forgotten(monkeypatch):
+    class Forgetful(set):
+        def add(self, each):
+            pass
+
+    monkeypatch.setattr(SimDisk, "untold", Forgetful(), raising=False)
+    with pytest.raises(AssertionError, match="change"):
+        reopened_after_a_disk_that_takes_nothing(rereads=False)
 
 
 # --- a full disk ------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ cdef class Files:
     cdef readonly int64_t held_writes   # that have kept the GIL
     cdef int64_t _watched_until_ns      # a write was slow: those until then are looked at more closely
     cdef int64_t _released_until_ns     # a write has blocked: those until then release the GIL
+    cdef readonly set untold            # directories that could not record that a write or sync of theirs failed
     cdef object _cleaner                # called when the least recently used files should be synced; or None
     cdef bint _is_cleaning              # it was called, and `sync_oldest` has not ended
     cdef File _newest                   # ends of the list of open files, by last use

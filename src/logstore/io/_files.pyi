@@ -16,6 +16,9 @@ class Files:
     def held_writes(self) -> int: ...
     @property
     def namespace(self) -> object: ...
+    @property
+    def untold(self) -> set[str]:
+        """Directories that could not record that a write or sync of theirs failed: this process remembers it."""
     def open(
         self,
         path: str,

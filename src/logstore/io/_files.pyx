@@ -187,6 +187,7 @@ cdef class Files:
 
     def __cinit__(self, *, descriptor_limit=None):
         self.ops = FileOps(NULL, call_libc)
+        self.untold = set()
         memset(self.calls, 0, sizeof(self.calls))
         if descriptor_limit is None:
             soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

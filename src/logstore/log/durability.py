@@ -122,10 +122,14 @@ class Durability:
         self._log.has_unmarked()
 
     def suspect_locked(self) -> None:
-        """Have the next opening trust no cached page: after a failed write or sync, the disk may lack it."""
+        """Have the next opening trust no cached page: after a failed write or sync, the disk may lack it.
+
+        A disk that takes not even this mark leaves it to the memory of this process, which opens the log again.
+        """
         try:
             self.recovery.write(self.recovery.point._replace(suspect=True, clean=False))
         except StorageError:
+            self._directory.files.untold.add(self._directory.path)
             _logger.error("could not mark the log as suspect: log=%s", self._directory.path)
 
     def raise_locked(self, active: Segment) -> None:

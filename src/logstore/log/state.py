@@ -202,6 +202,7 @@ class State(PartitionLog):
             self.durability.write_locked()
         elif found.kind_is_new:
             self.durability.write_locked(clean=found.was_clean)
+        directory.files.untold.discard(directory.path)
         # The clean mark is removed durably before the first write: a crash would leave it on a torn log.
         self.must_unmark = found.point.clean
         with held(self.lock):

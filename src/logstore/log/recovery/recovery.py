@@ -110,6 +110,10 @@ def _recover(
     recovery_file = directory.read(checkpoints.RECOVERY) or b""
     known = checkpoints.decode_slots(recovery_file)
     point = _lowered(known, facts)
+    # The mark of an earlier log of this process, which the disk has not taken.
+    is_untold = directory.path in directory.files.untold
+    if is_untold and point is not None:
+        point = point._replace(suspect=True, clean=False)
     # The second file is read only if the first does not record everything.
     second = None if known is not None and known.kind else read_start(directory)
     kind = ((known and known.kind) or (second and second.kind) or LogKind.UNRECORDED).with_other(given_kind)
@@ -138,8 +142,8 @@ def _recover(
     _check_emptied(segments, point, kind)
     cut, scanned, extents = _check_tail(segments, point, config, kind)
     names = files.remove_leftovers(directory, names)
-    if point is not None and point.suspect:
-        rewritten = _rewrite_suspects(segments, point)
+    if is_untold or (point is not None and point.suspect):
+        rewritten = _rewrite_suspects(segments, -1 if point is None else point.recovery_point)
         _logger.info("rewrote what a failed sync may have lost: log=%s bytes=%d", directory.path, rewritten)
     end = segments.active.next_offset
     # Kafka's text file has no checksum: preferred to our recovery file, a damaged one could hide records.
@@ -156,7 +160,7 @@ def _recover(
     if kind is LogKind.UNRECORDED and _is_joined(segments, start):
         # No offsets are missing between segments now, and recovery does not change that.
         kind = LogKind.CONTIGUOUS
-    point = point or RecoveryPoint(0, 0, start, segments.active.base_offset, 0, start, -1)
+    point = point or RecoveryPoint(0, 0, start, segments.active.base_offset, 0, start, -1, suspect=is_untold)
     return Recovered(
         segments=segments,
         producers=producers,
@@ -164,7 +168,7 @@ def _recover(
         highest_epoch=highest_epoch,
         point=point._replace(kind=kind),
         log_start_offset=start,
-        was_clean=known is not None and known.clean and cut == 0 and known.recovery_point == end,
+        was_clean=known is not None and known.clean and cut == 0 and known.recovery_point == end and not is_untold,
         synced_end=start if known is None else min(max(point.recovery_point, start), end),
         cut_bytes=cut,
         scanned_bytes=scanned,
@@ -377,10 +381,10 @@ def _cut_behind(
     return cut
 
 
-def _rewrite_suspects(segments: Segments, point: RecoveryPoint) -> int:
+def _rewrite_suspects(segments: Segments, recovery_point: int) -> int:
     """Copy every segment that held unsynced bytes to a new file, since the kernel marks lost pages clean."""
     rewritten = 0
-    for segment in segments.from_offset(point.recovery_point):
+    for segment in segments.from_offset(recovery_point):
         was_sealed, next_offset = segment.sealed, segment.next_offset
         fresh = segments.rewrite(segment, segment.size, next_offset)
         if was_sealed:
