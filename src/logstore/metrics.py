@@ -59,8 +59,8 @@ class ReplicaMetrics(NamedTuple):
     lag: Mapping[int, int]
     lost_records: int  #: that consumers had seen here, and an unclean election has lost, since the node began
     refused_answers: int  #: of leaders: what was no answer, or held something else than was asked for
-    #: Why the replica takes no part: its log cannot be opened, or has failed. Empty if nothing is wrong. Of a log that
-    #: cannot be opened both offsets are -1, and the role is ``Role.NONE``.
+    #: Why the replica takes no part: its log cannot be opened, or has failed. Empty if nothing is wrong. Of a log
+    #: that cannot be opened both offsets are -1, and the role is ``Role.NONE``.
     problem: str = ""
 
 

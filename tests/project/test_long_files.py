@@ -29,6 +29,7 @@ NOUNS = {
     "columns/_values.pyx": "decoders",
     "config/schema.py": "settings",
     "errors.py": "errors",
+    "groups/membership/classic.py": "member",
     "io/_files.pyx": "file operations",
     "log/_partition_log.pyx": "partition log",
     "log/append/append.py": "append",
@@ -42,6 +43,7 @@ NOUNS = {
     "store/admin/kafka_directories.py": "kafka directory",
     "store/catalog/topics.py": "topics",
     "store/store.py": "store",
+    "testing/cluster/cluster.py": "cluster",
     "testing/conformance/replicas.py": "set of rules",
 }
 

@@ -221,7 +221,7 @@ def test_a_leader_that_cannot_open_its_log_gives_leadership_up_and_comes_back_by
     assert (found.role, found.leader, found.log_end_offset, found.isr) == (Role.NONE, 2, -1, (2,))
     assert "Input/output error" in found.problem
     assert "node 1, disk of t-0: " in caplog.text
-    with pytest.raises(NotLeaderError, match="t-0: node 1 cannot open its log: .*Input/output error"):
+    with pytest.raises(NotLeaderError, match=r"t-0: node 1 cannot open its log: .*Input/output error"):
         patient.nodes[1]._replicas.check_append(TopicPartition("t", 0), Acks.ALL)
     patient.files[1].heal()
     wait_for(lambda: patient.in_sync(1, 2), 30)

@@ -352,7 +352,10 @@ class Node:
         unopened = self._registry_loop.unopened.get((topic, partition))
         if member is None and unopened is None:
             raise UnknownTopicError(f"node {self.node} has no replica of {topic}-{partition}")
-        state = member.replica.state if member is not None else unopened and unopened.state
+        if member is not None:
+            state = member.replica.state
+        else:
+            state = None if unopened is None else unopened.state
         return -1 if state is None else state.leader
 
     # -- the end

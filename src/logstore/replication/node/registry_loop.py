@@ -156,8 +156,10 @@ class RegistryLoop:
             named.add(facts.IDS)
             named.add(facts.TOPICS)
             named.add(facts.DELETED_TOPICS)
-            for known in (*self.members.values(), *self.unopened.values()):
-                known.must_read = True
+            for member in self.members.values():
+                member.must_read = True
+            for unopened in self.unopened.values():
+                unopened.must_read = True
         try:
             if any(path.startswith((facts.IDS, facts.REGISTRATIONS)) for path in named):
                 self._read_lives(registry)
