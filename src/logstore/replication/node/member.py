@@ -40,7 +40,7 @@ class Member:
         self.calls = log.replica
         self.placement = placement
         self.lock = threading.Lock()
-        #: Records that unclean elections have lost, as the replicas before this one have found since the node began.
+        #: Records lost by unclean elections, as the replicas before this one have found since the node began.
         self.lost_before = 0
         self.refused_answers = 0  #: of leaders: what was no answer, or held something else than was asked for
         # Of the registry's thread:
