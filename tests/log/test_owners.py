@@ -46,7 +46,7 @@ _STRUCTS = {name for path in PACKAGE.rglob("*.p[yx][xd]") for name in _STRUCT.fi
 _OF_STRUCTS = re.compile(rf"\b(?:{'|'.join(sorted(_STRUCTS))}) \**(\w+)")
 
 
-class Owner(NamedTuple):
+class Holder(NamedTuple):
     """A class with fields that only its module assigns."""
 
     module: Path
@@ -90,19 +90,19 @@ def in_cython(source: str) -> Iterator[Assignment]:
                 yield Assignment(match[1].strip(), match[2])
 
 
-def python_owners(path: Path) -> Iterator[tuple[str, Owner]]:
+def python_owners(path: Path) -> Iterator[tuple[str, Holder]]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ClassDef):
             fields = frozenset(found.field for found in in_python(ast.unparse(node), own=True))
-            yield node.name, Owner(path, fields, fields)
+            yield node.name, Holder(path, fields, fields)
 
 
-def compiled_owners(path: Path) -> Iterator[tuple[str, Owner]]:
+def compiled_owners(path: Path) -> Iterator[tuple[str, Holder]]:
     name, fields, public = "", set(), set()
     for line in [*path.read_text().splitlines(), "end"]:
         if re.match(r"\S", line):
             if name:
-                yield name, Owner(path.with_suffix(".pyx"), frozenset(fields), frozenset(public))
+                yield name, Holder(path.with_suffix(".pyx"), frozenset(fields), frozenset(public))
             begun = _CLASS.match(line)
             name, fields, public = begun[1] if begun else "", set(), set()
         elif name and (field := _FIELD.match(line)):
@@ -112,14 +112,14 @@ def compiled_owners(path: Path) -> Iterator[tuple[str, Owner]]:
 
 SEGMENTS = [PACKAGE / f"{name}.pxd" for name in ("_segment", "_segment_index", "_index")]
 ELSEWHERE = [PACKAGE / "batch" / "_encode.pxd", PACKAGE / "accumulator" / "_batcher.pxd"]
-OWNERS: list[tuple[str, Owner]] = [
+OWNERS: list[tuple[str, Holder]] = [
     *(found for path in sorted(LOG.rglob("*.py")) for found in python_owners(path)),
     *(found for path in [*sorted(LOG.rglob("*.pxd")), *SEGMENTS, *ELSEWHERE] for found in compiled_owners(path)),
 ]
 BY_NAME = dict(OWNERS)
 
 
-def owners_of(field: str) -> dict[str, Owner]:
+def owners_of(field: str) -> dict[str, Holder]:
     return {name: owner for name, owner in OWNERS if field in owner.fields}
 
 

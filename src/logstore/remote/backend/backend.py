@@ -44,7 +44,7 @@ class RemoteBackend(Backend):
 
     def _check(self) -> None:
         if self._fork != fork_generation():
-            raise ForkedError(f"{self.location}: the cluster was connected to before a fork; connect in the child")
+            raise ForkedError(f"{self.location}: the client was made before a fork; call Client() in the child")
         self._client.cluster.check_open()
 
     def topics(self, *, internal: bool = False) -> list[str]:

@@ -137,7 +137,7 @@ class _FetchLoop:
             ForkedError, ClientClosedError: the fetcher cannot be used.
         """
         if self._fork != fork_generation():
-            raise ForkedError("the consumer was opened before a fork; open another one in the child")
+            raise ForkedError("the consumer was opened before a fork; call store.consumer() in the child")
         if self._ends:
             raise ClientClosedError("the client is closed")
         if self._thread is None:

@@ -230,7 +230,7 @@ class RemoteScan:
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(
             f"a scan of {self._partition.name} cannot be pickled: it belongs to a connection to a cluster; "
-            "connect in the other process, and scan the same offsets there"
+            "the other process needs its own, and the same offsets: call scan(start, end) there"
         )
 
     def __repr__(self) -> str:

@@ -59,7 +59,7 @@ class Verdict(Enum):
     REFUSED = "the broker refuses the whole request"
 
 
-class FetchAnswer(NamedTuple):
+class SessionAnswer(NamedTuple):
     """An answer, and its parts by partition. ``code`` is Kafka's error code of the whole, or 0."""
 
     verdict: Verdict
@@ -143,7 +143,7 @@ class FetchRequests:
             rack_id=limits.rack if version >= 11 else "",
         )
 
-    def took(self, answer: Any) -> FetchAnswer:
+    def took(self, answer: Any) -> SessionAnswer:
         """Read the answer to the request out."""
         assert self._is_out, "no request is out"
         self._is_out = False
@@ -151,18 +151,18 @@ class FetchRequests:
         session_id = getattr(answer, "session_id", _NO_SESSION)
         if code == codes.FETCH_SESSION_ID_NOT_FOUND:
             self._session_id, self._epoch = _NO_SESSION, _FIRST_EPOCH
-            return FetchAnswer(Verdict.BEGINS_AGAIN, code, {})
+            return SessionAnswer(Verdict.BEGINS_AGAIN, code, {})
         if code:
             self._begin_again()
             is_of_session = code in _OF_SESSION
-            return FetchAnswer(Verdict.BEGINS_AGAIN if is_of_session else Verdict.REFUSED, code, {})
+            return SessionAnswer(Verdict.BEGINS_AGAIN if is_of_session else Verdict.REFUSED, code, {})
         is_full = self._epoch == _FIRST_EPOCH
         parts = self._parts(answer)
         is_throttled = answer.throttle_time_ms > 0 and not answer.responses
         if is_throttled and is_full:
             # The broker has read nothing, and has made no session.
             self._session_id, self._epoch = session_id, _FIRST_EPOCH
-            return FetchAnswer(Verdict.THROTTLED, 0, {})
+            return SessionAnswer(Verdict.THROTTLED, 0, {})
         fits = parts is not None and (
             parts.keys() == self._held.keys() if is_full else session_id == self._session_id
         )
@@ -170,13 +170,13 @@ class FetchRequests:
             if session_id != _NO_SESSION:
                 self._session_id = session_id
             self._begin_again()
-            return FetchAnswer(Verdict.BEGINS_AGAIN, 0, {})
+            return SessionAnswer(Verdict.BEGINS_AGAIN, 0, {})
         if session_id == _NO_SESSION:
             self._session_id, self._epoch = _NO_SESSION, _FIRST_EPOCH  # the broker has no room for a session
         else:
             self._session_id = session_id
             self._epoch = 1 if self._epoch >= INT32_MAX else self._epoch + 1
-        return FetchAnswer(Verdict.THROTTLED if is_throttled else Verdict.TAKEN, 0, parts)
+        return SessionAnswer(Verdict.THROTTLED if is_throttled else Verdict.TAKEN, 0, parts)
 
     def lost(self) -> None:
         """Take note that the request out gets no answer: the broker may have carried it out or not."""

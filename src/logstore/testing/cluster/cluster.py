@@ -1,4 +1,4 @@
-"""`SimCluster`: several nodes, a network, a registry and clients in one process and one thread, from one seed."""
+"""A simulated cluster, `SimCluster`: nodes, a network, a registry and clients in one process, from one seed."""
 
 from __future__ import annotations
 
