@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Marks of one open log: log start, last stable offset, high watermark, log end offset, and the synced end.
 
-The log end offset rises first, with the bytes of an append. Every other move is one call here, and asserts the order
-of the marks after it; so does the compiled append, which raises them one by one.
+The log end offset rises first, with the bytes of an append. Every other move is one call here, and asserts the
+order of the marks after it; so does the compiled append, which raises them one by one.
 
 Threads: changed under the log's lock, and read without it.
 """

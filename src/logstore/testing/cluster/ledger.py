@@ -138,7 +138,8 @@ class Ledger:
         if replica is None or log is None:
             return
         state, end, mark = replica.state, log.log_end_offset, log.high_watermark
-        assert state is not None
+        if state is None:
+            return  # its disk has refused the first state that the registry had for it
         self._ends[node.node] = end
         self.steps.look(node.node, replica, log, taken)
         if mark > end:
