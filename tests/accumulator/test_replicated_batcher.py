@@ -315,6 +315,27 @@ def test_retries_are_counted(setup):
         assert isinstance(future.exception(0), NotLeaderError)
 
 
+@pytest.mark.row("P10", part="batches that wait for replicas")
+def test_without_retries_what_waited_together_fails_and_is_appended_once(setup):
+    error = NotEnoughReplicasAfterAppendError("t-0: 1 replicas are in sync by now")
+    with setup.store.producer(linger_ms=0, batch_size=1, retries=0) as producer:
+        futures = in_flight(setup, producer, b"a", b"b", b"c")
+        setup.replicas.fail(error)
+        setup.settle(producer)
+        setup.settle(producer)
+        assert [future.exception(0) for future in futures] == [error] * 3
+        # What comes next is taken; the errors were the futures'.
+        [after] = sent(producer, b"d")
+        setup.replicas.acknowledge(1)
+        setup.settle(producer)
+        assert after.result(0).offset == 4
+        # Where the node does not lead, a batch fails at once, and is not in the log.
+        setup.replicas.refusal = NotLeaderError("t-0: node 2 does")
+        [refused] = sent(producer, b"e")
+        assert isinstance(refused.exception(0), NotLeaderError)
+    assert setup.values() == [b"0", b"a", b"b", b"c", b"d"]
+
+
 def test_an_error_that_is_not_retried_ends_its_batch_only(setup):
     with setup.store.producer(linger_ms=0, delivery_timeout_ms=1_000) as producer:
         setup.replicas.refusal = RecordTooLargeError("t-0: too large")

@@ -13,9 +13,13 @@ them: those are where an append of this batcher has put them.
 Retries end as those for lack of space do: after ``retries`` or ``delivery.timeout.ms``, with the last error. A
 batch that waits and has got no answer until then fails with `DeliveryTimeoutError`.
 
+Without retries a batch is appended once. If its acks fail, it fails, and so does each that waited with it.
+
 A batch that is given up may be in the log or not, so its sequence is not used again. If the log turns out to lack
 it, the next batch is out of order: that one and those behind it are not in the log either. They get another
-producer id, and none is stored twice.
+producer id. So none is stored twice, unless an unclean election brings back a log that has what was cut here: it has
+the batches by their former id, and takes them once more by the new one. Kafka's producer, which begins another epoch
+after a batch that has timed out, promises no more.
 """
 
 from __future__ import annotations
@@ -163,9 +167,11 @@ class ReplicatedBatcher(PartitionBatcher):
                 self._acknowledge(batch, turn)
             elif batch.acks.is_settled:
                 error = batch.acks.error
-                # Appended again from this one on: the log, or its leader epoch, may be another one by now.
-                for each in self._front(FLIGHT_BYTES):
-                    each.acks = None
+                # Appended again from this one on: the log, or its leader epoch, may be another one by now. Without
+                # retries each of them fails instead: it is in the log, and has no sequence to be recognized by.
+                if self._shared.config.retries:
+                    for each in self._front(FLIGHT_BYTES):
+                        each.acks = None
                 self._fail(batch, error, turn)
             elif self._is_late(batch):
                 first = batch.result.first_offset if batch.result is not None else -1
