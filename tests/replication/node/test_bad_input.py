@@ -140,6 +140,33 @@ NO_EXCEPTIONS = [
 ]
 
 
+def test_of_an_answer_whose_last_batch_is_wrong_the_good_ones_stay(cluster, caplog):
+    cluster.start(1, 2)
+    topic = cluster.create(1, 2)
+    topic.append(b"a", acks="all")
+    log = cluster.stores[2]["t"][0]
+    runs = []
+
+    def last_flipped(run: bytes) -> bytes:
+        runs.append(run)
+        return run[:-1] + bytes([run[-1] ^ 1])
+
+    cluster.transport.alter = lambda request, answer: b""
+    for value in (b"b", b"c", b"d"):
+        topic.append(value, acks=1)
+    cluster.transport.alter = stored(last_flipped)
+    wait_for(lambda: runs and cluster.metrics(2).refused_answers >= 3)
+    wait_for(lambda: "CorruptRecordError" in caplog.text)
+    # Three batches came: the two good ones before the wrong one are kept.
+    assert log.log_end_offset == 3
+    leaders = cluster.stores[1]["t"][0]
+    cluster.transport.alter = lambda request, answer: answer
+    wait_for(lambda: log.log_end_offset == leaders.log_end_offset == 4)
+    topic.append(b"e", acks="all")
+    wait_for(lambda: cluster.values(2) == [b"a", b"b", b"c", b"d", b"e"])
+    assert (cluster.metrics(1).leader_epoch, cluster.metrics(2).lost_records) == (1, 0)
+
+
 @pytest.mark.parametrize(
     "error", [ZeroDivisionError("an embedder's"), OSError("no route"), TimeoutError(), *NO_EXCEPTIONS]
 )
@@ -171,7 +198,7 @@ class Moody(Registry):
 
     def _call(self) -> None:
         self._mood.calls += 1
-        self._mood.may_go.wait()
+        self._mood.may_go.wait(self._mood.delay_s)
         if self._mood.error is not None:
             raise self._mood.error
 
@@ -215,6 +242,7 @@ class Mood:
         self.forgets = False
         self.lost_answers = 0
         self.calls = 0
+        self.delay_s: float | None = None  #: how long a call takes while it may not go; None: for ever
         self.may_go = threading.Event()
         self.may_go.set()
 
@@ -327,6 +355,33 @@ def test_a_node_that_fails_to_begin_leaves_nothing_running(cluster, moods, error
     topic.append(b"a", acks="all")
 
 
+def test_a_node_whose_registry_takes_seconds_serves_on_and_changes_nothing_wrong(cluster, moods):
+    cluster.start(1, 2)
+    topic = cluster.create(1, 2)
+    before = cluster.registry.read(STATE)
+    for mood in moods.values():
+        mood.delay_s = 2.0
+        mood.may_go.clear()  # each call waits for as long, as no test sets it
+        calls = mood.calls
+        cluster.nodes[1]._registry_loop.notify("/brokers/ids")
+        cluster.nodes[2]._registry_loop.notify("/brokers/ids")
+        wait_for(lambda mood=mood, calls=calls: mood.calls > calls)
+    # It goes on with what it knows, and no replica is taken for a lagging one.
+    for number in range(50):
+        topic.append(b"%d" % number, acks="all")
+    wait_for(lambda: len(cluster.values(2)) == 50)
+    called = sum(mood.calls for mood in moods.values())
+    wait_for(lambda: sum(mood.calls for mood in moods.values()) > called, 20)  # it does return
+    assert cluster.registry.read(STATE) == before
+    for mood in moods.values():
+        mood.delay_s = None
+        mood.may_go.set()
+    # What was asked for meanwhile is done.
+    cluster.stop(1)
+    wait_for(lambda: cluster.nodes[2].leader_of("t") == 2, 30)
+    assert len(cluster.values(2)) == 50
+
+
 def test_a_registry_that_does_not_return_stops_nothing_but_its_thread(tmp_path, cluster, moods):
     cluster.options["timeout_s"] = 0.2
     cluster.start(1, 2)
@@ -401,6 +456,10 @@ FOREIGN = {
         Create("/brokers/topics/u", b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAAA","partitions":{"0":[1,2]}}'),
         Create("/config/topics/u", b'{"version": 1, "config": {"colour": "red"}}'),
     ),
+    "a setting that is out of range": (
+        Create("/brokers/topics/u", b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAAA","partitions":{"0":[1,2]}}'),
+        Create("/config/topics/u", b'{"version": 1, "config": {"retention.ms": "soon"}}'),
+    ),
 }
 
 
@@ -412,6 +471,7 @@ def test_facts_that_are_not_ours_are_named_and_leave_the_rest_alone(cluster, cap
     cluster.registry.commit(listed)
     named = listed[0].path
     wait_for(lambda: all(f"node {node}, {named}: " in caplog.text for node in (1, 2)))
+    assert listed[-1].path in caplog.text  # of the fact that is wrong
     topic.append(b"a", acks="all")
     assert all(cluster.registry.read(each.path).value == each.value for each in listed)
     # The other partitions are still looked after.

@@ -10,7 +10,15 @@ import threading
 from collections.abc import Mapping
 
 from logstore.config.log import LogConfig
-from logstore.errors import InvalidSettingError, LogstoreError, NotLeaderError, RecordError, StorageError
+from logstore.errors import (
+    ConfigError,
+    InvalidSettingError,
+    LogstoreError,
+    MalformedFactError,
+    NotLeaderError,
+    RecordError,
+    StorageError,
+)
 from logstore.log import Log
 from logstore.log.formats.last_stop import Stop
 from logstore.records import TopicPartition
@@ -118,7 +126,11 @@ class Members:
             **facts.decode_config(registry.read(facts.config_path(topic))),
             "logstore.replicated": "true",
         }
-        config = LogConfig.of(settings)
+        try:
+            config = LogConfig.of(settings)
+        except ConfigError as error:
+            path = facts.config_path(topic)
+            raise MalformedFactError(f"{path}: {error}", fact=path) from error
         place = TopicPartition(topic, partition)
         state = registry.read(facts.state_path(place))
         try:
