@@ -18,7 +18,7 @@ from test_footprint import RESIDENT, run
 CLUSTER = """
 import time
 import logstore
-from logstore.errors import PeerUnreachableError
+from logstore.errors import DeliveryTimeoutError, PeerUnreachableError
 from logstore.replication import LocalRegistry, Node, Transport
 class Direct(Transport):
     def call(self, to, request, *, timeout_s):
@@ -85,8 +85,11 @@ for store in stores.values():
         store["t"].log(number).log_end_offset
 before = resident_mb()
 start()
-nodes[1].create_topic("t", count)
-for number in (2, 3):
+try:
+    nodes[1].create_topic("t", count)
+except DeliveryTimeoutError:
+    pass  # it is made, and has no leaders after 30 s
+for number in nodes:
     nodes[number].wait_for_topic("t", timeout_s=600)
 time.sleep(10)
 used = time.process_time()
