@@ -17,9 +17,9 @@ Without retries a batch is appended once. If its acks fail, it fails, and so doe
 
 A batch that is given up may be in the log or not, so its sequence is not used again. If the log turns out to lack
 it, the next batch is out of order: that one and those behind it are not in the log either. They get another
-producer id. So none is stored twice, unless an unclean election brings back a log that has what was cut here: it has
-the batches by their former id, and takes them once more by the new one. Kafka's producer, which begins another epoch
-after a batch that has timed out, promises no more.
+producer id. So none is stored twice, unless an unclean election brings back a log that has what was cut here: it
+has the batches by their former id, and takes them once more by the new one. Kafka's producer, which begins another
+epoch after a batch that has timed out, promises no more.
 """
 
 from __future__ import annotations
