@@ -7,7 +7,7 @@ import pytest
 import logstore
 from logstore.errors import InvalidSettingError, UnknownTopicError
 from logstore.records import TopicPartition
-from logstore.replication import Node, facts
+from logstore.replication import Node, election, facts
 from logstore.replication.api import Create, Write
 from logstore.replication.controller import ControllerLoop
 from logstore.replication.deletion import request_path
@@ -88,6 +88,19 @@ def test_a_partition_moves_to_a_new_node_while_records_are_written(controlled):
 
 
 @pytest.mark.row("F15")
+def test_a_partition_whose_state_is_made_after_its_replicas_is_trusted(cluster):
+    """A controller has read the topic later than the nodes."""
+    cluster.start(1, 2)
+    assigned = facts.encode_assignment("A" * 22, {0: (1, 2)})
+    cluster.registry.commit([Create(facts.topic_path("t"), assigned)])
+    wait_for(lambda: all(("t", 0) in cluster.nodes[node]._registry_loop.members for node in (1, 2)))
+    led = election.created((1, 2))._replace(leader=1, leader_epoch=1, last_leader=1)
+    made = Create(facts.state_path(TopicPartition("t", 0)), facts.encode_state(led))
+    cluster.registry.commit([made])
+    wait_for(lambda: cluster.in_sync(1, 2))
+    cluster.nodes[1].wait_for_topic("t").append(b"a", acks="all")
+
+
 def test_partitions_are_added(controlled):
     cluster = controlled
     cluster.create(1, 2)

@@ -23,7 +23,7 @@ from logstore.log import Log
 from logstore.log.formats.last_stop import Stop
 from logstore.records import TopicPartition
 from logstore.replication import facts
-from logstore.replication.api import NO_NODE, Fact, NodeId, PartitionState, Registry, Replica, Role
+from logstore.replication.api import NO_NODE, NodeId, PartitionState, Registry, Replica, Role
 from logstore.replication.election import given_up, resigned
 from logstore.replication.fetch_messages import Slot
 from logstore.replication.insync import InSyncReplica
@@ -132,15 +132,14 @@ class Members:
             path = facts.config_path(topic)
             raise MalformedFactError(f"{path}: {error}", fact=path) from error
         place = TopicPartition(topic, partition)
-        state = registry.read(facts.state_path(place))
         try:
-            return self._opened(place, assignment, settings, state)
+            return self._opened(place, assignment, settings, registry)
         except (StorageError, RecordError) as error:
             known = topic in self.store.topics()
             return Unopened(place, error, self.store[topic].config if known else config)
 
     def _opened(
-        self, place: TopicPartition, assignment: facts.Assignment, settings: dict[str, str], state: Fact | None
+        self, place: TopicPartition, assignment: facts.Assignment, settings: dict[str, str], registry: Registry
     ) -> Member:
         topic, partition = place
         made = self.store.create_topic(topic, len(assignment.partitions), settings, if_not_exists=True)
@@ -156,9 +155,12 @@ class Members:
             # It failed before it had a member, as at the first sync of a quorum's replica: nothing else opens it.
             log = self.store._host.partitions.open_again(place)
             assert isinstance(log, Log)
-        # A partition that is younger than this life has lost nothing by the end of an earlier one.
-        is_young = state is not None and state.created > self._registration.created
-        if is_young and (log.log_end_offset or log.replica.epochs.latest is not None):
+        state = registry.read(facts.state_path(place))
+        has_records = bool(log.log_end_offset) or log.replica.epochs.latest is not None
+        # A partition that is younger than this life has lost nothing by the end of an earlier one. Without a state
+        # it is younger too, as what was there at the registration is seen since: a controller is about to make it.
+        is_young = not has_records if state is None else state.created > self._registration.created
+        if is_young and has_records:
             # As of a backup whose registry was lost: they would be taken for the new topic's.
             raise InvalidSettingError(
                 {topic: "the store has records of an earlier topic of that name: export and delete that one first"}
