@@ -11,6 +11,7 @@ from logstore.replication import Node, election, facts
 from logstore.replication.api import Create, Write
 from logstore.replication.controller import ControllerLoop
 from logstore.replication.deletion import request_path
+from logstore.store.catalog.topic_list import new_id
 from tests.kit.waiting import wait_for
 from tests.replication.node.nodes import Cluster
 
@@ -91,7 +92,7 @@ def test_a_partition_moves_to_a_new_node_while_records_are_written(controlled):
 def test_a_partition_whose_state_is_made_after_its_replicas_is_trusted(cluster):
     """A controller has read the topic later than the nodes."""
     cluster.start(1, 2)
-    assigned = facts.encode_assignment("A" * 22, {0: (1, 2)})
+    assigned = facts.encode_assignment(new_id(), {0: (1, 2)})
     cluster.registry.commit([Create(facts.topic_path("t"), assigned)])
     wait_for(lambda: all(("t", 0) in cluster.nodes[node]._registry_loop.members for node in (1, 2)))
     led = election.created((1, 2))._replace(leader=1, leader_epoch=1, last_leader=1)
