@@ -111,6 +111,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.groups.membership": (
         "classic modern",
+        "member",
         "coordination holdings protocols",
         "steps timing",
     ),

@@ -12,8 +12,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from logstore.errors import LogstoreError
-from logstore.groups.membership.classic import ClassicMember, ClassicPhase
-from logstore.groups.membership.modern import MemberSubscription, ModernMember, ModernPhase
+from logstore.groups.membership.classic import ClassicMember
+from logstore.groups.membership.member import MemberPhase
+from logstore.groups.membership.modern import MemberSubscription, ModernMember
 from logstore.groups.membership.steps import (
     Callback,
     MembershipFailed,
@@ -334,7 +335,7 @@ class World:
         actor.tell(lambda: actor.member.close(self.now))
 
         def end() -> None:
-            if actor.member.phase in (ClassicPhase.CLOSED, ModernPhase.CLOSED):
+            if actor.member.phase is MemberPhase.CLOSED:
                 if actor.holds:
                     raise RuleBrokenError(f"{actor.name} is closed, and holds {actor.holds}")
                 actor.is_alive = False

@@ -10,7 +10,8 @@ import pytest
 
 from logstore.errors import BrokerError, InvalidSettingError, LogstoreError, MalformedMessageError
 from logstore.groups.assignors.embedded import decode_assignment, decode_subscription, encode_assignment
-from logstore.groups.membership.classic import ClassicMember, ClassicPhase, CommitOutcome
+from logstore.groups.membership.classic import ClassicMember, CommitOutcome
+from logstore.groups.membership.member import MemberPhase
 from logstore.groups.membership.steps import (
     MembershipFailed,
     PartitionsAssigned,
@@ -36,32 +37,22 @@ from logstore.protocol.generated.messages import (
 from logstore.protocol.message import Message
 from logstore.records import TopicPartition
 from tests.groups.coordinator import CODE
+from tests.groups.membership.drive import MemberDrive
 
 X = [TopicPartition("x", n) for n in range(4)]
 
 
-class Drive:
-    """A member and its clock; every step it has asked for."""
+class Drive(MemberDrive):
+    """The driver of one member."""
+
+    member: ClassicMember
 
     def __init__(self, *, assignors: tuple[str, ...] = ("cooperative-sticky",), **settings: Any) -> None:
-        self.now = 0
+        super().__init__()
         self.settings = MemberSettings(group_id="g", **settings)
         self.member = ClassicMember(self.settings, 0, assignors=assignors, rng=Random(1))
-        self.steps: list[Any] = []
         self.member.subscribe(["x"], 0)
         self.run()
-
-    def run(self, for_ms: int = 0) -> None:
-        until = self.now + for_ms
-        while True:
-            self.steps += self.member.steps(self.now)
-            assert self.member.steps(self.now) == []
-            due = self.member.deadline_ms()
-            if due is None or due > until:
-                break
-            assert due > self.now
-            self.now = due
-        self.now = until
 
     def sent(self, kind: type[Message]) -> list[Any]:
         return [step.message for step in self.steps if isinstance(step, SendRequest) and type(step.message) is kind]
@@ -72,15 +63,6 @@ class Drive:
 
     def answer(self, kind: type[Message], response: Message) -> None:
         self.member.answered(self.last(kind).number, response, self.now)
-        self.run()
-
-    def seen(self, kind: type) -> list[Any]:
-        return [step for step in self.steps if isinstance(step, kind)]
-
-    def finish(self) -> None:
-        for step in self.steps:
-            if isinstance(step, PartitionsRevoked | PartitionsAssigned | PartitionsLost):
-                self.member.finished(step, self.now)
         self.run()
 
     def find(self) -> Drive:
@@ -123,7 +105,7 @@ def test_it_finds_the_coordinator_and_joins_in_two_steps() -> None:
     assert (request.generation_id, request.member_id, request.assignments) == (5, "m-1", ())
     one.answer(SyncGroupRequest, SyncGroupResponse(assignment=encode_assignment(X)))
     assert one.seen(PartitionsAssigned)[0].partitions == (*X,)
-    assert one.member.phase is ClassicPhase.STABLE
+    assert one.member.phase is MemberPhase.STABLE
 
 
 def test_the_leader_asks_for_partition_counts_and_divides() -> None:
@@ -260,7 +242,7 @@ def test_join_group_fails_with_kafkas_code(name: str) -> None:
     (failure,) = one.seen(MembershipFailed)
     assert CODE[name] == failure.error.code
     assert failure.is_final is (name == "FENCED_INSTANCE_ID")
-    assert one.member.phase is ClassicPhase.FAILED
+    assert one.member.phase is MemberPhase.FAILED
     one.member.polled(one.now)
     one.run()
     assert len(one.sent(JoinGroupRequest)) == 1 + (name != "FENCED_INSTANCE_ID")
@@ -313,7 +295,7 @@ def test_a_heartbeat_is_tried_again(name: str) -> None:
     if one.member.coordinator is None:
         one.find()
     assert len(one.sent(HeartbeatRequest)) == 2
-    assert one.member.phase is ClassicPhase.STABLE
+    assert one.member.phase is MemberPhase.STABLE
     assert one.member.held == {*X[:2]}
 
 
@@ -354,7 +336,7 @@ def test_an_answer_counts_once_and_not_after_its_time() -> None:
     one.member.failed(late.number, one.now)
     one.run()
     assert one.member.held == {*X[:2]}
-    assert one.member.phase is ClassicPhase.STABLE
+    assert one.member.phase is MemberPhase.STABLE
 
 
 def test_a_member_that_does_not_poll_leaves_and_joins_when_it_polls() -> None:
@@ -382,7 +364,7 @@ def test_a_member_leaves_after_on_revoked_and_says_why() -> None:
     (left,) = one.sent(LeaveGroupRequest)
     assert [(row.member_id, row.reason) for row in left.members] == [("m-1", "the program ends")]
     one.answer(LeaveGroupRequest, LeaveGroupResponse())
-    assert one.member.phase is ClassicPhase.CLOSED
+    assert one.member.phase is MemberPhase.CLOSED
     assert one.member.deadline_ms() is None
 
 
@@ -395,7 +377,7 @@ def test_a_static_member_does_not_leave() -> None:
         one.run()
         one.finish()
         assert not one.sent(LeaveGroupRequest)
-        assert one.member.phase is ClassicPhase.CLOSED
+        assert one.member.phase is MemberPhase.CLOSED
 
 
 def test_unsubscribing_leaves_and_a_later_subscription_joins() -> None:
@@ -404,7 +386,7 @@ def test_unsubscribing_leaves_and_a_later_subscription_joins() -> None:
     one.run()
     one.finish()
     one.answer(LeaveGroupRequest, LeaveGroupResponse())
-    assert one.member.phase is ClassicPhase.OUTSIDE
+    assert one.member.phase is MemberPhase.OUTSIDE
     one.member.subscribe(["x"], one.now)
     one.run()
     assert one.sent(JoinGroupRequest)[-1].member_id == ""

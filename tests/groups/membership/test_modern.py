@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from logstore.errors import UnsupportedVersionError
-from logstore.groups.membership.modern import MemberSubscription, ModernMember, ModernPhase
+from logstore.groups.membership.member import MemberPhase
+from logstore.groups.membership.modern import MemberSubscription, ModernMember
 from logstore.groups.membership.steps import (
     MembershipFailed,
     PartitionsAssigned,
@@ -26,20 +27,22 @@ from logstore.protocol.generated.messages import (
 )
 from logstore.records import TopicPartition
 from tests.groups.coordinator import CODE
+from tests.groups.membership.drive import MemberDrive
 
 X = [TopicPartition("x", n) for n in range(4)]
 SUBSCRIBED = MemberSubscription(frozenset({"x"}))
 
 
-class Drive:
-    """A member and its clock; every step it has asked for."""
+class Drive(MemberDrive):
+    """The driver of one member."""
+
+    member: ModernMember
 
     def __init__(self, subscription: MemberSubscription = SUBSCRIBED, **settings: Any) -> None:
-        self.now = 0
+        super().__init__()
         self.member = ModernMember(
             MemberSettings(group_id="g", **settings), 0, server_assignor="uniform", rng=Random(1)
         )
-        self.steps: list[Any] = []
         self.member.subscribe(subscription, 0)
         self.run()
         found = FindCoordinatorResponse.Coordinator(key="g", node_id=7)
@@ -51,21 +54,6 @@ class Drive:
         last = [one for one in self.seen(SendRequest) if isinstance(one.message, FindCoordinatorRequest)][-1]
         self.member.answered(last.number, FindCoordinatorResponse(coordinators=[found]), self.now)
         self.run()
-
-    def run(self, for_ms: int = 0) -> None:
-        until = self.now + for_ms
-        while True:
-            self.steps += self.member.steps(self.now)
-            assert self.member.steps(self.now) == []
-            due = self.member.deadline_ms()
-            if due is None or due > until:
-                break
-            assert due > self.now
-            self.now = due
-        self.now = until
-
-    def seen(self, kind: type) -> list[Any]:
-        return [step for step in self.steps if isinstance(step, kind)]
 
     @property
     def sent(self) -> list[SendRequest]:
@@ -87,12 +75,6 @@ class Drive:
             error_code=CODE[error], member_epoch=epoch, heartbeat_interval_ms=5_000, assignment=found, **fields
         )
         self.member.answered(self.sent[-1].number, response, self.now)
-        self.run()
-
-    def finish(self) -> None:
-        for step in self.steps:
-            if isinstance(step, PartitionsRevoked | PartitionsAssigned | PartitionsLost):
-                self.member.finished(step, self.now)
         self.run()
 
     def holding(self, numbers: list[int]) -> Drive:
@@ -282,7 +264,7 @@ def test_it_leaves_after_on_revoked(instance_id: str | None, epoch: int) -> None
     assert (one.last.member_epoch, one.last.instance_id) == (epoch, instance_id)
     assert one.seen(PartitionsRevoked) == [PartitionsRevoked((X[0],))]
     one.answer(epoch)
-    assert one.member.phase is ModernPhase.CLOSED
+    assert one.member.phase is MemberPhase.CLOSED
     assert one.member.deadline_ms() is None
 
 

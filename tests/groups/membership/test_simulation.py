@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from logstore.groups.membership.classic import ClassicMember, ClassicPhase
+from logstore.groups.membership.classic import ClassicMember
 from logstore.groups.membership.holdings import Holdings
+from logstore.groups.membership.member import MemberPhase
 from logstore.groups.membership.modern import ModernMember
 from logstore.groups.membership.steps import PartitionsLost, PartitionsRevoked
 from logstore.groups.membership.timing import PollTimer
@@ -132,7 +133,7 @@ def test_two_consumers_with_one_instance_id_do_not_both_stay() -> None:
     made.run_for(30_000)
     second = made.join(instance_id="one")
     made.run_for(60_000)
-    assert first.member.phase is ClassicPhase.FAILED
+    assert first.member.phase is MemberPhase.FAILED
     assert not first.holds
     assert len(second.holds) == 11
     assert [failure.is_final for failure in first.failures] == [True]

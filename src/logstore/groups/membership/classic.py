@@ -18,20 +18,13 @@ from typing import NamedTuple
 from logstore.errors import LogstoreError, MalformedMessageError
 from logstore.groups.assignors.embedded import PROTOCOL_TYPE, decode_assignment
 from logstore.groups.assignors.members import NO_GENERATION
-from logstore.groups.membership.coordination import ELSEWHERE, CoordinatorSearch, Requests, Unanswered
-from logstore.groups.membership.holdings import Holdings
+from logstore.groups.membership.coordination import ELSEWHERE, Unanswered
+from logstore.groups.membership.member import ACTIVE, HEARTBEAT, LEAVE, GroupMemberBase, MemberPhase
 from logstore.groups.membership.protocols import DEFAULT_ASSIGNORS, Leading, Protocols
-from logstore.groups.membership.steps import (
-    Callback,
-    MembershipFailed,
-    MemberStep,
-    SendRequest,
-    TopicsWanted,
-)
-from logstore.groups.membership.timing import MemberSettings, PollTimer, Tries
+from logstore.groups.membership.steps import MemberStep, SendRequest, TopicsWanted
+from logstore.groups.membership.timing import MemberSettings
 from logstore.protocol import codes
 from logstore.protocol.generated.messages import (
-    FindCoordinatorResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -43,28 +36,12 @@ from logstore.protocol.generated.messages import (
 from logstore.protocol.message import Message
 from logstore.records import TopicPartition
 
-_JOIN, _SYNC, _HEARTBEAT, _LEAVE = "join", "sync", "heartbeat", "leave"
+_JOIN, _SYNC = "join", "sync"
 
 #: A broker answers JoinGroup when all members have joined, at most this long after the rebalance timeout.
 _JOIN_GRACE_MS = 5_000
 
 _LATE = "the application has not polled for max.poll.interval.ms"
-
-
-class ClassicPhase(enum.Enum):
-    """Where a member of a classic group stands."""
-
-    OUTSIDE = "outside"  #: it subscribes to nothing
-    JOINING = "joining"
-    SYNCING = "syncing"  #: the coordinator has answered JoinGroup, and not SyncGroup
-    STABLE = "stable"
-    LEAVING = "leaving"
-    LATE = "late"  #: it has left because the application does not poll, and joins when it polls
-    FAILED = "failed"  #: it joins again when the application polls
-    CLOSED = "closed"
-
-
-_ACTIVE = frozenset({ClassicPhase.JOINING, ClassicPhase.SYNCING, ClassicPhase.STABLE})
 
 
 class GroupIdentity(NamedTuple):
@@ -85,7 +62,7 @@ class CommitOutcome(enum.Enum):
     REFUSED = "refused"  #: this commit has an error of its own
 
 
-class ClassicMember:
+class ClassicMember(GroupMemberBase):
     """One member of a classic group."""
 
     def __init__(
@@ -96,20 +73,12 @@ class ClassicMember:
         assignors: Sequence[str] = DEFAULT_ASSIGNORS,
         rng: Random | None = None,
     ) -> None:
-        rng = rng or Random()
-        self._settings = settings
+        super().__init__(settings, now_ms, rng or Random())
         self._protocols = Protocols(assignors, settings.client_rack)
-        self._phase = ClassicPhase.OUTSIDE
         self._topics: frozenset[str] = frozenset()
         self._member_id = ""
         self._generation = NO_GENERATION
-        self._holdings = Holdings()
         self._held_since = NO_GENERATION  #: generation that has given what is held
-        self._requests = Requests()
-        self._search = CoordinatorSearch(settings, self._requests, rng)
-        self._tries = Tries(settings, rng)
-        self._poll = PollTimer(settings, now_ms)
-        self._heartbeat_ms = now_ms  #: when the next heartbeat is due
         self._session_ms = now_ms  #: when the coordinator was last heard
         self._reason: str | None = None  #: why it joins again (KIP-800)
         self._is_prepared = False  #: what is to be revoked before JoinGroup has been
@@ -120,32 +89,14 @@ class ClassicMember:
         self._skips_division = False
         self._counts: dict[str, int] = {}
         self._racks: dict[str, Sequence[Collection[str]]] = {}
-        self._failure: MembershipFailed | None = None
-        self._is_fenced = False
         self._leave_reason = ""
-        self._closes = False
 
     # --- what the driver reads ----------------------------------------------------------------
-
-    @property
-    def phase(self) -> ClassicPhase:
-        """Where the member stands."""
-        return self._phase
-
-    @property
-    def held(self) -> frozenset[TopicPartition]:
-        """The partitions that the application holds."""
-        return frozenset(self._holdings.held)
 
     @property
     def identity(self) -> GroupIdentity:
         """What a commit says of the member."""
         return GroupIdentity(self._member_id, self._generation, self._settings.group_instance_id)
-
-    @property
-    def coordinator(self) -> int | None:
-        """The broker that coordinates the group, or None while it is not known."""
-        return self._search.node_id
 
     @property
     def watched(self) -> frozenset[str]:
@@ -159,23 +110,15 @@ class ClassicMember:
 
         For a pattern the driver subscribes again whenever other names match it.
         """
-        if self._phase is ClassicPhase.CLOSED:
+        if self._phase is MemberPhase.CLOSED:
             return
         self._topics = frozenset(topics)
         if not topics:
-            self._leave(now_ms, "the application has unsubscribed")
-        elif self._phase is ClassicPhase.OUTSIDE:
+            self._leave_reason = "the application has unsubscribed"
+            self._leave()
+        elif self._phase is MemberPhase.OUTSIDE:
             self._poll.polled(now_ms)
-            self._join("the application has subscribed")
-            self._is_prepared = True
-
-    def polled(self, now_ms: int) -> None:
-        """Note that the application polls. While one poll waits, the driver calls this now and then."""
-        self._poll.polled(now_ms)
-        has_failed = self._phase is ClassicPhase.FAILED and self._failure is None and not self._is_fenced
-        if self._phase is ClassicPhase.LATE or has_failed:
-            self._join("the application polls again")
-            self._is_prepared = True
+            self._join_again("the application has subscribed")
 
     def topics_known(
         self, counts: Mapping[str, int], racks: Mapping[str, Sequence[Collection[str]]], now_ms: int
@@ -188,50 +131,20 @@ class ClassicMember:
         for topic in counts:
             self._racks.pop(topic, None)
         self._racks.update(racks)
-        if self._phase is ClassicPhase.SYNCING:
+        if self._phase is MemberPhase.SYNCING:
             self._tries.reset()  # the leader may have waited for these
-
-    def finished(self, callback: Callback, now_ms: int) -> None:
-        """Tell that the callback of a step has returned or raised."""
-        self._holdings.finish(callback)
 
     def rejoin(self, reason: str) -> None:
         """Let the group divide its partitions again."""
-        if self._phase is ClassicPhase.STABLE:
+        if self._phase is MemberPhase.STABLE:
             self._reason = self._reason or reason
 
     def close(self, now_ms: int, reason: str = "the consumer is closed") -> None:
         """Leave the group for good. A static member only stops: its partitions wait for it (KIP-345)."""
-        if self._phase is not ClassicPhase.CLOSED:
+        if self._phase is not MemberPhase.CLOSED:
             self._closes = True
-            self._leave(now_ms, reason)
-
-    def answered(self, number: int, response: Message, now_ms: int) -> None:
-        """Take the response to a request."""
-        asked = self._requests.take(number)
-        if asked is None:
-            return
-        if now_ms > asked.until_ms or (asked.kind == _SYNC and self._is_session_over(now_ms)):
-            # The process has stood still: the group may have divided its partitions again without this member.
-            self._give_up(asked, now_ms)
-        elif isinstance(response, FindCoordinatorResponse):
-            error = self._search.answered(response, now_ms)
-            if error is not None:
-                self._fail(error)
-        elif isinstance(response, JoinGroupResponse):
-            self._take_join(response, now_ms)
-        elif isinstance(response, SyncGroupResponse):
-            self._take_sync(response, now_ms)
-        elif isinstance(response, HeartbeatResponse):
-            self._take_heartbeat(response, asked, now_ms)
-        elif asked.kind == _LEAVE:
-            self._end_leave()
-
-    def failed(self, number: int, now_ms: int) -> None:
-        """Tell that a request has no answer: its connection broke, or its time is over."""
-        asked = self._requests.take(number)
-        if asked is not None:
-            self._give_up(asked, now_ms)
+            self._leave_reason = reason
+            self._leave()
 
     def settle_commit(self, code: int, identity: GroupIdentity, now_ms: int) -> CommitOutcome:
         """Take the code that a partition has in the answer to OffsetCommit, and return what becomes of it.
@@ -239,7 +152,7 @@ class ClassicMember:
         ``identity`` is the one that the commit was sent with: an answer to an older one tells nothing about now.
         """
         name = codes.name_of(code)
-        is_current = identity == self.identity and self._phase in _ACTIVE
+        is_current = identity == self.identity and self._phase in ACTIVE
         if code == 0:
             return CommitOutcome.STORED
         if name in ELSEWHERE or name == "REQUEST_TIMED_OUT":
@@ -263,65 +176,59 @@ class ClassicMember:
 
     # --- what the driver does -----------------------------------------------------------------
 
-    def steps(self, now_ms: int) -> list[MemberStep]:
-        """Return what is to be done now. Each step is returned once."""
-        found: list[MemberStep] = []
+    def _look(self, now_ms: int, found: list[MemberStep]) -> None:
         self._look_at_the_time(now_ms, found)
-        if self._phase is ClassicPhase.STABLE:
+        if self._phase is MemberPhase.STABLE:
             self._look_for_reasons()
-        if self._phase is ClassicPhase.JOINING and not self._is_prepared and self._holdings.is_settled:
+        if self._phase is MemberPhase.JOINING and not self._is_prepared and self._holdings.is_settled:
             self._prepare()
-        callback = self._holdings.next_callback()
-        if callback is not None:
-            found.append(callback)
-        if self._failure is not None and self._holdings.is_settled:
-            found.append(self._failure)
-            self._failure = None
-        if self._phase is ClassicPhase.LEAVING and self._holdings.is_settled and not self._requests.has(_LEAVE):
-            self._send_leave(now_ms, found)
-        if self._phase in _ACTIVE:
-            search = self._search.next_request(now_ms)
-            if search is not None:
-                found.append(search)
-        if self._search.node_id is not None:
-            if self._phase is ClassicPhase.JOINING:
-                self._send_join(now_ms, found)
-            elif self._phase is ClassicPhase.SYNCING:
-                self._send_sync(now_ms, found)
-            self._send_heartbeat(now_ms, found)
-        return found
 
-    def deadline_ms(self) -> int | None:
-        """Return when `steps` has something to do, if the driver tells nothing before; None is never.
+    def _send_due(self, now_ms: int, found: list[MemberStep]) -> None:
+        if self._search.node_id is None:
+            return
+        if self._phase is MemberPhase.JOINING:
+            self._send_join(now_ms, found)
+        elif self._phase is MemberPhase.SYNCING:
+            self._send_sync(now_ms, found)
+        self._send_heartbeat(now_ms, found)
 
-        It is asked after `steps`.
-        """
-        if self._phase not in _ACTIVE and self._phase is not ClassicPhase.LEAVING:
-            return None
-        times = [self._poll.expires_ms] if self._phase in _ACTIVE else []
-        search = self._search.deadline_ms()
-        if search is not None and self._phase in _ACTIVE:
-            times.append(search)
+    def _due_times(self) -> list[int]:
+        times: list[int] = []
         if self._search.node_id is not None:
             if self._is_heard():
                 times.append(self._session_ms + self._settings.session_timeout_ms)
-                if not self._requests.has(_HEARTBEAT):
+                if not self._requests.has(HEARTBEAT):
                     times.append(self._heartbeat_ms)
-            if self._phase is ClassicPhase.JOINING and self._holdings.is_settled and not self._requests.has(_JOIN):
+            if self._phase is MemberPhase.JOINING and self._holdings.is_settled and not self._requests.has(_JOIN):
                 times.append(self._tries.ready_ms)
-            if self._phase is ClassicPhase.SYNCING and not self._requests.has(_SYNC):
+            if self._phase is MemberPhase.SYNCING and not self._requests.has(_SYNC):
                 times.append(self._tries.ready_ms)
-        return min(times, default=None)
+        return times
+
+    def _take(self, response: Message, asked: Unanswered, now_ms: int) -> None:
+        if isinstance(response, JoinGroupResponse):
+            self._take_join(response, now_ms)
+        elif isinstance(response, SyncGroupResponse):
+            self._take_sync(response, now_ms)
+        elif isinstance(response, HeartbeatResponse):
+            self._take_heartbeat(response, asked, now_ms)
 
     # --- joining ------------------------------------------------------------------------------
 
     def _join(self, reason: str) -> None:
         """Begin to join; what must be revoked is, before JoinGroup is sent."""
-        self._phase = ClassicPhase.JOINING
+        self._phase = MemberPhase.JOINING
         self._is_prepared = False
         self._reason = reason
         self._leading = None
         self._requests.forget(_JOIN, _SYNC)
+
+    def _join_again(self, reason: str) -> None:
+        self._join(reason)
+        self._is_prepared = True
+
+    def _subscribes(self) -> bool:
+        return bool(self._topics)
 
     def _look_for_reasons(self) -> None:
         """Join again if the subscription, or the topics that this leader has divided, are others by now."""
@@ -359,7 +266,7 @@ class ClassicMember:
             reason=self._reason,
         )
         timeout_ms = max(settings.request_timeout_ms, settings.max_poll_interval_ms + _JOIN_GRACE_MS)
-        self._requests.forget(_HEARTBEAT)
+        self._requests.forget(HEARTBEAT)
         found.append(self._send(_JOIN, message, timeout_ms, now_ms))
 
     def _take_join(self, response: JoinGroupResponse, now_ms: int) -> None:
@@ -383,7 +290,7 @@ class ClassicMember:
             self._fail(codes.error_of(_INCONSISTENT, self._where(_JOIN), f"the group has chosen {protocol!r}"))
             return
         self._protocol = protocol
-        self._phase = ClassicPhase.SYNCING
+        self._phase = MemberPhase.SYNCING
         self._reason = None
         self._leading = self._led = None
         if response.leader == response.member_id:
@@ -440,7 +347,7 @@ class ClassicMember:
 
     def _begin_round(self, partitions: Collection[TopicPartition]) -> None:
         """Begin with what the round has given: revoke what is lost by it, and assign what is new."""
-        self._phase = ClassicPhase.STABLE
+        self._phase = MemberPhase.STABLE
         self._held_since = self._generation
         self._protocols.remember(partitions, self._generation)
         now = {one for one in partitions if one.topic in self._joined_topics}
@@ -459,7 +366,7 @@ class ClassicMember:
         return (
             self._generation != NO_GENERATION
             and not self._requests.has(_JOIN)
-            and (self._phase in _ACTIVE or (self._phase is ClassicPhase.LEAVING and not self._requests.has(_LEAVE)))
+            and (self._phase in ACTIVE or (self._phase is MemberPhase.LEAVING and not self._requests.has(LEAVE)))
         )
 
     def _hear(self, now_ms: int) -> None:
@@ -467,7 +374,7 @@ class ClassicMember:
         self._heartbeat_ms = now_ms + self._settings.heartbeat_interval_ms
 
     def _send_heartbeat(self, now_ms: int, found: list[MemberStep]) -> None:
-        if not self._is_heard() or self._requests.has(_HEARTBEAT) or now_ms < self._heartbeat_ms:
+        if not self._is_heard() or self._requests.has(HEARTBEAT) or now_ms < self._heartbeat_ms:
             return
         self._heartbeat_ms = now_ms + self._settings.heartbeat_interval_ms
         message = HeartbeatRequest(
@@ -478,11 +385,11 @@ class ClassicMember:
         )
         # A third of the session: one lost answer does not cost the membership.
         timeout_ms = min(self._settings.request_timeout_ms, self._settings.session_timeout_ms // 3)
-        found.append(self._send(_HEARTBEAT, message, timeout_ms, now_ms))
+        found.append(self._send(HEARTBEAT, message, timeout_ms, now_ms))
 
     def _take_heartbeat(self, response: HeartbeatResponse, asked: Unanswered, now_ms: int) -> None:
         name = codes.name_of(response.error_code)
-        if asked.generation != self._generation or self._phase not in _ACTIVE:
+        if asked.generation != self._generation or self._phase not in ACTIVE:
             return
         if response.error_code == 0:
             self._hear(now_ms)
@@ -490,41 +397,29 @@ class ClassicMember:
             self._hear(now_ms)
             self.rejoin("the group rebalances")
         else:
-            self._refused(response.error_code, _HEARTBEAT, now_ms)
+            self._refused(response.error_code, HEARTBEAT, now_ms)
 
     def _look_at_the_time(self, now_ms: int, found: list[MemberStep]) -> None:
-        if self._phase in _ACTIVE and self._poll.is_expired(now_ms):
-            self._requests.forget()
-            self._holdings.lose()
-            if self._search.node_id is not None and self._has_to_tell():
-                found.append(self._leave_request(_LATE, now_ms))
-                self._requests.forget(_LEAVE)
-            self._reset(keeps_id=self._settings.group_instance_id is not None)
-            self._phase = ClassicPhase.LATE
+        if self._phase in ACTIVE and self._poll.is_expired(now_ms):
+            self._leave_reason = _LATE
+            self._leave_late(now_ms, found, keeps_id=self._settings.group_instance_id is not None)
         elif self._is_session_over(now_ms):
             # The coordinator may be gone without a word: it is looked for again, and decides about the membership.
-            self._requests.forget(_HEARTBEAT, _SYNC)
+            self._requests.forget(HEARTBEAT, _SYNC)
             self._search.lose(now_ms)
             self._session_ms = now_ms
 
     def _is_session_over(self, now_ms: int) -> bool:
         return self._is_heard() and now_ms >= self._session_ms + self._settings.session_timeout_ms
 
+    def _is_outlived(self, asked: Unanswered, now_ms: int) -> bool:
+        # The group may have divided its partitions again while this process stood still.
+        return asked.kind == _SYNC and self._is_session_over(now_ms)
+
     # --- errors -------------------------------------------------------------------------------
 
-    def _give_up(self, asked: Unanswered, now_ms: int) -> None:
-        """Go on without the answer to a request."""
-        if asked.kind == CoordinatorSearch.KIND:
-            self._search.failed(now_ms)
-        elif asked.kind == _LEAVE:
-            self._end_leave()
-        else:
-            self._search.lose(now_ms)
-            self._retry(asked.kind, now_ms)
-
     def _retry(self, kind: str, now_ms: int) -> None:
-        """Try again what had no answer, or one that may be another soon."""
-        if kind == _HEARTBEAT:
+        if kind == HEARTBEAT:
             self._tries.pause(now_ms)
             self._heartbeat_ms = max(now_ms, self._tries.ready_ms)
         else:
@@ -548,27 +443,16 @@ class ClassicMember:
 
     def _fence(self, name: str) -> None:
         """Lose everything, since the coordinator does not count on this member any more, and join again."""
-        self._reset(keeps_id=name == "ILLEGAL_GENERATION")
+        self._drop_membership(keeps_id=name == "ILLEGAL_GENERATION")
         self._holdings.lose()
-        self._join(f"the coordinator has answered {name}")
-        self._is_prepared = True
+        self._join_again(f"the coordinator has answered {name}")
 
-    def _reset(self, *, keeps_id: bool) -> None:
+    def _drop_membership(self, *, keeps_id: bool = False) -> None:
         self._generation = self._held_since = NO_GENERATION
         self._leading = self._led = None
-        self._requests.forget(_JOIN, _SYNC, _HEARTBEAT)
+        self._requests.forget(_JOIN, _SYNC, HEARTBEAT)
         if not keeps_id:
             self._member_id = ""
-
-    def _fail(self, error: LogstoreError, *, is_fenced: bool = False) -> None:
-        if self._phase is ClassicPhase.LEAVING:
-            return
-        self._reset(keeps_id=False)
-        self._holdings.lose()
-        self._requests.forget()
-        self._phase = ClassicPhase.FAILED
-        self._failure = MembershipFailed(error, is_fenced)
-        self._is_fenced = is_fenced
 
     def _error(self, code: int, kind: str) -> LogstoreError:
         return codes.error_of(code, self._where(kind))
@@ -578,56 +462,25 @@ class ClassicMember:
 
     # --- leaving ------------------------------------------------------------------------------
 
-    def _leave(self, now_ms: int, reason: str) -> None:
-        self._leave_reason = reason
-        if self._phase is ClassicPhase.LEAVING:
-            return
-        is_member = self._phase in _ACTIVE and self._generation != NO_GENERATION
-        self._requests.forget()
-        self._phase = ClassicPhase.LEAVING
-        if not is_member:
-            self._holdings.lose()
-            return
-        if not self._holdings.is_settled:
-            return  # what a running callback leaves is revoked after it, in `_send_leave`
-        self._holdings.revoke(self._holdings.held)
+    def _is_member(self) -> bool:
+        return self._phase in ACTIVE and self._generation != NO_GENERATION
 
     def _has_to_tell(self) -> bool:
-        """Tell whether the coordinator is to hear that this member leaves: a static one comes back (KIP-345)."""
+        # A static member comes back (KIP-345).
         return bool(self._member_id) and self._settings.group_instance_id is None
 
-    def _send_leave(self, now_ms: int, found: list[MemberStep]) -> None:
-        if self._holdings.revoke(self._holdings.held):
-            callback = self._holdings.next_callback()
-            assert callback is not None
-            found.append(callback)
-        elif self._search.node_id is not None and self._has_to_tell():
-            found.append(self._leave_request(self._leave_reason, now_ms))
-        else:
-            self._end_leave()
-
-    def _leave_request(self, reason: str, now_ms: int) -> SendRequest:
+    def _leave_request(self, now_ms: int) -> SendRequest:
         message = LeaveGroupRequest(
             group_id=self._settings.group_id,
             members=[
                 LeaveGroupRequest.MemberIdentity(
-                    member_id=self._member_id, group_instance_id=self._settings.group_instance_id, reason=reason
+                    member_id=self._member_id,
+                    group_instance_id=self._settings.group_instance_id,
+                    reason=self._leave_reason,
                 )
             ],
         )
-        return self._send(_LEAVE, message, self._settings.request_timeout_ms, now_ms)
-
-    def _end_leave(self) -> None:
-        if self._phase is not ClassicPhase.LEAVING:
-            return
-        self._reset(keeps_id=False)
-        if self._closes:
-            self._phase = ClassicPhase.CLOSED
-        elif self._topics:
-            self._join("the application has subscribed again")
-            self._is_prepared = True
-        else:
-            self._phase = ClassicPhase.OUTSIDE
+        return self._send(LEAVE, message, self._settings.request_timeout_ms, now_ms)
 
     def _send(self, kind: str, message: Message, timeout_ms: int, now_ms: int) -> SendRequest:
         return self._requests.send(

@@ -12,50 +12,26 @@ a time may call it. The rules it keeps:
 from __future__ import annotations
 
 import base64
-import enum
 from collections.abc import Mapping
 from random import Random
 from typing import NamedTuple
 
 from logstore.errors import LogstoreError
-from logstore.groups.membership.coordination import ELSEWHERE, CoordinatorSearch, Requests, Unanswered
-from logstore.groups.membership.holdings import Holdings
-from logstore.groups.membership.steps import (
-    Callback,
-    MembershipFailed,
-    MemberStep,
-    SendRequest,
-    TopicIdsWanted,
-)
-from logstore.groups.membership.timing import MemberSettings, PollTimer, Tries
+from logstore.groups.membership.coordination import ELSEWHERE, Unanswered
+from logstore.groups.membership.member import ACTIVE, HEARTBEAT, LEAVE, GroupMemberBase, MemberPhase
+from logstore.groups.membership.steps import MembershipFailed, MemberStep, SendRequest, TopicIdsWanted
+from logstore.groups.membership.timing import MemberSettings
 from logstore.protocol import codes
 from logstore.protocol.generated.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    FindCoordinatorResponse,
 )
 from logstore.protocol.message import Message
 from logstore.records import TopicPartition
 
-_HEARTBEAT, _LEAVE = "heartbeat", "leave"
 _JOINS, _LEAVES, _LEAVES_FOR_A_WHILE = 0, -1, -2  #: member epochs with a meaning of their own
 
 _FENCED = frozenset({"FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"})
-
-
-class ModernPhase(enum.Enum):
-    """Where a member of a KIP-848 group stands."""
-
-    OUTSIDE = "outside"  #: it subscribes to nothing
-    JOINING = "joining"  #: it has no epoch
-    MEMBER = "member"
-    LEAVING = "leaving"
-    LATE = "late"  #: it has left because the application does not poll, and joins when it polls
-    FAILED = "failed"  #: it joins again when the application polls
-    CLOSED = "closed"
-
-
-_ACTIVE = frozenset({ModernPhase.JOINING, ModernPhase.MEMBER})
 
 
 class MemberSubscription(NamedTuple):
@@ -81,7 +57,7 @@ def new_member_id(rng: Random) -> str:
     return base64.urlsafe_b64encode(rng.getrandbits(128).to_bytes(16, "big")).decode().rstrip("=")
 
 
-class ModernMember:
+class ModernMember(GroupMemberBase):
     """One member of a KIP-848 group.
 
     Its id is made here and stays for its life. A broker that has only version 0 of the heartbeat takes it, too.
@@ -97,19 +73,12 @@ class ModernMember:
         rng: Random | None = None,
     ) -> None:
         rng = rng or Random()
-        self._settings = settings
+        super().__init__(settings, now_ms, rng)
         self._server_assignor = server_assignor
-        self._phase = ModernPhase.OUTSIDE
         self._subscription = MemberSubscription()
         self._member_id = new_member_id(rng)
         self._epoch = _JOINS
-        self._holdings = Holdings()
-        self._requests = Requests()
-        self._search = CoordinatorSearch(settings, self._requests, rng)
-        self._tries = Tries(settings, rng)
-        self._poll = PollTimer(settings, now_ms)
         self._interval_ms = settings.heartbeat_interval_ms  #: the broker says another one
-        self._heartbeat_ms = now_ms  #: when the next heartbeat is due
         self._said: _Said | None = None  #: None: the next heartbeat says everything
         self._sent: _Said | None = None  #: what the heartbeat without an answer says
         self._target: dict[str, frozenset[int]] | None = None  #: topic id -> partitions, as the broker wants it
@@ -118,21 +87,8 @@ class ModernMember:
         self._id_of: dict[str, str] = {}  #: topic of partitions that are held -> its id
         self._asked: frozenset[str] = frozenset()
         self._is_known = False  #: the coordinator may have heard of this member
-        self._failure: MembershipFailed | None = None
-        self._is_fenced = False
-        self._closes = False
 
     # --- what the driver reads ----------------------------------------------------------------
-
-    @property
-    def phase(self) -> ModernPhase:
-        """Where the member stands."""
-        return self._phase
-
-    @property
-    def held(self) -> frozenset[TopicPartition]:
-        """The partitions that the application holds."""
-        return frozenset(self._holdings.held)
 
     @property
     def member_id(self) -> str:
@@ -144,29 +100,17 @@ class ModernMember:
         """The epoch of the member, which a commit names as its generation."""
         return self._epoch
 
-    @property
-    def coordinator(self) -> int | None:
-        """The broker that coordinates the group, or None while it is not known."""
-        return self._search.node_id
-
     # --- what the driver tells ----------------------------------------------------------------
 
     def subscribe(self, subscription: MemberSubscription, now_ms: int) -> None:
         """Subscribe to this instead; to nothing is to leave the group."""
-        if self._phase is ModernPhase.CLOSED:
+        if self._phase is MemberPhase.CLOSED:
             return
         self._subscription = subscription
-        if subscription == MemberSubscription():
-            self._leave(now_ms)
-        elif self._phase is ModernPhase.OUTSIDE:
+        if not self._subscribes():
+            self._leave()
+        elif self._phase is MemberPhase.OUTSIDE:
             self._poll.polled(now_ms)
-            self._join()
-
-    def polled(self, now_ms: int) -> None:
-        """Note that the application polls. While one poll waits, the driver calls this now and then."""
-        self._poll.polled(now_ms)
-        has_failed = self._phase is ModernPhase.FAILED and self._failure is None and not self._is_fenced
-        if self._phase is ModernPhase.LATE or has_failed:
             self._join()
 
     def topics_named(self, names: Mapping[str, str], now_ms: int) -> None:
@@ -174,37 +118,11 @@ class ModernMember:
         self._name_of.update(names)
         self._asked -= names.keys()
 
-    def finished(self, callback: Callback, now_ms: int) -> None:
-        """Tell that the callback of a step has returned or raised."""
-        self._holdings.finish(callback)
-
     def close(self, now_ms: int) -> None:
         """Leave the group for good; the partitions of a static member wait until its session is over."""
-        if self._phase is not ModernPhase.CLOSED:
+        if self._phase is not MemberPhase.CLOSED:
             self._closes = True
-            self._leave(now_ms)
-
-    def answered(self, number: int, response: Message, now_ms: int) -> None:
-        """Take the response to a request."""
-        asked = self._requests.take(number)
-        if asked is None:
-            return
-        if now_ms > asked.until_ms:
-            self._give_up(asked, now_ms)
-        elif isinstance(response, FindCoordinatorResponse):
-            error = self._search.answered(response, now_ms)
-            if error is not None:
-                self._fail(error)
-        elif asked.kind == _LEAVE:
-            self._end_leave()
-        elif isinstance(response, ConsumerGroupHeartbeatResponse):
-            self._take_heartbeat(response, now_ms)
-
-    def failed(self, number: int, now_ms: int) -> None:
-        """Tell that a request has no answer: its connection broke, or its time is over."""
-        asked = self._requests.take(number)
-        if asked is not None:
-            self._give_up(asked, now_ms)
+            self._leave()
 
     def commit_refused(self, code: int, epoch: int, now_ms: int) -> bool:
         """Take the code of a commit that was refused; tell whether it is to be sent again with today's epoch.
@@ -217,63 +135,48 @@ class ModernMember:
             self._search.lose(now_ms)
             return True
         if name == "STALE_MEMBER_EPOCH":
-            return self._phase is ModernPhase.MEMBER and epoch != self._epoch
-        if name in _FENCED and epoch == self._epoch and self._phase is ModernPhase.MEMBER:
+            return self._phase is MemberPhase.STABLE and epoch != self._epoch
+        if name in _FENCED and epoch == self._epoch and self._phase is MemberPhase.STABLE:
             self._heartbeat_ms = now_ms
         return codes.is_retriable(code)
 
     # --- what the driver does -----------------------------------------------------------------
 
-    def steps(self, now_ms: int) -> list[MemberStep]:
-        """Return what is to be done now. Each step is returned once."""
-        found: list[MemberStep] = []
-        if self._phase in _ACTIVE and self._poll.is_expired(now_ms):
-            self._stop_being_late(now_ms, found)
-        if self._phase is ModernPhase.MEMBER and self._holdings.is_settled:
+    def _look(self, now_ms: int, found: list[MemberStep]) -> None:
+        if self._phase in ACTIVE and self._poll.is_expired(now_ms):
+            self._leave_late(now_ms, found)
+        if self._phase is MemberPhase.STABLE and self._holdings.is_settled:
             self._reconcile(found)
-        callback = self._holdings.next_callback()
-        if callback is not None:
-            found.append(callback)
-        if self._failure is not None and self._holdings.is_settled:
-            found.append(self._failure)
-            self._failure = None
-        if self._phase is ModernPhase.LEAVING and self._holdings.is_settled and not self._requests.has(_LEAVE):
-            self._send_leave(now_ms, found)
-        if self._phase in _ACTIVE:
-            search = self._search.next_request(now_ms)
-            if search is not None:
-                found.append(search)
+
+    def _send_due(self, now_ms: int, found: list[MemberStep]) -> None:
         self._send_heartbeat(now_ms, found)
-        return found
 
-    def deadline_ms(self) -> int | None:
-        """Return when `steps` has something to do, if the driver tells nothing before; None is never.
+    def _due_times(self) -> list[int]:
+        if not self._may_send():
+            return []
+        ready_ms = self._tries.ready_ms
+        return [ready_ms if self._has_news() else max(self._heartbeat_ms, ready_ms)]
 
-        It is asked after `steps`.
-        """
-        if self._phase not in _ACTIVE and self._phase is not ModernPhase.LEAVING:
-            return None
-        times = [self._poll.expires_ms] if self._phase in _ACTIVE else []
-        search = self._search.deadline_ms()
-        if search is not None and self._phase in _ACTIVE:
-            times.append(search)
-        if self._may_send():
-            if self._has_news():
-                times.append(self._tries.ready_ms)
-            else:
-                times.append(max(self._heartbeat_ms, self._tries.ready_ms))
-        return min(times, default=None)
+    def _take(self, response: Message, asked: Unanswered, now_ms: int) -> None:
+        if isinstance(response, ConsumerGroupHeartbeatResponse):
+            self._take_heartbeat(response, now_ms)
 
     # --- heartbeats ---------------------------------------------------------------------------
 
     def _join(self) -> None:
-        self._phase = ModernPhase.JOINING
+        self._phase = MemberPhase.JOINING
         self._epoch = _JOINS
         self._is_known = False
         self._said = self._sent = self._target = None
         self._has_begun = False
         self._asked = frozenset()
-        self._requests.forget(_HEARTBEAT)
+        self._requests.forget(HEARTBEAT)
+
+    def _join_again(self, reason: str) -> None:
+        self._join()
+
+    def _subscribes(self) -> bool:
+        return self._subscription != MemberSubscription()
 
     def _owned(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
@@ -282,18 +185,18 @@ class ModernMember:
         return found
 
     def _may_send(self) -> bool:
-        if self._search.node_id is None or self._requests.has(_HEARTBEAT):
+        if self._search.node_id is None or self._requests.has(HEARTBEAT):
             return False
-        if self._phase is ModernPhase.JOINING:
+        if self._phase is MemberPhase.JOINING:
             return self._holdings.is_settled  # what was lost is no longer held
-        if self._phase is ModernPhase.LEAVING:
-            return self._epoch > 0 and not self._requests.has(_LEAVE)
-        return self._phase is ModernPhase.MEMBER
+        if self._phase is MemberPhase.LEAVING:
+            return self._epoch > 0 and not self._requests.has(LEAVE)
+        return self._phase is MemberPhase.STABLE
 
     def _has_news(self) -> bool:
         """Tell whether the coordinator waits for what this member has to say."""
-        if self._phase is not ModernPhase.MEMBER:
-            return self._phase is ModernPhase.JOINING
+        if self._phase is not MemberPhase.STABLE:
+            return self._phase is MemberPhase.JOINING
         if self._said is None or self._said.subscription != self._subscription:
             return True
         return self._holdings.is_settled and self._said.owned != self._owned()
@@ -330,10 +233,10 @@ class ModernMember:
         self._is_known = True
         self._sent = _Said(subscription, owned)
         self._heartbeat_ms = now_ms + self._interval_ms
-        found.append(self._send(_HEARTBEAT, message, now_ms))
+        found.append(self._send(HEARTBEAT, message, now_ms))
 
     def _take_heartbeat(self, response: ConsumerGroupHeartbeatResponse, now_ms: int) -> None:
-        if self._phase not in _ACTIVE:
+        if self._phase not in ACTIVE:
             return
         if response.error_code != 0:
             self._refused(response, now_ms)
@@ -341,24 +244,14 @@ class ModernMember:
         self._tries.reset()
         self._member_id = response.member_id or self._member_id
         self._epoch = response.member_epoch
-        self._phase = ModernPhase.MEMBER
+        self._phase = MemberPhase.STABLE
         self._said = self._sent
         self._interval_ms = max(1, response.heartbeat_interval_ms)
         self._heartbeat_ms = now_ms + self._interval_ms
         if response.assignment is not None:
             self._target = {one.topic_id: frozenset(one.partitions) for one in response.assignment.topic_partitions}
 
-    def _give_up(self, asked: Unanswered, now_ms: int) -> None:
-        """Go on without the answer to a request."""
-        if asked.kind == CoordinatorSearch.KIND:
-            self._search.failed(now_ms)
-        elif asked.kind == _LEAVE:
-            self._end_leave()
-        else:
-            self._search.lose(now_ms)
-            self._retry(now_ms)
-
-    def _retry(self, now_ms: int) -> None:
+    def _retry(self, kind: str, now_ms: int) -> None:
         """Say everything after a pause: the coordinator may have taken the last heartbeat, or not."""
         self._said = self._sent = None
         self._tries.pause(now_ms)
@@ -368,7 +261,7 @@ class ModernMember:
         name = codes.name_of(response.error_code)
         if name in ELSEWHERE:
             self._search.lose(now_ms)
-            self._retry(now_ms)
+            self._retry(HEARTBEAT, now_ms)
         elif name in _FENCED:
             if self._epoch == _JOINS:
                 # The coordinator has an older life of this id, and forgets it when its session is over.
@@ -376,7 +269,7 @@ class ModernMember:
             self._holdings.lose()
             self._join()
         elif codes.is_retriable(response.error_code) or name == "TOPIC_AUTHORIZATION_FAILED":
-            self._retry(now_ms)
+            self._retry(HEARTBEAT, now_ms)
             if not codes.is_retriable(response.error_code):
                 # The membership goes on: rights may be given while it waits.
                 self._failure = MembershipFailed(self._error(response), is_final=False)
@@ -388,16 +281,9 @@ class ModernMember:
             response.error_code, f"heartbeat of group {self._settings.group_id!r}", response.error_message
         )
 
-    def _fail(self, error: LogstoreError, *, is_fenced: bool = False) -> None:
-        if self._phase is ModernPhase.LEAVING:
-            return
-        self._holdings.lose()
-        self._requests.forget()
+    def _drop_membership(self, *, keeps_id: bool = False) -> None:
         self._said = self._target = None
         self._epoch = _JOINS
-        self._phase = ModernPhase.FAILED
-        self._failure = MembershipFailed(error, is_fenced)
-        self._is_fenced = is_fenced
 
     # --- reconciliation -----------------------------------------------------------------------
 
@@ -436,59 +322,20 @@ class ModernMember:
 
     # --- leaving ------------------------------------------------------------------------------
 
-    def _leave_epoch(self) -> int:
-        return _LEAVES if self._settings.group_instance_id is None else _LEAVES_FOR_A_WHILE
+    def _is_member(self) -> bool:
+        return self._phase is MemberPhase.STABLE
+
+    def _has_to_tell(self) -> bool:
+        return self._is_known
 
     def _leave_request(self, now_ms: int) -> SendRequest:
         message = ConsumerGroupHeartbeatRequest(
             group_id=self._settings.group_id,
             member_id=self._member_id,
-            member_epoch=self._leave_epoch(),
+            member_epoch=_LEAVES if self._settings.group_instance_id is None else _LEAVES_FOR_A_WHILE,
             instance_id=self._settings.group_instance_id,
         )
-        return self._send(_LEAVE, message, now_ms)
-
-    def _stop_being_late(self, now_ms: int, found: list[MemberStep]) -> None:
-        """Leave the group because the application does not poll; its partitions may go to others at once."""
-        self._requests.forget()
-        if self._search.node_id is not None and self._is_known:
-            found.append(self._leave_request(now_ms))
-            self._requests.forget(_LEAVE)
-        self._holdings.lose()
-        self._said = self._target = None
-        self._epoch = _JOINS
-        self._phase = ModernPhase.LATE
-
-    def _leave(self, now_ms: int) -> None:
-        if self._phase is ModernPhase.LEAVING:
-            return
-        is_member = self._phase is ModernPhase.MEMBER
-        self._requests.forget()
-        self._target = None
-        self._phase = ModernPhase.LEAVING
-        if not is_member:
-            self._holdings.lose()
-
-    def _send_leave(self, now_ms: int, found: list[MemberStep]) -> None:
-        if self._holdings.revoke(self._holdings.held):
-            callback = self._holdings.next_callback()
-            assert callback is not None
-            found.append(callback)
-        elif self._search.node_id is not None and self._is_known:
-            found.append(self._leave_request(now_ms))
-        else:
-            self._end_leave()
-
-    def _end_leave(self) -> None:
-        if self._phase is not ModernPhase.LEAVING:
-            return
-        self._epoch = _JOINS
-        if self._closes:
-            self._phase = ModernPhase.CLOSED
-        elif self._subscription != MemberSubscription():
-            self._join()
-        else:
-            self._phase = ModernPhase.OUTSIDE
+        return self._send(LEAVE, message, now_ms)
 
     def _send(self, kind: str, message: Message, now_ms: int) -> SendRequest:
         timeout_ms = min(self._settings.request_timeout_ms, max(3 * self._interval_ms, 1_000))
