@@ -203,7 +203,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "message",
         "_schema",
         "_reading _writing",
-        "_batches codes _fields",
+        "_batches codes _fields grouping",
     ),
     "logstore.protocol.generated": ("embedded messages records",),
     "logstore.remote": (
@@ -214,6 +214,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "backoff connection",
         "credentials",
         "fetch metadata sasl security",
+        "answers",
     ),
     "logstore.remote.fetch": ("position session",),
     "logstore.remote.metadata": (
@@ -223,7 +224,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.remote.backend": (
         "backend",
         "fetcher group_offsets",
-        "cursors partition",
+        "cursors",
+        "partition",
     ),
     "logstore.remote.sasl": (
         "mechanisms",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
+from typing import Protocol
 
 
 def seconds_of(timeout_s: float | None, name: str = "timeout_s") -> float | None:
@@ -37,6 +38,21 @@ def seconds_of(timeout_s: float | None, name: str = "timeout_s") -> float | None
         raise InvalidSettingError({name: f"expected seconds, or None, found {timeout_s!r}"}) from None
     # A lock refuses to wait longer than TIMEOUT_MAX, which is centuries.
     return None if seconds > threading.TIMEOUT_MAX else seconds
+
+
+def retry_pause_ms(count: int, first_ms: float, longest_ms: float, rng: SourceOfChance) -> float:
+    """Return the next pause before a retry in milliseconds, after ``count`` pauses.
+
+    It doubles each time, up to ``longest_ms``, and is then changed at random by up to a fifth.
+    """
+    # Without the random part, clients that fail together would retry together. Kafka's clients use a fifth, too.
+    return min(first_ms * 2.0 ** min(count, 30), longest_ms) * rng.uniform(0.8, 1.2)
+
+
+class SourceOfChance(Protocol):
+    """A `random.Random`, or the module `random`."""
+
+    def uniform(self, a: float, b: float) -> float: ...
 
 
 class Clock(ABC):

@@ -28,6 +28,7 @@ from logstore.protocol.generated.messages import (
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
 )
+from logstore.protocol.grouping import by_topic
 from logstore.records import INT32_MAX, NewTopic, TopicPartition
 from logstore.remote.cluster import Cluster, ClusterMetadata
 from logstore.remote.connection import BrokerConnection
@@ -213,12 +214,19 @@ class Administrator:
 
         def make(connection: BrokerConnection, partitions: list[TopicPartition]) -> DeleteRecordsRequest:
             R = DeleteRecordsRequest
-            topics: dict[str, list[DeleteRecordsRequest.DeleteRecordsPartition]] = {}
-            for name in partitions:
-                one = R.DeleteRecordsPartition(partition_index=name.partition, offset=before[name])
-                topics.setdefault(name.topic, []).append(one)
             return R(
-                topics=[R.DeleteRecordsTopic(name=name, partitions=found) for name, found in topics.items()],
+                topics=[
+                    R.DeleteRecordsTopic(
+                        name=topic,
+                        partitions=[
+                            R.DeleteRecordsPartition(
+                                partition_index=number, offset=before[TopicPartition(topic, number)]
+                            )
+                            for number in numbers
+                        ],
+                    )
+                    for topic, numbers in by_topic(partitions).items()
+                ],
                 timeout_ms=self.config.request_timeout_ms,
             )
 

@@ -11,18 +11,15 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from logstore.clock import retry_pause_ms
 from logstore.errors import BrokerTimeoutError, LogstoreError
 
 T = TypeVar("T")
 
 
 def pause_s(count: int, backoff_ms: int, backoff_max_ms: int) -> float:
-    """Return the next pause in seconds, after ``count`` pauses.
-
-    It doubles each time, up to ``backoff_max_ms``, and is then changed at random by up to a fifth.
-    """
-    # Without the random part, clients that fail together would retry together. Kafka's clients use a fifth, too.
-    return min(backoff_ms * 2.0 ** min(count, 30), backoff_max_ms) / 1000 * random.uniform(0.8, 1.2)
+    """Return the next pause in seconds, after ``count`` pauses; see `logstore.clock.retry_pause_ms`."""
+    return retry_pause_ms(count, backoff_ms, backoff_max_ms, random) / 1000
 
 
 class Attempts:

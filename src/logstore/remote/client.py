@@ -22,10 +22,11 @@ from logstore.errors import (
     TopicRecreatedError,
 )
 from logstore.protocol import codes
-from logstore.protocol._batches import aborted_ranges, whole_batches
 from logstore.protocol.generated.messages import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from logstore.protocol.grouping import by_topic
 from logstore.records import INT32_MAX, Isolation, NewTopic, TopicPartition
 from logstore.remote.administration import Administrator
+from logstore.remote.answers import PartRecords, records_of
 from logstore.remote.backoff import Attempts
 from logstore.remote.cluster import Cluster, ClusterMetadata, TopicMetadata
 from logstore.remote.connection import BrokerConnection
@@ -80,6 +81,18 @@ class Fetched(NamedTuple):
     last_stable_offset: int
     log_start_offset: int
     aborted: tuple[tuple[int, int, int], ...] = ()
+
+
+def fetched_of(part: Any, records: PartRecords, offset: int) -> Fetched:
+    """Return what a partition's part of an answer holds, of a fetch from ``offset``."""
+    return Fetched(
+        records.data,
+        max(records.next_offset, offset),
+        part.high_watermark,
+        part.last_stable_offset,
+        part.log_start_offset,
+        records.aborted,
+    )
 
 
 class Client(Administrator):
@@ -189,7 +202,7 @@ class Client(Administrator):
                             for number in numbers
                         ],
                     )
-                    for topic, numbers in _by_topic(partitions).items()
+                    for topic, numbers in by_topic(partitions).items()
                 ],
             )
 
@@ -223,7 +236,7 @@ class Client(Administrator):
                             for number in numbers
                         ],
                     )
-                    for topic, numbers in _by_topic(partitions).items()
+                    for topic, numbers in by_topic(partitions).items()
                 ],
             )
 
@@ -377,22 +390,10 @@ class Client(Administrator):
         nearer = getattr(part, "preferred_read_replica", -1)
         if node == leading and nearer not in (-1, leading):
             raise _ReplicaIsNearerError(nearer)
-        data, next_offset, first_batch_bytes = whole_batches(part.records)
-        if not data and first_batch_bytes:
-            raise _NotWholeError(where, first_batch_bytes)
-        aborted: tuple[tuple[int, int, int], ...] = ()
-        if committed and part.aborted_transactions:
-            aborted = aborted_ranges(
-                data, [(each.producer_id, each.first_offset) for each in part.aborted_transactions]
-            )
-        return Fetched(
-            data,
-            max(next_offset, offset),
-            part.high_watermark,
-            part.last_stable_offset,
-            part.log_start_offset,
-            aborted,
-        )
+        records = records_of(part, is_committed=committed)
+        if not records.data and records.batch_bytes:
+            raise _NotWholeError(where, records.batch_bytes)
+        return fetched_of(part, records, offset)
 
     def _nearest(self, tp: TopicPartition, leader: int) -> int:
         """Return the broker to fetch from: a replica that the leader named recently, else the leader itself."""
@@ -427,10 +428,3 @@ class _NotWholeError(Exception):
     def __init__(self, where: str, batch_bytes: int) -> None:
         super().__init__(f"{where}: the broker returned only a part of a batch of {batch_bytes} bytes")
         self.batch_bytes = batch_bytes
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        found.setdefault(topic, []).append(number)
-    return found

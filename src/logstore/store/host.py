@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from logstore.client.backend.members import ReaderMembers
 from logstore.client.backend.source import Acknowledger, Opened
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig, Setting, canonical
@@ -36,7 +37,7 @@ from logstore.store.catalog import layout
 from logstore.store.catalog.partitions import Partitions, lent
 from logstore.store.catalog.reserve import ReserveGate
 from logstore.store.catalog.topics import FollowedTopics, Topics, TopicTable
-from logstore.store.lifecycle import Consumers, StoreLifecycle, StoreMember
+from logstore.store.lifecycle import StoreLifecycle, StoreMember
 from logstore.store.maintenance.disk_quota import DiskQuota, Limits
 from logstore.store.maintenance.scheduler import Progress, Scheduler
 from logstore.store.maintenance.tasks import MaintenanceTasks
@@ -95,7 +96,7 @@ class StoreHost:
         self.files = files
         self.rng = rng
         self._fork = fork_generation()
-        self.consumers = Consumers()
+        self.consumers = ReaderMembers()
         self._offsets: CommittedOffsets | None = None
         self._ingest_made: Ingest | None = None
         self._parts_lock = threading.Lock()  # held while one of the two above is made

@@ -16,13 +16,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from logstore.dropped import hand_over, release_all, wait_until
-from logstore.errors import ConcurrentUseError, LogstoreError
+from logstore.errors import LogstoreError
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import held, shielded
 from logstore.store.catalog.partitions import Partitions
 
 if TYPE_CHECKING:
-    from logstore.client.backend.members import ReaderMember
     from logstore.log.root import StoreLock
 
 _logger = logging.getLogger(__name__)
@@ -39,38 +38,6 @@ class Worker(StoreMember, Protocol):
 
     def stop(self) -> None:
         """Tell the thread to end. Does not wait for it."""
-
-
-class Consumers:
-    """The consumers of one store that are alive: woken for new partitions, ended with their store. Any thread."""
-
-    def __init__(self) -> None:
-        #: No WeakSet: iterating one fails if another thread adds to it.
-        self._consumers: weakref.WeakKeyDictionary[ReaderMember, None] = weakref.WeakKeyDictionary()
-
-    def add(self, consumer: ReaderMember) -> None:
-        """Register a consumer. It is not kept alive."""
-        self._consumers[consumer] = None
-
-    def notify(self) -> None:
-        """Wake waiting consumers, so that they look for partitions that were added to a topic."""
-        for consumer in self._alive():
-            consumer._look_around()
-
-    def end(self) -> None:
-        """Have each commit the records that it is known to have processed, while the logs are still open."""
-        for consumer in self._alive():
-            try:
-                consumer._abandon()
-            except ConcurrentUseError:
-                # Another thread waits in the consumer; it raises that the store is closed.
-                consumer._end_with_store()
-            except LogstoreError as error:
-                # An error raised here would leave the logs open; records without a commit are read again.
-                _logger.warning("a consumer could not commit at the end of its store: %r: %s", consumer, error)
-
-    def _alive(self) -> list[ReaderMember]:
-        return [consumer for each in self._consumers.keyrefs() if (consumer := each()) is not None]
 
 
 #: Every store that was opened and not collected yet. No WeakSet: iterating one fails if a thread adds to it.

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from logstore.errors import MalformedMessageError
 from logstore.groups.assignors.members import NO_GENERATION, GroupMember, java_order
-from logstore.groups.assignors.user_data import by_topic
 from logstore.protocol.generated.embedded import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from logstore.protocol.grouping import by_topic
 from logstore.records import TopicPartition
 
 PROTOCOL_TYPE = "consumer"

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from logstore.errors import MalformedMessageError
 from logstore.groups.assignors.members import NO_GENERATION
 from logstore.protocol._schema import Schema
+from logstore.protocol.grouping import by_topic
 from logstore.protocol.message import KafkaRecord, Struct
 from logstore.records import TopicPartition
 
@@ -45,14 +46,6 @@ class StickyUserData(KafkaRecord):
 
 
 StickyUserData.SCHEMA = Schema(StickyUserData)
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the partition numbers of each topic, topics in the order in which they first stand there."""
-    found: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        found.setdefault(topic, []).append(partition)
-    return found
 
 
 def encode_sticky(partitions: Iterable[TopicPartition], generation: int, version: int = 1) -> bytes:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
+from logstore.clock import retry_pause_ms
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
@@ -36,9 +38,7 @@ class Tries:
 
     def pause(self, now_ms: int) -> None:
         """Let the next try wait."""
-        pause_ms = min(self._first_ms * 2.0 ** min(self._count, 30), self._longest_ms)
-        # Without the random part, members that lose one coordinator together would find the next one together.
-        self.ready_ms = now_ms + round(pause_ms * self._rng.uniform(0.8, 1.2))
+        self.ready_ms = now_ms + round(retry_pause_ms(self._count, self._first_ms, self._longest_ms, self._rng))
         self._count += 1
 
     def reset(self) -> None:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Mapping
 
 from logstore.client.backend.backend import Backend
 from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.group_offsets import GroupOffsets
-from logstore.client.backend.members import ReaderMember
+from logstore.client.backend.members import ReaderMember, ReaderMembers
 from logstore.client.backend.partitions import Partition
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.client import ConsumerConfig
-from logstore.errors import ConcurrentUseError, ForkedError, LogstoreError, UnknownPartitionError, UnknownTopicError
+from logstore.errors import ForkedError, UnknownPartitionError, UnknownTopicError
 from logstore.io._files import fork_generation
 from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TimestampOffset, TopicPartition
 from logstore.remote.backend.fetcher import RemoteFetcher
 from logstore.remote.backend.group_offsets import RemoteOffsets
-from logstore.remote.backend.partition import RemotePartition
+from logstore.remote.backend.partition import RemotePartition, first_records
 from logstore.remote.client import EARLIEST, LATEST, Client
 from logstore.remote.cluster import TopicMetadata
 
@@ -38,7 +37,7 @@ class RemoteBackend(Backend):
         self._offsets = RemoteOffsets(client)
         #: Topic id -> the number of partitions that the topic had when it was seen first.
         self._first_seen: dict[str, int] = {}
-        self._readers: weakref.WeakSet[ReaderMember] = weakref.WeakSet()
+        self._readers = ReaderMembers()
 
     # -- topics
 
@@ -94,12 +93,7 @@ class RemoteBackend(Backend):
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int], isolation: Isolation
     ) -> dict[TopicPartition, TimestampOffset | None]:
-        # A negative time would be read as a special value such as LATEST; no record is older than 1970.
-        found = self._client.list_offsets({name: max(when, 0) for name, when in times.items()}, isolation)
-        return {
-            name: None if each.offset < 0 else TimestampOffset(each.timestamp_ms, each.offset)
-            for name, each in found.items()
-        }
+        return first_records(self._client, times, isolation)
 
     # -- reading
 
@@ -109,7 +103,7 @@ class RemoteBackend(Backend):
         return RemotePartition(self._client, name, facts.id, self.clock)
 
     def fetcher(self, config: ConsumerConfig, notifier: Notifier) -> PartitionFetcher:
-        return RemoteFetcher(self._client, config.isolation, notifier)
+        return RemoteFetcher(self._client, config.isolation, notifier, self.clock)
 
     def add_reader(self, reader: ReaderMember) -> None:
         self._readers.add(reader)
@@ -122,11 +116,5 @@ class RemoteBackend(Backend):
 
     def close(self) -> None:
         """End the consumers of this back end, and close the connections. May be called again."""
-        for reader in list(self._readers):
-            try:
-                reader._abandon()
-            except ConcurrentUseError:
-                reader._end_with_store()
-            except LogstoreError:
-                pass  # what is not committed is read again
+        self._readers.end()
         self._client.close()

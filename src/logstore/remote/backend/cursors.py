@@ -13,10 +13,12 @@ from struct import Struct
 from typing import NamedTuple
 
 from logstore.batch._batch import Batches
+from logstore.clock import Clock
 from logstore.errors import LogstoreError
 from logstore.io._interrupts import held
-from logstore.records import Isolation, TimestampOffset, TopicPartition
-from logstore.remote.client import EARLIEST, LATEST, Client, Fetched
+from logstore.records import Isolation, TopicPartition
+from logstore.remote.backend.partition import RemotePartition
+from logstore.remote.client import Client, Fetched
 
 #: Of a batch's header: base offset, length of what follows, leader epoch; the last offset's delta.
 _HEADER = Struct(">qii")
@@ -41,7 +43,7 @@ class ArrivalMark:
         self.value = -1
 
 
-class RemoteCursor:
+class RemoteCursor(RemotePartition):
     """A partition of a cluster, as its consumer reads it."""
 
     def __init__(
@@ -49,14 +51,11 @@ class RemoteCursor:
         name: TopicPartition,
         topic_id: str,
         client: Client,
-        isolation: Isolation,
+        clock: Clock,
         lock: threading.Lock,
         go_on: Callable[[], None],
     ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self._client = client
-        self._isolation = isolation
+        super().__init__(client, name, topic_id, clock)
         self._lock = lock
         self._go_on = go_on  #: has what is wanted fetched
         self._runs: deque[Arrived] = deque()
@@ -156,18 +155,6 @@ class RemoteCursor:
         return -1
 
     # -- what a broker is asked
-
-    @property
-    def log_start_offset(self) -> int:
-        return self._client.list_offsets({self.name: EARLIEST})[self.name].offset
-
-    def end_offset(self, isolation: Isolation) -> int:
-        return self._client.list_offsets({self.name: LATEST}, isolation)[self.name].offset
-
-    def offset_for_time(self, when: int, *, isolation: Isolation) -> TimestampOffset | None:
-        # A negative time would be read as a special value such as LATEST; no record is older than 1970.
-        found = self._client.list_offsets({self.name: max(when, 0)}, isolation)[self.name]
-        return None if found.offset < 0 else TimestampOffset(found.timestamp_ms, found.offset)
 
     def _end_of_epoch(self, epoch: int) -> int | None:
         found = self._client.offset_for_leader_epoch({self.name: epoch})[self.name]

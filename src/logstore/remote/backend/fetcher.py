@@ -19,6 +19,7 @@ from typing import Any
 
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.partitions import PartitionCursor
+from logstore.clock import Clock
 from logstore.errors import (
     AuthenticationError,
     ClientClosedError,
@@ -32,12 +33,12 @@ from logstore.io._files import fork_generation
 from logstore.io._interrupts import held
 from logstore.io._notifier import Notifier
 from logstore.protocol import codes
-from logstore.protocol._batches import aborted_ranges, whole_batches
 from logstore.protocol.generated.messages import FetchRequest
 from logstore.records import INT32_MAX, Isolation, TopicPartition
+from logstore.remote.answers import records_of
 from logstore.remote.backend.cursors import Arrived, RemoteCursor
 from logstore.remote.backoff import pause_s
-from logstore.remote.client import FETCH_BY_ID, Client, Fetched
+from logstore.remote.client import FETCH_BY_ID, Client, fetched_of
 from logstore.remote.connection import BrokerConnection
 
 _logger = logging.getLogger(__name__)
@@ -51,17 +52,17 @@ class RemoteFetcher(PartitionFetcher):
 
     LOOK_S = 1.0
 
-    def __init__(self, client: Client, isolation: Isolation, notifier: Notifier) -> None:
+    def __init__(self, client: Client, isolation: Isolation, notifier: Notifier, clock: Clock) -> None:
         self._loop = _FetchLoop(client, isolation, notifier)
         self._client = client
-        self._isolation = isolation
+        self._clock = clock
         self._finalizer = weakref.finalize(self, self._loop.stop)
         self._finalizer.atexit = False
 
     def cursor(self, name: TopicPartition, topic_id: str) -> PartitionCursor:
         self._client.cluster.leader(name)  # raises if there is no such partition
         loop = self._loop
-        cursor = RemoteCursor(name, topic_id, self._client, self._isolation, loop.lock, loop.go_on)
+        cursor = RemoteCursor(name, topic_id, self._client, self._clock, loop.lock, loop.go_on)
         with held(loop.lock):
             loop.cursors[name] = cursor
         return cursor
@@ -334,32 +335,20 @@ class _FetchLoop:
         if nearer not in (-1, node):
             self._nearer[cursor.name] = nearer, time.monotonic() + self._config.metadata_max_age_ms / 1000
             return False
-        data, next_offset, first_batch_bytes = whole_batches(part.records)
-        if not data:
-            if first_batch_bytes:
+        records = records_of(part, is_committed=self._committed)
+        if not records.data:
+            if records.batch_bytes:
                 # This broker cuts a batch that is larger than was asked for.
                 size = self._sizes.get(cursor.name, self._config.max_partition_fetch_bytes)
                 if size >= INT32_MAX:
                     return self._fail([cursor], RecordTooLargeError(f"{where}: only a part of a batch comes"))
-                self._sizes[cursor.name] = min(max(2 * size, first_batch_bytes), INT32_MAX)
+                self._sizes[cursor.name] = min(max(2 * size, records.batch_bytes), INT32_MAX)
             return False
         self._sizes.pop(cursor.name, None)
-        aborted: tuple[tuple[int, int, int], ...] = ()
-        if self._committed and part.aborted_transactions:
-            transactions = [(each.producer_id, each.first_offset) for each in part.aborted_transactions]
-            aborted = aborted_ranges(data, transactions)
-        found = Fetched(
-            data,
-            max(next_offset, offset),
-            part.high_watermark,
-            part.last_stable_offset,
-            part.log_start_offset,
-            aborted,
-        )
         with held(self.lock):
             if self.cursors.get(cursor.name) is not cursor or cursor.position != offset:
                 return False  # the consumer has gone elsewhere since
-            cursor.add_locked(Arrived(offset, found))
+            cursor.add_locked(Arrived(offset, fetched_of(part, records, offset)))
         return True
 
     def _take_error(self, node: int, cursor: RemoteCursor, offset: int, code: int, where: str) -> bool:

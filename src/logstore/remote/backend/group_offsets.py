@@ -21,6 +21,7 @@ from logstore.protocol.generated.messages import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
 )
+from logstore.protocol.grouping import by_topic
 from logstore.records import Ack, TopicPartition
 from logstore.remote.client import Client
 from logstore.remote.connection import BrokerConnection
@@ -57,7 +58,7 @@ class RemoteOffsets(GroupOffsets):
         Raises as `GroupOffsets.committed`, and as a request to a broker.
         """
         check_group(group)
-        wanted = None if partitions is None else _by_topic(partitions)
+        wanted = None if partitions is None else by_topic(partitions)
         if wanted is not None and not wanted:
             return {}
 
@@ -154,7 +155,7 @@ class RemoteOffsets(GroupOffsets):
                             for number in numbers
                         ],
                     )
-                    for topic, numbers in _by_topic(left).items()
+                    for topic, numbers in by_topic(left).items()
                 ],
             )
             answer = connection.ask(request, version=connection.version_of(R, _BY_NAME))
@@ -196,7 +197,7 @@ class RemoteOffsets(GroupOffsets):
                                 R.OffsetDeleteRequestPartition(partition_index=number) for number in numbers
                             ],
                         )
-                        for topic, numbers in _by_topic(there).items()
+                        for topic, numbers in by_topic(there).items()
                     ],
                 )
             )
@@ -257,10 +258,3 @@ class RemoteOffsets(GroupOffsets):
 def _raise(code: int, where: str, message: str | None = None) -> None:
     if code:
         raise codes.error_of(code, where, message)
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        found.setdefault(topic, []).append(number)
-    return found

@@ -6,7 +6,7 @@ broker may be over its quota, or follow a new leader. Any thread may call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from logstore.batch._batch import Batches, Record
 from logstore.batch.moments import When, moment_of
@@ -23,6 +23,29 @@ from logstore.remote.client import EARLIEST, LATEST, Client
 
 #: How long records that were readable when a range was fixed may fail to come.
 STALLED_MS = 15_000
+
+
+def first_records(
+    client: Client, times: Mapping[TopicPartition, int], isolation: Isolation | str
+) -> dict[TopicPartition, TimestampOffset | None]:
+    """Return the first record of each partition that is of that time in milliseconds or later, or None."""
+    # A negative time would be read as a special value such as LATEST; no record is older than 1970.
+    found = client.list_offsets({name: max(when, 0) for name, when in times.items()}, isolation)
+    return {
+        name: None if each.offset < 0 else TimestampOffset(each.timestamp_ms, each.offset)
+        for name, each in found.items()
+    }
+
+
+def next_batch_offset(client: Client, name: TopicPartition, offset: int, topic_id: str) -> int:
+    """Return the base offset of the batch that holds or follows an offset; -1 if the broker returns none.
+
+    Batches from the last stable offset on count too: where compaction has left none before it, they show a gap to a
+    committed reader. An answer without batches shows none.
+    """
+    isolation = Isolation.READ_UNCOMMITTED
+    found = client.fetch(name, offset, max_bytes=1, max_wait_ms=0, isolation=isolation, topic_id=topic_id)
+    return int.from_bytes(found.data[:8], "big") if found.data else -1
 
 
 class RemotePartition:
@@ -46,10 +69,7 @@ class RemotePartition:
     def offset_for_time(
         self, when: When, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
     ) -> TimestampOffset | None:
-        # A negative time would be read as a special value such as LATEST; no record is older than 1970.
-        moment = max(moment_of(when, self._clock), 0)
-        found = self._client.list_offsets({self.name: moment}, isolation)[self.name]
-        return None if found.offset < 0 else TimestampOffset(found.timestamp_ms, found.offset)
+        return first_records(self._client, {self.name: moment_of(when, self._clock)}, isolation)[self.name]
 
     def record_at(self, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> Record | None:
         """Return the record at one offset, or None if there is none; raises as `Log.record_at`."""
@@ -176,7 +196,7 @@ class RemoteScan:
                 )
                 if fetched.data:
                     break
-                gap_end = self._gap_end(offset) if committed else -1
+                gap_end = next_batch_offset(client, name, offset, partition.topic_id) if committed else -1
                 if gap_end > offset:
                     break
                 attempts.pause(self._stalled(offset))
@@ -197,22 +217,6 @@ class RemoteScan:
                 next_offset=reached,
             )
             offset = reached
-
-    def _gap_end(self, offset: int) -> int:
-        """Return the base offset of the next batch, which a committed reader may not see yet; -1 if none comes.
-
-        Compaction may have left no batch between the offset and the last stable one: no answer then shows the gap.
-        """
-        partition = self._partition
-        found = partition._client.fetch(
-            partition.name,
-            offset,
-            max_bytes=1,
-            max_wait_ms=0,
-            isolation=Isolation.READ_UNCOMMITTED,
-            topic_id=partition.topic_id,
-        )
-        return int.from_bytes(found.data[:8], "big") if found.data else -1
 
     def _stalled(self, offset: int) -> LogstoreError:
         end = self._partition.end_offset(self._isolation)

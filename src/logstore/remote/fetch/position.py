@@ -20,8 +20,8 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from logstore.protocol import codes
-from logstore.protocol._batches import aborted_ranges, whole_batches
 from logstore.records import TopicPartition
+from logstore.remote.answers import records_of
 
 #: Protocol guide, "Record Batch": base offset, length, leader epoch of the partition.
 _BATCH_HEAD = struct.Struct(">qii")
@@ -154,13 +154,9 @@ class FetchPosition:
         self.high_watermark = part.high_watermark
         self.last_stable_offset = part.last_stable_offset
         self.log_start_offset = part.log_start_offset
-        data, next_offset, batch_bytes = whole_batches(part.records)
+        data, next_offset, batch_bytes, aborted = records_of(part, is_committed=is_committed)
         if not data:
             return FetchedPart(Outcome.TOO_LARGE if batch_bytes else Outcome.NOTHING, batch_bytes=batch_bytes)
-        aborted: tuple[tuple[int, int, int], ...] = ()
-        if is_committed and part.aborted_transactions:
-            told = [(each.producer_id, each.first_offset) for each in part.aborted_transactions]
-            aborted = aborted_ranges(data, told)
         if next_offset > self.offset:
             self.offset, self.offset_epoch = next_offset, _last_epoch(data)
         return FetchedPart(Outcome.RECORDS, data, self.offset, aborted)

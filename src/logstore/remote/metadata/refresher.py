@@ -16,7 +16,7 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from logstore.clock import Clock
+from logstore.clock import Clock, retry_pause_ms
 from logstore.config.remote import WireConfig
 from logstore.protocol import codes
 from logstore.protocol.generated.messages import MetadataRequest
@@ -229,6 +229,6 @@ class MetadataRefresher:
 
     def _pause(self) -> None:
         config = self._config
-        pause_ms = min(config.retry_backoff_ms * 2.0 ** min(self._failures, 30), config.retry_backoff_max_ms)
+        pause_ms = retry_pause_ms(self._failures, config.retry_backoff_ms, config.retry_backoff_max_ms, self._rng)
         self._failures += 1
-        self._not_before = self._clock.monotonic_s() + pause_ms / 1000 * self._rng.uniform(0.8, 1.2)
+        self._not_before = self._clock.monotonic_s() + pause_ms / 1000

@@ -24,6 +24,7 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.records import Isolation, TopicPartition
+from logstore.remote.backend.partition import first_records, next_batch_offset
 from logstore.remote.client import EARLIEST, LATEST, Client, Fetched
 from logstore.spark.backend.backend import Range, SparkBackend, SparkTopic
 
@@ -102,9 +103,8 @@ class BootstrapBackend(SparkBackend):
         return {tp: each.offset for tp, each in found.items()}
 
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        # A negative time would be read as a special value such as LATEST; no record is older than 1970.
-        found = self._client.list_offsets({tp: max(time_ms, 0) for tp, time_ms in times.items()}, self._isolation)
-        return {tp: each.offset if each.offset >= 0 else None for tp, each in found.items()}
+        found = first_records(self._client, times, self._isolation)
+        return {tp: None if each is None else each.offset for tp, each in found.items()}
 
     def epoch_at(self, tp: TopicPartition) -> int:
         # A trigger calls `latest` for all partitions just before: its responses had the epochs, so save a request.
@@ -188,7 +188,9 @@ class BootstrapBackend(SparkBackend):
                 committed = self._isolation is Isolation.READ_COMMITTED
                 reached = min(found.next_offset, range.end)
                 return run_of(found.data, aborted=found.aborted, committed_only=committed, next_offset=reached)
-            first = self._first_batch(tp, offset, range.topic_id)
+            # Only a committed reader may not see the batch that shows a gap.
+            is_committed = self._isolation is Isolation.READ_COMMITTED
+            first = next_batch_offset(self._client, tp, offset, range.topic_id) if is_committed else -1
             if first > offset:
                 offset = min(first, range.end)
             else:
@@ -196,18 +198,6 @@ class BootstrapBackend(SparkBackend):
                 # storage, a new leader without the high watermark yet), or the log was truncated.
                 attempts.pause(self._stalled(tp, offset, range, found))
         return run_of(b"", next_offset=max(range.start, range.end))
-
-    def _first_batch(self, tp: TopicPartition, offset: int, topic_id: str) -> int:
-        """Return the base offset of the first batch that ends after ``offset``; -1 if the broker returns none.
-
-        Batches from the last stable offset on count too: where compaction has left none before it, they show the
-        gap. An empty response does not show a gap.
-        """
-        if self._isolation is not Isolation.READ_COMMITTED:
-            return -1
-        isolation = Isolation.READ_UNCOMMITTED
-        found = self._client.fetch(tp, offset, max_bytes=1, max_wait_ms=0, isolation=isolation, topic_id=topic_id)
-        return int.from_bytes(found.data[:8], "big") if found.data else -1
 
     def _stalled(self, tp: TopicPartition, offset: int, range: Range, found: Fetched) -> LogstoreError:
         """Return the error for a range that could be read when the query was planned, and now cannot."""
