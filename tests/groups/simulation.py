@@ -306,9 +306,9 @@ class World:
                 found.error_code = CODE[error]
             reply(FindCoordinatorResponse(coordinators=[found]))
         elif step.node_id != self.node:
-            reply(kind(error_code=CODE["NOT_COORDINATOR"]))  # type: ignore[call-arg]
+            reply(kind(error_code=CODE["NOT_COORDINATOR"]))  # type: ignore[call-arg]  # any answer
         elif error is not None:
-            reply(kind(error_code=CODE[error]))  # type: ignore[call-arg]
+            reply(kind(error_code=CODE[error]))  # type: ignore[call-arg]  # any answer
         else:
             self.coordinator.deliver(message, self.now, reply)
 

@@ -204,7 +204,7 @@ def test_a_fenced_member_loses_all_before_it_joins_again_with_its_id(name: str) 
     assert len(one.sent) == heartbeats  # `on_lost` comes first
     one.finish()
     assert (one.last.member_epoch, owned(one.last)) == (0, {})
-    assert one.last.member_id == one.sent[0].message.member_id  # type: ignore[attr-defined]
+    assert one.last.member_id == one.sent[0].message.member_id  # type: ignore[attr-defined]  # any message
     one.answer(error=name)
     assert len(one.sent) == heartbeats + 1  # an older life of this id is still there: no storm
     one.run(for_ms=150)

@@ -138,6 +138,6 @@ def test_no_order_of_answers_lowers_an_epoch(seed: int) -> None:
 def test_values_cannot_be_changed() -> None:
     known = learnt(answer(topic("orders", (1, 0))))
     with pytest.raises(TypeError):
-        known.topics["others"] = known.topics["orders"]  # type: ignore[index]
+        known.topics["others"] = known.topics["orders"]  # type: ignore[index]  # refused
     with pytest.raises(TypeError):
-        del known.topics["orders"].partitions[0]  # type: ignore[attr-defined]
+        del known.topics["orders"].partitions[0]  # type: ignore[attr-defined]  # refused

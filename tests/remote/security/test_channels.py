@@ -51,7 +51,7 @@ def test_a_large_frame_arrives_in_one_buffer(ends: tuple[TlsChannel, ssl.SSLSock
     assert found == sent
     assert most < SIZE * 1.5
     with pytest.raises(TypeError):
-        found[0] = 1  # type: ignore[index]
+        found[0] = 1  # type: ignore[index]  # refused
 
 
 def test_a_frame_that_ends_early_is_returned_as_far_as_it_came(ends: tuple[TlsChannel, ssl.SSLSocket]) -> None:

@@ -1,7 +1,7 @@
-"""Back end of topics, producers and consumers: the interface to the store that they belong to.
+"""What topics, producers, scans and committed offsets still need of a store, beside the contract of `backend`.
 
-`StoreHost` is one back end. Producers and consumers use a store only through these interfaces. So they do not
-depend on how a store opens, locks or closes, and a test may pass a smaller object.
+`StoreHost` has all of it. Its users do not depend on how a store opens, locks or closes, and a test may pass a
+smaller object.
 """
 
 from __future__ import annotations
@@ -61,17 +61,11 @@ class Source(Protocol):
     def read_only(self) -> bool:
         """Return whether nothing can be appended."""
 
-    def topics(self) -> list[str]:
-        """Return the names of all topics that exist now, without the internal ones."""
-
     def partition_count(self, topic: str, topic_id: str | None = None) -> int:
         """Return the number of a topic's partitions; ``topic_id`` excludes a later topic of the same name."""
 
     def is_unused(self, topic: str) -> bool:
         """Return whether no log of a topic was ever opened for writing: there are no records in it."""
-
-    def added_from(self, topic: str, topic_id: str | None = None) -> int:
-        """Return the number that the first partition added after the topic's creation has, or would get."""
 
     def topic_config(self, topic: str, topic_id: str | None = None) -> LogConfig:
         """Return the settings of a topic's logs."""
