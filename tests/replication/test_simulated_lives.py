@@ -14,6 +14,7 @@ import pytest
 
 from logstore.errors import StorageFailedError
 from logstore.replication.api import Acks
+from logstore.replication.log_copy import LogCopy
 from logstore.testing.cluster.cluster import SimCluster, live
 from logstore.testing.cluster.ledger import Acknowledged, InvariantError
 from tests.replication.plants import quorum
@@ -128,6 +129,42 @@ def test_a_log_that_fails_is_opened_again_and_refilled(by_quorum):
     for node in cluster.nodes.values():
         held = [record.value for record in node.log]
         assert all(value in held for value in values)
+    cluster.close()
+
+
+@pytest.mark.row("F8")
+def test_a_cut_that_a_leader_has_asked_for_is_judged_right_when_the_disk_fails_behind_it(monkeypatch):
+    """The log is cut, and a later step of the same call raises: the answer was taken all the same (I9)."""
+    cut, failed = LogCopy._cut, []
+
+    def cut_and_fail(copy, *answer):
+        cut(copy, *answer)
+        failed.append(copy.log.log_end_offset)
+        if len(failed) == 1:
+            raise StorageFailedError("the disk has failed behind the cut")
+
+    monkeypatch.setattr(LogCopy, "_cut", cut_and_fail)
+    cluster = SimCluster(4, nodes=3)
+    cluster.run(1_000)
+    cluster.append([b"a"], Acks.ALL)
+    cluster.run(200)
+    former = cluster.nodes[cluster.state().leader]
+    others = [node for node in cluster.nodes.values() if node is not former]
+    for node in others:
+        node.pause()
+    cluster.append([b"b", b"c"], Acks.LEADER, to=former.node)
+    cluster.run(50)
+    former.pause()
+    for node in others:
+        node.resume()
+    cluster.run(3_000)
+    cluster.append([b"d"], Acks.ALL)
+    cluster.run(200)
+    former.resume()
+    cluster.run(3_000)
+    cluster.settle()
+    assert failed[0] == 1
+    assert [record.value for record in former.log] == [b"a", b"d", b"last"]
     cluster.close()
 
 

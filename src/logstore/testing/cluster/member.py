@@ -229,15 +229,17 @@ class SimMember:
             self.process.after(max(_FETCH_MS, _FETCH_TIMEOUT_MS - waits_ms), self._watch)
 
     def _fetched(self, number: int, wants: FetchFrom, fetched: FetchAnswer) -> None:
-        replica = self.replica
-        if replica is None:
+        replica, log = self.replica, self.log
+        if replica is None or log is None:
             return
-        moved = False
+        moved, end = False, log.log_end_offset
         try:
             # A late answer to an older question is handed over, too: the replica must see that it is late.
             moved = replica.take(wants, fetched, self.world.now_ms)
         except LogstoreError as error:
+            # The log may have been cut as the leader says, and its disk has failed at the next step.
             self.failures.append(error)
+            moved = log.log_end_offset < end
         self.ledger.look(self, fetched if moved else None)
         if number == self._asked and not self._is_answered:
             self._is_answered = True
