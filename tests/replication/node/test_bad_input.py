@@ -25,6 +25,7 @@ from logstore.replication import (
     Write,
 )
 from logstore.replication.api import Diverging, FetchRefusal
+from logstore.replication.deletion import request_path
 from logstore.replication.fetch_messages import Slot, decode_answers, decode_question, encode_answers
 from logstore.replication.node.registry_loop import TICK_S, RegistryLoop
 from logstore.store.catalog.topic_list import new_id
@@ -430,6 +431,31 @@ def test_watches_that_are_forgotten_delay_and_change_nothing_else(cluster, moods
     wait_for(lambda: cluster.in_sync(1, 2))
     wait_for(lambda: cluster.append(1, b"b"))
     wait_for(lambda: cluster.values(1) == [b"a", b"b"])
+
+
+def watches(cluster, path: str) -> int:
+    """How many watches the registry has on a path, of all its sessions."""
+    return len(cluster.registry._tree.watches.get(path, {}))
+
+
+def test_a_session_that_takes_the_place_of_another_one_watches_what_that_one_did(cluster):
+    cluster.start(1, 2)
+    cluster.create(1, 2)
+    tree = cluster.registry._tree
+    before = {path: len(found) for path, found in tree.watches.items()}
+    assert before[STATE] == 2
+    cluster.nodes[2]._registry_loop._registry.close()
+    wait_for(lambda: {path: len(found) for path, found in tree.watches.items()} == before)
+    wait_for(lambda: cluster.in_sync(1, 2))
+
+
+def test_a_topic_that_is_deleted_is_watched_no_more(cluster):
+    cluster.start(1, 2)
+    cluster.create(1, 2)
+    cluster.nodes[1].delete_topic("t")
+    paths = [TOPIC, STATE, request_path("t")]
+    wait_for(lambda: not any(watches(cluster, path) for path in paths))
+    assert watches(cluster, "/brokers/topics") == 2
 
 
 def fewer(value: bytes) -> bytes:

@@ -23,6 +23,7 @@ from logstore.log.formats.last_stop import Stop
 from logstore.records import TopicPartition
 from logstore.replication import facts
 from logstore.replication.api import Change, NodeId, PartitionState, Registry, RegistryWatch
+from logstore.replication.deletion import request_path
 from logstore.replication.fetch_messages import Slot
 from logstore.replication.node.deletions import Deletions
 from logstore.replication.node.member import OPEN_AGAIN_S, Member, Members, Unopened
@@ -246,19 +247,33 @@ class RegistryLoop:
                     if self._registration.node not in replicas:
                         self._forget_unopened(place)
                         continue
+                    # Also for one that is open: a session that took the place of another one has no watch.
+                    self._watch(registry, facts.state_path(place))
                     if place in self.members or place in self.unopened:
                         continue
                     if self._moved.is_clearing(place):
                         are_all_read = False
                     else:
-                        self._watch(registry, facts.state_path(place))
                         self._open(registry, place, assignment)
                 self._say(path, "")
             except BaseException as error:  # noqa: BLE001  a registry of an embedder may raise anything
                 are_all_read = False
                 self._say(path, f"{type(error).__name__}: {error}")
         self._moved.go_on(registry, read, self.members)
+        self._end_watches(there, going)
         self._has_read_topics = are_all_read
+
+    def _end_watches(self, topics: frozenset[str], going: frozenset[str]) -> None:
+        """End the watches on topics and requests that are gone, and on partitions that have moved away."""
+        needed = {facts.IDS, facts.TOPICS, facts.DELETED_TOPICS, *map(request_path, going)}
+        needed.update(map(facts.topic_path, topics), map(facts.state_path, self.members))
+        for topic, assignment in self._topics.items():
+            for partition, replicas in assignment.partitions.items():
+                if self._registration.node in replicas:
+                    needed.add(facts.state_path(TopicPartition(topic, partition)))
+        for path in self._watches.keys() - needed:
+            if not path.startswith(facts.REGISTRATIONS):
+                self._watches.pop(path).close()
 
     def _open(self, registry: Registry, place: TopicPartition, assignment: facts.Assignment) -> None:
         """Open the log of a replica, and take part with it; note it if the disk refuses."""
