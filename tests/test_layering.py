@@ -345,6 +345,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "clock _disk _slow_sync strategies",
     ),
     "logstore.testing.cluster": (
+        "life",
         "cluster",
         "node",
         "member",

@@ -42,7 +42,6 @@ NOUNS = {
     "store/admin/kafka_directories.py": "kafka directory",
     "store/catalog/topics.py": "topics",
     "store/store.py": "store",
-    "testing/cluster/cluster.py": "cluster",
     "testing/conformance/replicas.py": "set of rules",
 }
 

@@ -14,8 +14,8 @@ import pytest
 from logstore.replication.controller import CommandGate
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local.local_registry import LocalRegistry
-from logstore.testing.cluster.cluster import live
 from logstore.testing.cluster.ledger import InvariantError
+from logstore.testing.cluster.life import live
 from tests.replication import plants
 from tests.replication.scenario import play
 from tests.replication.test_scenarios import SCENARIOS

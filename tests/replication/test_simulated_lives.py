@@ -15,8 +15,9 @@ import pytest
 from logstore.errors import StorageFailedError
 from logstore.replication.api import Acks
 from logstore.replication.log_copy import LogCopy
-from logstore.testing.cluster.cluster import SimCluster, live
+from logstore.testing.cluster.cluster import SimCluster
 from logstore.testing.cluster.ledger import Acknowledged, InvariantError
+from logstore.testing.cluster.life import live
 from tests.replication.plants import quorum
 
 COUNT = int(os.environ.get("LOGSTORE_SIMULATIONS", "300"))
@@ -54,8 +55,8 @@ def test_lives_lose_nothing_that_was_promised(part):
         acknowledged += len(ledger.acknowledged)
         elections += ledger.elections
         reads += ledger.read_count
-        logs_failed += cluster.faults.logs_failed
-        for name, count in cluster.faults.counts.items():
+        logs_failed += cluster.fault_counts.logs_failed
+        for name, count in cluster.fault_counts.faults.items():
             faults[name] = faults.get(name, 0) + count
     # Else the lives were so quiet that they show nothing.
     assert acknowledged > 0

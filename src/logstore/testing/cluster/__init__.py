@@ -4,9 +4,20 @@
 rules of your own is put into it by two functions, and by its `Tolerance`.
 """
 
-from logstore.testing.cluster.cluster import Faults, SimCluster, live
+from logstore.testing.cluster.cluster import SimCluster
 from logstore.testing.cluster.ledger import Acknowledged, InvariantError, Ledger
+from logstore.testing.cluster.life import Faults, live
 from logstore.testing.cluster.node import SimNode
-from logstore.testing.cluster.scene import Tolerance
+from logstore.testing.cluster.scene import FaultCounts, Tolerance
 
-__all__ = ["Acknowledged", "Faults", "InvariantError", "Ledger", "SimCluster", "SimNode", "Tolerance", "live"]
+__all__ = [
+    "Acknowledged",
+    "FaultCounts",
+    "Faults",
+    "InvariantError",
+    "Ledger",
+    "SimCluster",
+    "SimNode",
+    "Tolerance",
+    "live",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from logstore.config.log import LogConfig
@@ -52,6 +53,14 @@ class Tolerance(NamedTuple):
     def may_lag(self, replicas: int) -> int:
         """Return how many members of the ISR may lack what is below the high watermark."""
         return 0 if self.isr_has_all else replicas - self.lost_copies - 1
+
+
+@dataclass
+class FaultCounts:
+    """Which faults a life has had."""
+
+    faults: dict[str, int] = field(default_factory=dict)  #: kind -> how many
+    logs_failed: int = 0  #: how many planned failures of file operations have taken place
 
 
 class SeenMember(Protocol):
