@@ -73,7 +73,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.client": (
         "dbapi streams",
-        "consumer",
+        "store",
+        "consumer topic",
         "commits",
         "subscription",
         "lag partition_position",
@@ -87,7 +88,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.client.scan": (
         "bulk_append",
-        "spans topic_scan",
+        "encoding spans topic_scan",
     ),
     "logstore.columns": (
         "arrays value_schema",
@@ -207,7 +208,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.protocol.generated": ("embedded messages records",),
     "logstore.remote": (
-        "backend producer",
+        "store",
+        "topic",
+        "backend",
+        "producer topic_settings",
         "client",
         "administration in_flight",
         "cluster",
@@ -223,7 +227,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.remote.backend": (
         "backend",
-        "fetcher group_offsets",
+        "appends fetcher group_offsets known_settings",
         "cursors",
         "partition",
     ),

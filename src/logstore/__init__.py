@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from logstore.groups.offsets import OffsetAndMetadata
     from logstore.log import Log
     from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TopicPartition
+    from logstore.remote.store import connect as connect
     from logstore.store import Store, Topic, open_store
     from logstore.store.admin.kafka_directories import adopt_kafka_directory, release_to_kafka
     from logstore.store.admin.rebuild import rebuild
@@ -50,6 +51,7 @@ _HOMES = {
         ("Ack", "AppendResult", "Codec", "Isolation", "RecordMetadata", "TopicPartition"), "logstore.records"
     ),
     "OffsetAndMetadata": "logstore.groups.offsets",
+    "connect": "logstore.remote.store",
     **dict.fromkeys(("Store", "Topic", "open"), "logstore.store"),
     **dict.fromkeys(("adopt_kafka_directory", "release_to_kafka"), "logstore.store.admin.kafka_directories"),
     "Consumer": "logstore.client.consumer",
@@ -131,7 +133,7 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__", "open"]
+    return [*__all__, "__version__", "connect", "open"]
 
 
 class _Renamed:

@@ -169,7 +169,7 @@ def described(name: str, found: Found) -> Iterator[str]:
 def wanted() -> dict[str, Found]:
     """Return every public name and its definition."""
     paths: dict[str, tuple[str, str]] = {}
-    for name in [*logstore.__all__, "open"]:
+    for name in [*logstore.__all__, "connect", "open"]:
         home = logstore._HOMES[name]
         paths[f"logstore.{name}"] = (home, name)
     for package in PACKAGES[1:]:

@@ -235,7 +235,7 @@ def documented() -> set[object]:
 
 @needs_sources
 @pytest.mark.row("D2")
-@pytest.mark.parametrize("name", [*logstore.__all__, "open"])
+@pytest.mark.parametrize("name", [*logstore.__all__, "connect", "open"])
 def test_a_public_name_is_in_the_reference(name: str) -> None:
     value = getattr(logstore, name)
     assert value in documented()

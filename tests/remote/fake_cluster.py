@@ -107,6 +107,7 @@ class FakePartition:
     end: int = 0
     stable: int | None = None  #: the last stable offset; None: the end
     aborted: list[tuple[int, int, int]] = field(default_factory=list)  #: producer id, first offset, marker
+    refuses: int = 0  #: the error code of every batch that is produced, and not written
     #: producer id -> (epoch, next sequence, the last five (sequence, base offset))
     producers: dict[int, tuple[int, int, deque[tuple[int, int]]]] = field(default_factory=dict)
 
@@ -150,6 +151,8 @@ class FakePartition:
 
     def produce(self, batch: bytes) -> tuple[int, int]:
         """(error code, base offset) of a produced batch."""
+        if self.refuses:
+            return self.refuses, -1
         view = BatchView(batch).check()
         if view.producer_id < 0:
             return 0, self.put(batch)
@@ -586,12 +589,69 @@ class FakeBroker:
                     resource_type=each.resource_type,
                     resource_name=each.resource_name,
                     configs=[
-                        R.DescribeConfigsResourceResult(name=key, value=value)
+                        R.DescribeConfigsResourceResult(name=key, value=value, config_source=1)
                         for key, value in (topic.settings if topic else {}).items()
                     ],
                 )
             )
         return R(results=results)
+
+    def alter_configs(self, request: Any, code: int, version: int) -> Any:
+        R = m.IncrementalAlterConfigsResponse
+        found = []
+        for each in request.resources:
+            topic = self.cluster.topics.get(each.resource_name)
+            error = code or (0 if topic else 3)
+            unknown = [change.name for change in each.configs if change.name.startswith("logstore.")]
+            said = None
+            if topic and unknown:
+                error, said = 40, f"Unknown topic config name: {unknown[0]}"
+            if topic and not error:
+                for change in each.configs:
+                    topic.settings.pop(change.name, None)
+                    if change.config_operation == 0:
+                        topic.settings[change.name] = change.value
+            found.append(
+                R.AlterConfigsResourceResponse(
+                    error_code=error, error_message=said, resource_type=2, resource_name=each.resource_name
+                )
+            )
+        return R(responses=found)
+
+    def create_partitions(self, request: Any, code: int, version: int) -> Any:
+        R = m.CreatePartitionsResponse
+        found = []
+        for each in request.topics:
+            topic = self.cluster.topics.get(each.name)
+            error = code or (0 if topic else 3)
+            if topic and not error and each.count <= len(topic.partitions):
+                error = 37
+            if topic and not error:
+                topic.partitions += [FakePartition() for _ in range(each.count - len(topic.partitions))]
+            found.append(R.CreatePartitionsTopicResult(name=each.name, error_code=error, error_message=None))
+        return R(results=found)
+
+    def delete_records(self, request: Any, code: int, version: int) -> Any:
+        R = m.DeleteRecordsResponse
+        topics = []
+        for topic in request.topics:
+            found = []
+            for each in topic.partitions:
+                error, partition = self._led(topic.name, each.partition_index, -1, code)
+                if partition is not None:
+                    offset = partition.end if each.offset == -1 else each.offset
+                    if offset > partition.end:
+                        error = 1
+                    else:
+                        partition.start = max(partition.start, offset)
+                start = -1 if partition is None else partition.start
+                found.append(
+                    R.DeleteRecordsPartitionResult(
+                        partition_index=each.partition_index, low_watermark=start, error_code=error
+                    )
+                )
+            topics.append(R.DeleteRecordsTopicResult(name=topic.name, partitions=found))
+        return R(topics=topics)
 
     def log_dirs(self, request: Any, code: int, version: int) -> Any:
         R = m.DescribeLogDirsResponse
@@ -698,6 +758,9 @@ _HANDLERS: dict[int, Callable[[FakeBroker, Any, int, int], Any]] = {
     m.CreateTopicsRequest.API_KEY: FakeBroker.create_topics,
     m.DeleteTopicsRequest.API_KEY: FakeBroker.delete_topics,
     m.DescribeConfigsRequest.API_KEY: FakeBroker.describe_configs,
+    m.IncrementalAlterConfigsRequest.API_KEY: FakeBroker.alter_configs,
+    m.CreatePartitionsRequest.API_KEY: FakeBroker.create_partitions,
+    m.DeleteRecordsRequest.API_KEY: FakeBroker.delete_records,
     m.DescribeLogDirsRequest.API_KEY: FakeBroker.log_dirs,
     m.FindCoordinatorRequest.API_KEY: FakeBroker.find_coordinator,
     m.OffsetCommitRequest.API_KEY: FakeBroker.offset_commit,

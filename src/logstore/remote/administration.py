@@ -6,8 +6,8 @@ is retried. If the lost try has created a topic, the retry raises no `TopicExist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from logstore.config.remote import WireConfig
 from logstore.config.schema import Rule
@@ -27,6 +27,7 @@ from logstore.protocol.generated.messages import (
     DeleteTopicsRequest,
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
+    IncrementalAlterConfigsRequest,
 )
 from logstore.protocol.grouping import by_topic
 from logstore.records import INT32_MAX, NewTopic, TopicPartition
@@ -34,6 +35,7 @@ from logstore.remote.cluster import Cluster, ClusterMetadata
 from logstore.remote.connection import BrokerConnection
 
 _TOPIC = 2  #: the resource type of a topic, in DescribeConfigs
+_OF_TOPIC = 1  #: the source of a setting that a topic has of its own
 
 #: Name, error code and message of one topic in an answer.
 _Outcome = tuple[str, int, str | None]
@@ -243,8 +245,17 @@ class Administrator:
         Raises:
             UnknownTopicError: the topic does not exist.
         """
+        return {each.name: each.value for each in self._configs_of(topic)}
 
-        def ask(connection: BrokerConnection) -> dict[str, str | None]:
+    def own_settings(self, topic: str) -> dict[str, str]:
+        """Return the settings that a topic has of its own; raises as `describe_configs`."""
+        found = self._configs_of(topic)
+        return {
+            each.name: each.value for each in found if each.config_source == _OF_TOPIC and each.value is not None
+        }
+
+    def _configs_of(self, topic: str) -> Sequence[Any]:
+        def ask(connection: BrokerConnection) -> Sequence[Any]:
             resource = DescribeConfigsRequest.DescribeConfigsResource(
                 resource_type=_TOPIC, resource_name=topic, configuration_keys=None
             )
@@ -252,9 +263,36 @@ class Administrator:
             (found,) = answer.results
             if found.error_code:
                 raise codes.error_of(found.error_code, f"settings of topic {topic!r}", found.error_message)
-            return {each.name: each.value for each in found.configs}
+            return cast("Sequence[Any]", found.configs)
 
         return self.cluster.at_any("describe configs", ask)
+
+    def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
+        """Change settings of a topic, all or none; None removes its own value. May be repeated.
+
+        Raises:
+            UnknownTopicError: the topic does not exist.
+            ConfigError: a broker has refused a setting. Nothing was changed.
+            PolicyViolationError, BrokerError: it was refused as a whole.
+        """
+        R = IncrementalAlterConfigsRequest
+
+        def ask(connection: BrokerConnection) -> None:
+            resource = R.AlterConfigsResource(
+                resource_type=_TOPIC,
+                resource_name=topic,
+                configs=[
+                    R.AlterableConfig(name=key, config_operation=int(value is None), value=value)
+                    for key, value in changes.items()
+                ],
+            )
+            (found,) = connection.ask(R(resources=[resource])).responses
+            if codes.name_of(found.error_code) == "INVALID_CONFIG":
+                raise ConfigError({"settings": f"topic {topic!r}: {found.error_message}"})
+            if found.error_code:
+                raise codes.error_of(found.error_code, f"settings of topic {topic!r}", found.error_message)
+
+        self.cluster.at_controller("alter configs", ask)
 
     def log_dir_sizes(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """Return the bytes of each partition on the disk of its leader; a partition without a leader is left out.

@@ -115,6 +115,11 @@ class Cluster:
 
     # -- connections -------------------------------------------------------------------------------
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
     def check_open(self) -> None:
         """Raise if the client is closed."""
         if self._closed:

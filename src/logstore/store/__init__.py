@@ -1,6 +1,6 @@
 """Many logs on one machine: a directory of topics, with embedded producers and consumers."""
 
-from logstore.store.descriptions import PartitionDescription, TopicDescription
+from logstore.client.backend.facts import PartitionDescription, TopicDescription
 from logstore.store.store import Store, open_briefly, open_store
 from logstore.store.topic import Topic
 

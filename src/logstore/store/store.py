@@ -9,9 +9,11 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar, Unpack, cast
 
+from logstore.client.backend.facts import TopicDescription
+from logstore.client.store import AnyStore
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import Setting, canonical_keys
 from logstore.config.schema import about_modes, check_settings, naming_arguments, with_arguments
@@ -27,11 +29,11 @@ from logstore.io._interrupts import Condition, held, made, shielded
 from logstore.log import Log
 from logstore.log.directory.lock import Patience as Patience
 from logstore.metrics import StoreMetrics
-from logstore.records import Ack, Isolation, NewTopic, TopicPartition
+from logstore.records import NewTopic
 from logstore.renamed import keep_names, warn
 from logstore.store.backend import LocalBackend
 from logstore.store.catalog.many import in_turn
-from logstore.store.descriptions import TopicDescription, describe
+from logstore.store.descriptions import describe
 from logstore.store.host import Path, Settings, StoreHost, briefly
 from logstore.store.maintenance.disk_quota import Limits, may_go
 from logstore.store.maintenance.scheduler import Progress
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
     import random
 
     from logstore.client.consumer import Consumer
-    from logstore.client.lag import Lag
     from logstore.client.partitioners import Choice, Partitioner
     from logstore.client.producer import Producer
     from logstore.config.client import ConsumerConfig, ProducerConfig
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
         StoreSettings,
         TopicChanges,
     )
-    from logstore.groups.offsets import OffsetAndMetadata
     from logstore.store.admin.snapshots import Snapshot
     from logstore.store.committed_offsets import CommittedOffsets
 
@@ -105,7 +105,7 @@ MOVED = {
 
 
 @keep_names("store", {name: (advice, f"_host.{name}") for name, advice in MOVED.items()})
-class Store:
+class Store(AnyStore):
     """Topics in a directory.
 
     >>> with logstore.open(tmp / "data") as store:
@@ -135,9 +135,6 @@ class Store:
 
     def __contains__(self, name: object) -> bool:
         return self._host.has(name)  # type: ignore[arg-type]  # any object may be asked for
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.topics())
 
     def topics(self, *, internal: bool = False) -> list[str]:
         """Return the names of all topics, sorted; with ``internal`` also those of the store itself."""
@@ -361,38 +358,6 @@ class Store:
         self._host.check_open()
         return open_consumer(self._backend, group, settings, cast("Mapping[str, Setting]", more_settings))
 
-    def commit_offsets(
-        self,
-        group: str,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
-        *,
-        ack: Ack | str | None = None,
-    ) -> None:
-        """Store the next offsets that a group will read, all of them or none; see `CommittedOffsets.commit`."""
-        self.offsets.commit(group, offsets, ack=ack)
-
-    def committed(
-        self, group: str, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return a group's committed offsets, of these partitions or of all; one without a commit is left out."""
-        return self.offsets.committed(group, partitions)
-
-    def lag(
-        self,
-        group: str,
-        partitions: Iterable[TopicPartition] | None = None,
-        *,
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-    ) -> list[Lag]:
-        """Return how far a group is behind, in records and seconds, for each partition that it has committed.
-
-        Partitions that were added to a topic that the group reads count from offset 0 until it has committed
-        there. Only records that a reader of that isolation will see are counted; see `logstore.client.lag`.
-        """
-        from logstore.client.lag import lag_of_group
-
-        return lag_of_group(self._backend, group, Isolation(isolation), partitions)
-
     # -- lifetime
 
     def flush(self) -> None:
@@ -501,12 +466,6 @@ class Store:
         An interrupt (Ctrl-C) is raised once all is closed.
         """
         self._host.close()
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self._host.closed else "read-only" if self._host.read_only else "open"

@@ -6,16 +6,14 @@ bytes nor files; for many records one by one use a `Producer`. Any thread may us
 
 from __future__ import annotations
 
-import itertools
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore.accumulator.acknowledging import no_node
 from logstore.batch._encode import timestamp_of
-from logstore.batch.moments import moment_of
-from logstore.batch.runs import DEFAULT_READ_BYTES
 from logstore.client.backend.source import Acknowledger, Opened, Source
+from logstore.client.topic import AnyTopic
+from logstore.clock import Clock
 from logstore.config.log import LogConfig
 from logstore.errors import (
     InvalidRecordError,
@@ -24,7 +22,7 @@ from logstore.errors import (
     ReadOnlyError,
 )
 from logstore.log import Log
-from logstore.records import Ack, Acks, AppendResult, Codec, Isolation, RecordMetadata, TimestampOffset, acks_of
+from logstore.records import Ack, Acks, AppendResult, Codec, RecordMetadata, acks_of
 from logstore.store.catalog.partitions import LentLog, Partitions
 from logstore.store.catalog.topics import TopicTable
 from logstore.topic_names import INTERNAL, check_writable_by_users
@@ -32,15 +30,8 @@ from logstore.topic_names import INTERNAL, check_writable_by_users
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from logstore.batch._batch import Batches, Record
-    from logstore.batch.moments import Time, When
-    from logstore.batch.record_types import ArrowArray, ArrowStream, Headers, Records
-    from logstore.client.scan.topic_scan import Bound, TopicScan
-    from logstore.columns.value_schema import ValueSchema
-
-
-#: The next partition for a record without a key: one counter for each topic, whichever handle is used.
-_turns: weakref.WeakKeyDictionary[Source, dict[str, itertools.count[int]]] = weakref.WeakKeyDictionary()
+    from logstore.batch.moments import Time
+    from logstore.batch.record_types import Headers, Records
 
 
 class TopicHost(Source, Protocol):
@@ -51,7 +42,7 @@ class TopicHost(Source, Protocol):
     replicas: Acknowledger | None
 
 
-class Topic:
+class Topic(AnyTopic):
     """A topic of an open store: a sequence of logs, one for each partition.
 
     ``topic[2]`` is one of them, ``len(topic)`` their number, ``2 in topic`` whether it exists, and iterating
@@ -65,13 +56,10 @@ class Topic:
     """
 
     def __init__(self, host: TopicHost, name: str, topic_id: str, store: Any = None) -> None:
+        super().__init__(host, name, topic_id, store)
         self._host: TopicHost = host
         #: What `append` asks of the host, without a call of Python for each record.
         self._table, self._open_log = host.table, host.partitions.found
-        self.store = store  #: as its user has opened it
-        self.name = name
-        self.id = topic_id  #: differs from that of an earlier or later topic of the same name
-        self._turn = _turns.setdefault(host, {}).setdefault(topic_id or name, itertools.count())
         #: The topics as they were known when its partitions were last counted, and their number: see `_count`.
         self._counted: tuple[object, int] = (None, 0)
         self._is_usual = name not in INTERNAL and not host.read_only
@@ -102,16 +90,12 @@ class Topic:
         """
         return self._host.partition(self.name, partition, topic_id=self.id)
 
-    def __len__(self) -> int:
-        return self.partition_count
+    @property
+    def _clock(self) -> Clock:
+        return self._host.clock
 
-    def __iter__(self) -> Iterator[Opened]:
-        """Iterate over the log of every partition there is now, in order; each is opened when its turn comes."""
-        return (self[number] for number in range(self.partition_count))
-
-    def __contains__(self, partition: object) -> bool:
-        """Return whether there is a partition of this number."""
-        return not isinstance(partition, bool | float) and partition in range(self.partition_count)
+    def _partition(self, number: int) -> Opened:
+        return self._host._log_of(self.name, number, self.id)
 
     # -- appending
 
@@ -243,26 +227,6 @@ class Topic:
         )
         return {number: result} if result.last_offset >= result.first_offset else {}
 
-    def append_arrow(
-        self,
-        data: ArrowArray | ArrowStream,
-        *,
-        partition: int | None = None,
-        timestamp: Time | None = None,
-        codec: Codec | None = None,
-        ack: Ack | str | None = None,
-    ) -> dict[int, AppendResult]:
-        """Append Arrow data: an array of values, or a table or stream with columns key, value, timestamp, headers.
-
-        Anything with ``__arrow_c_array__`` or ``__arrow_c_stream__`` will do. Otherwise as `append_many`.
-        """
-        if not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
-            raise InvalidRecordError(
-                f"append_arrow takes Arrow data (with __arrow_c_stream__ or __arrow_c_array__), found "
-                f"{type(data).__name__}; use append_many for Python objects"
-            )
-        return self.append_many(data, partition=partition, timestamp=timestamp, codec=codec, ack=ack)
-
     def log(self, partition: int) -> Log:
         """Return the log of one partition, to be written; raises as `append`."""
         return LentLog(self._log_to_write(partition), self._host)
@@ -293,104 +257,6 @@ class Topic:
             count = self.partition_count
             self._counted = known, count
         return count
-
-    def _choose(self, key: Any, count: int) -> int:
-        """Return the partition for a record: by its key, or the next one in turn."""
-        if key is None:
-            return next(self._turn) % count
-        from logstore.batch._key_hash import partition_of
-
-        return partition_of(key, count)
-
-    # -- reading
-
-    def read(
-        self,
-        partition: int = 0,
-        offset: int | None = None,
-        *,
-        max_bytes: int = DEFAULT_READ_BYTES,
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-        timeout_s: float = 0.0,
-    ) -> Batches:
-        """Return record batches of one partition from ``offset``, by default its log start; see `Log.read`.
-
-        Iterating the result gives the records; its ``next_offset`` is where the next read continues.
-
-        Raises:
-            OffsetOutOfRangeError: ``offset`` is below the log start offset or above the end.
-            CorruptRecordError: a stored batch is damaged; names file and position.
-            UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
-        """
-        log = self._host._log_of(self.name, partition, self.id)
-        start = log.log_start_offset if offset is None else offset
-        return log.read(start, max_bytes=max_bytes, isolation=isolation, timeout_s=timeout_s)
-
-    def record_at(
-        self, partition: int, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
-    ) -> Record | None:
-        """Return the record of one partition at one offset, or None if there is none; see `Log.record_at`.
-
-        Raises:
-            OffsetOutOfRangeError: ``offset`` is below the log start offset, or at the end or above it.
-            CorruptRecordError: the stored batch is damaged; names file and position.
-            UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
-        """
-        return self._host._log_of(self.name, partition, self.id).record_at(offset, isolation=isolation)
-
-    def offset_for_time(
-        self, timestamp: When, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED
-    ) -> dict[int, TimestampOffset | None]:
-        """Return each partition's first record that is at least so new, or None; see `Log.offset_for_time`."""
-        moment = moment_of(timestamp, self._host.clock)
-        return {log.name.partition: log.offset_for_time(moment, isolation=isolation) for log in self.partitions}
-
-    def scan(
-        self,
-        *,
-        partitions: Iterable[int] | int | None = None,
-        start: Bound = None,
-        end: Bound = None,
-        since: When | None = None,
-        until: When | None = None,
-        limit: int | None = None,
-        columns: Sequence[str] | None = None,
-        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
-        value_schema: ValueSchema | None = None,
-        on_error: str = "raise",
-        views: bool = False,
-        max_bytes: int = DEFAULT_READ_BYTES,
-        on_damage: str = "raise",
-    ) -> TopicScan:
-        """Read the topic as a table: an Arrow stream, records, numpy columns or a count; bounded and lazy.
-
-        The range is fixed by this call; see `TopicScan` for the arguments.
-
-        Raises:
-            UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
-            OffsetOutOfRangeError: a start or end is outside of its partition.
-            InvalidTimestampError, RecordTypeError: ``since`` or ``until`` is no time.
-            ValueError: a column or a word for an offset is unknown.
-        """
-        from logstore.client.scan.topic_scan import LogsOf, TopicScan
-
-        return TopicScan(
-            self.name,
-            LogsOf(self),
-            partitions=partitions,
-            start=start,
-            end=end,
-            since=None if since is None else moment_of(since, self._host.clock),
-            until=None if until is None else moment_of(until, self._host.clock),
-            limit=limit,
-            columns=columns,
-            isolation=isolation,
-            value_schema=value_schema,
-            on_error=on_error,
-            views=views,
-            max_bytes=max_bytes,
-            on_damage=on_damage,
-        )
 
     # -- deleting
 

@@ -11,9 +11,9 @@ from logstore.cli import completion, output
 from logstore.cli.param_types import PAIR, WHERE, Begin, partitions_option, setting_keys, zone_option
 from logstore.cli.positions import logs_of, offset_in
 from logstore.cli.store_option import StoreOptions, json_option, store_options, topic_options
+from logstore.client.backend.facts import TopicDescription
 from logstore.clock import SYSTEM_CLOCK
 from logstore.store.catalog.topics import RETENTION_UNRECORDED
-from logstore.store.descriptions import TopicDescription
 
 
 @click.group()

@@ -58,6 +58,16 @@ class Partition(Protocol):
     def offset_for_time(self, when: int, *, isolation: Isolation = ...) -> TimestampOffset | None:
         """Return the first record of that time in milliseconds or later; None if there is none."""
 
+    def read(
+        self, offset: int, *, max_bytes: int = ..., isolation: Isolation = ..., timeout_s: float = ...
+    ) -> Batches:
+        """Return whole batches from the one that holds ``offset`` on; empty if none has come in time.
+
+        Raises:
+            OffsetOutOfRangeError: ``offset`` is below the log start offset or above the end.
+            CorruptRecordError: a stored or received batch is damaged; raised when it is read.
+        """
+
     def record_at(self, offset: int, *, isolation: Isolation = ...) -> Record | None:
         """Return the record at one offset; None if there is none.
 

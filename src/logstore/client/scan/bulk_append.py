@@ -7,21 +7,17 @@ written, the error says which records are in the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from logstore.batch._encode import Encoder, timestamp_of
 from logstore.batch.moments import Time
 from logstore.client.backend.source import PartitionedTopic
-from logstore.client.scan.topic_scan import TopicScan
-from logstore.columns._partition_rows import RowPartitioner
+from logstore.client.scan.encoding import encode_by_key
 from logstore.config.log import LogConfig
-from logstore.errors import InvalidRecordError, LogstoreError, PartialAppendError
+from logstore.errors import LogstoreError, PartialAppendError
 from logstore.log import Log
-from logstore.log.read.range import Scan
 from logstore.records import Ack, AppendResult, Codec, TimestampType
 
-_SCANS = (TopicScan, Scan)
 _SPARE_ENCODERS = 16
 _SPARE_BYTES = 4 << 20  #: a buffer that has grown past this is not kept
 
@@ -67,7 +63,7 @@ def append_by_key(
         return encoder
 
     try:
-        encoders = _encode(records, RowPartitioner(count, keyless, begin), keyless, begin)
+        encoders = encode_by_key(records, count, keyless, begin)
         # Opened before anything is written: a partition that cannot be opened fails here.
         logs = {partition: topic._log_to_write(partition) for partition in encoders}
         for partition, log in logs.items():
@@ -76,31 +72,6 @@ def append_by_key(
     finally:
         _spare.extend((config, codec, encoder) for encoder in taken if encoder.pending_bytes <= _SPARE_BYTES)
         del _spare[_SPARE_ENCODERS:]
-
-
-def _encode(
-    records: Any, partitioner: RowPartitioner, keyless: int, begin: Callable[[int], Encoder]
-) -> dict[int, Encoder]:
-    """Encode the records; return batches that are still open, by partition."""
-    if type(records) is not list:
-        if isinstance(records, _SCANS):
-            # An Arrow source gives a stream too, but of columns, and rows with headers are none of the usual ones.
-            records = iter(records)
-        elif hasattr(records, "__arrow_c_array__") or hasattr(records, "__arrow_c_stream__"):
-            partitioner.add_arrow(records)
-            return partitioner.encoders
-        elif hasattr(records, "__array_interface__"):
-            from logstore.columns._import import add_numpy
-
-            encoder = begin(keyless)
-            add_numpy(encoder, records)
-            return {keyless: encoder}
-        elif not isinstance(records, Iterable):
-            raise InvalidRecordError(
-                f"records must be a list, an Arrow array or a numpy array, found {type(records).__name__}"
-            )
-    partitioner.add_all(records)
-    return partitioner.encoders
 
 
 def _begun(config: LogConfig, codec: Codec | None, stamp_ms: int) -> Encoder:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from logstore.batch._batch import Batches, Record
 from logstore.batch.moments import When
 from logstore.batch.runs import DEFAULT_READ_BYTES, check_limit, limited, values_of
 from logstore.client.backend.partitions import Partition, RangeScan
-from logstore.client.backend.source import PartitionedTopic
 from logstore.columns.tables import Tabular
 from logstore.errors import UnknownPartitionError
 from logstore.records import Isolation, LeftOut
@@ -33,10 +32,18 @@ Bound = int | str | Mapping[int, int | str] | None
 _WORDS = ("earliest", "latest")
 
 
-class LogsOf(Mapping[int, Partition]):
-    """The logs of a topic by the numbers of its partitions; each is opened when it is first asked for."""
+class Partitioned(Protocol):
+    """A topic, as far as a scan needs it."""
 
-    def __init__(self, topic: PartitionedTopic) -> None:
+    @property
+    def partition_count(self) -> int: ...
+    def __getitem__(self, partition: int) -> Partition: ...
+
+
+class PartitionsOf(Mapping[int, Partition]):
+    """The partitions of a topic by their numbers; each is opened when it is first asked for."""
+
+    def __init__(self, topic: Partitioned) -> None:
         self._topic = topic
         self._count = topic.partition_count
 

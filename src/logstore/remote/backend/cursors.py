@@ -13,6 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from logstore.batch._batch import Batches
+from logstore.batch.runs import DEFAULT_READ_BYTES
 from logstore.clock import Clock
 from logstore.errors import LogstoreError
 from logstore.io._interrupts import held
@@ -105,7 +106,14 @@ class RemoteCursor(RemotePartition):
 
     # -- the consumer's part
 
-    def read(self, offset: int, *, max_bytes: int, isolation: Isolation) -> Batches:
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int = DEFAULT_READ_BYTES,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        timeout_s: float = 0.0,
+    ) -> Batches:
         """Return one answer's batches; those of one fetch are handed out together, whatever ``max_bytes`` is."""
         with held(self._lock):
             self._go_to_locked(offset)

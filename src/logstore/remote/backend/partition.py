@@ -71,6 +71,35 @@ class RemotePartition:
     ) -> TimestampOffset | None:
         return first_records(self._client, {self.name: moment_of(when, self._clock)}, isolation)[self.name]
 
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int = DEFAULT_READ_BYTES,
+        isolation: Isolation | str = Isolation.READ_UNCOMMITTED,
+        timeout_s: float = 0.0,
+    ) -> Batches:
+        """Return what one fetch gives from ``offset`` on; see `Log.read`. It waits so long for records."""
+        settled = Isolation(isolation)
+        wait_ms = round(1000 * max(timeout_s, 0.0))
+        fetched = self._client.fetch(
+            self.name,
+            offset,
+            max_bytes=max_bytes,
+            max_wait_ms=min(wait_ms, self._client.config.request_timeout_ms),
+            isolation=settled,
+            topic_id=self.topic_id,
+        )
+        return Batches(
+            fetched.data,
+            start_offset=offset,
+            topic=self.name.topic,
+            partition=self.name.partition,
+            aborted=fetched.aborted,
+            committed_only=settled is Isolation.READ_COMMITTED,
+            next_offset=fetched.next_offset,
+        )
+
     def record_at(self, offset: int, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED) -> Record | None:
         """Return the record at one offset, or None if there is none; raises as `Log.record_at`."""
         settled = Isolation(isolation)

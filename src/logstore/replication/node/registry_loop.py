@@ -266,7 +266,8 @@ class RegistryLoop:
     def _end_watches(self, topics: frozenset[str], going: frozenset[str]) -> None:
         """End the watches on topics and requests that are gone, and on partitions that have moved away."""
         needed = {facts.IDS, facts.TOPICS, facts.DELETED_TOPICS, *map(request_path, going)}
-        needed.update(map(facts.topic_path, topics), map(facts.state_path, self.members))
+        needed.update(map(facts.topic_path, topics))
+        needed.update(facts.state_path(each.place) for each in self.members.values())
         for topic, assignment in self._topics.items():
             for partition, replicas in assignment.partitions.items():
                 if self._registration.node in replicas:

@@ -1,0 +1,197 @@
+"""A topic of a cluster: appends to its brokers, and what reads it as every topic is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from logstore.batch._encode import Encoder, timestamp_of
+from logstore.client.backend.partitions import Partition
+from logstore.client.scan.encoding import encode_by_key
+from logstore.client.topic import AnyTopic
+from logstore.clock import Clock
+from logstore.config.log import LogConfig
+from logstore.errors import PolicyViolationError, UnknownPartitionError, UnsupportedOperationError
+from logstore.records import Ack, Acks, AppendResult, Codec, RecordMetadata, TopicPartition, acks_of
+from logstore.remote.backend.appends import Appends
+from logstore.remote.backend.backend import RemoteBackend
+from logstore.remote.backend.known_settings import TopicSettings
+from logstore.remote.client import Client
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from logstore.batch.moments import Time
+    from logstore.batch.record_types import Headers, Records
+
+
+class RemoteTopic(AnyTopic):
+    """A topic of a cluster, as `RemoteStore` returns it."""
+
+    def __init__(
+        self,
+        client: Client,
+        backend: RemoteBackend,
+        appends: Appends,
+        settings: TopicSettings,
+        name: str,
+        topic_id: str,
+        store: Any,
+    ) -> None:
+        super().__init__(backend, name, topic_id, store)
+        self._client = client
+        self._backend = backend
+        self._appends = appends
+        self._settings = settings
+
+    @property
+    def partition_count(self) -> int:
+        """The number of partitions, at most ``metadata.max.age.ms`` ago."""
+        return self._backend.facts(self.name, self.id).partitions
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings that hold for the topic's logs, as a broker tells them now."""
+        return self._settings.all_of(self.name)
+
+    def __getitem__(self, partition: int) -> Partition:
+        """Return one partition; raises as `AnyTopic`."""
+        return self._partition(partition)
+
+    def _partition(self, number: int) -> Partition:
+        return self._backend.partition(TopicPartition(self.name, number), self.id)
+
+    @property
+    def _clock(self) -> Clock:
+        return self._backend.clock
+
+    # -- appending
+
+    def append(
+        self,
+        value: Buffer | None,
+        key: Buffer | None = None,
+        *,
+        partition: int | None = None,
+        timestamp: Time | None = None,
+        headers: Headers | None = None,
+        ack: Ack | str | None = None,
+        acks: Acks | int | str | None = None,
+        timeout_s: float = 30.0,
+        expect: int | None = None,
+    ) -> RecordMetadata:
+        """Append one record, and wait for its acknowledgement; return its partition, offset and timestamp.
+
+        Each call waits for a broker: send many records with a `Producer`, or together with `append_many`.
+        On return the replicas have the record that the client's ``acks`` asks for, by default all in sync.
+        ``acks`` must be what the client has; ``delivery.timeout.ms`` of the client bounds the wait, and not
+        ``timeout_s``. A lost answer writes nothing twice.
+
+        Raises:
+            RecordTypeError, InvalidRecordError, InvalidTimestampError, RecordTooLargeError: the record
+                cannot be written. Nothing is.
+            UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
+            DeliveryTimeoutError, BrokerError: a broker has not acknowledged it. It may have been written.
+            UnsupportedOperationError: ``ack``, ``expect`` or other ``acks`` are given.
+        """
+        self._refuse(ack, acks, expect)
+        count = self.partition_count
+        number = self._choose(key, count) if partition is None else self._checked(partition, count)
+        stamp = self._clock.now_ms() if timestamp is None else timestamp_of(timestamp)
+        encoder = self._begin(None, stamp)
+        encoder.add(value, key, stamp, headers)
+        name = TopicPartition(self.name, number)
+        result = self._appends.append({name: encoder})[name]
+        given = stamp if result.timestamp_ms < 0 else result.timestamp_ms
+        return RecordMetadata(self.name, number, result.first_offset, given)
+
+    def append_many(
+        self,
+        records: Records,
+        *,
+        partition: int | None = None,
+        timestamp: Time | None = None,
+        codec: Codec | None = None,
+        ack: Ack | str | None = None,
+        expect: int | None = None,
+    ) -> dict[int, AppendResult]:
+        """Append many records at once, in as few batches as they need; return the offsets by partition.
+
+        ``records``, ``partition``, ``timestamp`` and ``codec`` are those of a store's topic; without ``codec`` the
+        client's ``compression.type`` holds. Everything is encoded and checked before the first byte is sent: bad
+        records change nothing. The partitions' batches are sent together. As durable on return as `append`.
+
+        Raises:
+            PartialAppendError: some partitions have acknowledged, another one has not; it names them.
+            and as `append`.
+        """
+        self._refuse(ack, None, expect)
+        count = self.partition_count
+        now_ms = self._clock.now_ms()
+        stamp = now_ms if timestamp is None else timestamp_of(timestamp)
+        if partition is not None:
+            only = self._checked(partition, count)
+            count, keyless = 1, 0
+        else:
+            only, keyless = 0, next(self._turn) % count
+        encoders = encode_by_key(records, count, keyless, lambda _partition: self._begin(codec, stamp))
+        batches = {
+            TopicPartition(self.name, only + number): encoder.finish()
+            for number, encoder in encoders.items()
+            if encoder.pending_records
+        }
+        return {name.partition: result for name, result in self._appends.append(batches).items()}
+
+    def _begin(self, codec: Codec | None, stamp_ms: int) -> Encoder:
+        config = self._settings.for_writing(self.name)
+        own = self._client.config.codec if codec is None else codec
+        chosen = config.codec if config.codec is not None else Codec(own or 0)
+        limits = (*config.batch_limits, ("max.request.size", self._client.config.max_request_size))
+        return Encoder().begin(
+            timestamp_ms=stamp_ms, codec=chosen, level=self._client.config.level_of(chosen), limits=limits
+        )
+
+    def _checked(self, partition: int, count: int) -> int:
+        if type(partition) is int and 0 <= partition < count:
+            return partition
+        raise UnknownPartitionError(f"topic {self.name!r} has partitions 0 to {count - 1}, found {partition!r}")
+
+    def _refuse(self, ack: object, acks: Acks | int | str | None, expect: object) -> None:
+        where = f"topic {self.name!r} of {self._backend.location}"
+        if ack is not None:
+            raise UnsupportedOperationError(
+                f"{where}: brokers say which replicas have a record, and not whether a disk has it; leave ack= "
+                "out, and give acks= to connect()"
+            )
+        if expect is not None:
+            raise UnsupportedOperationError(
+                f"{where}: no broker compares an expected offset; leave expect= out, or append to a store"
+            )
+        if acks is not None and acks_of(acks) is not acks_of(self._client.config.acks):
+            raise UnsupportedOperationError(
+                f"{where}: appends wait for acks={self._client.config.acks}, as the client was opened; give "
+                f"acks={acks!r} to connect()"
+            )
+
+    # -- deleting
+
+    def delete_records(self, before: Mapping[int, int]) -> dict[int, int]:
+        """Delete the records below an offset, by partition; -1 stands for all that consumers may see.
+
+        Returns the log start offset of each partition named. May be repeated.
+
+        Raises:
+            PolicyViolationError: the topic is compacted only, where old offsets may be newest values.
+            UnknownTopicError, UnknownPartitionError, OffsetOutOfRangeError, BrokerError: a partition was refused;
+                others may be done.
+        """
+        if not self.config.deletes:
+            raise PolicyViolationError(
+                f"topic {self.name!r} is compacted: delete keys by appending tombstones, or add delete to its "
+                "cleanup.policy"
+            )
+        wanted = {TopicPartition(self.name, number): offset for number, offset in before.items()}
+        return {name.partition: start for name, start in self._client.delete_records(wanted).items()}
+
+    def __repr__(self) -> str:
+        return f"<RemoteTopic {self.name!r} of {self._backend.location}>"

@@ -1,0 +1,140 @@
+"""What `logstore.connect` must do on every cluster, whether its brokers are of this process or a real Kafka."""
+
+from __future__ import annotations
+
+import pytest
+
+import logstore
+from logstore.client.store import ONLY_OF_STORES
+from logstore.config.log import LogConfig
+from logstore.errors import (
+    ConfigError,
+    InvalidPartitionsError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+    RecordTooLargeError,
+    TopicExistsError,
+    UnknownPartitionError,
+    UnknownTopicError,
+    UnsupportedOperationError,
+)
+from logstore.records import NewTopic
+from logstore.remote.store import RemoteStore
+
+
+def program(store: logstore.Store | RemoteStore) -> list[object]:
+    """What a user does with either of them; the same calls, and the same results."""
+    seen: list[object] = []
+    flights = store.create_topic("flights", partitions=2)
+    at = flights.append(b"AA 1141", key=b"AA")
+    seen += [at.topic, at.partition, at.offset]
+    made = flights.append_many([(b"AA", b"AA 1"), (b"UA", b"UA 2"), (b"AA", b"AA 3")])
+    seen += [{number: (each.first_offset, each.last_offset) for number, each in made.items()}]
+    seen += ["flights" in store, list(store), len(flights), 1 in flights, 2 in flights]
+    seen += [sorted(record.value for record in flights.scan())]
+    seen += [[record.value for record in flights.read(at.partition)], flights.scan().count()]
+    found = flights.record_at(at.partition, 0)
+    seen += [found and (found.key, found.value)]
+    with store.consumer(group="report", auto_offset_reset="earliest") as consumer:
+        consumer.assign_topics("flights")
+        values: list[bytes | None] = []
+        while len(values) < 4:
+            values += [record.value for record in consumer.poll(timeout_s=5)]
+        seen += [sorted(value or b"" for value in values)]
+        consumer.commit()
+    seen += [{name: each.offset for name, each in store.committed("report").items()}]
+    seen += [[each.records for each in store.lag("report")]]
+    flights.append(b"AA 4", key=b"AA")
+    seen += [sum(each.records for each in store.lag("report"))]
+    described = store.describe_topic("flights")
+    seen += [[(each.log_start_offset, each.high_watermark) for each in described.partitions]]
+    store.delete_topic("flights")
+    seen += ["flights" in store]
+    return seen
+
+
+class ConnectedCases:
+    """Cases over the fixture ``cluster``: a `RemoteStore` of brokers without topics."""
+
+    @pytest.mark.row("P1", part="the same program on a store and on a cluster")
+    def test_one_program_runs_on_a_store_and_on_a_cluster(self, tmp_path, cluster):
+        with logstore.open(tmp_path / "store") as store:
+            on_files = program(store)
+        assert program(cluster) == on_files
+
+    def test_what_only_a_store_has_is_refused_in_one_sentence(self, cluster):
+        for name, advice in ONLY_OF_STORES.items():
+            given = ("copy",) if name == "snapshot" else ()
+            with pytest.raises(UnsupportedOperationError) as raised:
+                getattr(cluster, name)(*given)
+            assert (
+                str(raised.value)
+                == f"{name}() is of a store, and {cluster._backend.location} is a cluster: {advice}"
+            )
+        topic = cluster.create_topic("t")
+        for given in ({"ack": "synced"}, {"expect": 0}, {"acks": 1}):
+            with pytest.raises(UnsupportedOperationError, match=r"^topic 't' of "):
+                topic.append(b"a", **given)
+        assert topic.append(b"a", acks="all").offset == 0
+        with pytest.raises(UnsupportedOperationError, match="damage is skipped only in files"):
+            topic.scan(on_damage="skip")
+
+    def test_topics_are_made_described_and_found_by_name(self, cluster):
+        made = cluster.create_topics(["a", NewTopic("b", 3)])
+        assert [(topic.name, len(topic)) for topic in made] == [("a", 1), ("b", 3)]
+        with pytest.raises(TopicExistsError):
+            cluster.create_topic("a")
+        again = cluster.create_topics(["a", "c"], if_not_exists=True)
+        assert [topic.id for topic in again] == [made[0].id, cluster["c"].id]
+        assert cluster.topics() == ["a", "b", "c"]
+        cluster.delete_topics(["a", "c"])
+        assert cluster.topics() == ["b"]
+        with pytest.raises(UnknownTopicError, match="'a'"):
+            cluster["a"]
+        cluster.create_topic("a", partitions=2)
+        with pytest.raises(UnknownTopicError, match="another one has its name"):
+            made[0].append(b"into the one that is gone")
+
+    def test_bad_records_change_nothing(self, cluster):
+        topic = cluster.create_topic("t", partitions=2)
+        with pytest.raises(RecordTooLargeError):
+            topic.append_many([(b"a", b"small"), (b"b", b"x" * 2_000_000)])
+        with pytest.raises(UnknownPartitionError, match="partitions 0 to 1, found 2"):
+            topic.append(b"a", partition=2)
+        assert topic.scan().count() == 0
+        assert topic.append_many([]) == {}
+
+    def test_append_many_takes_one_partition_and_columns(self, cluster):
+        import pyarrow as pa
+
+        topic = cluster.create_topic("t", partitions=3)
+        assert topic.append_many([b"a", b"b"], partition=2)[2].last_offset == 1
+        written = topic.append_arrow(pa.table({"key": [b"x", b"y"], "value": [b"1", b"2"]}))
+        assert sum(each.last_offset - each.first_offset + 1 for each in written.values()) == 2
+        assert topic.scan(columns=["value"]).to_arrow().num_rows == 4
+
+    def test_settings_of_a_topic_are_changed_and_taken_back(self, cluster):
+        topic = cluster.create_topic("t", retention_ms="7d", settings={"cleanup.policy": "compact"})
+        assert cluster.describe_topic("t").settings == {"retention.ms": "604800000", "cleanup.policy": "compact"}
+        assert topic.config.compacts
+        with pytest.raises(PolicyViolationError, match=r"add delete to its cleanup\.policy"):
+            topic.delete_records({0: -1})
+        assert cluster.alter_topic("t", cleanup_policy="delete", retention_ms=None) == {"cleanup.policy": "delete"}
+        assert topic.config.retention_ms == LogConfig().retention_ms
+        with pytest.raises(ConfigError, match=r"logstore\.ack"):
+            cluster.alter_topic("t", {"logstore.ack": "synced"})
+        with pytest.raises(ConfigError, match="colour"):
+            cluster.alter_topic("t", {"colour": "red"})
+
+    def test_records_are_deleted_and_partitions_added(self, cluster):
+        topic = cluster.create_topic("t", partitions=2)
+        topic.append_many([b"a", b"b", b"c"], partition=1)
+        assert topic.delete_records({0: 0, 1: 2}) == {0: 0, 1: 2}
+        assert [record.value for record in topic.scan()] == [b"c"]
+        with pytest.raises(OffsetOutOfRangeError):
+            topic.delete_records({1: 9})
+        assert topic.delete_records({1: -1}) == {1: 3}
+        assert len(cluster.add_partitions("t", 4)) == 4
+        with pytest.raises(InvalidPartitionsError):
+            cluster.add_partitions("t", 4)
+        assert topic.append(b"d", partition=3).offset == 0
