@@ -386,7 +386,7 @@ REACH: dict[str, set[str]] = {
     "protocol": _VOCABULARY | {"batch"},
     "remote": _VOCABULARY | {"accumulator", "batch", "client", "groups", "io", "protocol"},
     "spark": _VOCABULARY | {"batch", "client", "columns", "remote", "store"},
-    "aio": _VOCABULARY | {"batch", "client", "io", "log", "store"},
+    "aio": _VOCABULARY | {"batch", "client", "io", "log", "remote", "store"},
     "replication": _LOG | {"protocol", "store"},
     "testing": _CLIENT | {"replication", "store"},
 }

@@ -31,13 +31,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from logstore.aio.clients import Consumer, Producer
-from logstore.aio.store import Store
+from logstore.aio.store import Store, connect
 from logstore.aio.store import open as open
 from logstore.aio.threads import Pending
 from logstore.aio.topics import Scan, Topic
 
 #: Without `open`: ``from logstore.aio import *`` would hide Python's own `open` in the program.
-__all__ = ["Consumer", "Pending", "Producer", "Scan", "Store", "Topic"]
+__all__ = ["Consumer", "Pending", "Producer", "Scan", "Store", "Topic", "connect"]
 
 
 if not TYPE_CHECKING:

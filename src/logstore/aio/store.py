@@ -32,8 +32,8 @@ _FORMER: dict[str, tuple[str, str | Callable[..., Any]]] = {
 
 
 @keep_names("store", _FORMER)
-class Store(AsyncFacade[_store.Store], Closing):
-    """A `Store` for tasks."""
+class Store(AsyncFacade[Any], Closing):
+    """A `Store` for tasks, or the topics of a cluster, by what has opened it."""
 
     path = SyncAttribute[str]()
 
@@ -100,13 +100,32 @@ class Store(AsyncFacade[_store.Store], Closing):
 
     @document_as(_store.Store.close)
     async def close(self) -> None:
-        if self.sync._host.closed:
+        if self.sync._is_closed:
             self._threads.end()
         else:
             # Shielded: a half-closed store could not be closed again.
             closing = self._threads.start(self.sync.close)
             closing.add_done_callback(lambda _done: self._threads.end())
             await asyncio.shield(closing)
+
+
+def connect(*args: Any, threads: int = _THREADS, **kwargs: Any) -> Pending[Store]:
+    """Connect to a Kafka cluster, as `logstore.connect` does with the same arguments.
+
+    ``threads`` is how many calls may wait for brokers at once.
+    """
+
+    async def connecting() -> Store:
+        from logstore.remote.store import RemoteStore, connect  # here: only this call needs a client of brokers
+
+        pool = Threads(threads)
+        try:
+            return Store(await pool.make(connect, RemoteStore.close, *args, **kwargs), pool)
+        except BaseException:
+            pool.end()
+            raise
+
+    return Pending(connecting, "logstore.aio.connect")
 
 
 @document_as(_store.open_store)

@@ -161,9 +161,12 @@ def async_method(
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
     """Return an asynchronous version of a method, which runs in a thread."""
 
+    name = method.__name__
+
     @document_as(method)
     async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        made: R = await self._call(method, await self._ready(), *args, **kwargs)
+        # By its name: a topic of a cluster has another method than one of a store.
+        made: R = await self._call(getattr(await self._ready(), name), *args, **kwargs)
         return made
 
     return call
@@ -173,10 +176,11 @@ def sync_property(attribute: property) -> Callable[[Any], Coroutine[Any, Any, An
     """Return a method for a property whose value may have to be awaited."""
     get = attribute.fget
     assert get is not None
+    name = get.__name__
 
     @document_as(get)
     async def call(self: Any) -> Any:
-        return await self._call(get, await self._ready())
+        return await self._call(getattr, await self._ready(), name)
 
     return call
 

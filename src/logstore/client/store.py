@@ -87,6 +87,10 @@ class AnyStore(ABC):
     def close(self) -> None:
         """End the use of the topics. May be called again."""
 
+    @property
+    @abstractmethod
+    def _is_closed(self) -> bool: ...
+
     # -- topics
 
     def __getitem__(self, name: str) -> AnyTopic:

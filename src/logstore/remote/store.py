@@ -252,6 +252,10 @@ class RemoteStore(AnyStore):
         finally:
             self._appends.close()
 
+    @property
+    def _is_closed(self) -> bool:
+        return self._client.cluster.closed
+
     def __repr__(self) -> str:
         state = "closed" if self._client.cluster.closed else "open"
         return f"<RemoteStore {state} {self._backend.location!r}>"

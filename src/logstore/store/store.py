@@ -467,6 +467,10 @@ class Store(AnyStore):
         """
         self._host.close()
 
+    @property
+    def _is_closed(self) -> bool:
+        return self._host.closed
+
     def __repr__(self) -> str:
         state = "closed" if self._host.closed else "read-only" if self._host.read_only else "open"
         return f"<Store {state} {self.path!r}>"
