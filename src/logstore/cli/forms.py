@@ -18,10 +18,10 @@ import click
 
 from logstore.batch._batch import Batches, Record
 from logstore.cli import output
+from logstore.client.backend.partitions import RangeScan
 from logstore.columns._export import ColumnStream
 from logstore.columns.tables import library
 from logstore.errors import InvalidRecordError
-from logstore.log.read.range import Scan
 from logstore.records import TopicPartition
 from logstore.store.admin.transfer import record_to_json
 
@@ -35,14 +35,14 @@ class Form(ABC):
     """A writer of the records of scans, one scan after the other. `end` is called after the last."""
 
     @abstractmethod
-    def take(self, name: TopicPartition, scan: Scan, step: Callable[[int], None]) -> int:
+    def take(self, name: TopicPartition, scan: RangeScan, step: Callable[[int], None]) -> int:
         """Write the records of one partition; return their number. ``step`` gets the number of offsets passed."""
 
     def end(self) -> None:  # noqa: B027  most have nothing to add
         """Write the end of the output."""
 
 
-def _stepping(scan: Scan, step: Callable[[int], None]) -> Iterator[Batches]:
+def _stepping(scan: RangeScan, step: Callable[[int], None]) -> Iterator[Batches]:
     at = scan.start_offset
     for chunk in scan.chunks():
         yield chunk
@@ -59,7 +59,7 @@ class Lines(Form):
         if head:
             write(f"{head}\n".encode())
 
-    def take(self, name: TopicPartition, scan: Scan, step: Callable[[int], None]) -> int:
+    def take(self, name: TopicPartition, scan: RangeScan, step: Callable[[int], None]) -> int:
         count = 0
         for chunk in _stepping(scan, step):
             for record in chunk:
@@ -78,7 +78,7 @@ class Parquet(Form):
         self._sink = self._arrow.PythonFile(_Sink(write), "w")
         self._writer: Any = None
 
-    def take(self, name: TopicPartition, scan: Scan, step: Callable[[int], None]) -> int:
+    def take(self, name: TopicPartition, scan: RangeScan, step: Callable[[int], None]) -> int:
         count = 0
         stream = ColumnStream(_stepping(scan, step), COLUMNS, topic=name.topic, partition=name.partition)
         if self._writer is None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from logstore.cli.param_types import Begin
+from logstore.client.backend.partitions import Partition
+from logstore.client.topic import AnyTopic
 from logstore.config.quantities import time_ms
 from logstore.errors import OffsetOutOfRangeError
-from logstore.log.read.reader import Readable
 from logstore.records import Isolation
-from logstore.store import Topic
 
 
-def logs_of(topic: Topic, partitions: Collection[int]) -> dict[int, Readable]:
-    """Return the logs of some partitions of a topic, or of all if none are named."""
+def logs_of(topic: AnyTopic, partitions: Collection[int]) -> dict[int, Partition]:
+    """Return some partitions of a topic, or all if none are named."""
     return {number: topic[number] for number in partitions or range(topic.partition_count)}
 
 
-def offset_in(log: Readable, begin: Begin, now_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> int:
+def offset_in(log: Partition, begin: Begin, now_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> int:
     """Return the offset of ``begin`` in a log; a time after the last record is the end.
 
     Raises:
@@ -31,11 +31,11 @@ def offset_in(log: Readable, begin: Begin, now_ms: int, isolation: Isolation = I
         return end if found is None else found.offset
     if begin.offset is None:
         return log.log_start_offset
-    if begin.offset > max(end, log.high_watermark):
+    if begin.offset > max(end, log.end_offset(Isolation.READ_UNCOMMITTED)):
         raise OffsetOutOfRangeError(
             f"{log.name}: offset {begin.offset} is beyond the end, {end}; `end` is the next record that comes, -N "
             "the last N of each partition",
             offset=begin.offset,
-            path=log.path,
+            path=log.path or None,
         )
     return begin.offset if begin.offset >= 0 else max(end + begin.offset, log.log_start_offset)

@@ -1,11 +1,11 @@
-"""Options for the store of a command: its directory and settings."""
+"""Options for what a command works on: the directory and settings of a store, or a cluster's brokers."""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
@@ -13,9 +13,13 @@ from logstore.cli.param_types import F, all_of, setting_keys
 from logstore.config import log as log_config
 from logstore.config.log import Setting
 from logstore.config.store import StoreConfig
-from logstore.errors import NotALogError
+from logstore.config.text import is_toml, read_properties, read_toml
+from logstore.errors import LogstoreError, NotALogError
 from logstore.paths import local_path
 from logstore.store import Store, open_store
+
+if TYPE_CHECKING:
+    from logstore.remote.store import RemoteStore
 
 
 class LocalPath(click.Path):
@@ -31,12 +35,14 @@ class LocalPath(click.Path):
 
 
 class StoreOptions(NamedTuple):
-    """The directory and the settings given on a command line; each may be missing."""
+    """The directory or the brokers, and the settings, given on a command line; each may be missing."""
 
     directory: str | None
     file: str | None
     settings: Mapping[str, Setting]
     of_topic: Mapping[str, Setting] = {}  #: the topic's own, from `topic_options`
+    bootstrap: str | None = None  #: brokers, in the place of a directory
+    profile: str | None = None  #: a file with settings of the connection to them
 
     def config(self) -> StoreConfig:
         """Return the settings; the order of precedence is command line, environment, file, defaults."""
@@ -69,6 +75,37 @@ class StoreOptions(NamedTuple):
         """Open the store; with ``read_only`` another process may have it open for writing."""
         path = self.path() if create else self.existing()
         return open_store(path, self.config(), read_only=read_only, create=create)
+
+    def reach(self, *, read_only: bool, create: bool = False) -> Store | RemoteStore:
+        """Connect to the brokers if some are given, else `open` the store.
+
+        Raises:
+            click.UsageError: both are given on the command line, or a profile without brokers.
+        """
+        if self.bootstrap is None:
+            if self.profile is not None:
+                raise click.UsageError("--profile is for a cluster; give --bootstrap HOST:PORT too")
+            return self.open(read_only=read_only, create=create)
+        if self.file is not None:
+            raise click.UsageError("--config has settings of a store; give those of a cluster by --profile FILE")
+        from logstore.remote.store import connect  # here: only a cluster needs a client of brokers
+
+        settings = {} if self.profile is None else settings_of(self.profile)
+        return connect(self.bootstrap, {**settings, **self.settings})
+
+
+def settings_of(path: str) -> dict[str, Setting]:
+    """Return the settings in a profile: a TOML file, or properties as Kafka's ``--command-config`` has them.
+
+    Raises:
+        click.UsageError: the file cannot be read, or is malformed.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        return dict(read_toml(data, path) if is_toml(data, path) else read_properties(data, path))
+    except (OSError, LogstoreError) as error:
+        raise click.UsageError(f"--profile {path}: {error}") from error
 
 
 def _pairs(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Setting]:
@@ -126,19 +163,61 @@ def store_options(command: F) -> F:
     return _store_options(command, of_topic=False)
 
 
+def reach_options(command: F) -> F:
+    """Add what `store_options` adds, and ``--bootstrap`` and ``--profile``; see `StoreOptions.reach`."""
+    return _brokers(_store_options(command, of_topic=False))
+
+
 def topic_options(command: F) -> F:
-    """Add what `store_options` adds; settings of the command's topic are passed in ``options.of_topic``."""
-    return _store_options(command, of_topic=True)
+    """Add what `reach_options` adds; settings of the command's topic are passed in ``options.of_topic``."""
+    return _brokers(_store_options(command, of_topic=True))
+
+
+_brokers = all_of(
+    click.option(
+        "--bootstrap",
+        envvar="LOGSTORE_BOOTSTRAP",
+        metavar="HOST:PORT",
+        help="Brokers of a Kafka cluster, with commas, in the place of --dir. [env: LOGSTORE_BOOTSTRAP]",
+    ),
+    click.option(
+        "--profile",
+        envvar="LOGSTORE_PROFILE",
+        metavar="FILE",
+        type=LocalPath(exists=True, dir_okay=False),
+        help="Settings of the connection, such as security.protocol: properties or TOML. [env: LOGSTORE_PROFILE]",
+    ),
+)
+
+
+def _one_of(bootstrap: str | None, directory: str | None) -> tuple[str | None, str | None]:
+    """Return the brokers or the directory: what the command line says wins over variables of the environment.
+
+    Raises:
+        click.UsageError: both are given in the same place.
+    """
+    if bootstrap is None or directory is None:
+        return bootstrap, directory
+    source = click.get_current_context().get_parameter_source
+    said = [name for name in ("bootstrap", "directory") if source(name) is click.core.ParameterSource.COMMANDLINE]
+    if said == ["bootstrap"]:
+        return bootstrap, None
+    if said == ["directory"]:
+        return None, directory
+    raise click.UsageError("--dir and --bootstrap exclude each other; give one of them")
 
 
 def _store_options(command: F, *, of_topic: bool) -> F:
     @functools.wraps(command)
     def with_options(*args: Any, **kwargs: Any) -> Any:
         directory, given, said = (kwargs.pop(name) for name in ("directory", "config_file", "store_settings"))
+        bootstrap, directory = _one_of(kwargs.pop("bootstrap", None), directory)
+        profile = kwargs.pop("profile", None)
         file, pairs = given if of_topic else (given, {})
         topics = {key: value for key, value in said.items() if of_topic and _is_of_logs(key)} | pairs
         stores = {key: value for key, value in said.items() if key not in topics}
-        return command(*args, options=StoreOptions(directory, file, stores, topics), **kwargs)
+        options = StoreOptions(directory, file, stores, topics, bootstrap, profile)
+        return command(*args, options=options, **kwargs)
 
     return all_of(
         click.option(

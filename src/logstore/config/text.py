@@ -19,8 +19,10 @@ PREFIX = "LOGSTORE_"
 #: the package use them.
 NOT_SETTINGS = frozenset(
     {
+        "LOGSTORE_BOOTSTRAP",
         "LOGSTORE_CONFIG",
         "LOGSTORE_DIR",
+        "LOGSTORE_PROFILE",
         "LOGSTORE_ABUSE",
         "LOGSTORE_AIO_ROUNDS",
         "LOGSTORE_CUTS",

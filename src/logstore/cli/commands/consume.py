@@ -13,13 +13,13 @@ from logstore.batch._batch import Record
 from logstore.cli import completion, output
 from logstore.cli.param_types import WHERE, Begin, all_of, iso, isolation_option, partitions_option, zone_option
 from logstore.cli.positions import offset_in
-from logstore.cli.store_option import StoreOptions, store_options
+from logstore.cli.store_option import StoreOptions, reach_options
 from logstore.client.consumer import Consumer
+from logstore.client.store import AnyStore
 from logstore.clock import SYSTEM_CLOCK
 from logstore.config.log import Setting
 from logstore.log.read.damage import DAMAGE, left_out
 from logstore.records import Isolation, TopicPartition
-from logstore.store import Store
 from logstore.store.admin.transfer import record_to_json
 
 POLL_S = 0.5
@@ -73,7 +73,7 @@ printing_options = all_of(
     help="Skip damaged records and name them on standard error; status 1 at the end.",
 )
 @zone_option
-@store_options
+@reach_options
 def consume(
     topic: str,
     partitions: tuple[int, ...],
@@ -95,8 +95,10 @@ def consume(
     """
     show = printer(form, zone, as_json=as_json)
     commits = group is not None and not no_commit
+    if skip_damaged and options.bootstrap is not None:
+        raise click.UsageError("--skip-damaged reads the files of a store; leave it out with --bootstrap")
     # Opening for writing would lock out the store's writer, which also commits the offsets.
-    with options.open(read_only=True) as store:
+    with options.reach(read_only=True) as store:
         if group is not None and commits:
             store.offsets.check_writable(group)
         names = [
@@ -117,14 +119,15 @@ def consume(
                 seek(store, consumer, names, begin)
             ends = dict(consumer.end_offsets(names)) if until_end else None
             poll = _Skipping(store, consumer, names) if skip_damaged else consumer.poll
-            _print(consumer, names, show, ends, count, commits, poll)
+            waits = options.bootstrap is not None
+            _print(consumer, names, show, ends, count, commits, poll, waits=waits)
             return output.FAILED if isinstance(poll, _Skipping) and poll.left_out else output.OK
 
 
 class _Skipping:
     """A `Consumer.poll` that skips damaged records and reports them."""
 
-    def __init__(self, store: Store, consumer: Consumer, names: Sequence[TopicPartition]) -> None:
+    def __init__(self, store: AnyStore, consumer: Consumer, names: Sequence[TopicPartition]) -> None:
         self._consumer = consumer
         self._names = {store[name.topic][name.partition].path: name for name in names}
         self.left_out = 0
@@ -144,7 +147,7 @@ class _Skipping:
             return []
 
 
-def seek(store: Store, consumer: Consumer, names: Sequence[TopicPartition], begin: Begin) -> None:
+def seek(store: AnyStore, consumer: Consumer, names: Sequence[TopicPartition], begin: Begin) -> None:
     """Seek every partition to a position of the command line."""
     now_ms = SYSTEM_CLOCK.now_ms()
     for name in names:
@@ -153,7 +156,7 @@ def seek(store: Store, consumer: Consumer, names: Sequence[TopicPartition], begi
 
 
 def follow(
-    store: Store, starts: dict[TopicPartition, int], show: Callable[[Record], bytes], isolation: Isolation
+    store: AnyStore, starts: dict[TopicPartition, int], show: Callable[[Record], bytes], isolation: Isolation
 ) -> None:
     """Print the records of some partitions, each from an offset on, until an interrupt."""
     settings: dict[str, Setting] = {"enable.auto.commit": False, "isolation.level": isolation.value}
@@ -172,6 +175,8 @@ def _print(
     count: int | None,
     commits: bool,
     poll: Callable[[float, int], list[Record]],
+    *,
+    waits: bool = False,
 ) -> None:
     left = count
     while left is None or left > 0:
@@ -182,7 +187,8 @@ def _print(
             if not ends:
                 break
         limit = POLL_RECORDS if left is None else min(left, POLL_RECORDS)
-        records = poll(0.0 if ends is not None else POLL_S, limit)
+        # What is below an end is there in a store; brokers send it a moment later.
+        records = poll(0.0 if ends is not None and not waits else POLL_S, limit)
         for record in records:
             name = TopicPartition(record.topic, record.partition)
             if ends is None or record.offset < ends.get(name, record.offset + 1):

@@ -15,9 +15,9 @@ from logstore.cli import completion, output
 from logstore.cli.commands.consume import follow, printer, printing_options
 from logstore.cli.param_types import Begin, all_of, isolation_option, partitions_option, range_options, zone_option
 from logstore.cli.positions import logs_of, offset_in
-from logstore.cli.store_option import StoreOptions, json_option, store_options
+from logstore.cli.store_option import StoreOptions, json_option, reach_options
+from logstore.client.backend.partitions import Partition
 from logstore.clock import SYSTEM_CLOCK
-from logstore.log.read.reader import Readable
 from logstore.records import Isolation, TopicPartition
 
 _of_a_topic = all_of(click.argument("topic", shell_complete=completion.topics), partitions_option)
@@ -32,7 +32,7 @@ _of_a_topic = all_of(click.argument("topic", shell_complete=completion.topics), 
 @isolation_option()
 @json_option
 @zone_option
-@store_options
+@reach_options
 def count(
     topic: str,
     partitions: tuple[int, ...],
@@ -49,7 +49,7 @@ def count(
     """
     level = Isolation(isolation)
     found: dict[int, int] = {}
-    with options.open(read_only=True) as store:
+    with options.reach(read_only=True) as store:
         now_ms = SYSTEM_CLOCK.now_ms()
         for number, log in logs_of(store.topic(topic), partitions).items():
             start, stop = offset_in(log, begin, now_ms, level), offset_in(log, end, now_ms, level)
@@ -74,7 +74,7 @@ _NUMBER = click.option(
 @printing_options
 @isolation_option()
 @zone_option
-@store_options
+@reach_options
 def head(
     topic: str,
     partitions: tuple[int, ...],
@@ -87,7 +87,7 @@ def head(
 ) -> None:
     """Print the oldest records of TOPIC. Several partitions are merged by timestamp."""
     show, level = printer(form, zone, as_json=as_json), Isolation(isolation)
-    with options.open(read_only=True) as store:
+    with options.reach(read_only=True) as store:
         logs = logs_of(store.topic(topic), partitions).values()
         runs = [itertools.islice(log.scan(isolation=level), number) for log in logs]
         for record in itertools.islice(_merged(runs), number):
@@ -101,7 +101,7 @@ def head(
 @printing_options
 @isolation_option()
 @zone_option
-@store_options
+@reach_options
 def tail(
     topic: str,
     partitions: tuple[int, ...],
@@ -115,7 +115,7 @@ def tail(
 ) -> None:
     """Print the newest records of TOPIC. Several partitions are merged by timestamp."""
     show, level = printer(form, zone, as_json=as_json), Isolation(isolation)
-    with options.open(read_only=True) as store:
+    with options.reach(read_only=True) as store:
         logs = logs_of(store.topic(topic), partitions)
         ends = {TopicPartition(topic, each): log.end_offset(level) for each, log in logs.items()}
         runs = [_last(log, end, number, level) for log, end in zip(logs.values(), ends.values(), strict=True)]
@@ -131,7 +131,7 @@ def _merged(runs: Iterable[Iterable[Record]]) -> Iterator[Record]:
     return heapq.merge(*runs, key=lambda record: record.timestamp_ms)
 
 
-def _last(log: Readable, end: int, number: int, isolation: Isolation) -> list[Record]:
+def _last(log: Partition, end: int, number: int, isolation: Isolation) -> list[Record]:
     """Return the last records below an offset. Compaction and transactions leave offsets without a record."""
     back = number
     while True:

@@ -10,11 +10,11 @@ import click
 from logstore.cli import completion, output
 from logstore.cli.param_types import OFFSET, PARTITION, Begin, iso, isolation_option, zone_option
 from logstore.cli.positions import offset_in
-from logstore.cli.store_option import StoreOptions, json_option, store_options
+from logstore.cli.store_option import StoreOptions, json_option, reach_options
+from logstore.client.store import AnyStore
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import ConsumerError
 from logstore.records import TopicPartition
-from logstore.store import Store
 
 
 @click.group()
@@ -29,13 +29,13 @@ def offsets() -> None:
 @click.argument("group", required=False, shell_complete=completion.groups)
 @json_option
 @zone_option
-@store_options
+@reach_options
 def list_offsets(group: str | None, as_json: bool, zone: tzinfo, options: StoreOptions) -> None:
     """List the committed offsets of a GROUP, or of all groups.
 
     JSON: group, topic, partition, offset, metadata, committed (ISO 8601), commit_ms.
     """
-    with options.open(read_only=True) as store:
+    with options.reach(read_only=True) as store:
         rows = [
             {
                 "group": name,
@@ -57,13 +57,13 @@ def list_offsets(group: str | None, as_json: bool, zone: tzinfo, options: StoreO
 @click.argument("group", shell_complete=completion.groups)
 @isolation_option()
 @json_option
-@store_options
+@reach_options
 def lag(group: str, isolation: str, as_json: bool, options: StoreOptions) -> None:
     """Print the lag of a GROUP: the number of records still to be read, and the age of the first in seconds.
 
     JSON: topic, partition, offset, end_offset, records, seconds, lost (offsets that were deleted unread).
     """
-    with options.open(read_only=True) as store:
+    with options.reach(read_only=True) as store:
         rows = [
             {"topic": each.partition.topic, **each._asdict(), "partition": each.partition.partition}
             for each in store.lag(known_group(store, group), isolation=isolation)
@@ -75,7 +75,7 @@ def lag(group: str, isolation: str, as_json: bool, options: StoreOptions) -> Non
 @click.argument("group", shell_complete=completion.groups)
 @click.argument("places", nargs=-1, required=True, type=OFFSET, shell_complete=completion.partitions)
 @zone_option
-@store_options
+@reach_options
 def set_offsets(
     group: str, places: tuple[tuple[TopicPartition, Begin], ...], zone: tzinfo, options: StoreOptions
 ) -> None:
@@ -83,14 +83,14 @@ def set_offsets(
 
     WHERE is an offset, beginning, end, -N or @TIME. Durable when the command ends.
     """
-    with options.open(read_only=True) as store:
+    with options.reach(read_only=True) as store:
         wanted = {name: _offset(store, name, begin) for name, begin in places}
         store.commit_offsets(group, wanted, ack="synced")
     for name, offset in wanted.items():
         output.line(f"{name.topic}:{name.partition}={offset}")
 
 
-def known_group(store: Store, group: str) -> str:
+def known_group(store: AnyStore, group: str) -> str:
     """Return a group's name if it has committed offsets: a misspelt group would seem to have no lag.
 
     Raises:
@@ -100,10 +100,10 @@ def known_group(store: Store, group: str) -> str:
     if group in known:
         return group
     shown = ", ".join(known[:10]) or "none"
-    raise ConsumerError(f"group {group!r} has committed no offsets in this store (groups that have: {shown})")
+    raise ConsumerError(f"group {group!r} has committed no offsets here (groups that have: {shown})")
 
 
-def _offset(store: Store, name: TopicPartition, begin: Begin) -> int:
+def _offset(store: AnyStore, name: TopicPartition, begin: Begin) -> int:
     return offset_in(store[name.topic][name.partition], begin, SYSTEM_CLOCK.now_ms())
 
 
@@ -111,12 +111,12 @@ def _offset(store: Store, name: TopicPartition, begin: Begin) -> int:
 @click.argument("group", shell_complete=completion.groups)
 @click.argument("places", nargs=-1, type=PARTITION, shell_complete=completion.partitions)
 @click.option("--yes", is_flag=True, help="Delete all of the group's offsets, if no partitions are named.")
-@store_options
+@reach_options
 def delete(group: str, places: tuple[tuple[str, int | None], ...], yes: bool, options: StoreOptions) -> None:
     """Delete committed offsets of a GROUP: of TOPIC or TOPIC:PARTITION ..., or with --yes all."""
     if not places and not yes:
         raise click.UsageError("every offset of the group would be deleted; name topics, or give --yes")
-    with options.open(read_only=True) as store:
+    with options.reach(read_only=True) as store:
         wanted = list(_meant(places, store.committed(group))) if places else None
         count = store.offsets.delete(group, wanted, ack="synced")
     output.say(f"{count} offset(s) deleted")

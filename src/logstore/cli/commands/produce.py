@@ -10,7 +10,7 @@ import click
 
 from logstore.cli import completion, output
 from logstore.cli.param_types import PAIR
-from logstore.cli.store_option import StoreOptions, store_options
+from logstore.cli.store_option import StoreOptions, reach_options
 from logstore.client.producer import Producer
 from logstore.errors import InvalidRecordError, LogstoreError, RecordError, UnknownPartitionError
 from logstore.store.admin.transfer import Line, record_of_json
@@ -59,7 +59,7 @@ def delimiter(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 )
 @click.option("-c", "--create", is_flag=True, help="Create the topic and the store if they do not exist.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
-@store_options
+@reach_options
 def produce(
     topic: str,
     key_delimiter: bytes | None,
@@ -92,7 +92,7 @@ def produce(
         )
 
     settings: dict[str, Any] = {"compression_type": compression} | ({"logstore.ack": ack} if ack else {})
-    with options.open(read_only=False, create=create) as store:
+    with options.reach(read_only=False, create=create) as store:
         if create:
             store.create_topic(topic, if_not_exists=True)
         store.topic(topic)

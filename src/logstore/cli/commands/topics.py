@@ -1,4 +1,4 @@
-"""``logstore topic``: the topics of a store."""
+"""``logstore topic``: the topics of a store or of a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from logstore.cli import completion, output
 from logstore.cli.param_types import PAIR, WHERE, Begin, partitions_option, setting_keys, zone_option
 from logstore.cli.positions import logs_of, offset_in
-from logstore.cli.store_option import StoreOptions, json_option, store_options, topic_options
+from logstore.cli.store_option import StoreOptions, json_option, reach_options, topic_options
 from logstore.client.backend.facts import TopicDescription
 from logstore.clock import SYSTEM_CLOCK
 from logstore.store.catalog.topics import RETENTION_UNRECORDED
@@ -24,13 +24,13 @@ def topic() -> None:
 @topic.command("list")
 @click.option("--internal", is_flag=True, help="List the store's internal topics, too.")
 @json_option
-@store_options
+@reach_options
 def list_topics(internal: bool, as_json: bool, options: StoreOptions) -> None:
     """List the topics with their numbers of partitions.
 
     JSON: topic, partitions, id.
     """
-    with options.open(read_only=True) as store:
+    with options.reach(read_only=True) as store:
         rows = [
             {"topic": name, "partitions": len(store[name]), "id": store[name].id}
             for name in store.topics(internal=internal)
@@ -63,7 +63,7 @@ def create(
 
     Its settings are given by -c, --set or --config, each as KEY=VALUE, such as --set retention.ms=7d.
     """
-    with options.open(read_only=False, create=True) as store:
+    with options.reach(read_only=False, create=True) as store:
         made = store.create_topic(
             name, partitions, {**options.of_topic, **dict(settings)}, if_not_exists=if_not_exists
         )
@@ -73,7 +73,7 @@ def create(
 @topic.command()
 @click.argument("names", nargs=-1, shell_complete=completion.topics)
 @json_option
-@store_options
+@reach_options
 def describe(names: tuple[str, ...], as_json: bool, options: StoreOptions) -> None:
     """Describe a topic: its partitions' offsets and its own settings. Without a NAME, all topics.
 
@@ -81,7 +81,7 @@ def describe(names: tuple[str, ...], as_json: bool, options: StoreOptions) -> No
     retention_recorded, partitions (partition, log_start_offset, high_watermark, log_end_offset, size,
     segment_count).
     """
-    with options.open(read_only=True) as store:
+    with options.reach(read_only=True) as store:
         for number, name in enumerate(names or store.topics()):
             described = store.describe_topic(name)
             if as_json:
@@ -135,8 +135,11 @@ def alter(
     changes = {**options.of_topic, **dict(settings)}
     if not changes and not reset:
         raise click.UsageError("KEY=VALUE or --reset KEY is needed")
-    with options.open(read_only=False) as store:
-        left = store.alter_topic(name, {**changes, **dict.fromkeys(reset)}, drop_keyless=drop_keyless)
+    if drop_keyless and options.bootstrap is not None:
+        raise click.UsageError("--drop-keyless is of a store: brokers refuse no topic for records without a key")
+    with options.reach(read_only=False) as store:
+        more: dict[str, Any] = {"drop_keyless": True} if drop_keyless else {}
+        left = store.alter_topic(name, {**changes, **dict.fromkeys(reset)}, **more)
     for key, value in left.items():
         output.line(f"{key}={value}")
 
@@ -144,10 +147,10 @@ def alter(
 @topic.command("add-partitions")
 @click.argument("name", shell_complete=completion.topics)
 @click.argument("total", type=int)
-@store_options
+@reach_options
 def add_partitions(name: str, total: int, options: StoreOptions) -> None:
     """Add partitions to a topic, up to TOTAL. New records of a key may then be in another partition."""
-    with options.open(read_only=False) as store:
+    with options.reach(read_only=False) as store:
         grown = store.add_partitions(name, total)
         output.say(f"topic {name} has {grown.partition_count} partition(s)")
 
@@ -155,10 +158,10 @@ def add_partitions(name: str, total: int, options: StoreOptions) -> None:
 @topic.command()
 @click.argument("names", nargs=-1, required=True, shell_complete=completion.topics)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@store_options
+@reach_options
 def delete(names: tuple[str, ...], yes: bool, options: StoreOptions) -> None:
     """Delete topics with all their records. This cannot be undone."""
-    with options.open(read_only=False) as store:
+    with options.reach(read_only=False) as store:
         for name in names:
             store.topic(name)  # an unknown name must be refused before any topic is deleted
         output.confirm(f"delete {', '.join(names)} with all records?", yes)
@@ -180,7 +183,7 @@ def delete(names: tuple[str, ...], yes: bool, options: StoreOptions) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @zone_option
-@store_options
+@reach_options
 def trim(
     name: str,
     before: Begin,
@@ -194,7 +197,7 @@ def trim(
 
     JSON: partition, log_start_offset.
     """
-    with options.open(read_only=False) as store:
+    with options.reach(read_only=False) as store:
         trimmed = store.topic(name)
         logs = logs_of(trimmed, partitions)
         offsets = {number: offset_in(log, before, SYSTEM_CLOCK.now_ms()) for number, log in logs.items()}

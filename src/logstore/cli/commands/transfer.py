@@ -14,7 +14,8 @@ from logstore.cli.commands.produce import send_lines
 from logstore.cli.forms import written
 from logstore.cli.param_types import Begin, isolation_option, partitions_option, range_options, zone_option
 from logstore.cli.positions import logs_of, offset_in
-from logstore.cli.store_option import LocalPath, StoreOptions, store_options
+from logstore.cli.store_option import LocalPath, StoreOptions, reach_options
+from logstore.client.store import AnyStore
 from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import NotALogError
 from logstore.log import Log
@@ -53,7 +54,7 @@ from logstore.store.admin.transfer import Line, copy_log, record_of_json
     help="Write to a file, which gets its name once it is complete.",
 )
 @zone_option
-@store_options
+@reach_options
 def export_records(
     topic: str,
     partitions: tuple[int, ...],
@@ -76,8 +77,10 @@ def export_records(
     """
     if as_base64 and form != "csv":
         raise click.UsageError("--base64 is for csv: the other formats hold any bytes")
+    if skip_damaged and options.bootstrap is not None:
+        raise click.UsageError("--skip-damaged reads the files of a store; leave it out with --bootstrap")
     count, status = 0, output.OK
-    with options.open(read_only=True) as store, written(form, out, as_base64=as_base64) as target:
+    with options.reach(read_only=True) as store, written(form, out, as_base64=as_base64) as target:
         logs = logs_of(store.topic(topic), partitions).values()
         now_ms, level = SYSTEM_CLOCK.now_ms(), Isolation(isolation)
         ranges = [(log, offset_in(log, begin, now_ms, level), offset_in(log, end, now_ms, level)) for log in logs]
@@ -105,7 +108,7 @@ def export_records(
 )
 @click.option("--new-timestamps", is_flag=True, help="Give records the current time, instead of their own.")
 @click.option("-c", "--create", is_flag=True, help="Create the topic and the store if they do not exist.")
-@store_options
+@reach_options
 def import_records(
     topic: str,
     source: str,
@@ -124,10 +127,12 @@ def import_records(
     is_directory = source != "-" and os.path.isdir(source)
     if keep_offsets and not is_directory:
         raise click.UsageError("--keep-offsets needs a directory: lines have no batches to keep")
+    if is_directory and options.bootstrap is not None:
+        raise click.UsageError("a directory is imported into a store: export its topic to JSON lines first")
     if keep_offsets and new_timestamps:
         raise click.UsageError("--keep-offsets keeps batches as they are, with their timestamps")
-    with options.open(read_only=False, create=create) as store:
-        if is_directory:
+    with options.reach(read_only=False, create=create) as store:
+        if isinstance(store, Store) and is_directory:
             _import_logs(store, topic, source, keep_partitions, keep_offsets, new_timestamps, create)
         else:
             if create:
@@ -135,10 +140,11 @@ def import_records(
             store.topic(topic)
             count = _import_lines(store, topic, source, keep_partitions, new_timestamps)
             output.say(f"{count} record(s)")
-        store.flush()
+        if options.bootstrap is None:
+            store.flush()  # a producer of a cluster has the acks of all replicas in sync
 
 
-def _import_lines(store: Store, topic: str, source: str, keep_partitions: bool, new_timestamps: bool) -> int:
+def _import_lines(store: AnyStore, topic: str, source: str, keep_partitions: bool, new_timestamps: bool) -> int:
     def record_of(raw: bytes) -> Line | None:
         record = record_of_json(raw) if raw.strip() else None
         return record and record._replace(

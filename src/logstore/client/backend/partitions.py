@@ -38,6 +38,9 @@ class RangeScan(Protocol):
     def chunks(self) -> Iterator[Batches]:
         """Iterate over the range as runs of whole batches."""
 
+    def __iter__(self) -> Iterator[Record]:
+        """Iterate over the records of the range."""
+
     def count(self) -> int:
         """Count the records of the range: as many as reading it gives."""
 
@@ -47,6 +50,10 @@ class Partition(Protocol):
 
     @property
     def name(self) -> TopicPartition: ...
+
+    @property
+    def path(self) -> str:
+        """The directory of a log; empty in a cluster."""
 
     @property
     def log_start_offset(self) -> int:
