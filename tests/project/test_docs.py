@@ -34,9 +34,13 @@ from logstore.batch._encode import encode
 from logstore.client.producer import Producer
 from logstore.config.remote import WireConfig
 from logstore.config.schema import keys_of
+from tests.remote.fake_cluster import FakeCluster
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.exists()]
+
+#: The broker that pages name.
+BROKER = "kafka-1:9092"
 
 #: Their Python needs a Spark: `tests/spark/test_pages.py` runs it.
 SPARK_PAGES = [page for page in PAGES if "spark" in page.relative_to(ROOT).as_posix()]
@@ -78,13 +82,20 @@ def test_the_python_on_a_page_gives_what_the_page_says(
         CodeBlockParser("output", compare_output),
         CodeBlockParser("console", run_session),
     ]
-    document = Sybil(parsers=parsers).parse(page)
-    document.namespace["tmp"] = tmp_path
-    try:
-        for example in document.examples():
-            example.evaluate()
-    finally:
-        close_all(document.namespace)
+    with contextlib.ExitStack() as open_until_the_end:
+        shown = page
+        if BROKER in page.read_text("utf-8"):
+            # Brokers of this process stand for those that a page names.
+            brokers = open_until_the_end.enter_context(FakeCluster(long_polls=True))
+            shown = tmp_path / page.name
+            shown.write_text(page.read_text("utf-8").replace(BROKER, brokers.bootstrap), "utf-8")
+        document = Sybil(parsers=parsers).parse(shown)
+        document.namespace["tmp"] = tmp_path
+        try:
+            for example in document.examples():
+                example.evaluate()
+        finally:
+            close_all(document.namespace)
 
 
 def close_all(namespace: dict[str, Any]) -> None:

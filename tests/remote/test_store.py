@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import logstore
+from logstore.client.store import ONLY_OF_STORES
 from logstore.errors import (
     BrokerUnreachableError,
     ClientClosedError,
@@ -17,6 +19,9 @@ from logstore.records import TopicPartition
 from logstore.remote.store import RemoteStore
 from tests.remote.connected import ConnectedCases
 from tests.remote.fake_cluster import FakeCluster
+
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "howto" / "cluster.md"
 
 
 @pytest.fixture
@@ -60,6 +65,13 @@ def test_a_cluster_that_is_closed_is_closed(cluster):
     for call in (cluster.topics, lambda: topic.append(b"a"), cluster.consumer, lambda: topic.read(0)):
         with pytest.raises(ClientClosedError):
             call()
+
+
+def test_the_page_lists_what_only_a_store_has():
+    """Each call that raises, with the advice of its message."""
+    rows = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| `")]
+    told = {row.split("`")[1].removesuffix("()"): row.split(" | ")[-1].removesuffix(" |") for row in rows}
+    assert {name: told.get(name) for name in ONLY_OF_STORES} == ONLY_OF_STORES
 
 
 class TestBrokersOfThisProcess(ConnectedCases):

@@ -113,7 +113,7 @@ def test_offsets_of_unknown_places_are_refused_all_together(flights):
 def test_a_group_that_has_committed_nothing_is_an_error_and_those_that_have_are_named(flights, words):
     flights("offsets", "set", "billing", "flights:0=1")
     said = flights.error(*words)
-    assert "group 'biling' has committed no offsets in this store (groups that have: billing)" in said
+    assert "group 'biling' has committed no offsets here (groups that have: billing)" in said
     assert said.count("\n") == 1
 
 
