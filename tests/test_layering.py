@@ -83,7 +83,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.client.backend": (
         "backend",
-        "fetcher group_offsets source",
+        "batch_writer fetcher group_offsets source",
         "facts members partitions",
     ),
     "logstore.client.scan": (
@@ -306,6 +306,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "commit_client",
         "store",
         "backend",
+        "batch_writer",
         "host",
         "requests",
         "admin committed_offsets fetcher",

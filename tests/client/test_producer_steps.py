@@ -43,7 +43,7 @@ class Side:
         self.path, self.slowly = path, slowly
         self.store.create_topic("one", partitions=1)
         self.store.create_topic("four", partitions=4, max_message_bytes=100_000)
-        self.producer = Slow(self.store._host, **settings)
+        self.producer = Slow(self.store._backend, **settings)
         self.sent: list[Any] = []
 
     def send(

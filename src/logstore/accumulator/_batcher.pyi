@@ -163,7 +163,7 @@ class TopicBatchers:
 class FastSend:
     """The fast path of a producer."""
 
-    _store: Any
+    _topics_known: Callable[[], object]
     _failures: list[BatchResult]
     def __new__(cls, *args: Any, **kwargs: Any) -> Self: ...
     def _use(self, topic: str, batchers: TopicBatchers) -> None:

@@ -714,7 +714,7 @@ cdef class FastSend:
     """The fast path of a producer; see the module docstring."""
 
     cdef dict _topics                        # name -> TopicBatchers
-    cdef public object _store
+    cdef public object _topics_known         # returns another object after each change of a topic
     cdef public list _failures               # results whose error no future has raised: the slow path raises it
 
     def __cinit__(self, *args, **kwargs):
@@ -824,7 +824,7 @@ cdef class FastSend:
             return None
         batchers = <TopicBatchers>found
         # The topic may have been created again, or have more partitions.
-        if batchers.checked_with is not self._store._topics_known():
+        if batchers.checked_with is not self._topics_known():
             return None
         chosen = batchers.decided(partition, key_data, key_size)
         if chosen >= 0:

@@ -13,20 +13,14 @@ import os
 import random
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.accumulator._batcher import BatchResult, FastSend, SendFuture, TopicBatchers
-from logstore.accumulator._memory import BufferMemory
-from logstore.accumulator._partition_batches import Shared
-from logstore.accumulator.acknowledging import Acknowledging
 from logstore.accumulator.lifecycle import Gathering
 from logstore.accumulator.partition_batcher import PartitionBatcher
-from logstore.accumulator.replicated_batcher import ReplicatedBatcher
-from logstore.accumulator.syncing import Syncing
 from logstore.accumulator.timer import TICKER
-from logstore.client.backend.source import Acknowledger, PartitionedTopic, Source
+from logstore.client.backend.backend import Backend
 from logstore.client.partitioners import Choice, Partitioner, checked, partitioner_of
 from logstore.clock import SYSTEM_CLOCK
 from logstore.config.client import ProducerConfig
@@ -34,12 +28,9 @@ from logstore.errors import (
     BufferExhaustedError,
     DeliveryTimeoutError,
     LogstoreError,
-    ReadOnlyError,
     StoreClosedError,
 )
 from logstore.io._interrupts import held, interrupted, shielded
-from logstore.log import Log
-from logstore.records import Ack, TopicPartition, acks_of
 from logstore.renamed import keep_names
 from logstore.topic_names import check_is_name, check_writable_by_users
 
@@ -48,34 +39,6 @@ if TYPE_CHECKING:
 
 
 _logger = logging.getLogger(__name__)
-
-
-class Host(Source, Protocol):
-    """The store of a producer, as far as a producer needs it."""
-
-    replicas: Acknowledger | None  #: None while no node has the store's replicas
-
-    @property
-    def rng(self) -> random.Random | None: ...
-
-    def topic(self, name: str) -> PartitionedTopic: ...
-
-    def topic_to_send_to(self, name: str) -> PartitionedTopic:
-        """Return a topic; create it if it does not exist and the store's settings allow that."""
-
-    def attach(self, member: Closeable) -> None:
-        """Register ``member``: the store closes it before its logs, and does not keep it alive."""
-
-    def detach(self, member: Closeable) -> None: ...
-
-    def drop(self, member: Closeable) -> None:
-        """Register ``member`` as `attach` does, but keep it alive until it is closed. For a finalizer: no lock."""
-
-
-class Closeable(Protocol):
-    """An object that is closed no later than its store."""
-
-    def close(self) -> None: ...
 
 
 class ProducerMetrics(NamedTuple):
@@ -100,7 +63,7 @@ FORMER = {
 
 @keep_names("Producer", {name: (advice, f"_{name}") for name, advice in FORMER.items()})
 class Producer(FastSend, Gathering):
-    """A producer that sends records to the topics of a store.
+    """A producer that sends records to the topics of a store or of a cluster.
 
     `send` collects records; a batch is appended when it holds ``batch.size`` bytes, has waited for ``linger.ms``,
     or `flush` is called. Each record has a future, which may be dropped. An error that no future has raised is
@@ -119,17 +82,16 @@ class Producer(FastSend, Gathering):
     """
 
     _kind = "producer"
-    _fork_advice = "the producer was opened before a fork; call logstore.open() and store.producer() in the child"
 
     def __init__(
         self,
-        store: Host,
+        backend: Backend,
         config: ProducerConfig | Mapping[str, Setting] | None = None,
         *,
         partitioner: str | Partitioner | Choice | None = None,
         **settings: Setting,
     ) -> None:
-        """Open a producer of an open store; settings as in `ProducerConfig`.
+        """Open a producer over a back end; settings as in `ProducerConfig`.
 
         ``partitioner`` is a word (default, sticky, round_robin, random), a `Partitioner`, or a function
         ``choose(topic, key, value, partition_count)``; None: ``partitioner.class`` applies.
@@ -138,37 +100,26 @@ class Producer(FastSend, Gathering):
             ConfigError: settings are unknown or out of range; every one is named.
             ReadOnlyError: the store is open read-only.
         """
-        self._config = ProducerConfig.of(config, **settings)
-        if store.read_only:
-            raise ReadOnlyError(
-                "the store is open read-only; open it without read_only=True to send", path=store.path
-            )
-        self._store = store
-        self._clock = store.clock
-        self._rng = store.rng or random.Random()
+        self._config = backend.producer_config.of(config, **settings)
+        self._backend = backend
+        self._clock = backend.clock
+        self._rng = backend.rng or random.Random()
         self._partitioner = partitioner_of(
             self._config.partitioner_class if partitioner is None else partitioner,
             ignore_keys=self._config.partitioner_ignore_keys,
             rng=self._rng,
         )
-        self._memory = BufferMemory(self._config.buffer_memory, self._clock)
-        self._syncing = Syncing(self._clock)
-        self._acknowledging = Acknowledging(self._clock)
         self._failures: list[BatchResult] = []  #: errors that no future has raised
-        self._shared = Shared(
-            config=self._config,
-            clock=self._clock,
-            memory=self._memory,
-            syncing=self._syncing,
-            stamp=(store.next_producer_id(), 0) if _is_idempotent(self._config) else None,
-            ack=_ack_of(self._config),
-            failures=None if self._config.acks == "0" else self._failures,
-        )
+        self._writer = backend.batch_writer(self._config, self._failures)
+        self._fork_advice = f"the producer was opened before a fork; {self._writer.AFTER_FORK}"
+        self._topics_known = self._writer.topics_known
+        self._shared = self._writer.shared
+        self._memory = self._writer.memory
         self._batchers: list[PartitionBatcher] = []
         self._lock = threading.Lock()  # guards `_batchers`, and the batchers of each topic
         self._begin_lifecycle()
         _producers.add(self)
-        store.attach(self)
+        backend.attach(self)
         TICKER.add(self, self._clock)
 
     @property
@@ -177,7 +128,7 @@ class Producer(FastSend, Gathering):
 
         Batches of topics with replicas have another one, since nodes do not share their counters.
         """
-        return -1 if self._shared.stamp is None else self._shared.stamp[0]
+        return self._writer.producer_id
 
     @property
     def closed(self) -> bool:
@@ -238,32 +189,17 @@ class Producer(FastSend, Gathering):
 
     def _batchers_of(self, topic: str) -> TopicBatchers:
         """Return the batchers of a topic as it is now: it may have been created again, or have more partitions."""
-        batchers, known = self._known(check_is_name(topic)), self._store._topics_known()
+        batchers, known = self._known(check_is_name(topic)), self._topics_known()
         if batchers is not None and batchers.checked_with is known:
             return batchers
         check_writable_by_users(topic)
-        described = self._store.topic_to_send_to(topic)
-        make: Callable[[TopicPartition, Callable[[], Log]], PartitionBatcher]
-        make = partial(PartitionBatcher, shared=self._shared)
-        if described.config.replicated and self._config.acks != "0":
-            make = partial(
-                ReplicatedBatcher,
-                shared=self._shared,
-                acks=acks_of(self._config.acks),
-                replicas=partial(getattr, self._store, "replicas"),
-                acknowledging=self._acknowledging,
-                # Random: with a number that another node has given, new batches would count as repeated ones.
-                new_producer_id=partial(self._rng.getrandbits, 62),
-            )
-        count, topic_id = described.partition_count, described.id
+        found = self._writer.topic(topic)
+        count, topic_id = found.partitions, found.id
         with held(self._lock):
             batchers = self._known(topic)
             old = batchers.batchers if batchers is not None and batchers.topic_id == topic_id else []
             if batchers is None or len(old) != count:
-                new = [
-                    make(TopicPartition(topic, number), partial(described._log_to_write, number))
-                    for number in range(len(old), count)
-                ]
+                new = [found.batcher(number) for number in range(len(old), count)]
                 self._batchers += new
                 batchers = TopicBatchers(
                     [*old, *new],
@@ -271,7 +207,7 @@ class Producer(FastSend, Gathering):
                     hashes=self._partitioner.hashes,
                     sticks=self._partitioner.sticks,
                     in_turn=self._partitioner.in_turn,
-                    needs_key=described.config.compacts,
+                    needs_key=found.needs_key,
                     partition=self._rng.randrange(count),
                     sticky_bytes=max(self._config.batch_size, 1),
                 )
@@ -287,7 +223,7 @@ class Producer(FastSend, Gathering):
             UnknownTopicError: there is no topic of that name.
         """
         self._check_usable()
-        return set(range(self._store.topic(topic).partition_count))
+        return set(range(self._backend.facts(topic).partitions))
 
     # -- writing
 
@@ -310,7 +246,7 @@ class Producer(FastSend, Gathering):
         # Records sent concurrently are not waited for: on a full disk senders could keep this call here for ever.
         asked = [result for batcher in list(self._batchers) if (result := batcher.newest_result()) is not None]
         while True:
-            answer_count = self._acknowledging.answer_count
+            answer_count = self._writer.answer_count
             if self._write(force=True) or all(result.is_answered or result.first_offset >= 0 for result in asked):
                 break
             wait_s = max(self._config.retry_backoff_ms, 1) / 1000
@@ -318,18 +254,17 @@ class Producer(FastSend, Gathering):
                 wait_s = min(wait_s, until_s - self._clock.monotonic_s())
                 if wait_s <= 0:
                     raise DeliveryTimeoutError(
-                        f"{self._memory.reserved} bytes of records still wait for space on the disk, or for acks "
-                        f"of replicas, after {timeout_s} s; they stay buffered: free space, or look at the "
-                        "followers, then call flush() again"
+                        f"{self._memory.reserved} bytes of records still wait for {self._writer.AWAITED}, after "
+                        f"{timeout_s} s; they stay buffered: {self._writer.ADVICE}, then call flush() again"
                     )
             if interrupted():
                 # Nothing else would end an interrupted `close` early.
                 raise DeliveryTimeoutError(
                     f"{self._memory.reserved} bytes of records were not acknowledged: close() was interrupted "
-                    "while they waited for space on the disk, or for acks of replicas"
+                    f"while they waited for {self._writer.AWAITED}"
                 )
-            self._acknowledging.wait(answer_count, wait_s)
-        self._syncing.sync()
+            self._writer.wait(answer_count, wait_s)
+        self._writer.sync()
 
     def _write(self, *, force: bool) -> bool:
         """Write the records of all batchers; return False if one has to wait for disk space."""
@@ -351,7 +286,7 @@ class Producer(FastSend, Gathering):
             if batcher.is_ready():
                 batcher.write(wait=False)
         if self._clock is not SYSTEM_CLOCK:
-            self._syncing.sync()
+            self._writer.sync()
 
     # -- life
 
@@ -364,7 +299,7 @@ class Producer(FastSend, Gathering):
             appended_bytes=sum(count.bytes for count in counts),
             retries=sum(count.retries for count in counts),
             failed_records=sum(count.failed_records for count in counts),
-            syncs=self._syncing.sync_count,
+            syncs=self._writer.sync_count,
             buffered_bytes=self._memory.reserved,
             waiting_threads=self._memory.waiting,
         )
@@ -402,17 +337,16 @@ class Producer(FastSend, Gathering):
             raise
         finally:
             TICKER.remove(self)
-            self._acknowledging.close()
-            self._syncing.close()
-            self._store.detach(self)
+            self._writer.close()
+            self._backend.detach(self)
         self._raise_failures()
 
     def _when_dropped(self) -> None:
-        self._store.drop(self)
+        self._backend.drop(self)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"
-        return f"<Producer {state} id={self.producer_id} {self._store.path!r}>"
+        return f"<Producer {state} id={self.producer_id} {self._backend.location!r}>"
 
     def _raise_failures(self) -> None:
         """Raise the first of the errors that no future has raised, and forget all of them."""
@@ -445,15 +379,3 @@ def _forget_batchers() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_batchers)
-
-
-def _is_idempotent(config: ProducerConfig) -> bool:
-    """Tell whether idempotence is on; ``acks`` 0 or 1, or ``retries`` 0, turn it off."""
-    return bool(config.enable_idempotence and config.acks == "all" and config.retries)
-
-
-def _ack_of(config: ProducerConfig) -> Ack | None:
-    """Return ``logstore.ack`` if it is set, else `Ack.WRITTEN` for acks 0 and 1, else None: the topic's."""
-    if config.default_ack is not None:
-        return config.default_ack
-    return None if config.acks == "all" else Ack.WRITTEN

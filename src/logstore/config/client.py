@@ -222,6 +222,11 @@ class ProducerConfig(ProducerCompression, ClientConfig):
         """The ack of each append; None: the topic's ``logstore.ack``."""
         return None if self.ack == "topic" else Ack(self.ack)
 
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether batches have sequences; ``acks`` 0 or 1, or ``retries`` 0, turn that off."""
+        return bool(self.enable_idempotence and self.acks == "all" and self.retries)
+
 
 #: ``by_duration:P1DT2H``: that long ago, parsed as Java's `Duration.parse`, which counts days as 24 hours.
 _DURATION = re.compile(

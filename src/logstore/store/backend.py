@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from logstore.accumulator._batcher import BatchResult
 from logstore.client.backend.backend import Backend
+from logstore.client.backend.batch_writer import BatchWriter
 from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.group_offsets import GroupOffsets
-from logstore.client.backend.members import ReaderMember
+from logstore.client.backend.members import ReaderMember, WriterMember
 from logstore.client.backend.partitions import Partition
-from logstore.config.client import ConsumerConfig
+from logstore.config.client import ConsumerConfig, ProducerConfig
+from logstore.errors import ReadOnlyError
 from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TimestampOffset, TopicPartition
 from logstore.store.fetcher import LocalFetcher
@@ -24,11 +27,13 @@ class LocalBackend(Backend):
     """The topics of one open store. Keeps its host open, as everything does that a store hands out."""
 
     is_remote = False
+    producer_config = ProducerConfig
 
     def __init__(self, host: StoreHost) -> None:
         self._host = host
         self.location = host.path
         self.clock = host.clock
+        self.rng = host.rng
         self.look_s = LOOK_AROUND_S if host.read_only else None
 
     def topics(self, *, internal: bool = False) -> list[str]:
@@ -70,6 +75,24 @@ class LocalBackend(Backend):
 
     def add_reader(self, reader: ReaderMember) -> None:
         self._host.consumers.add(reader)
+
+    def batch_writer(self, config: ProducerConfig, failures: list[BatchResult]) -> BatchWriter:
+        from logstore.store.batch_writer import LocalBatchWriter  # here: readers seldom need it
+
+        if self._host.read_only:
+            raise ReadOnlyError(
+                "the store is open read-only; open it without read_only=True to send", path=self._host.path
+            )
+        return LocalBatchWriter(self._host, config, failures)
+
+    def attach(self, member: WriterMember) -> None:
+        self._host.attach(member)
+
+    def detach(self, member: WriterMember) -> None:
+        self._host.detach(member)
+
+    def drop(self, member: WriterMember) -> None:
+        self._host.drop(member)
 
     @property
     def offsets(self) -> GroupOffsets:

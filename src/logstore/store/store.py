@@ -328,7 +328,7 @@ class Store(AnyStore):
         from logstore.client.producer import Producer  # here: readers seldom need it and its settings
 
         self._host.check_writable()
-        return Producer(self._host, settings, partitioner=partitioner, **more_settings)
+        return Producer(self._backend, settings, partitioner=partitioner, **more_settings)
 
     @_earlier_arguments
     @naming_arguments

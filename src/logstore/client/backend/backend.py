@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from logstore.accumulator._batcher import BatchResult
+from logstore.client.backend.batch_writer import BatchWriter
 from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.group_offsets import GroupOffsets
-from logstore.client.backend.members import ReaderMember
+from logstore.client.backend.members import ReaderMember, WriterMember
 from logstore.client.backend.partitions import Partition
 from logstore.clock import Clock
-from logstore.config.client import ConsumerConfig
+from logstore.config.client import ConsumerConfig, ProducerConfig
 from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TimestampOffset, TopicPartition
+
+if TYPE_CHECKING:
+    import random
 
 
 class Backend(ABC):
@@ -31,10 +36,14 @@ class Backend(ABC):
 
     #: Whether a call waits for other machines.
     is_remote: ClassVar[bool]
+    #: The settings of its producers.
+    producer_config: ClassVar[type[ProducerConfig]]
 
     #: The directory, or the bootstrap servers without credentials: for messages.
     location: str
     clock: Clock
+    #: What chance decides with, if it is to be repeatable.
+    rng: random.Random | None
     #: How often a waiting consumer asks for new partitions of its topics, in seconds; None: it is told.
     look_s: float | None
 
@@ -116,6 +125,33 @@ class Backend(ABC):
     @abstractmethod
     def add_reader(self, reader: ReaderMember) -> None:
         """Tell a consumer of new partitions from now on, unless `look_s` is set, and end it with the back end."""
+
+    # -- writing
+
+    @abstractmethod
+    def batch_writer(self, config: ProducerConfig, failures: list[BatchResult]) -> BatchWriter:
+        """Return a writer for one producer. ``failures`` gets the results of batches that fail unnoticed.
+
+        A batch is answered once it is as durable as its acks say; see `BatchWriter`.
+
+        Raises:
+            ReadOnlyError: nothing can be written through this back end.
+        """
+
+    @abstractmethod
+    def attach(self, member: WriterMember) -> None:
+        """Close a producer with this back end. It is not kept alive."""
+
+    @abstractmethod
+    def detach(self, member: WriterMember) -> None:
+        """Forget a producer that has been closed."""
+
+    @abstractmethod
+    def drop(self, member: WriterMember) -> None:
+        """Register a producer as `attach` does, and keep it alive until it is closed.
+
+        For the finalizer of a dropped one: takes no lock.
+        """
 
     # -- groups
 

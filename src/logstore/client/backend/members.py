@@ -1,4 +1,4 @@
-"""What ends with its back end, or is told of changes by it: its consumers."""
+"""What ends with its back end, or is told of changes by it: its consumers and producers."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ class ReaderMember(Protocol):
 
     def _end_with_store(self) -> None:
         """End a wait of another thread with `StoreClosedError`."""
+
+
+class WriterMember(Protocol):
+    """A producer, as its back end sees it."""
+
+    def close(self) -> None:
+        """Write what it has gathered. May be called again."""
 
 
 class ReaderMembers:
@@ -54,3 +61,37 @@ class ReaderMembers:
 
     def _alive(self) -> list[ReaderMember]:
         return [consumer for each in self._consumers.keyrefs() if (consumer := each()) is not None]
+
+
+class WriterMembers:
+    """The producers of one back end that are not closed: those that are alive, and dropped ones. Any thread."""
+
+    def __init__(self) -> None:
+        #: By their ids; also those that are garbage. Each use is one step: other threads may attach meanwhile.
+        self._attached: dict[int, weakref.ref[WriterMember]] = {}
+        self._dropped: set[WriterMember] = set()  #: finalizers add to it
+
+    def attach(self, member: WriterMember) -> None:
+        """Register a producer. It is not kept alive."""
+        self._attached[id(member)] = weakref.ref(member)
+
+    def detach(self, member: WriterMember) -> None:
+        """Forget a producer that has been closed."""
+        self._attached.pop(id(member), None)
+        self._dropped.discard(member)
+
+    def drop(self, member: WriterMember) -> None:
+        """Register a producer as `attach` does, and keep it alive. Takes no lock."""
+        self._dropped.add(member)
+
+    def close(self) -> None:
+        """Close all of them, and raise the first error."""
+        alive = {member for each in list(self._attached.values()) if (member := each()) is not None}
+        failure: BaseException | None = None
+        for member in alive | self._dropped:
+            try:
+                member.close()
+            except BaseException as error:  # noqa: BLE001  raised below, once every producer has been closed
+                failure = failure or error
+        if failure is not None:
+            raise failure

@@ -1,4 +1,4 @@
-"""What topics, producers, scans and committed offsets still need of a store, beside the contract of `backend`.
+"""What topics, scans and committed offsets still need of a store, beside the contract of `backend`.
 
 `StoreHost` has all of it. Its users do not depend on how a store opens, locks or closes, and a test may pass a
 smaller object.
@@ -34,7 +34,7 @@ class Acknowledger(AckSource, Protocol):
 
 
 class PartitionedTopic(Protocol):
-    """A topic, as far as producers and scans need it: a log for each of its partitions."""
+    """A topic, as far as scans and imports need it: a log for each of its partitions."""
 
     @property
     def partition_count(self) -> int: ...

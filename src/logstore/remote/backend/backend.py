@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from logstore.accumulator._batcher import BatchResult
 from logstore.client.backend.backend import Backend
+from logstore.client.backend.batch_writer import BatchWriter
 from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.group_offsets import GroupOffsets
-from logstore.client.backend.members import ReaderMember, ReaderMembers
+from logstore.client.backend.members import ReaderMember, ReaderMembers, WriterMember, WriterMembers
 from logstore.client.backend.partitions import Partition
 from logstore.clock import SYSTEM_CLOCK, Clock
-from logstore.config.client import ConsumerConfig
-from logstore.errors import ForkedError, UnknownPartitionError, UnknownTopicError
+from logstore.config.client import ConsumerConfig, ProducerConfig
+from logstore.errors import ForkedError, UnknownPartitionError, UnknownTopicError, UnsupportedOperationError
 from logstore.io._files import fork_generation
 from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TimestampOffset, TopicPartition
@@ -27,17 +29,20 @@ class RemoteBackend(Backend):
     """The topics of one cluster. Owns: the client, and its connections."""
 
     is_remote = True
+    producer_config = ProducerConfig
 
     def __init__(self, client: Client, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._client = client
         self.location = client.config.bootstrap_servers
         self.clock = clock
+        self.rng = None
         self._fork = fork_generation()
         self.look_s = client.config.metadata_max_age_ms / 1000
         self._offsets = RemoteOffsets(client)
         #: Topic id -> the number of partitions that the topic had when it was seen first.
         self._first_seen: dict[str, int] = {}
         self._readers = ReaderMembers()
+        self._writers = WriterMembers()
 
     # -- topics
 
@@ -108,6 +113,26 @@ class RemoteBackend(Backend):
     def add_reader(self, reader: ReaderMember) -> None:
         self._readers.add(reader)
 
+    # -- writing
+
+    def batch_writer(self, config: ProducerConfig, failures: list[BatchResult]) -> BatchWriter:
+        raise UnsupportedOperationError(
+            f"{self.location}: producers of single records write to stores only; "
+            "logstore.remote.producer.IdempotentProducer sends batches to a cluster"
+        )
+
+    def attach(self, member: WriterMember) -> None:
+        self._check()
+        self._writers.attach(member)
+
+    def detach(self, member: WriterMember) -> None:
+        self._writers.detach(member)
+
+    def drop(self, member: WriterMember) -> None:
+        self._writers.drop(member)
+
+    # -- groups
+
     @property
     def offsets(self) -> GroupOffsets:
         return self._offsets
@@ -115,6 +140,9 @@ class RemoteBackend(Backend):
     # -- life
 
     def close(self) -> None:
-        """End the consumers of this back end, and close the connections. May be called again."""
+        """End the consumers and producers of this back end, and close the connections. May be called again."""
         self._readers.end()
-        self._client.close()
+        try:
+            self._writers.close()
+        finally:
+            self._client.close()
