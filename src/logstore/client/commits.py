@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping
 
 from logstore.batch._batch import RecordIterator
 from logstore.client.backend.backend import Backend
+from logstore.client.backend.membership import GroupMembership
 from logstore.client.partition_position import PartitionPosition
 from logstore.client.subscription import Subscription
 from logstore.config.client import ConsumerConfig
-from logstore.errors import InvalidGroupError, LogstoreError, UnknownTopicError
+from logstore.errors import GroupFencedError, InvalidGroupError, LogstoreError, UnknownTopicError
 from logstore.groups.offsets import OffsetAndMetadata, check_group
 from logstore.records import Ack, TopicPartition
 
@@ -32,6 +33,7 @@ class Commits:
         self._subscription = subscription
         self.group = config.group_id
         self.are_automatic = bool(self.group) and config.enable_auto_commit
+        self.member: GroupMembership | None = None  #: set while the group assigns the partitions
         self._interval_s = config.auto_commit_interval_ms / 1000
         if self.group:
             check_group(self.group)
@@ -63,7 +65,7 @@ class Commits:
             TopicPartition(*name): each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
             for name, each in offsets.items()
         }
-        self._offsets.commit(group, {name: self._of_its_topic(name, each) for name, each in given.items()}, ack=ack)
+        self._commit(group, {name: self._of_its_topic(name, each) for name, each in given.items()}, ack)
         for name, each in given.items():
             partition = partitions.get(name)
             if partition is not None:
@@ -88,7 +90,7 @@ class Commits:
         if not self.group:
             return
         now_s = self._clock.monotonic_s()
-        renew_s = self._offsets.renew_s
+        renew_s = self._offsets.renew_s if self.member is None else None
         if renew_s is not None and now_s - self._renewed_s >= renew_s:
             self._renewed_s = now_s
             self._renew()
@@ -97,7 +99,13 @@ class Commits:
         self._settle_all()
         if now_s - self._committed_s >= self._interval_s:
             self._committed_s = now_s
-            self._commit_processed()
+            try:
+                self._commit_processed()
+            except LogstoreError as error:
+                if self.member is None or not _is_of_the_group(error):
+                    raise
+                # What the group does next tells, and what is not committed is read again.
+                _logger.warning("not committed: group=%s error=%s", self.group, error)
 
     def settle_now(self) -> None:
         """Commit all returned records if automatic commits are on; before a new assignment, and at close."""
@@ -131,9 +139,17 @@ class Commits:
             if each.done >= 0 and each.done != each.stored and not self._is_another_topic(each)
         }
         if news:
-            self._offsets.commit(self.group, news)
+            self._commit(self.group, news, None)
             for name, commit in news.items():
                 self._subscription.partitions[name].stored = commit.offset
+
+    def _commit(
+        self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], ack: Ack | str | None
+    ) -> None:
+        if self.member is None:
+            self._offsets.commit(group, offsets, ack=ack)
+        else:
+            self.member.commit(offsets)
 
     def _renew(self) -> None:
         """Store the group's committed offsets of the assigned partitions again, so that they do not expire.
@@ -169,3 +185,8 @@ class Commits:
         except UnknownTopicError:
             # An error here would keep the offsets of the other topics from being committed.
             return True
+
+
+def _is_of_the_group(error: LogstoreError) -> bool:
+    """Tell whether an error says that the group's partitions are being divided, or were without this consumer."""
+    return isinstance(error, GroupFencedError) or getattr(error, "name", "") == "REBALANCE_IN_PROGRESS"

@@ -15,8 +15,11 @@ One thread at a time: concurrent use is detected. `wakeup` may be called by anot
 from __future__ import annotations
 
 import logging
+import math
+import re
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from logstore.batch._batch import Record, RecordChain, RecordIterator
@@ -25,6 +28,7 @@ from logstore.client.backend.backend import Backend
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.partitions import PartitionCursor
 from logstore.client.commits import Commits
+from logstore.client.group_subscription import GroupSubscription, Listener, OnPartitions
 from logstore.client.partition_position import PartitionPosition
 from logstore.client.subscription import Followed, Subscription, Wanted
 from logstore.clock import seconds_of
@@ -33,6 +37,7 @@ from logstore.config.log import Setting
 from logstore.errors import (
     ConcurrentUseError,
     ConsumerClosedError,
+    ConsumerError,
     InvalidGroupError,
     InvalidOffsetError,
     LogstoreError,
@@ -83,6 +88,8 @@ class Consumer:
         self._commits = Commits(backend, self._config, self._subscription)
         if self._commits.group:
             backend.offsets.pin(self._commits.group, self)
+        self._group: GroupSubscription | None = None  # once `subscribe` was called
+        self._leaving: GroupSubscription | None = None
         self._in_use = threading.Lock()
         self._closed = False
         self._handed: RecordIterator | None = None  # the run that a loop is reading
@@ -123,7 +130,7 @@ class Consumer:
         self._assign(names, names)
 
     def _assign(self, wanted: Iterable[Wanted], topics: Iterable[str]) -> None:
-        with self._use():
+        with self._use_alone():
             followed = self._subscription.topics(topics)
             self._read(self._subscription.named(wanted), followed)
 
@@ -133,15 +140,77 @@ class Consumer:
         The first ``partition_count`` partitions are assigned in ranges, those that are added later in turn.
         """
         share = range(turn * partition_count // shares, (turn + 1) * partition_count // shares)
-        with self._use():
+        with self._use_alone():
             followed = self._subscription.share(topic, partition_count, turn, shares)
             self._read([TopicPartition(topic, number) for number in share], followed)
 
     def _read(self, names: Iterable[TopicPartition], followed: dict[str, Followed]) -> None:
         """Read these partitions from now on, and no others. On an error nothing has changed."""
+        if self._group is not None:
+            raise ConsumerError("assign: the group assigns partitions to this consumer; call unsubscribe() first")
         partitions = self._subscription.prepare(names)
         self._commits.settle_now()
         self._subscription.replace(partitions, followed)
+
+    def subscribe(
+        self,
+        topics: str | Iterable[str] | re.Pattern[str],
+        *,
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
+    ) -> None:
+        """Read the partitions of these topics that the group assigns to this consumer, from now on.
+
+        A compiled pattern stands for all topics whose whole name matches it, those made later included. The members
+        of the group divide the partitions among them, and divide again when members come and go. `poll` and
+        `records` take part in that: a consumer that calls neither for ``max.poll.interval.ms`` loses its partitions.
+
+        The callbacks get a list of partitions, run inside `poll`, `records` and `close`, and may commit, seek and
+        pause. ``on_assigned`` is called before the first record of new partitions, also if there are none.
+        ``on_revoked`` is called before other members get partitions; with auto commit their offsets are committed
+        before. ``on_lost`` is called instead where others may have them already, and it is too late to commit;
+        without it ``on_revoked`` is. Subscribing again changes the topics; to none is `unsubscribe`.
+
+        Raises:
+            InvalidGroupError: the consumer has no group.
+            ConsumerError: partitions were assigned by `assign`.
+            UnsupportedOperationError: the groups of a store assign no partitions.
+        """
+        wanted = topics if isinstance(topics, re.Pattern) else {topics} if isinstance(topics, str) else set(topics)
+        if not wanted:
+            self.unsubscribe()
+            return
+        with self._use_alone():
+            self._commits.named_group()
+            if self._group is None:
+                if self._subscription.partitions:
+                    raise ConsumerError("subscribe: assign() has given this consumer partitions; open another one")
+                membership = self._backend.membership(self._config, self._notifier)
+                self._group = GroupSubscription(membership, self._commits, self._subscription)
+                self._commits.member = membership
+            self._group.listener = Listener(on_assigned, on_revoked, on_lost)
+            self._group.membership.subscribe(wanted)
+
+    def unsubscribe(self) -> None:
+        """Leave the group, after commits as in `close`; the consumer may subscribe or assign again."""
+        with self._use_alone():
+            if self._group is None:
+                return
+            try:
+                self._commits.settle_now()
+            finally:
+                self._leave_group()
+
+    def _leave_group(self) -> None:
+        group, self._group = self._group, None
+        if group is not None:
+            self._leaving = group
+            try:
+                group.end()
+            finally:
+                self._leaving = None
+                self._subscription.replace({}, {})
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -260,8 +329,8 @@ class Consumer:
         """
         limit = check_limit(self._config.max_poll_records if max_records is None else max_records)
         deadline = self._clock.deadline_s(timeout_s)
-        with self._use():
-            self._subscription.check_assigned()
+        with self._use_alone():
+            self._check_reads()
             self._commits.settle()
             while True:
                 self._check_woken()
@@ -313,6 +382,10 @@ class Consumer:
         if left is not None and left <= 0:
             return False
         look_s = self._backend.look_s
+        if self._group is not None:
+            look_s = min(self._group.membership.poll_s, look_s or math.inf)
+            if self._group.membership.has_change():
+                return True
         if look_s is not None:
             left = look_s if left is None else min(left, look_s)
         return self._fetcher.wait(self._waiting(), left) or deadline is None or self._clock.monotonic_s() < deadline
@@ -327,6 +400,8 @@ class Consumer:
         self._found_there = known
 
     def _look_for_partitions(self) -> None:
+        if self._group is not None:
+            self._group.follow()
         # Nothing notifies this process of new partitions, since another one writes.
         look_s = self._backend.look_s
         if look_s is not None and self._clock.monotonic_s() - self._looked_s >= look_s:
@@ -361,15 +436,16 @@ class Consumer:
         Raises:
             as `poll`.
         """
-        self._check_assigned()
+        self._check_open()
+        self._check_reads()
         return RecordChain(self._runs(seconds_of(timeout_s)))
 
     def _runs(self, timeout_s: float | None) -> Generator[RecordIterator, None, None]:
         deadline = self._clock.deadline_s(timeout_s)
         while not self._closed:
-            with self._use():
+            with self._use_alone():
                 self._handed = None
-                self._subscription.check_assigned()
+                self._check_reads()
                 self._commits.settle()
                 self._check_woken()
                 self._look_for_partitions()
@@ -391,7 +467,9 @@ class Consumer:
             run = self._rules.run_of(partition, self._read_bytes())
             if run is not None:
                 # Offsets are committed between two turns; without automatic commits a turn is all that was read.
-                return run.allow(self._config.max_poll_records if self._commits.are_automatic else INT64_MAX)
+                # A member has to poll now and then, too.
+                is_short = self._commits.are_automatic or self._group is not None
+                return run.allow(self._config.max_poll_records if is_short else INT64_MAX)
         return None
 
     # -- for an event loop (`logstore.aio`), where no thread may wait
@@ -402,8 +480,8 @@ class Consumer:
         None is handed out yet: records not taken from a run come again in a later one. The records
         taken before count as processed. Raises as `poll`.
         """
-        with self._use():
-            self._subscription.check_assigned()
+        with self._use_alone():
+            self._check_reads()
             self._commits.settle()
             self._check_woken()
             self._look_for_partitions()
@@ -429,6 +507,8 @@ class Consumer:
         """Have this notifier notified from now on: of records, of new partitions (`_has_grown`) and by `wakeup`."""
         self._notifier = notifier
         self._fetcher.listen(notifier)
+        if self._group is not None:
+            self._group.membership.listen(notifier)
 
     def _begin_wait(self) -> PartitionFetcher | None:
         """Begin a wait for records beyond the current positions; None if there may be some now. Does no I/O."""
@@ -441,7 +521,9 @@ class Consumer:
 
     def _has_grown(self) -> bool:
         """Tell whether there may be new partitions that the consumer has not looked for. Does no I/O."""
-        return self._subscription.may_have_grown
+        return self._subscription.may_have_grown or (
+            self._group is not None and self._group.membership.has_change()
+        )
 
     def wakeup(self) -> None:
         """Make a waiting call, a loop, or else the next call, raise `WakeupError`. For another thread.
@@ -527,8 +609,7 @@ class Consumer:
             shielded(self._end, processed)
 
     def _end(self, processed: bool) -> None:
-        with self._use():
-            self._closed = True
+        with self._use_alone():
             for partition in self._subscription.turns:
                 partition.stop()
             try:
@@ -537,17 +618,30 @@ class Consumer:
                 else:
                     self._commits.settle_all_but_the_last(self._handed)
             finally:
-                self._fetcher.close()
-                self._backend.offsets.unpin(self)
+                try:
+                    self._leave_group()
+                finally:
+                    self._closed = True
+                    self._fetcher.close()
+                    self._backend.offsets.unpin(self)
 
     # -- one thread at a time
 
-    def _use(self) -> held:
-        return held(self._in_use, refusal=_used_elsewhere, check=self._check_open)
+    def _use(self) -> AbstractContextManager[None]:
+        """Use the consumer, in a callback of `subscribe` too."""
+        return nullcontext() if self._is_in_callback() else self._use_alone()
 
-    def _check_assigned(self) -> None:
-        self._check_open()
-        self._subscription.check_assigned()
+    def _use_alone(self) -> held:
+        refusal = _used_in_callback if self._is_in_callback() else _used_elsewhere
+        return held(self._in_use, refusal=refusal, check=self._check_open)
+
+    def _is_in_callback(self) -> bool:
+        group = self._group or self._leaving
+        return group is not None and group.calling == threading.get_ident()
+
+    def _check_reads(self) -> None:
+        if self._group is None:
+            self._subscription.check_assigned()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -601,6 +695,12 @@ FORMER: dict[str, tuple[str, str | Callable[..., Any]]] = {
 keep_names("Consumer", FORMER)(Consumer)
 
 
+def _used_in_callback() -> ConcurrentUseError:
+    return ConcurrentUseError(
+        "a callback of subscribe() may commit, seek and pause; return from it before other calls of the consumer"
+    )
+
+
 def _used_elsewhere() -> ConcurrentUseError:
     return ConcurrentUseError(
         "another thread is using this consumer; give each thread its own, or call wakeup() to interrupt it"
@@ -621,7 +721,10 @@ def open_consumer(
     more_settings: Mapping[str, Setting],
 ) -> Consumer:
     """Open a consumer with settings from several places; ``group`` is short for ``group.id``."""
-    settings = ConsumerConfig.of(config, **more_settings)
+    kind = backend.consumer_config
+    if isinstance(config, ConsumerConfig) and not isinstance(config, kind):
+        config = config.changed()
+    settings = kind.of(config, **more_settings)
     if group is not None:
         if settings.group_id not in ("", check_group(group)):
             raise InvalidGroupError(f"group {group!r} was asked for, but group.id says {settings.group_id!r}")

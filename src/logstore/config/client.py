@@ -78,6 +78,8 @@ _MEMBERSHIP = (
     Refusal("group.protocol", _NO_MEMBERS),
     Refusal("group.remote.assignor", _NO_MEMBERS),
     Refusal("partition.assignment.strategy", _NO_MEMBERS),
+)
+NO_SHARES = (
     Refusal("share.acknowledgement.mode", _NO_MEMBERS),
     Refusal("share.acquire.mode", _NO_MEMBERS),
 )
@@ -245,7 +247,7 @@ class ConsumerConfig(ClientConfig):
     """
 
     SCOPES: ClassVar[tuple[str, ...]] = ("consumer",)
-    REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *_SECURITY, *CONSUMER_PROMISES, *_MEMBERSHIP)
+    REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *_SECURITY, *CONSUMER_PROMISES, *_MEMBERSHIP, *NO_SHARES)
 
     group_id: str = text("")  #: empty: no committed offsets
     auto_offset_reset: str = setting(

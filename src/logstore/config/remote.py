@@ -1,8 +1,7 @@
-"""Settings of a client of brokers, by Kafka's names.
+"""Settings of a client of brokers, and of a consumer over one, by Kafka's names.
 
 Fields are the keys of Kafka's producer, consumer and admin client that apply here. Kafka's other keys that only
-tune, or belong to a consumer group, are accepted without effect and named in one log line: there are no groups
-here. Keys for unsupported features (transactions, serialisers and interceptors named by class) are refused.
+tune are accepted without effect and named in one log line; a client takes those of a consumer's group so. Keys for unsupported features (transactions, serialisers and interceptors named by class) are refused.
 Unknown keys are refused with the nearest known key. Whether settings of security belong together is checked by
 `logstore.config.security` when a client is made. No I/O.
 """
@@ -16,8 +15,10 @@ from typing import ClassVar
 from logstore.config.client import (
     CODE,
     CONSUMER_PROMISES,
+    NO_SHARES,
     PRODUCER_PROMISES,
     ClientConfig,
+    ConsumerConfig,
     ProducerCompression,
     check_idempotence,
 )
@@ -172,6 +173,58 @@ class WireConfig(ProducerCompression, ClientConfig):
     @property
     def isolation(self) -> Isolation:
         return Isolation(self.isolation_level)
+
+
+_KAFKAS_ASSIGNORS = "org.apache.kafka.clients.consumer."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConsumerConfig(ConsumerConfig):
+    """Settings of one consumer of a cluster: those of any consumer, and of its membership in a group.
+
+    What belongs to connections is said to the client, and has no effect here.
+
+    >>> ClusterConsumerConfig.of({"group.id": "billing", "group.protocol": "CONSUMER"}).group_protocol
+    'consumer'
+    """
+
+    REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *CONSUMER_PROMISES, *NO_SHARES)
+
+    group_protocol: str = word("classic", "classic", "consumer")  #: consumer: the brokers divide (KIP-848)
+    group_instance_id: str = text("")  #: a name makes the member static (KIP-345)
+    partition_assignment_strategy: str = setting(
+        "range,cooperative-sticky",
+        Rule(
+            words=("range", "roundrobin", "sticky", "cooperative-sticky"),
+            several=True,
+            aliases=(
+                (_KAFKAS_ASSIGNORS + "RangeAssignor", "range"),
+                (_KAFKAS_ASSIGNORS + "RoundRobinAssignor", "roundrobin"),
+                (_KAFKAS_ASSIGNORS + "StickyAssignor", "sticky"),
+                (_KAFKAS_ASSIGNORS + "CooperativeStickyAssignor", "cooperative-sticky"),
+            ),
+        ),
+    )  #: of the classic protocol, the best first
+    group_remote_assignor: str = text("")  #: of the consumer protocol; empty: the brokers choose
+    session_timeout_ms: int = number(45_000, 1, INT32_MAX)  #: of the classic protocol
+    heartbeat_interval_ms: int = number(3_000, 1, INT32_MAX)  #: of the classic protocol
+    max_poll_interval_ms: int = number(300_000, 1, INT32_MAX)  #: a member that polls more seldom leaves its group
+    exclude_internal_topics: bool = boolean(True)  #: a pattern never matches topics of the brokers
+
+    def __post_init__(self) -> None:
+        ConsumerConfig.__post_init__(self)
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise InvalidSettingError(
+                {
+                    "heartbeat.interval.ms": f"expected less than session.timeout.ms={self.session_timeout_ms}, "
+                    f"found {self.heartbeat_interval_ms}"
+                }
+            )
+
+    @property
+    def assignors(self) -> tuple[str, ...]:
+        """The assignors of the classic protocol, the best first."""
+        return tuple(self.partition_assignment_strategy.split(","))
 
 
 def _address(part: str, protocol: str) -> Address:

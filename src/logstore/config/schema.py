@@ -95,8 +95,9 @@ class Rule(NamedTuple):
         word = str(value).strip()
         if self.pattern and re.fullmatch(self.pattern, word):
             return word
-        word = dict(self.aliases).get(word, word).lower()
+        aliases = dict(self.aliases)
         parts = [part.strip() for part in word.split(",")] if self.several else [word]
+        parts = [aliases.get(part, part).lower() for part in parts]
         if not all(part in self.words for part in parts) or (self.several and not word):
             raise ValueError(f"expected one of {', '.join(self.words)}, found {value!r}")
         return ",".join(parts)

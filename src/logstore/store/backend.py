@@ -11,9 +11,10 @@ from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.group_offsets import GroupOffsets
 from logstore.client.backend.members import ReaderMember, WriterMember
+from logstore.client.backend.membership import GroupMembership
 from logstore.client.backend.partitions import Partition
 from logstore.config.client import ConsumerConfig, ProducerConfig
-from logstore.errors import ReadOnlyError
+from logstore.errors import ReadOnlyError, UnsupportedOperationError
 from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TimestampOffset, TopicPartition
 from logstore.store.fetcher import LocalFetcher
@@ -97,3 +98,10 @@ class LocalBackend(Backend):
     @property
     def offsets(self) -> GroupOffsets:
         return self._host.offsets
+
+    def membership(self, config: ConsumerConfig, notifier: Notifier) -> GroupMembership:
+        raise UnsupportedOperationError(
+            f"subscribe: the groups of a store assign no partitions; give each consumer of group "
+            f"{config.group_id!r} its own by assign(), or all of a topic by assign_topics()",
+            path=self.location,
+        )

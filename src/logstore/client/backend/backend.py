@@ -17,6 +17,7 @@ from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.group_offsets import GroupOffsets
 from logstore.client.backend.members import ReaderMember, WriterMember
+from logstore.client.backend.membership import GroupMembership
 from logstore.client.backend.partitions import Partition
 from logstore.clock import Clock
 from logstore.config.client import ConsumerConfig, ProducerConfig
@@ -38,6 +39,8 @@ class Backend(ABC):
     is_remote: ClassVar[bool]
     #: The settings of its producers.
     producer_config: ClassVar[type[ProducerConfig]]
+    #: The settings that its consumers have.
+    consumer_config: ClassVar[type[ConsumerConfig]] = ConsumerConfig
 
     #: The directory, or the bootstrap servers without credentials: for messages.
     location: str
@@ -159,3 +162,11 @@ class Backend(ABC):
     @abstractmethod
     def offsets(self) -> GroupOffsets:
         """The committed offsets of every group."""
+
+    @abstractmethod
+    def membership(self, config: ConsumerConfig, notifier: Notifier) -> GroupMembership:
+        """Return the membership of one consumer in its group. It notifies ``notifier`` of changes.
+
+        Raises:
+            UnsupportedOperationError: the groups of this back end assign no partitions.
+        """

@@ -11,15 +11,18 @@ from logstore.client.backend.facts import TopicFacts
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.group_offsets import GroupOffsets
 from logstore.client.backend.members import ReaderMember, ReaderMembers, WriterMember, WriterMembers
+from logstore.client.backend.membership import GroupMembership
 from logstore.client.backend.partitions import Partition
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.client import ConsumerConfig, ProducerConfig
+from logstore.config.remote import ClusterConsumerConfig
 from logstore.errors import ForkedError, UnknownPartitionError, UnknownTopicError, UnsupportedOperationError
 from logstore.io._files import fork_generation
 from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TimestampOffset, TopicPartition
 from logstore.remote.backend.fetcher import RemoteFetcher
 from logstore.remote.backend.group_offsets import RemoteOffsets
+from logstore.remote.backend.membership import RemoteMembership
 from logstore.remote.backend.partition import RemotePartition, first_records
 from logstore.remote.client import EARLIEST, LATEST, Client
 from logstore.remote.cluster import TopicMetadata
@@ -30,6 +33,7 @@ class RemoteBackend(Backend):
 
     is_remote = True
     producer_config = ProducerConfig
+    consumer_config = ClusterConsumerConfig
 
     def __init__(self, client: Client, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._client = client
@@ -136,6 +140,12 @@ class RemoteBackend(Backend):
     @property
     def offsets(self) -> GroupOffsets:
         return self._offsets
+
+    def membership(self, config: ConsumerConfig, notifier: Notifier) -> GroupMembership:
+        self._check()
+        if not isinstance(config, ClusterConsumerConfig):
+            config = ClusterConsumerConfig.of(config.changed())
+        return RemoteMembership(self._client, self._offsets, config, notifier)
 
     # -- life
 

@@ -1,7 +1,7 @@
-"""Committed offsets of consumer groups on a cluster, stored and asked for without being a member.
+"""Committed offsets of consumer groups on a cluster.
 
-Each group has a coordinator among the brokers, which is looked up and asked again when it has moved. A commit is
-made as Kafka's clients without a subscription make it: with no generation and no member id.
+Each group has a coordinator among the brokers, which is looked up and asked again when it has moved. A commit of no
+member is made as Kafka's clients without a subscription make it: with no generation and no member id.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from logstore.client.backend.group_offsets import GroupOffsets
 from logstore.errors import BrokerUnreachableError, LogstoreError, UnknownPartitionError
+from logstore.groups.membership.classic import GroupIdentity
 from logstore.groups.offsets import OffsetAndMetadata, check_commit, check_group
 from logstore.protocol import codes
 from logstore.protocol.generated.messages import (
@@ -27,6 +28,9 @@ from logstore.remote.client import Client
 from logstore.remote.connection import BrokerConnection
 
 _T = TypeVar("_T")
+
+#: What a commit says of a consumer that has not subscribed.
+NO_MEMBER = GroupIdentity("", -1, None)
 
 #: How often a consumer stores its offsets again. A coordinator forgets those of a group without members after
 #: offsets.retention.minutes, by default seven days.
@@ -124,6 +128,12 @@ class RemoteOffsets(GroupOffsets):
         *,
         ack: Ack | str | None = None,
     ) -> None:
+        self.commit_as(NO_MEMBER, group, offsets)
+
+    def commit_as(
+        self, member: GroupIdentity, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
+    ) -> None:
+        """Commit as `commit` does, as a member of the group."""
         check_group(group)
         commits: dict[TopicPartition, OffsetAndMetadata] = {}
         for place, given in offsets.items():
@@ -142,6 +152,9 @@ class RemoteOffsets(GroupOffsets):
             R = OffsetCommitRequest
             request = R(
                 group_id=group,
+                generation_id_or_member_epoch=member.generation,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
                 topics=[
                     R.OffsetCommitRequestTopic(
                         name=topic,

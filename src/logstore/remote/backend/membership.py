@@ -1,0 +1,179 @@
+"""Membership of one consumer in a group of a cluster, by either protocol of Kafka.
+
+`RemoteMembership` is the side of the consumer's thread. `member_loop` talks with the coordinator.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import weakref
+from collections.abc import Mapping
+
+from logstore.client.backend.membership import GroupChange, GroupMembership, Topics
+from logstore.config.remote import ClusterConsumerConfig
+from logstore.errors import BrokerError, GroupFencedError
+from logstore.groups.membership.classic import ClassicMember, CommitOutcome, GroupIdentity
+from logstore.groups.membership.member import ACTIVE, MemberPhase
+from logstore.groups.membership.modern import ModernMember
+from logstore.groups.membership.timing import MemberSettings
+from logstore.groups.offsets import OffsetAndMetadata
+from logstore.io._interrupts import held, interrupted
+from logstore.io._notifier import Notifier
+from logstore.protocol import codes
+from logstore.records import TopicPartition
+from logstore.remote.backend.group_offsets import RemoteOffsets
+from logstore.remote.backend.member_loop import Member, MemberLoop
+from logstore.remote.client import Client
+
+#: How long `RemoteMembership.wait_for_end` waits at most, as Kafka's consumer does when it is closed.
+END_S = 30.0
+
+#: A commit with one of these codes was made by a member of the past.
+_FENCED = frozenset({"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "FENCED_MEMBER_EPOCH"})
+
+
+class RemoteMembership(GroupMembership):
+    """One consumer in its group. Owns: a thread."""
+
+    def __init__(
+        self, client: Client, offsets: RemoteOffsets, config: ClusterConsumerConfig, notifier: Notifier
+    ) -> None:
+        self._client = client
+        self._offsets = offsets
+        self._group = config.group_id
+        self._instance_id = config.group_instance_id or None
+        wire = client.config
+        settings = MemberSettings(
+            group_id=config.group_id,
+            group_instance_id=self._instance_id,
+            client_rack=wire.client_rack or None,
+            session_timeout_ms=config.session_timeout_ms,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            max_poll_interval_ms=config.max_poll_interval_ms,
+            request_timeout_ms=wire.request_timeout_ms,
+            retry_backoff_ms=wire.retry_backoff_ms,
+            retry_backoff_max_ms=wire.retry_backoff_max_ms,
+        )
+        now_ms = MemberLoop.now_ms()
+        member: Member
+        if config.group_protocol == "consumer":
+            member = ModernMember(settings, now_ms, server_assignor=config.group_remote_assignor or None)
+        else:
+            member = ClassicMember(settings, now_ms, assignors=config.assignors)
+        self.poll_s = config.max_poll_interval_ms / 3000
+        self._loop = MemberLoop(client, member, notifier, takes_internal=not config.exclude_internal_topics)
+        self._end_s = float("inf")
+        self._finalizer = weakref.finalize(self, self._loop.stop)
+        self._finalizer.atexit = False
+
+    def subscribe(self, topics: Topics) -> None:
+        if isinstance(topics, re.Pattern):
+            self._loop.subscribe(frozenset(), topics)
+        else:
+            self._loop.subscribe(frozenset(topics), None)
+
+    def listen(self, notifier: Notifier) -> None:
+        self._loop.notifier = notifier
+
+    def has_change(self) -> bool:
+        return self._loop.change is not None or bool(self._loop.failures)
+
+    def polled(self) -> None:
+        loop = self._loop
+        if loop.failures:
+            failure = loop.failures[0]
+            if not failure.is_final:
+                loop.failures.popleft()
+            raise failure.error.with_traceback(None)
+        loop.check_usable()
+        with held(loop.lock):
+            loop.member.polled(loop.now_ms())
+        loop.go_on()
+
+    def change(self) -> GroupChange | None:
+        return self._loop.change
+
+    def changed(self, change: GroupChange) -> None:
+        loop = self._loop
+        with held(loop.lock):
+            if loop.change is change:
+                loop.change = None
+            now_ms = loop.now_ms()
+            loop.member.finished(change, now_ms)
+            # The callback may have taken long.
+            loop.member.polled(now_ms)
+        loop.go_on()
+
+    # -- commits
+
+    def _identity(self) -> GroupIdentity | None:
+        """Return what a commit says of the member; None while it is none."""
+        with held(self._loop.lock):
+            member = self._loop.member
+            if member.phase not in ACTIVE and member.phase is not MemberPhase.LEAVING:
+                return None
+            if isinstance(member, ModernMember):
+                return (
+                    GroupIdentity(member.member_id, member.epoch, self._instance_id) if member.epoch > 0 else None
+                )
+            return member.identity if member.identity.generation >= 0 else None
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        attempts = self._client.cluster.attempts(f"commit of group {self._group!r}")
+        while True:
+            identity = self._identity()
+            if identity is None:
+                raise self._fenced("this consumer is no member of it now")
+            try:
+                self._offsets.commit_as(identity, self._group, offsets)
+                return
+            except BrokerError as error:
+                if not self._has_another_try(error, identity):
+                    raise
+                # The broker has moved the member to an epoch that its next heartbeat tells.
+                attempts.pause(error)
+
+    def _has_another_try(self, error: BrokerError, identity: GroupIdentity) -> bool:
+        loop = self._loop
+        with held(loop.lock):
+            if isinstance(loop.member, ModernMember):
+                loop.member.commit_refused(error.code, identity.generation, loop.now_ms())
+            else:
+                outcome = loop.member.settle_commit(error.code, identity, loop.now_ms())
+                if outcome is CommitOutcome.REBALANCING:
+                    error.add_note("the group is being divided: poll, and commit what is still assigned")
+        loop.go_on()
+        if codes.name_of(error.code) in _FENCED:
+            raise self._fenced(str(error)) from error
+        return error.name == "STALE_MEMBER_EPOCH"
+
+    def _fenced(self, reason: str) -> GroupFencedError:
+        return GroupFencedError(
+            f"commit of group {self._group!r}: {reason}; its partitions may belong to other members: poll to join "
+            "again, and look at max.poll.interval.ms if the handling of records took long"
+        )
+
+    # -- the end
+
+    def leave(self) -> None:
+        loop = self._loop
+        self._end_s = time.monotonic() + END_S
+        with held(loop.lock):
+            loop.member.close(loop.now_ms())
+        if not loop.has_ended:
+            loop.go_on()
+
+    def wait_for_end(self) -> bool:
+        loop = self._loop
+        while loop.change is None:
+            left_s = self._end_s - time.monotonic()
+            if loop.has_ended or left_s <= 0 or interrupted():
+                return True
+            loop.wait_for_news(min(left_s, 0.2))
+        return False
+
+    def close(self) -> None:
+        self._finalizer.detach()
+        self._loop.stop()
+        self._loop.join()
