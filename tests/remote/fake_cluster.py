@@ -26,6 +26,7 @@ from logstore.protocol.frames import decode_request, encode_response
 from logstore.protocol.generated import messages as m
 from logstore.records import TopicPartition
 from tests.kit.waiting import wait_for
+from tests.remote.fake_groups import REQUESTS, FakeGroups
 
 #: What a fault does with an answer: the answer's frame in, the connection, True when it has answered itself.
 Act = Callable[["FakeBroker", socket.socket, bytes], bool]
@@ -215,10 +216,14 @@ class FakeCluster:
         *,
         guard: Guard | None = None,
         long_polls: bool = False,
+        session_ms: int = 45_000,
+        interval_ms: int = 5_000,
     ) -> None:
         self.long_polls = long_polls  #: whether a fetch waits for records, as long as it says
         #: group -> partition -> (offset, metadata, leader epoch)
         self.offsets: dict[str, dict[TopicPartition, tuple[int, str, int]]] = defaultdict(dict)
+        #: members of groups; the session and the heartbeats are those of the KIP-848 protocol
+        self.groups = FakeGroups(session_ms=session_ms, interval_ms=interval_ms)
         self.guard = Guard() if guard is None else guard
         self.lock = threading.RLock()
         self.topics: dict[str, FakeTopic] = {}
@@ -258,6 +263,7 @@ class FakeCluster:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        self.groups.has_ended = True
         for each in self.brokers.values():
             each.stop()
 
@@ -349,8 +355,16 @@ class FakeBroker:
             fault = self._faults[api_key].popleft() if self._faults[api_key] else None
             code = fault if isinstance(fault, int) else 0
             answer = session.answer(request.message)
-            if answer is None:
+            waits = answer is None and isinstance(request.message, REQUESTS) and not code
+            if waits:
+                topics = {name: (each.id, len(each.partitions)) for name, each in self.cluster.topics.items()}
+            elif answer is None and isinstance(request.message, REQUESTS):
+                answer = m.RESPONSES[api_key](error_code=code)
+            elif answer is None:
                 answer = _HANDLERS[api_key](self, request.message, code, version)
+        if waits:
+            answer = self.cluster.groups.ask(self.number, request.message, topics)
+        with self.cluster.lock:
             if isinstance(fault, dict):
                 for name, value in fault.items():
                     setattr(answer, name, value)
@@ -382,7 +396,10 @@ class FakeBroker:
 
     def metadata(self, request: Any, code: int, version: int) -> Any:
         cluster = self.cluster
-        wanted = list(cluster.topics) if request.topics is None else [each.name for each in request.topics]
+        if request.topics is None:
+            wanted = list(cluster.topics)
+        else:
+            wanted = [each.name or cluster.by_id(each.topic_id) or "" for each in request.topics]
         if version == 0 and not wanted:
             wanted = list(cluster.topics)
         R = m.MetadataResponse
@@ -674,16 +691,23 @@ class FakeBroker:
     def find_coordinator(self, request: Any, code: int, version: int) -> Any:
         R = m.FindCoordinatorResponse
         if version < 4:
-            return R(error_code=code, node_id=self.number, host="127.0.0.1", port=self.port)
-        found = [
-            R.Coordinator(key=key, node_id=self.number, host="127.0.0.1", port=self.port, error_code=code)
-            for key in request.coordinator_keys
-        ]
+            node = self.cluster.groups.nodes.get(request.key, self.number)
+            port = self.cluster.brokers[node].port
+            return R(error_code=code, node_id=node, host="127.0.0.1", port=port)
+        found = []
+        for key in request.coordinator_keys:
+            node = self.cluster.groups.nodes.get(key, self.number)
+            port = self.cluster.brokers[node].port
+            found.append(R.Coordinator(key=key, node_id=node, host="127.0.0.1", port=port, error_code=code))
         return R(coordinators=found)
+
+    def _group_code(self, group: str, code: int) -> int:
+        return code or (16 if self.cluster.groups.is_elsewhere(group, self.number) else 0)
 
     def offset_commit(self, request: Any, code: int, version: int) -> Any:
         R = m.OffsetCommitResponse
         topics = []
+        code = self._group_code(request.group_id, code) or self.cluster.groups.refusal(request)
         for topic in request.topics:
             found = []
             for each in topic.partitions:
@@ -701,6 +725,7 @@ class FakeBroker:
     def offset_fetch(self, request: Any, code: int, version: int) -> Any:
         R = m.OffsetFetchResponse
         asked = request.groups[0] if version >= 8 else request
+        code = self._group_code(asked.group_id, code)
         topic_cls, part_cls = (
             (R.OffsetFetchResponseTopics, R.OffsetFetchResponsePartitions)
             if version >= 8

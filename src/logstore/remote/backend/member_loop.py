@@ -32,7 +32,6 @@ from logstore.groups.membership.member import MemberPhase
 from logstore.groups.membership.modern import MemberSubscription, ModernMember
 from logstore.groups.membership.steps import (
     MembershipFailed,
-    MemberStep,
     SendRequest,
     TopicIdsWanted,
     TopicsWanted,
@@ -79,6 +78,7 @@ class MemberLoop:
         self.notifier = notifier
         self.failures: deque[MembershipFailed] = deque(maxlen=4)
         self.change: GroupChange | None = None
+        self._todo: deque[SendRequest | TopicsWanted | TopicIdsWanted] = deque()
         self._client = client
         self._cluster = client.cluster
         self._takes_internal = takes_internal
@@ -117,6 +117,20 @@ class MemberLoop:
             self.member.subscribe(MemberSubscription(names), now_ms)
         else:
             self.member.subscribe(names, now_ms)
+
+    def finish(self, change: GroupChange) -> None:
+        """Tell the member that a change is made. The next one that is ready stands in `change` on return."""
+        with held(self.lock):
+            if self.change is change:
+                self.change = None
+            now_ms = self.now_ms()
+            # The callback may have taken long.
+            self.member.polled(now_ms)
+            self.member.finished(change, now_ms)
+            if not self._ends:
+                self._step_locked(now_ms)
+        if not self._ends:
+            self.go_on()
 
     def check_usable(self) -> None:
         """Raise if this process, or the client, is not the one that it was.
@@ -197,11 +211,13 @@ class MemberLoop:
     def _turn(self) -> None:
         now_ms = self.now_ms()
         with held(self.lock):
-            steps = self.member.steps(now_ms)
+            has_news = self._step_locked(now_ms)
             due_ms = self.member.deadline_ms()
-        for step in steps:
-            self._do(step)
-        if steps:
+        if has_news:
+            self._tell()
+        if self._todo:
+            while self._todo:
+                self._do(self._todo.popleft())
             return
         if self.member.phase is MemberPhase.CLOSED:
             self._tell()
@@ -231,20 +247,27 @@ class MemberLoop:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._wakeup)
 
-    def _do(self, step: MemberStep) -> None:
+    def _step_locked(self, now_ms: int) -> bool:
+        """Have the member go on; tell whether there is news for the consumer."""
+        has_news = False
+        for step in self.member.steps(now_ms):
+            if isinstance(step, SendRequest | TopicsWanted | TopicIdsWanted):
+                self._todo.append(step)
+            elif isinstance(step, MembershipFailed):
+                self.failures.append(step)
+                has_news = True
+            else:
+                self.change = step
+                has_news = True
+        return has_news
+
+    def _do(self, step: SendRequest | TopicsWanted | TopicIdsWanted) -> None:
         if isinstance(step, SendRequest):
             self._send(step)
-        elif isinstance(step, TopicsWanted):
-            self._look_s = 0.0
-        elif isinstance(step, TopicIdsWanted):
+            return
+        if isinstance(step, TopicIdsWanted):
             self._ids.update(step.topic_ids)
-            self._look_s = 0.0
-        elif isinstance(step, MembershipFailed):
-            self.failures.append(step)
-            self._tell()
-        else:
-            self.change = step
-            self._tell()
+        self._look_s = 0.0
 
     # -- requests
 

@@ -95,15 +95,7 @@ class RemoteMembership(GroupMembership):
         return self._loop.change
 
     def changed(self, change: GroupChange) -> None:
-        loop = self._loop
-        with held(loop.lock):
-            if loop.change is change:
-                loop.change = None
-            now_ms = loop.now_ms()
-            loop.member.finished(change, now_ms)
-            # The callback may have taken long.
-            loop.member.polled(now_ms)
-        loop.go_on()
+        self._loop.finish(change)
 
     # -- commits
 

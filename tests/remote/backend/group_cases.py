@@ -1,0 +1,448 @@
+"""What members of groups of a cluster hold to, whatever the brokers are: false ones, or a real Kafka.
+
+`GroupCases` has the cases; a subclass gives the brokers. `Reader` is a consumer in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from logstore.client.consumer import Consumer, open_consumer
+from logstore.errors import BrokerError, ConcurrentUseError, ConsumerError, GroupFencedError, InvalidGroupError
+from logstore.records import TopicPartition
+from logstore.remote.backend.backend import RemoteBackend
+from logstore.remote.client import Client
+from tests.kit.waiting import wait_for
+
+KINDS: dict[str, dict[str, Any]] = {
+    "range": {"partition.assignment.strategy": "range"},
+    "roundrobin": {"partition.assignment.strategy": "roundrobin"},
+    "sticky": {"partition.assignment.strategy": "sticky"},
+    "cooperative": {"partition.assignment.strategy": "cooperative-sticky"},
+    "consumer": {"group.protocol": "consumer"},
+}
+EACH = pytest.mark.parametrize("kind", KINDS)
+BOTH = pytest.mark.parametrize("kind", ["cooperative", "consumer"])
+
+
+class Brokers:
+    """The brokers of the cases."""
+
+    bootstrap: str
+    session_ms = 6_000
+    heartbeat_ms = 500
+    patience_s = 60.0  #: how long a group may take for what it is to do
+
+    def create(self, topic: str, partitions: int) -> None:
+        raise NotImplementedError
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        raise NotImplementedError
+
+    def append(self, name: TopicPartition, count: int) -> None:
+        raise NotImplementedError
+
+    def move_coordinator(self, group: str) -> None:
+        raise NotImplementedError
+
+
+class Reader:
+    """One member in a thread: it polls until it leaves or dies."""
+
+    def __init__(self, brokers: Brokers, group: str, topics: Any, settings: dict[str, Any]) -> None:
+        self.got: list[tuple[TopicPartition, int]] = []
+        self.calls: list[tuple[str, frozenset[TopicPartition]]] = []
+        self.idents: set[int] = set()
+        self.errors: list[BaseException] = []
+        self.holds: frozenset[TopicPartition] = frozenset()
+        self.busy = threading.Event()
+        self.idle = threading.Event()
+        self.idle.set()
+        client = Client(brokers.bootstrap, is_patient=True, metadata_max_age_ms=500, fetch_max_wait_ms=100)
+        self.backend = RemoteBackend(client)
+        given = {
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 50,
+            "session.timeout.ms": brokers.session_ms,
+            "heartbeat.interval.ms": brokers.heartbeat_ms,
+            **settings,
+        }
+        self.consumer = open_consumer(self.backend, group, given, {})
+        self._ends = ""
+        self.consumer.subscribe(
+            topics,
+            on_assigned=self._noted("assigned"),
+            on_revoked=self._noted("revoked"),
+            on_lost=self._noted("lost"),
+        )
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _noted(self, kind: str) -> Callable[[list[TopicPartition]], None]:
+        def note(partitions: list[TopicPartition]) -> None:
+            self.idents.add(threading.get_ident())
+            self.calls.append((kind, frozenset(partitions)))
+
+        return note
+
+    def _run(self) -> None:
+        while not self._ends:
+            try:
+                for record in self.consumer.poll(0.05, max_records=7):
+                    self.got.append((TopicPartition(record.topic, record.partition), record.offset))
+                self.holds = self.consumer.assignment
+            except Exception as error:  # noqa: BLE001  the test looks at it
+                self.errors.append(error)
+                return
+            self.busy.set()
+            self.idle.wait()
+        if self._ends == "leaves":
+            self.consumer.close()
+        self.holds = frozenset()
+
+    def pause(self) -> None:
+        """Let the handler of a record take long, until `go_on`."""
+        self.idle.clear()
+        self.busy.clear()
+        self.busy.wait()
+
+    def go_on(self) -> None:
+        self.idle.set()
+
+    def leave(self) -> None:
+        self._ends = "leaves"
+        self.idle.set()
+        self.thread.join(60)
+        assert not self.thread.is_alive()
+        self.backend.close()
+
+    def die(self) -> None:
+        """End without a word to the coordinator, as a process that is killed."""
+        self._ends = "dies"
+        self.idle.set()
+        self.thread.join(60)
+        group = self.consumer._group
+        if group is not None:
+            group.membership.close()
+        self.consumer._group = None
+        self.consumer._commits.are_automatic = False
+        self.backend.close()
+
+
+class GroupCases:
+    """The cases. Each has a topic and a group of its own."""
+
+    @pytest.fixture
+    def brokers(self) -> Iterator[Brokers]:
+        raise NotImplementedError
+
+    @pytest.fixture(autouse=True)
+    def _scene(self, brokers: Brokers, request: pytest.FixtureRequest) -> Iterator[None]:
+        self.brokers = brokers
+        name = re.sub(r"\W+", "-", request.node.name)[-60:].strip("-")
+        self.topic, self.group = f"t-{name}", f"g-{name}"
+        self.readers: list[Reader] = []
+        yield
+        for reader in self.readers:
+            if not reader._ends:
+                reader.die()
+        for reader in self.readers:
+            assert reader.errors == []
+
+    def reader(self, kind: str, topics: Any = None, **settings: Any) -> Reader:
+        given = KINDS[kind] | {key.replace("_", "."): value for key, value in settings.items()}
+        made = Reader(self.brokers, self.group, topics or [self.topic], given)
+        self.readers.append(made)
+        return made
+
+    def wait(self, holds: Callable[[], object], what: str) -> None:
+        def told() -> str:
+            return f"{what}: {[(len(one.got), sorted(one.holds), one.errors) for one in self.readers]}"
+
+        wait_for(lambda: holds() or any(one.errors for one in self.readers), self.brokers.patience_s, told)
+        for one in self.readers:
+            assert one.errors == []
+
+    def wait_for_shares(self, *readers: Reader, total: int) -> None:
+        def are_shared() -> bool:
+            held = [name for one in readers for name in one.holds]
+            return len(held) == total == len(set(held)) and all(one.holds for one in readers)
+
+        self.wait(are_shared, f"{total} partitions held once by {len(readers)}")
+
+    def create(self, partitions: int, topic: str | None = None) -> None:
+        self.brokers.create(topic or self.topic, partitions)
+
+    def append(self, partitions: int, count: int, topic: str | None = None) -> None:
+        for number in range(partitions):
+            self.brokers.append(TopicPartition(topic or self.topic, number), count)
+
+    def delivered(self) -> Counter[tuple[TopicPartition, int]]:
+        return Counter(one for reader in self.readers for one in [*reader.got])
+
+    def wait_for_all(self, partitions: int, count: int) -> None:
+        wanted = {(TopicPartition(self.topic, n), offset) for n in range(partitions) for offset in range(count)}
+        self.wait(lambda: wanted <= self.delivered().keys(), "every record is delivered")
+        assert self.delivered().keys() == wanted
+
+    def consumer(self, kind: str, **settings: Any) -> Consumer:
+        given = {"auto.offset.reset": "earliest", "session.timeout.ms": self.brokers.session_ms,
+                 "heartbeat.interval.ms": self.brokers.heartbeat_ms}  # fmt: skip
+        given |= KINDS[kind] | {key.replace("_", "."): value for key, value in settings.items()}
+        self.backend = RemoteBackend(
+            Client(self.brokers.bootstrap, is_patient=True, metadata_max_age_ms=500, fetch_max_wait_ms=100)
+        )
+        return open_consumer(self.backend, self.group, given, {})
+
+    # -- members come and go
+
+    @EACH
+    def test_members_share_and_a_clean_leave_delivers_nothing_twice(self, kind: str) -> None:
+        self.create(6)
+        self.append(6, 40)
+        first = self.reader(kind)
+        self.wait_for_shares(first, total=6)
+        second = self.reader(kind)
+        self.wait_for_shares(first, second, total=6)
+        assert abs(len(first.holds) - len(second.holds)) <= 1
+        self.append(6, 40)
+        self.wait_for_all(6, 80)
+        first.leave()
+        self.wait_for_shares(second, total=6)
+        self.append(6, 40)
+        self.wait_for_all(6, 120)
+        second.leave()
+        assert set(self.delivered().values()) == {1}
+        assert first.idents == {first.thread.ident}
+        assert all(kind != "lost" for one in self.readers for kind, _ in one.calls)
+        third = self.reader(kind)
+        self.append(6, 1)
+        self.wait_for_all(6, 121)
+        third.leave()
+        assert set(self.delivered().values()) == {1}
+
+    @EACH
+    def test_a_member_that_dies_is_replaced_and_no_record_is_skipped(self, kind: str) -> None:
+        self.create(6)
+        first, second = self.reader(kind), self.reader(kind)
+        self.wait_for_shares(first, second, total=6)
+        self.append(6, 100)
+        self.wait(lambda: len(first.got) >= 20, "the first has read some")
+        first.die()
+        self.append(6, 100)
+        self.wait_for_shares(second, total=6)
+        self.wait_for_all(6, 200)
+        second.leave()
+
+    @BOTH
+    def test_a_coordinator_that_moves_costs_no_record(self, kind: str) -> None:
+        self.create(6)
+        first, second = self.reader(kind), self.reader(kind)
+        self.wait_for_shares(first, second, total=6)
+        self.append(6, 100)
+        self.wait(lambda: len(first.got) >= 20, "the first has read some")
+        self.brokers.move_coordinator(self.group)
+        self.append(6, 100)
+        self.wait_for_all(6, 200)
+        third = self.reader(kind)
+        self.wait_for_shares(first, second, third, total=6)
+        self.append(6, 10)
+        self.wait_for_all(6, 210)
+        for one in (first, second, third):
+            one.leave()
+
+    @BOTH
+    def test_a_static_member_that_starts_again_keeps_its_partitions(self, kind: str) -> None:
+        self.create(4)
+        first = self.reader(kind, group_instance_id="one")
+        second = self.reader(kind, group_instance_id="two")
+        self.wait_for_shares(first, second, total=4)
+        had, calls = second.holds, len(first.calls)
+        second.leave()
+        again = self.reader(kind, group_instance_id="two")
+        self.wait_for_shares(first, again, total=4)
+        assert again.holds == had
+        assert len(first.calls) == calls
+        again.leave()
+        first.leave()
+
+    @BOTH
+    def test_a_member_whose_handler_is_slow_loses_its_partitions_and_joins_again(self, kind: str) -> None:
+        self.create(2)
+        slow = self.reader(kind, max_poll_interval_ms=1_500)
+        self.wait_for_shares(slow, total=2)
+        self.append(2, 20)
+        slow.pause()
+        other = self.reader(kind)
+        self.wait_for_shares(other, total=2)
+        slow.go_on()
+        self.wait_for_shares(slow, other, total=2)
+        self.append(2, 20)
+        self.wait_for_all(2, 40)
+        assert "lost" in [kind for kind, _ in slow.calls]
+        slow.leave()
+        other.leave()
+
+    # -- topics
+
+    @BOTH
+    def test_a_pattern_is_subscribed_to_topics_made_later(self, kind: str) -> None:
+        later = f"{self.topic}-later"
+        self.create(2)
+        self.append(2, 5)
+        reader = self.reader(kind, re.compile(re.escape(self.topic) + "(-later)?"))
+        self.wait_for_shares(reader, total=2)
+        self.create(1, later)
+        self.append(1, 5, later)
+        self.wait(lambda: len(reader.got) == 15, "the records of both topics")
+        reader.leave()
+
+    @BOTH
+    def test_added_partitions_are_divided_too(self, kind: str) -> None:
+        self.create(2)
+        reader = self.reader(kind, auto_offset_reset="latest")
+        self.wait_for_shares(reader, total=2)
+        self.append(2, 5)
+        self.wait(lambda: len(reader.got) == 10, "the first records")
+        self.brokers.add_partitions(self.topic, 3)
+        self.brokers.append(TopicPartition(self.topic, 2), 5)
+        self.wait_for_shares(reader, total=3)
+        # Those from before it was assigned as well, although the reset is to the latest.
+        self.wait_for_all(3, 5)
+        reader.leave()
+
+    @BOTH
+    def test_a_topic_that_is_not_there_yet_is_waited_for(self, kind: str) -> None:
+        reader = self.reader(kind)
+        self.wait(lambda: ("assigned", frozenset()) in reader.calls, "an assignment of nothing")
+        self.create(2)
+        self.append(2, 5)
+        self.wait_for_all(2, 5)
+        reader.leave()
+
+    # -- callbacks and commits
+
+    @BOTH
+    def test_callbacks_commit_and_seek_but_do_not_poll(self, kind: str) -> None:
+        self.create(2)
+        self.append(2, 10)
+        refused: list[Exception] = []
+        with self.consumer(kind, enable_auto_commit=False) as consumer:
+
+            def begin(partitions: list[TopicPartition]) -> None:
+                for name in partitions:
+                    consumer.seek(name, 7)
+                for call in (consumer.poll, consumer.close, consumer.unsubscribe):
+                    try:
+                        call()
+                    except ConcurrentUseError as error:
+                        refused.append(error)
+
+            consumer.subscribe(self.topic, on_assigned=begin, on_revoked=lambda _: consumer.commit())
+            got: list[int] = []
+            wait_for(lambda: got.extend(one.offset for one in consumer.poll(0.1)) or len(got) == 6, 60)
+        assert sorted(got) == [7, 7, 8, 8, 9, 9]
+        assert len(refused) == 3
+        assert {one.offset for one in self.backend.offsets.committed(self.group).values()} == {10}
+        self.backend.close()
+
+    @BOTH
+    def test_an_error_of_a_callback_is_raised_by_poll_and_reading_goes_on(self, kind: str) -> None:
+        self.create(1)
+        self.append(1, 5)
+
+        def fail(partitions: list[TopicPartition]) -> None:
+            raise ZeroDivisionError
+
+        with self.consumer(kind) as consumer:
+            consumer.subscribe(self.topic, on_assigned=fail)
+            with pytest.raises(ZeroDivisionError):
+                wait_for(lambda: consumer.poll(0.1), 60)
+            got: list[int] = []
+            wait_for(lambda: got.extend(one.offset for one in consumer.poll(0.1)) or len(got) == 5, 60)
+        self.backend.close()
+
+    @BOTH
+    def test_a_loop_over_records_takes_part_in_the_group(self, kind: str) -> None:
+        self.create(2)
+        self.append(2, 10)
+        with self.consumer(kind) as consumer:
+            consumer.subscribe(self.topic)
+            records = consumer.records()
+            assert len([next(records) for _ in range(20)]) == 20
+            other = self.reader(kind)
+            self.append(2, 300)
+            mine = [next(records)]
+
+            def both_have_one() -> bool:
+                mine.extend(consumer.poll(0.05))
+                return len(consumer.assignment) == 1 == len(other.holds)
+
+            wait_for(both_have_one, self.brokers.patience_s)
+        other.leave()
+        self.backend.close()
+
+    @BOTH
+    def test_a_member_that_was_removed_cannot_commit(self, kind: str) -> None:
+        self.create(1)
+        self.append(1, 10)
+        consumer = self.consumer(kind, enable_auto_commit=False, max_poll_interval_ms=1_500)
+        lost: list[TopicPartition] = []
+        consumer.subscribe(self.topic, on_lost=lost.extend)
+        wait_for(lambda: consumer.poll(0.1), 60)
+        other = self.reader(kind)
+        self.wait(lambda: other.holds, "the other one has the partition")
+        with pytest.raises(GroupFencedError, match="poll"):
+            consumer.commit()
+        consumer.poll()
+        assert lost == [TopicPartition(self.topic, 0)]
+        assert consumer.assignment == frozenset()
+        consumer.close()
+        other.leave()
+        self.backend.close()
+
+    @BOTH
+    def test_who_unsubscribes_leaves_and_may_assign(self, kind: str) -> None:
+        self.create(2)
+        self.append(2, 3)
+        revoked: list[TopicPartition] = []
+        with self.consumer(kind) as consumer:
+            consumer.subscribe(self.topic, on_revoked=revoked.extend)
+            with pytest.raises(ConsumerError, match="unsubscribe"):
+                consumer.assign([(self.topic, 0)])
+            wait_for(lambda: consumer.poll(0.1) and len(consumer.assignment) == 2, 60)
+            consumer.subscribe([])
+            assert len(revoked) == 2
+            assert consumer.assignment == frozenset()
+            other = self.reader(kind)
+            self.wait_for_shares(other, total=2)
+            other.leave()
+            consumer.assign([(self.topic, 0)])
+            with pytest.raises(ConsumerError, match="assign"):
+                consumer.subscribe(self.topic)
+        self.backend.close()
+
+    # -- refusals
+
+    def test_members_without_a_common_assignor_are_told(self) -> None:
+        self.create(1)
+        first = self.reader("range")
+        self.wait_for_shares(first, total=1)
+        with self.consumer("sticky") as consumer:
+            consumer.subscribe(self.topic)
+            with pytest.raises(BrokerError, match="INCONSISTENT_GROUP_PROTOCOL"):
+                wait_for(lambda: consumer.poll(0.1), 60)
+        self.backend.close()
+        first.leave()
+
+    def test_a_consumer_without_a_group_does_not_subscribe(self) -> None:
+        backend = RemoteBackend(Client(self.brokers.bootstrap, is_patient=True))
+        with open_consumer(backend, None, {}, {}) as consumer, pytest.raises(InvalidGroupError, match="group"):
+            consumer.subscribe("any")
+        backend.close()
