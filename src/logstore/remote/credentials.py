@@ -17,9 +17,10 @@ from logstore.config.remote import WireConfig
 from logstore.config.schema import fields_of, key_of
 from logstore.config.security import OAUTHBEARER, login_of, uses_tls
 from logstore.errors import AuthenticationError
-from logstore.remote.sasl.mechanisms import authenticate, check_library, mechanism_of
+from logstore.remote.sasl.mechanisms import Exchange, asked_all, check_library, exchange, mechanism_of
 from logstore.remote.sasl.tokens import OAuthToken, Tokens
 from logstore.remote.security.channels import Channel, PlainChannel, TlsChannel
+from logstore.remote.security.transports import PlainTransport, TlsTransport, Transport
 
 if TYPE_CHECKING:
     import ssl
@@ -91,17 +92,30 @@ class Credentials:
 
         return TlsChannel(shaken(self._context, connected, host, peer, timeout_s))
 
+    def transport(self, connected: socket.socket, host: str) -> Transport:
+        """Return the transport of a connected socket that does not block; a TLS handshake is still to be done.
+
+        The socket belongs to the transport.
+        """
+        return PlainTransport(connected) if self._context is None else TlsTransport(self._context, connected, host)
+
     def log_in(self, ask: Callable[[Any], Any], peer: str, timeout_s: float) -> int:
         """Authenticate a connection, and return how long that is valid in milliseconds; 0: without limit.
 
-        ``ask`` sends a request on the connection and returns its answer; ``timeout_s`` limits a request for a
-        token. Raises as `authenticate` and `Tokens.get`.
+        ``ask`` sends a request on the connection and returns its answer. Raises as ``ask`` and `login_steps`.
+        """
+        return asked_all(self.login_steps(peer, timeout_s), ask)
+
+    def login_steps(self, peer: str, timeout_s: float) -> Exchange:
+        """Yield the requests of a login; ``timeout_s`` limits a request for a token.
+
+        A step may wait for a token or compute for milliseconds. Raises as `exchange` and `Tokens.get`.
         """
         assert self._login is not None
         token = None if self._tokens is None else self._tokens.get(timeout_s)
         mechanism, secrets = mechanism_of(self._login, token)
         try:
-            return authenticate(ask, self._login, mechanism, secrets, peer)
+            return (yield from exchange(self._login, mechanism, secrets, peer))
         except AuthenticationError:
             if self._tokens is not None:
                 self._tokens.forget()

@@ -95,19 +95,38 @@ def _bearer(token: str, extensions: Iterable[tuple[str, str]]) -> Mechanism:
         yield b"\x01"
 
 
+#: The requests of a login: it is sent their answers, and returns how long the broker accepts it, in milliseconds.
+Exchange = Generator[Any, Any, int]
+
+
 def authenticate(
     ask: Callable[[Any], Any], login: Login, mechanism: Mechanism, secrets: Iterable[str], peer: str
 ) -> int:
     """Authenticate a connection, and return how long the broker accepts that in milliseconds; 0: without limit.
 
-    ``ask`` sends a request on the connection and returns its answer. ``peer`` names the broker.
+    ``ask`` sends a request on the connection and returns its answer. Raises as ``ask`` and `exchange`.
+    """
+    return asked_all(exchange(login, mechanism, secrets, peer), ask)
+
+
+def asked_all(steps: Exchange, ask: Callable[[Any], Any]) -> int:
+    """Send each request of a login by ``ask``, and return what the login returns."""
+    try:
+        request = next(steps)
+        while True:
+            request = steps.send(ask(request))
+    except StopIteration as end:
+        return int(end.value)
+
+
+def exchange(login: Login, mechanism: Mechanism, secrets: Iterable[str], peer: str) -> Exchange:
+    """Yield the requests that authenticate a connection, in order; ``peer`` names the broker.
 
     Raises:
         AuthenticationError: the broker does not know the mechanism or refuses the login, or does not prove that it
             knows the password.
-        BrokerUnreachableError, BrokerTimeoutError, ProtocolError: as ``ask``.
     """
-    answer = ask(SaslHandshakeRequest(mechanism=login.mechanism))
+    answer = yield SaslHandshakeRequest(mechanism=login.mechanism)
     if answer.error_code == codes.UNSUPPORTED_SASL_MECHANISM:
         offered = ", ".join(answer.mechanisms) or "none"
         raise AuthenticationError(
@@ -123,7 +142,7 @@ def authenticate(
     try:
         said = next(mechanism)
         for _ in range(_MOST_ROUNDS):
-            answer = ask(SaslAuthenticateRequest(auth_bytes=said))
+            answer = yield SaslAuthenticateRequest(auth_bytes=said)
             if answer.error_code:
                 raise codes.error_of(
                     answer.error_code,
