@@ -84,7 +84,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.client.backend": (
         "backend",
         "batch_writer fetcher group_offsets source",
-        "facts members partitions",
+        "facts members partitions ranges",
     ),
     "logstore.client.scan": (
         "bulk_append",
@@ -227,6 +227,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.remote.backend": (
         "backend",
+        "ranges",
         "appends fetcher group_offsets known_settings",
         "cursors",
         "partition",
@@ -265,11 +266,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "source",
         "pipelines writing",
         "reading",
-        "backend functions jvm option_parser pickling",
-    ),
-    "logstore.spark.backend": (
-        "bootstrap path",
-        "backend",
+        "functions jvm option_parser pickling",
     ),
     "logstore.spark.pipelines": (
         "stages",
@@ -290,7 +287,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.spark.pipelines.running": ("queries session",),
     "logstore.spark.reading": (
-        "partition triggers",
+        "group_progress partition triggers",
         "fetches",
         "plan schema",
         "offsets options pushdown",
@@ -303,7 +300,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "columns",
     ),
     "logstore.store": (
-        "commit_client",
+        "commit_client ranges",
         "store",
         "backend",
         "batch_writer",
@@ -386,7 +383,7 @@ REACH: dict[str, set[str]] = {
     "store": _CLIENT | {"protocol"},
     "protocol": _VOCABULARY | {"batch"},
     "remote": _VOCABULARY | {"accumulator", "batch", "client", "groups", "io", "protocol"},
-    "spark": _VOCABULARY | {"batch", "client", "columns", "remote", "store"},
+    "spark": _VOCABULARY | {"batch", "client", "columns", "groups", "remote", "store"},
     "aio": _VOCABULARY | {"batch", "client", "io", "log", "remote", "store"},
     "replication": _LOG | {"protocol", "store"},
     "testing": _CLIENT | {"replication", "store"},

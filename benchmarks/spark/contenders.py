@@ -91,7 +91,7 @@ def map_in_arrow(spark: SparkSession, store: Mapping[str, str], records: int) ->
     table = QueryColumns(options)
 
     def read_all(batches: Iterator[Any]) -> Iterator[Any]:
-        from logstore.spark.backend.backend import Range
+        from logstore.client.backend.ranges import Range
         from logstore.spark.reading.fetches import read
 
         for batch in batches:

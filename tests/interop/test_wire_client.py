@@ -13,6 +13,7 @@ import pytest
 
 from logstore.batch._batch import Batches
 from logstore.batch._encode import Encoder, encode
+from logstore.client.backend.ranges import Range
 from logstore.errors import (
     BrokerError,
     BrokerUnreachableError,
@@ -28,11 +29,10 @@ from logstore.errors import (
 )
 from logstore.protocol.generated.messages import FetchRequest, ListOffsetsRequest, MetadataRequest
 from logstore.records import Codec, Isolation, TopicPartition
+from logstore.remote.backend.ranges import ClusterRanges
 from logstore.remote.client import EARLIEST, LATEST, Client, EpochEnd, NewTopic
 from logstore.remote.connection import BrokerConnection
 from logstore.remote.producer import IdempotentProducer
-from logstore.spark.backend.backend import Range
-from logstore.spark.backend.bootstrap import BootstrapBackend
 from tests.interop.broker import Broker
 from tests.interop.clients import JavaClient, Read, Row
 from tests.interop.make_fixtures import AWKWARD, START_MS, several
@@ -50,14 +50,14 @@ def client(broker: Broker) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def backends(broker: Broker) -> Iterator[Callable[[Isolation], BootstrapBackend]]:
-    made = {each: BootstrapBackend(broker.bootstrap, isolation=each) for each in Isolation}
+def backends(broker: Broker) -> Iterator[Callable[[Isolation], ClusterRanges]]:
+    made = {each: ClusterRanges(broker.bootstrap, isolation=each) for each in Isolation}
     yield made.__getitem__
     for each in made.values():
         each.close()
 
 
-def scan(backend: BootstrapBackend, tp: TopicPartition, max_bytes: int = 4 << 20) -> list[Read]:
+def scan(backend: ClusterRanges, tp: TopicPartition, max_bytes: int = 4 << 20) -> list[Read]:
     """Every record of a partition that the back end's isolation sees, as a reader goes about it."""
     found: list[Read] = []
     range = Range(tp.topic, tp.partition, backend.earliest([tp])[tp], backend.latest([tp])[tp])
@@ -86,7 +86,7 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_what_java_wrote_is_read_in_every_codec(
-    java: JavaClient, backends: Callable[[Isolation], BootstrapBackend], codec: Codec
+    java: JavaClient, backends: Callable[[Isolation], ClusterRanges], codec: Codec
 ) -> None:
     topic = f"java-{codec.name.lower()}"
     java.create(topic)
@@ -100,7 +100,7 @@ def test_what_java_wrote_is_read_in_every_codec(
 
 
 def test_transactions_are_filtered_as_java_does(
-    java: JavaClient, client: Client, backends: Callable[[Isolation], BootstrapBackend]
+    java: JavaClient, client: Client, backends: Callable[[Isolation], ClusterRanges]
 ) -> None:
     topic = "transactions"
     java.create(topic)
@@ -153,7 +153,7 @@ def test_times_and_epochs_are_as_the_broker_says(java: JavaClient, client: Clien
 
 
 def test_gaps_of_compaction_are_passed(
-    java: JavaClient, client: Client, backends: Callable[[Isolation], BootstrapBackend]
+    java: JavaClient, client: Client, backends: Callable[[Isolation], ClusterRanges]
 ) -> None:
     topic = "compacted"
     java.create(topic, cleanup_policy="compact", segment_ms=100, min_cleanable_dirty_ratio="0.01")
@@ -181,7 +181,7 @@ def test_gaps_of_compaction_are_passed(
 
 
 def test_deleted_offsets_and_a_topic_made_again(
-    java: JavaClient, client: Client, backends: Callable[[Isolation], BootstrapBackend]
+    java: JavaClient, client: Client, backends: Callable[[Isolation], ClusterRanges]
 ) -> None:
     topic = "short-lived"
     tp = TopicPartition(topic, 0)
@@ -291,7 +291,7 @@ def test_what_we_write_java_reads_in_every_codec(java: JavaClient, client: Clien
 
 
 def test_many_partitions_are_written_and_read(
-    client: Client, backends: Callable[[Isolation], BootstrapBackend]
+    client: Client, backends: Callable[[Isolation], ClusterRanges]
 ) -> None:
     client.create_topics([NewTopic("wide", 40)])
     tps = [TopicPartition("wide", number) for number in range(40)]
@@ -382,7 +382,7 @@ def test_a_restart_in_the_middle_loses_and_doubles_nothing(broker: Broker, clien
                     Client(broker.bootstrap, socket_connection_setup_timeout_ms=200).metadata()
                 broker.start()
         producer.flush()
-        backend = BootstrapBackend(broker.bootstrap)
+        backend = ClusterRanges(broker.bootstrap)
         for tp in tps:
             assert [read.row.value for read in scan(backend, tp)] == [b"%d" % (each // 3) for each in range(900)]
         backend.close()

@@ -20,7 +20,6 @@ from logstore.remote.store import RemoteStore
 from tests.remote.connected import ConnectedCases
 from tests.remote.fake_cluster import FakeCluster
 
-
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "howto" / "cluster.md"
 
 

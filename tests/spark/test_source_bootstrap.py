@@ -114,3 +114,22 @@ def test_bad_input_is_one_sentence(spark: Any, cluster: FakeCluster, more: dict[
         spark.read.format("logstore").options(**given).load().collect()
     assert said in str(raised.value)
     assert "Traceback" not in str(raised.value)
+
+
+def test_a_stream_tells_a_group_of_the_cluster_how_far_it_is(
+    spark: Any, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    stream = spark.readStream.format("logstore").options(
+        **options(cluster, startingOffsets="earliest", commitGroup="dashboard", maxOffsetsPerTrigger="150")
+    )
+    query = (
+        stream.load()
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    with cluster.lock:
+        committed = {name.partition: offset for name, (offset, _, _) in cluster.offsets["dashboard"].items()}
+    assert committed == {0: 200, 1: 200}

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
 from logstore.errors import SparkOptionError
 from logstore.spark.pickling import PickledByName
 from logstore.spark.reading.fetches import backend_of
+from logstore.spark.reading.group_progress import GroupProgress
 from logstore.spark.reading.offsets import StreamOffsets, offsets_json
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.partition import PartitionRanges, read_ranges, short_errors
@@ -79,6 +80,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def __init__(self, options: ReadOptions) -> None:
         super().__init__(options)
         self._planner = StreamPlanner(options)
+        self._progress = GroupProgress(options)
 
     @short_errors()
     def initialOffset(self) -> dict[str, Any]:
@@ -101,6 +103,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     @short_errors()
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         offsets = self._planner.initial() if start is None else StreamOffsets.of_json(start)
+        # Spark calls `commit` only once there is a next batch; it asks for one when the last batch is done.
+        self._progress.tell(offsets)
         everything = limit is None or isinstance(limit, ReadAllAvailable)
         return self._planner.latest(offsets, everything=everything).to_json()
 
@@ -115,7 +119,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return [PartitionRanges(task) for task in packed(ranges, self.options)]
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: the checkpoint has the offsets of the batch."""
+        """Tell the group of ``commitGroup`` how far the query is. The query itself goes by its checkpoint."""
+        self._progress.tell(StreamOffsets.of_json(end))
 
     def stop(self) -> None:
         """Do nothing: back ends end with the process."""

@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import logstore
+from logstore.client.backend.ranges import Range
 from logstore.errors import DataLossError, PayloadError, SparkNotReadyError, SparkOptionError
 from logstore.records import TopicPartition
-from logstore.spark.backend.backend import Range
 from logstore.spark.reading.fetches import ahead, backend_of, read, runs
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.partition import PartitionRanges, check_version, read_ranges

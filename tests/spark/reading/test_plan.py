@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.batch._batch import Batches
+from logstore.client.backend.ranges import Range, RangeBackend, RangeTopic
 from logstore.errors import DataLossError, SparkOptionError, UnknownPartitionError, UnknownTopicError
 from logstore.records import TopicPartition
-from logstore.spark.backend.backend import Range, SparkBackend, SparkTopic
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.plan import plan_batch, split
 from logstore.spark.reading.triggers import share
@@ -20,7 +20,7 @@ from logstore.spark.reading.triggers import share
 TP = TopicPartition
 
 
-class Logs(SparkBackend):
+class Logs(RangeBackend):
     """Logs that are only numbers: (start, end) for each partition, record ``n`` at ``n`` milliseconds, 10 bytes."""
 
     def __init__(self, ends: Mapping[TP, tuple[int, int]], ids: Mapping[str, str] | None = None) -> None:
@@ -28,14 +28,14 @@ class Logs(SparkBackend):
         self.ids = dict(ids or {})
         self.epochs: dict[TP, dict[int, int]] = {}
 
-    def topics(self) -> dict[str, SparkTopic]:
+    def topics(self) -> dict[str, RangeTopic]:
         names = sorted({tp.topic for tp in self.ends})
         return {
-            name: SparkTopic(name, self.ids.get(name, ""), sum(tp.topic == name for tp in self.ends))
+            name: RangeTopic(name, self.ids.get(name, ""), sum(tp.topic == name for tp in self.ends))
             for name in names
         }
 
-    def topic(self, name: str) -> SparkTopic:
+    def topic(self, name: str) -> RangeTopic:
         if name not in self.topics():
             raise UnknownTopicError(name)
         return self.topics()[name]
@@ -71,6 +71,9 @@ class Logs(SparkBackend):
     def fetch(self, range: Range, max_bytes: int) -> Batches:
         raise AssertionError("planning fetches nothing")
 
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        raise AssertionError("a plan commits nothing")
+
     def close(self) -> None: ...
 
 
@@ -86,7 +89,7 @@ def options(**more: str) -> ReadOptions:
     return ReadOptions.of({"path": "/data", **choice, **more})
 
 
-def planned(logs: SparkBackend = LOGS, **more: str) -> dict[tuple[str, int], tuple[int, int]]:
+def planned(logs: RangeBackend = LOGS, **more: str) -> dict[tuple[str, int], tuple[int, int]]:
     return {(range.topic, range.partition): (range.start, range.end) for range in plan_batch(options(**more), logs)}
 
 

@@ -16,11 +16,11 @@ from pyspark.sql import datasource
 
 import logstore
 from logstore.records import TopicPartition
-from logstore.spark.backend.path import PathBackend
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.partition import read_ranges
 from logstore.spark.reading.pushdown import understand
 from logstore.spark.source import PushdownReader
+from logstore.store.ranges import StoreRanges
 from tests.spark import stores
 
 #: A session starts, and Python processes with it, on a machine that may be busy.
@@ -151,14 +151,14 @@ def test_filters_of_other_columns_are_sparks() -> None:
 def fetched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int, int]]:
     """(topic, partition, first offset, next offset) of every fetch."""
     found: list[tuple[str, int, int, int]] = []
-    plain = PathBackend.fetch
+    plain = StoreRanges.fetch
 
-    def fetch(self: PathBackend, range: Any, max_bytes: int) -> Any:
+    def fetch(self: StoreRanges, range: Any, max_bytes: int) -> Any:
         batches = plain(self, range, max_bytes)
         found.append((range.topic, range.partition, range.start, batches.next_offset))
         return batches
 
-    monkeypatch.setattr(PathBackend, "fetch", fetch)
+    monkeypatch.setattr(StoreRanges, "fetch", fetch)
     return found
 
 
@@ -205,7 +205,7 @@ def test_segments_whose_records_are_all_older_are_left_out_at_the_end_too(
         topic = store.create_topic("events", settings={"segment.bytes": 2048})
         for n in itertools.chain(range(100), range(50)):
             topic.append(b"x" * 100, timestamp=FIRST + n * 1000)
-    backend = PathBackend(path)
+    backend = StoreRanges(path)
     whole = PushdownReader(ReadOptions.of({"path": path, "subscribe": "events"}))
     whole.pushFilters([datasource.GreaterThanOrEqual(("timestamp",), moment(FIRST + 90_000))])
     (part,) = whole.partitions()

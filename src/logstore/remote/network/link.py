@@ -13,7 +13,7 @@ from logstore.config.remote import Address, WireConfig
 from logstore.errors import BrokerUnreachableError, MalformedMessageError
 from logstore.protocol.frames import decode_response, encode_request
 from logstore.remote.network.calls import Call
-from logstore.remote.network.connection import NodeConnection, Stage
+from logstore.remote.network.connection import Stage
 from logstore.remote.network.loop import Network
 from logstore.remote.network.opening import Versions, version_for
 

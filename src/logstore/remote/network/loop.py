@@ -25,7 +25,13 @@ from typing import Any, Protocol
 
 from logstore.clock import retry_pause_ms
 from logstore.config.remote import Address, WireConfig
-from logstore.errors import AuthenticationError, BrokerUnreachableError, ClientClosedError, ForkedError, LogstoreError
+from logstore.errors import (
+    AuthenticationError,
+    BrokerUnreachableError,
+    ClientClosedError,
+    ForkedError,
+    LogstoreError,
+)
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import held
 from logstore.remote.credentials import Credentials

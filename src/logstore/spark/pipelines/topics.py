@@ -9,10 +9,10 @@ import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from logstore.client.backend.ranges import RangeBackend
 from logstore.config.schema import Setting
 from logstore.errors import DirectoryLockedError, TopicExistsError, UnknownTopicError
 from logstore.remote.client import Client, NewTopic
-from logstore.spark.backend.backend import SparkBackend
 from logstore.spark.pipelines.parameters import Parameters
 from logstore.spark.reading.fetches import backend_of
 from logstore.spark.reading.options import ReadOptions
@@ -32,7 +32,7 @@ def place_options(parameters: Parameters) -> dict[str, str]:
     return {"path": parameters.path}
 
 
-def backend(parameters: Parameters, *topics: str) -> SparkBackend:
+def backend(parameters: Parameters, *topics: str) -> RangeBackend:
     """Return the back end that describes topics of the store. Do not close it."""
     return backend_of(ReadOptions.of(place_options(parameters) | {"subscribe": ",".join(topics)}))
 

@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from logstore.batch._batch import Batches
+from logstore.client.backend.ranges import Range, RangeBackend
 from logstore.errors import DataLossError, OffsetOutOfRangeError, UnknownTopicError
-from logstore.spark.backend.backend import Range, SparkBackend
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.plan import data_loss
 from logstore.spark.reading.schema import QueryColumns
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_backends: dict[Any, SparkBackend] = {}
+_backends: dict[Any, RangeBackend] = {}
 _lock = threading.Lock()
 
 
-def backend_of(options: ReadOptions, wanted: Range | None = None) -> SparkBackend:
+def backend_of(options: ReadOptions, wanted: Range | None = None) -> RangeBackend:
     """Return the back end for some options, opened if this process has none yet that reaches ``wanted``.
 
     Do not close it.
@@ -54,17 +54,17 @@ def backend_of(options: ReadOptions, wanted: Range | None = None) -> SparkBacken
         return made
 
 
-def _open(options: ReadOptions) -> SparkBackend:
+def _open(options: ReadOptions) -> RangeBackend:
     if options.path is not None:
-        from logstore.spark.backend.path import PathBackend
+        from logstore.store.ranges import StoreRanges
 
-        return PathBackend(options.path, options.isolation)
-    from logstore.spark.backend.bootstrap import (
-        BootstrapBackend,  # imports sockets and the protocol, which files do not need
+        return StoreRanges(options.path, options.isolation)
+    from logstore.remote.backend.ranges import (
+        ClusterRanges,  # imports sockets and the protocol, which files do not need
     )
 
     assert options.bootstrap is not None
-    return BootstrapBackend(options.bootstrap, isolation=options.isolation, settings=options.kafka)
+    return ClusterRanges(options.bootstrap, isolation=options.isolation, settings=options.kafka)
 
 
 def read(
@@ -90,7 +90,7 @@ def read(
     return table.batches_of(found)
 
 
-def runs(backend: SparkBackend, range: Range, options: ReadOptions) -> Iterator[Batches]:
+def runs(backend: RangeBackend, range: Range, options: ReadOptions) -> Iterator[Batches]:
     """Fetch a range run by run; missing records are skipped or raise, depending on ``failOnDataLoss``."""
     tp, fail = range.tp, options.fail_on_data_loss
     offset, end = range.start, range.end

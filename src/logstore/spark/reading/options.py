@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from logstore.config.quantities import duration_ms
-from logstore.errors import SparkOptionError
+from logstore.errors import InvalidGroupError, SparkOptionError
+from logstore.groups.offsets import check_group
 from logstore.records import INT32_MAX, INT64_MAX, Isolation, TopicPartition
 from logstore.spark.option_parser import (
     boolean_of,
@@ -125,6 +126,14 @@ def pattern_of(value: str) -> str:
     return text_of(value)
 
 
+def group_of(value: str) -> str:
+    """Check the name of a group."""
+    try:
+        return check_group(text_of(value))
+    except InvalidGroupError as error:
+        raise ValueError(str(error)) from None
+
+
 def schema_of(value: str) -> dict[str, Any]:
     """Parse the JSON that describes values; `logstore.spark.reading.schema` interprets it."""
     return _json_object(value, 'expected JSON such as {"delay": "int64", "tail": ["string", "/plane/tail"]}')
@@ -162,6 +171,7 @@ class ReadOptions:
     on_value_error: str = option("onValueError", word_of("raise", "null"), "raise")
     isolation: Isolation = Isolation.READ_COMMITTED
     fetch_bytes: int = option("fetchBytes", size_of, DEFAULT_FETCH_BYTES)
+    commit_group: str | None = option("commitGroup", group_of)
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)  #: passwords may be among them
 
     @classmethod
@@ -203,6 +213,8 @@ class ReadOptions:
             problems[self.start.option] = "a batch query cannot begin at the latest offset: nothing is behind it"
         if self.end is not None and _has(self.end, EARLIEST):
             problems[self.end.option] = "a batch query cannot end at the earliest offset: nothing is before it"
+        if self.commit_group is not None:
+            problems["commitGroup"] = "is for streams: a batch query has no progress to commit"
         if problems:
             raise SparkOptionError(problems)
         return self

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from logstore.client.backend.ranges import Range
 from logstore.errors import LogstoreError, SparkNotReadyError
-from logstore.spark.backend.backend import Range
 from logstore.spark.pickling import PickledByName
 from logstore.spark.reading import fetches
 from logstore.spark.reading.options import ReadOptions

@@ -1,6 +1,6 @@
 """Planner of a read: its partitions, their ranges of offsets, and how tasks share them.
 
-Pure planning over a `SparkBackend`: it reads offsets, no records. Knows no Spark, so that every rule can be tested
+Pure planning over a `RangeBackend`: it reads offsets, no records. Knows no Spark, so that every rule can be tested
 without one. Any thread may use it.
 """
 
@@ -10,9 +10,9 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 
+from logstore.client.backend.ranges import Range, RangeBackend, RangeTopic
 from logstore.errors import DataLossError, SparkOptionError, UnknownPartitionError, UnknownTopicError
 from logstore.records import TopicPartition
-from logstore.spark.backend.backend import Range, SparkBackend, SparkTopic
 from logstore.spark.reading.options import EARLIEST, LATEST, Bound, ReadOptions, names, utc_text
 
 _logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def data_loss(message: str, *, fail: bool, otherwise: str = "") -> None:
 # --- partitions --------------------------------------------------------------------------------
 
 
-def chosen_topics(options: ReadOptions, backend: SparkBackend) -> dict[str, SparkTopic]:
+def chosen_topics(options: ReadOptions, backend: RangeBackend) -> dict[str, RangeTopic]:
     """Return the topics that a query reads, as they are now.
 
     Raises:
@@ -49,7 +49,7 @@ def chosen_topics(options: ReadOptions, backend: SparkBackend) -> dict[str, Spar
         matches = re.compile(options.pattern).fullmatch
         return {name: facts for name, facts in sorted(backend.topics().items()) if matches(name)}
     wanted = options.subscribe if options.assign is None else tuple(options.assign)
-    found: dict[str, SparkTopic] = {}
+    found: dict[str, RangeTopic] = {}
     missing: list[str] = []
     for name in sorted(wanted or ()):
         try:
@@ -65,7 +65,7 @@ def chosen_topics(options: ReadOptions, backend: SparkBackend) -> dict[str, Spar
     return found
 
 
-def subscribed(options: ReadOptions, topics: Mapping[str, SparkTopic]) -> list[TopicPartition]:
+def subscribed(options: ReadOptions, topics: Mapping[str, RangeTopic]) -> list[TopicPartition]:
     """Return the partitions of those topics that a query reads, in order.
 
     Raises:
@@ -87,7 +87,7 @@ def subscribed(options: ReadOptions, topics: Mapping[str, SparkTopic]) -> list[T
 
 
 def resolve(
-    bound: Bound, partitions: list[TopicPartition], backend: SparkBackend, *, is_start: bool, no_match: str
+    bound: Bound, partitions: list[TopicPartition], backend: RangeBackend, *, is_start: bool, no_match: str
 ) -> Offsets:
     """Resolve one end of a query to offsets, as of now.
 
@@ -136,7 +136,7 @@ def _check_named(
         )
 
 
-def plan_batch(options: ReadOptions, backend: SparkBackend) -> list[Range]:
+def plan_batch(options: ReadOptions, backend: RangeBackend) -> list[Range]:
     """Plan a batch query: one range for each partition that is not empty, not yet split for tasks.
 
     Raises:
@@ -159,7 +159,7 @@ def plan_batch(options: ReadOptions, backend: SparkBackend) -> list[Range]:
     ]
 
 
-def hold_within(options: ReadOptions, starts: Offsets, ends: Offsets, backend: SparkBackend) -> None:
+def hold_within(options: ReadOptions, starts: Offsets, ends: Offsets, backend: RangeBackend) -> None:
     """Clamp given offsets to the range that each log holds, or raise."""
     earliest, latest = backend.earliest(starts), backend.latest(starts)
     for tp in sorted(starts):
@@ -182,7 +182,7 @@ def hold_within(options: ReadOptions, starts: Offsets, ends: Offsets, backend: S
 # --- ranges for tasks --------------------------------------------------------------------------
 
 
-def split(ranges: Iterable[Range], options: ReadOptions, backend: SparkBackend) -> list[Range]:
+def split(ranges: Iterable[Range], options: ReadOptions, backend: RangeBackend) -> list[Range]:
     """Split ranges for tasks: one per partition, or more by ``maxRecordsPerPartition`` and ``minPartitions``.
 
     As in Spark's Kafka source: the former first limits the offsets of each range. Then ranges are split in

@@ -12,8 +12,8 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from logstore.client.backend.ranges import Range, RangeBackend
 from logstore.records import INT64_MAX
-from logstore.spark.backend.backend import Range, SparkBackend
 
 _ALWAYS_THERE = ("topic", "partition", "offset", "timestamp", "timestampType")
 
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
     until_ms: int | None = None  #: exclusive
     nothing: bool = False
 
-    def narrowed(self, ranges: Iterable[Range], backend: SparkBackend) -> list[Range]:
+    def narrowed(self, ranges: Iterable[Range], backend: RangeBackend) -> list[Range]:
         """Narrow ranges to this part; empty ones are left out."""
         found = []
         for range in ranges if not self.nothing else ():

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from logstore.client.backend.ranges import Range, RangeBackend, RangeTopic
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.records import TopicPartition
-from logstore.spark.backend.backend import Range, SparkBackend, SparkTopic
 from logstore.spark.reading.fetches import backend_of
 from logstore.spark.reading.offsets import StreamOffsets
 from logstore.spark.reading.options import LATEST, Bound, ReadOptions, names
@@ -35,7 +35,7 @@ class StreamPlanner:
         self._last_trigger_ms: int | None = None
 
     @property
-    def backend(self) -> SparkBackend:
+    def backend(self) -> RangeBackend:
         """Return the back end, looked up each time: another store may have replaced the one that was open."""
         return backend_of(self.options)
 
@@ -114,7 +114,7 @@ class StreamPlanner:
 
     # -- topics and offsets
 
-    def _there(self, backend: SparkBackend) -> tuple[dict[str, SparkTopic], list[TopicPartition]]:
+    def _there(self, backend: RangeBackend) -> tuple[dict[str, RangeTopic], list[TopicPartition]]:
         """Return the topics that the options choose, and the partitions of them that are read."""
         # Options are checked here: PySpark would not show an error of the reader's constructor.
         topics = chosen_topics(self.options.for_stream(), backend)
@@ -123,9 +123,9 @@ class StreamPlanner:
     def _reached(
         self,
         offsets: Offsets,
-        topics: Mapping[str, SparkTopic],
+        topics: Mapping[str, RangeTopic],
         start: StreamOffsets | Mapping[str, object],
-        backend: SparkBackend,
+        backend: RangeBackend,
     ) -> StreamOffsets:
         """Return offsets with topic ids and leader epochs; a partition that has not moved keeps its epoch."""
         known = start if isinstance(start, StreamOffsets) else StreamOffsets({})
@@ -141,9 +141,9 @@ class StreamPlanner:
     def _begins(
         self,
         start: StreamOffsets,
-        topics: Mapping[str, SparkTopic],
+        topics: Mapping[str, RangeTopic],
         ends: Mapping[TopicPartition, int],
-        backend: SparkBackend,
+        backend: RangeBackend,
         *,
         quietly: bool = False,
     ) -> Offsets:
@@ -199,7 +199,7 @@ class StreamPlanner:
         self._last_trigger_ms = now_ms
         return False
 
-    def _limited(self, begins: Offsets, ends: Offsets, backend: SparkBackend) -> Offsets:
+    def _limited(self, begins: Offsets, ends: Offsets, backend: RangeBackend) -> Offsets:
         lags = {tp: ends[tp] - begins[tp] for tp in ends}
         until = dict(ends)
         if self.options.max_offsets is not None:
@@ -224,7 +224,7 @@ def share(limit: int, lags: Mapping[TopicPartition, int], *, cap: bool = True) -
     }
 
 
-def _is_other(offsets: StreamOffsets, facts: SparkTopic) -> bool:
+def _is_other(offsets: StreamOffsets, facts: RangeTopic) -> bool:
     """Return whether a topic is another than the one known by its name."""
     known = offsets.ids.get(facts.name, "")
     return bool(known and facts.id and known != facts.id)

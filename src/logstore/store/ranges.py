@@ -1,7 +1,7 @@
-"""Back end that reads a store's files in place, concurrently with their writer, in any process.
+"""Ranges of a store's files, read in place, concurrently with their writer, in any process.
 
-A `PathBackend` is a store opened read-only. It takes no locks and sends no requests: the writer publishes how far
-its files may be read, and every answer here follows that. Imports the store. Any thread may use it.
+A `StoreRanges` is a store opened read-only. It takes no locks: the writer publishes how far its files may be read,
+and every answer here follows that. Only `commit` asks the writer for something. Any thread may use it.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import os
 from collections.abc import Iterable, Mapping
 
 from logstore.batch._batch import Batches
+from logstore.client.backend.ranges import Range, RangeBackend, RangeTopic
 from logstore.client.backend.source import Opened
 from logstore.client.scan import spans
 from logstore.errors import LogstoreError, UnknownTopicError
 from logstore.records import Isolation, TopicPartition
-from logstore.spark.backend.backend import Range, SparkBackend, SparkTopic
-from logstore.store import Store, open_store
+from logstore.store.store import Store, open_store
 
 
-class PathBackend(SparkBackend):
+class StoreRanges(RangeBackend):
     """Back end for the store in a directory.
 
     Owns: the store that it has opened, until `close`.
@@ -50,18 +50,18 @@ class PathBackend(SparkBackend):
 
     # -- topics and offsets
 
-    def topics(self) -> dict[str, SparkTopic]:
+    def topics(self) -> dict[str, RangeTopic]:
         store, found = self._store, {}
         for name in store.topics():
             try:
-                found[name] = SparkTopic(name, store[name].id, len(store[name]))
+                found[name] = RangeTopic(name, store[name].id, len(store[name]))
             except UnknownTopicError:
                 continue  # deleted concurrently
         return found
 
-    def topic(self, name: str) -> SparkTopic:
+    def topic(self, name: str) -> RangeTopic:
         topic = self._store.topic(name)
-        return SparkTopic(name, topic.id, topic.partition_count)
+        return RangeTopic(name, topic.id, topic.partition_count)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self._log(tp).log_start_offset for tp in partitions}
@@ -121,6 +121,9 @@ class PathBackend(SparkBackend):
         for batches in scan.chunks():
             return batches
         return Batches(b"", start_offset=range.start, end_offset=range.end, next_offset=range.end)
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self._store.commit_offsets(group, offsets)
 
     def close(self) -> None:
         self._store.close()

@@ -1,9 +1,8 @@
-"""Back end that reads topics of a Kafka cluster over its protocol: any Kafka broker, or logstore's own.
+"""Ranges of topics of a Kafka cluster, read over its protocol: from any Kafka broker, or logstore's own.
 
-A `BootstrapBackend` wraps a client for a Spark source. It asks the leaders of partitions, and caches their answers
+A `ClusterRanges` wraps a client for the tasks of a query. It asks the leaders of partitions, and caches what they say
 only briefly. Record batches go from the broker's response to the decoder unchanged, whatever their codec. The
-broker lists the aborted transactions that a committed reader skips. Imports the remote client. Any thread may use
-it.
+broker lists the aborted transactions that a committed reader skips. Any thread may use it.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from logstore.batch._batch import Batches
+from logstore.client.backend.ranges import Range, RangeBackend, RangeTopic
 from logstore.config.schema import Setting
 from logstore.errors import (
     BrokerTimeoutError,
@@ -24,9 +24,9 @@ from logstore.errors import (
     UnknownTopicError,
 )
 from logstore.records import Isolation, TopicPartition
+from logstore.remote.backend.group_offsets import RemoteOffsets
 from logstore.remote.backend.partition import first_records, next_batch_offset
 from logstore.remote.client import EARLIEST, LATEST, Client, Fetched
-from logstore.spark.backend.backend import Range, SparkBackend, SparkTopic
 
 #: How long the size of a partition is cached.
 SIZES_S = 30.0
@@ -45,7 +45,7 @@ SLACK = 1.25
 SLACK_BYTES = 65_536
 
 
-class BootstrapBackend(SparkBackend):
+class ClusterRanges(RangeBackend):
     """Back end for the cluster behind some bootstrap servers.
 
     ``settings`` are Kafka's client settings by their dotted names. It connects at the first request, and again
@@ -80,17 +80,17 @@ class BootstrapBackend(SparkBackend):
 
     # -- topics and offsets
 
-    def topics(self) -> dict[str, SparkTopic]:
+    def topics(self) -> dict[str, RangeTopic]:
         found = self._client.metadata().topics.values()
         return {
-            each.name: SparkTopic(each.name, each.id, len(each.partitions))
+            each.name: RangeTopic(each.name, each.id, len(each.partitions))
             for each in found
             if not each.is_internal
         }
 
-    def topic(self, name: str) -> SparkTopic:
+    def topic(self, name: str) -> RangeTopic:
         found = self._client.topic(name)
-        return SparkTopic(name, found.id, len(found.partitions))
+        return RangeTopic(name, found.id, len(found.partitions))
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         found = self._client.list_offsets(dict.fromkeys(partitions, EARLIEST))
@@ -212,6 +212,9 @@ class BootstrapBackend(SparkBackend):
             f"{said}: the broker answers, without records. Either it is slow to fetch them, so try again, or "
             "compaction has left none there, which failOnDataLoss=false passes over"
         )
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        RemoteOffsets(self._client).commit(group, offsets)
 
     def close(self) -> None:
         self._client.close()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logstore.client.backend.ranges import Range, RangeTopic
 from logstore.errors import (
     BrokerTimeoutError,
     DataLossError,
@@ -27,9 +28,8 @@ from logstore.protocol.generated.messages import (
     MetadataRequest,
 )
 from logstore.records import Isolation, TopicPartition
-from logstore.spark.backend import bootstrap
-from logstore.spark.backend.backend import Range, SparkTopic
-from logstore.spark.backend.bootstrap import BootstrapBackend
+from logstore.remote.backend import ranges
+from logstore.remote.backend.ranges import ClusterRanges
 from tests.remote import fake_cluster
 from tests.remote.fake_cluster import FakeCluster, FakePartition
 
@@ -51,17 +51,17 @@ def cluster() -> Iterator[FakeCluster]:
         _opened.pop().close()
 
 
-_opened: list[BootstrapBackend] = []
+_opened: list[ClusterRanges] = []
 
 
-def open_backend(cluster: FakeCluster, **how: Any) -> BootstrapBackend:
+def open_backend(cluster: FakeCluster, **how: Any) -> ClusterRanges:
     """A back end that neither pauses nor waits for long; closed behind the test."""
-    made = BootstrapBackend(cluster.bootstrap, settings=QUICK | how.pop("settings", {}), **how)
+    made = ClusterRanges(cluster.bootstrap, settings=QUICK | how.pop("settings", {}), **how)
     _opened.append(made)
     return made
 
 
-def scan(backend: BootstrapBackend, range: Range, max_bytes: int = 1 << 20) -> list[tuple[int, bytes | None]]:
+def scan(backend: ClusterRanges, range: Range, max_bytes: int = 1 << 20) -> list[tuple[int, bytes | None]]:
     """(offset, value) of the visible records, as a reader goes about it."""
     found: list[tuple[int, bytes | None]] = []
     while range.start < range.end:
@@ -72,7 +72,7 @@ def scan(backend: BootstrapBackend, range: Range, max_bytes: int = 1 << 20) -> l
     return found
 
 
-def all_of(cluster: FakeCluster, backend: BootstrapBackend, end: int | None = None) -> Range:
+def all_of(cluster: FakeCluster, backend: ClusterRanges, end: int | None = None) -> Range:
     facts = backend.topic("orders")
     return Range("orders", 0, 0, backend.latest([ORDERS])[ORDERS] if end is None else end, facts.id)
 
@@ -84,7 +84,7 @@ def test_what_there_is(cluster: FakeCluster) -> None:
     cluster.topic("orders", 2, leaders=(1, 2))
     cluster.topic("__consumer_offsets")
     backend = open_backend(cluster)
-    facts = SparkTopic("orders", cluster.topics["orders"].id, 2)
+    facts = RangeTopic("orders", cluster.topics["orders"].id, 2)
     assert backend.topics() == {"orders": facts}
     assert backend.topic("orders") == facts
     with pytest.raises(UnknownTopicError):
@@ -138,7 +138,7 @@ def test_a_range_of_so_many_bytes(cluster: FakeCluster, allowed: bool) -> None:
 
 @given(start=st.integers(0, 1000), count=st.integers(0, 1000), parts=st.integers(1, 50))
 def test_splits_are_the_range(start: int, count: int, parts: int) -> None:
-    backend = BootstrapBackend("localhost:1")
+    backend = ClusterRanges("localhost:1")
     whole = Range("orders", 0, start, start + count, "id", 3)
     found = backend.split(whole, parts)
     assert 1 <= len(found) <= parts
@@ -248,7 +248,7 @@ def test_records_that_do_not_come_are_not_passed_over(
     backend = open_backend(cluster, isolation=isolation)
     assert scan(backend, all_of(cluster, backend)) == [(0, b"a")]
     assert not answers
-    monkeypatch.setattr(bootstrap, "STALLED_MS", 200)
+    monkeypatch.setattr(ranges, "STALLED_MS", 200)
     monkeypatch.setattr(partition, "read", lambda *how: b"")
     with pytest.raises(DataLossError, match=r"orders-0 has records up to offset 1, but nothing comes"):
         scan(backend, all_of(cluster, backend))
@@ -264,7 +264,7 @@ def test_a_topic_that_a_broker_does_not_know_yet_is_no_deleted_one(
     for broker in cluster.brokers.values():
         broker.plan(MetadataRequest, 3, 3, 3, 3)
     assert scan(backend, whole) == [(0, b"a")]
-    monkeypatch.setattr(bootstrap, "UNKNOWN_MS", 200)
+    monkeypatch.setattr(ranges, "UNKNOWN_MS", 200)
     del cluster.topics["orders"]
     with pytest.raises(UnknownTopicError, match="no topic 'orders'"):
         scan(backend, whole)
@@ -318,11 +318,11 @@ def test_a_topic_that_was_made_again_is_a_loss(cluster: FakeCluster) -> None:
 
 def test_settings_are_looked_at_before_anything_is_connected() -> None:
     with pytest.raises(InvalidSettingError, match=r"sasl\.mechanism: missing"):
-        BootstrapBackend("localhost:1", settings={"security.protocol": "SASL_SSL"})
+        ClusterRanges("localhost:1", settings={"security.protocol": "SASL_SSL"})
     with pytest.raises(UnknownSettingError, match=r"the nearest name is fetch\.max\.wait\.ms"):
-        BootstrapBackend("localhost:1", settings={"fetch.max.waitms": 1})
+        ClusterRanges("localhost:1", settings={"fetch.max.waitms": 1})
     with pytest.raises(InvalidSettingError, match="'localhost:99999' is no host with a port"):
-        BootstrapBackend("localhost:99999")
+        ClusterRanges("localhost:99999")
 
 
 # --- any log ------------------------------------------------------------------------------------------

@@ -13,15 +13,23 @@ import pytest
 
 import logstore
 from logstore import Store
+from logstore.client.backend.ranges import Range
 from logstore.client.scan import spans
-from logstore.errors import DataLossError, NotALogError, OffsetOutOfRangeError, UnknownTopicError
+from logstore.errors import (
+    DataLossError,
+    NotALogError,
+    OffsetOutOfRangeError,
+    SparkOptionError,
+    UnknownTopicError,
+)
 from logstore.records import Isolation, TopicPartition
-from logstore.spark.backend.backend import Range
-from logstore.spark.backend.path import PathBackend
 from logstore.spark.reading.fetches import backend_of, read
+from logstore.spark.reading.group_progress import GroupProgress
+from logstore.spark.reading.offsets import StreamOffsets
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.plan import plan_batch
 from logstore.spark.reading.schema import QueryColumns
+from logstore.store.ranges import StoreRanges
 from tests.spark import stores
 
 TP = TopicPartition
@@ -40,13 +48,13 @@ def store(path: str) -> Iterator[Store]:
 
 
 @pytest.fixture
-def backend(store: Store, path: str) -> Iterator[PathBackend]:
-    made = PathBackend(path)
+def backend(store: Store, path: str) -> Iterator[StoreRanges]:
+    made = StoreRanges(path)
     yield made
     made.close()
 
 
-def offsets(backend: PathBackend, whole: Range, max_bytes: int = 4096) -> list[int]:
+def offsets(backend: StoreRanges, whole: Range, max_bytes: int = 4096) -> list[int]:
     found, start = [], whole.start
     while start < whole.end:
         batches = backend.fetch(whole._replace(start=start), max_bytes)
@@ -56,7 +64,7 @@ def offsets(backend: PathBackend, whole: Range, max_bytes: int = 4096) -> list[i
     return found
 
 
-def test_topics_come_and_go_while_it_is_open(store: Store, backend: PathBackend) -> None:
+def test_topics_come_and_go_while_it_is_open(store: Store, backend: StoreRanges) -> None:
     assert backend.topics() == {}
     made = store.create_topic("events", partitions=3)
     assert backend.topic("events") == ("events", made.id, 3)
@@ -69,7 +77,7 @@ def test_topics_come_and_go_while_it_is_open(store: Store, backend: PathBackend)
         backend.topic("events")
 
 
-def test_what_is_appended_is_seen_at_once(store: Store, backend: PathBackend) -> None:
+def test_what_is_appended_is_seen_at_once(store: Store, backend: StoreRanges) -> None:
     topic = store.create_topic("events")
     assert (backend.earliest([ZERO]), backend.latest([ZERO])) == ({ZERO: 0}, {ZERO: 0})
     for n in range(1, 4):
@@ -89,7 +97,7 @@ def test_a_store_beside_a_writer_in_another_process(path: str) -> None:
     assert writer.stdout is not None
     with writer:
         assert writer.stdout.readline() == "ready\n"
-        backend = PathBackend(path)
+        backend = StoreRanges(path)
         for n in range(1, 6):
             writer.stdin.write("go\n")
             writer.stdin.flush()
@@ -112,7 +120,7 @@ with logstore.open(sys.argv[1], environ={}) as store:
 """
 
 
-def test_retention_and_compaction_go_on_meanwhile(store: Store, backend: PathBackend) -> None:
+def test_retention_and_compaction_go_on_meanwhile(store: Store, backend: StoreRanges) -> None:
     compacted = {"segment.bytes": 1024, "cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": 0}
     topic = store.create_topic("events", settings=compacted)
     for n in range(300):
@@ -135,7 +143,7 @@ def test_retention_and_compaction_go_on_meanwhile(store: Store, backend: PathBac
         backend.fetch(Range("events", 0, 100, 300), 100)
 
 
-def test_a_topic_made_again_is_told_from_the_planned_one(store: Store, backend: PathBackend) -> None:
+def test_a_topic_made_again_is_told_from_the_planned_one(store: Store, backend: StoreRanges) -> None:
     store.create_topic("events").append(b"old")
     planned = Range("events", 0, 0, 1, backend.topic("events").id)
     store.delete_topic("events")
@@ -151,7 +159,7 @@ def test_another_store_in_the_same_place_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "store"
     with logstore.open(path, environ={}) as first:
         first.create_topic("events")
-    backend = PathBackend(str(path))
+    backend = StoreRanges(str(path))
     assert backend.is_current()
     path.rename(tmp_path / "away")
     assert not backend.is_current()
@@ -163,15 +171,15 @@ def test_another_store_in_the_same_place_is_noticed(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_no_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotALogError, match="the directory does not exist"):
-        PathBackend(str(tmp_path / "nothing"))
+        StoreRanges(str(tmp_path / "nothing"))
     with pytest.raises(NotALogError):
-        PathBackend(str(tmp_path))
+        StoreRanges(str(tmp_path))
 
 
 def test_committed_readers_see_no_aborted_and_no_open_transaction(store: Store, path: str) -> None:
     log = store.create_topic("events")[0]
     assert isinstance(log, logstore.Log)
-    committed, dirty = PathBackend(path), PathBackend(path, Isolation.READ_UNCOMMITTED)
+    committed, dirty = StoreRanges(path), StoreRanges(path, Isolation.READ_UNCOMMITTED)
     log.append([b"plain"])
     log.append([b"aborted"] * 3, producer=logstore.log.ProducerStamp(7, 0, 0, transactional=True))
     assert committed.latest([ZERO]) == {ZERO: 1}
@@ -187,7 +195,7 @@ def test_committed_readers_see_no_aborted_and_no_open_transaction(store: Store, 
     dirty.close()
 
 
-def test_times_stand_for_offsets(store: Store, backend: PathBackend) -> None:
+def test_times_stand_for_offsets(store: Store, backend: StoreRanges) -> None:
     stores.fill(store)
     times = {TP("events", number): stores.FIRST_TIMESTAMP_MS + 500_000 for number in range(4)}
     assert backend.offsets_for_time(times) == dict.fromkeys(times, 125)
@@ -204,7 +212,7 @@ def test_the_end_of_an_epoch_tells_of_records_that_a_crash_took(tmp_path: Path) 
         topic.append_many([b"x"] * 10)
         shutil.copytree(path, image, ignore=shutil.ignore_patterns("logstore.socket"))  # what a power cut leaves
         topic.append_many([b"lost"] * 10)
-        backend = PathBackend(str(path))
+        backend = StoreRanges(str(path))
         epoch = backend.epoch_at(ZERO)
         assert backend.end_of_epoch(ZERO, epoch) == 20
         assert backend.end_of_epoch(ZERO, epoch + 5) is None
@@ -214,7 +222,7 @@ def test_the_end_of_an_epoch_tells_of_records_that_a_crash_took(tmp_path: Path) 
     (path / ".lock").unlink()
     with logstore.open(path, environ={}) as store:
         store["events"].append_many([b"y"] * 30)
-        backend = PathBackend(str(path))
+        backend = StoreRanges(str(path))
         assert backend.latest([ZERO]) == {ZERO: 40}
         assert backend.end_of_epoch(ZERO, epoch) == 10
         assert backend.epoch_at(ZERO) > epoch
@@ -232,7 +240,7 @@ def many(store: Store) -> Store:
     return store
 
 
-def test_a_range_is_split_by_bytes_between_batches(many: Store, backend: PathBackend) -> None:
+def test_a_range_is_split_by_bytes_between_batches(many: Store, backend: StoreRanges) -> None:
     whole = Range("events", 0, 0, 600, "id", 3)
     for parts in (1, 2, 3, 7, 50):
         found = backend.split(whole, parts)
@@ -249,7 +257,7 @@ def test_a_range_is_split_by_bytes_between_batches(many: Store, backend: PathBac
     assert spans.parts_of(log, 5, 5, 3) == []
 
 
-def test_a_range_is_cut_where_its_bytes_are_used_up(many: Store, backend: PathBackend) -> None:
+def test_a_range_is_cut_where_its_bytes_are_used_up(many: Store, backend: StoreRanges) -> None:
     log = many["events"][0]
     small = log.read(0, max_bytes=1).size
     assert backend.offset_after_bytes(ZERO, 0, 600, 1) == 5
@@ -282,3 +290,42 @@ def test_a_data_directory_of_kafka_is_read_as_it_is() -> None:
     codecs = dict.fromkeys(["codec-gzip", "codec-lz4", "codec-none", "codec-snappy", "codec-zstd"], 35)
     assert found == codecs | {"append-time": 7, "compacted": 30, "deleted": 33, "transactions": 34}
     assert backend.earliest([TP("deleted", 0)]) == {TP("deleted", 0): 47}
+
+
+def test_progress_is_committed_for_a_group_of_the_store_whether_it_is_written_or_not(tmp_path: Path) -> None:
+    """By the process that writes it, or by this one; what cannot be committed is a warning."""
+    path = str(tmp_path / "data")
+    with logstore.open(path) as store:
+        store.create_topic("flights").append_many([b"a", b"b", b"c"])
+        name = TopicPartition("flights", 0)
+        progress = GroupProgress(ReadOptions.of({"path": path, "subscribe": "flights", "commitGroup": "dashboard"}))
+        progress.tell(StreamOffsets({name: 2}))
+        assert store.committed("dashboard")[name].offset == 2
+        assert [each.records for each in store.lag("dashboard")] == [1]
+    progress.tell(StreamOffsets({name: 3}))
+    with logstore.open(path) as store:
+        assert store.committed("dashboard")[name].offset == 3
+
+
+def test_progress_that_cannot_be_committed_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = str(tmp_path / "data")
+    with logstore.open(path) as store:
+        store.create_topic("flights")
+    progress = GroupProgress(ReadOptions.of({"path": path, "subscribe": "flights", "commitGroup": "dashboard"}))
+    for _ in range(3):
+        progress.tell(StreamOffsets({TopicPartition("gone", 0): 3}))
+    (said,) = (
+        record.getMessage() for record in caplog.records if "offsets are not committed" in record.getMessage()
+    )
+    assert "group=dashboard problem=UnknownTopicError" in said
+    progress.tell(StreamOffsets({TopicPartition("flights", 0): 0}))
+    progress.tell(StreamOffsets({TopicPartition("gone", 0): 3}))
+    assert caplog.text.count("offsets are not committed") == 2
+
+
+def test_a_batch_query_commits_nothing_and_says_so(tmp_path: Path) -> None:
+    given = {"path": str(tmp_path), "subscribe": "flights", "commitGroup": "dashboard"}
+    with pytest.raises(SparkOptionError, match=r"commitGroup.*is for streams"):
+        ReadOptions.of(given).for_batch()
+    with pytest.raises(SparkOptionError, match="commitGroup"):
+        ReadOptions.of(given | {"commitGroup": " "})

@@ -1,8 +1,9 @@
-"""Contract between a Spark source and a log, wherever the log is stored.
+"""Ranges of offsets of a partition, and what reads them in several processes: the contract of planned reads.
 
-`SparkBackend` is the one contract under planner, stream and reader. `path` implements it over the files of a store,
-`bootstrap` over Kafka's protocol. It deals in topics, offsets and runs of record batches, and knows nothing of
-Spark. Imports the vocabulary and the core's batches only. A back end may be used from any thread.
+`RangeBackend` is what a query over many partitions asks: which topics there are, how far they reach, and the record
+batches of a range. `logstore.store.ranges` implements it over the files of a store that another process may write,
+`logstore.remote.backend.ranges` over Kafka's protocol. A planner in one process fixes ranges, and tasks in others
+read them, each with a back end of its own. It deals in topics, offsets and runs of record batches.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Range(NamedTuple):
         )
 
 
-class SparkTopic(NamedTuple):
+class RangeTopic(NamedTuple):
     """A topic as it is now. The id, where there is one, tells it from an earlier topic of the same name."""
 
     name: str
@@ -57,7 +58,7 @@ class SparkTopic(NamedTuple):
     partitions: int
 
 
-class SparkBackend(ABC):
+class RangeBackend(ABC):
     """Topics and their records, for planning and for reading.
 
     A process has one for each set of options, kept open between tasks. It recovers by itself from a lost
@@ -68,11 +69,11 @@ class SparkBackend(ABC):
     is_remote: ClassVar[bool] = False
 
     @abstractmethod
-    def topics(self) -> dict[str, SparkTopic]:
+    def topics(self) -> dict[str, RangeTopic]:
         """Return every topic that is not internal, by name."""
 
     @abstractmethod
-    def topic(self, name: str) -> SparkTopic:
+    def topic(self, name: str) -> RangeTopic:
         """Return one topic.
 
         Raises:
@@ -131,6 +132,16 @@ class SparkBackend(ABC):
             UnknownTopicError: the topic does not exist any more.
             DataLossError: the topic has another id than ``topic_id``.
             CorruptRecordError: stored or received bytes are damaged.
+        """
+
+    @abstractmethod
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Store the next offsets that a group has to read, where others look for them; may be repeated.
+
+        Raises:
+            InvalidGroupError: the name cannot be used.
+            UnknownTopicError, UnknownPartitionError: there is no such partition.
+            ReadOnlyError, BrokerError: nothing here may commit for the group.
         """
 
     def is_current(self, wanted: Range | None = None) -> bool:

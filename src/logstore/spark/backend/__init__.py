@@ -1,1 +1,0 @@
-"""Back ends that Spark reads records from: files of a store, or brokers."""
