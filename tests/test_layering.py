@@ -211,7 +211,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "store",
         "topic",
         "backend",
-        "producer topic_settings",
+        "producer",
+        "produce_loop topic_settings",
         "client",
         "administration in_flight",
         "cluster",
@@ -228,8 +229,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.remote.backend": (
         "backend",
         "ranges",
-        "appends fetcher group_offsets known_settings",
-        "cursors",
+        "appends batch_writer fetcher group_offsets known_settings",
+        "cursors sending",
         "partition",
     ),
     "logstore.remote.sasl": (
@@ -358,6 +359,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "world",
     ),
     "logstore.testing.conformance": (
+        "producers",
         "backends clocks databases file_tables high_watermark_policies partitioners readables registries "
         "transports",
         "replicas",

@@ -13,7 +13,7 @@ from logstore.records import NewTopic, TopicPartition
 from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
 from logstore.remote.producer import IdempotentProducer
-from logstore.testing.conformance import BackendConformance
+from logstore.testing.conformance import BackendConformance, ProducerConformance
 from logstore.testing.conformance.backends import BackendUnderTest
 from tests.interop.broker import Broker
 from tests.kit.waiting import wait_for
@@ -58,7 +58,7 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield broker
 
 
-class TestKafka(BackendConformance):
+class TestKafka(BackendConformance, ProducerConformance):
     @pytest.fixture(autouse=True)
     def _broker(self, kafka: Broker) -> None:
         self.bootstrap = kafka.bootstrap

@@ -132,7 +132,8 @@ class PartitionBatches(FastBatcher):
     _next_sequence: int
     _retry_s: float
     _producer_id: int
-    _has_replicas: bool
+    _is_answered_later: bool
+    _sends_ahead: bool
     def __init__(self, name: TopicPartition, open_log: Callable[[], AppendableLog], shared: Shared) -> None: ...
     @property
     def name(self) -> TopicPartition: ...
@@ -172,11 +173,16 @@ class PartitionBatches(FastBatcher):
     def write(self, *, force: bool = False, wait: bool = True, ack: Ack | str | None = ...) -> WriteTurn:
         """Append the batches that are sealed, full or have lingered, or with ``force`` all batches."""
 
-    def _write_replicated(self, force: bool, turn: WriteTurn) -> None: ...
+    def _write_later(self, force: bool, turn: WriteTurn) -> None:
+        """Write what may be written now, and answer what is settled; under `_writing`."""
+
     @property
     def _waits(self) -> bool: ...
-    def _seal_for_replicas(self, force: bool, lingered: bool) -> None:
+    def _seal_later(self, force: bool, lingered: bool) -> None:
         """Seal the open batch if it is full, or with ``lingered`` if it has lingered, or with ``force`` in any case."""
+
+    def _closed(self, batch: ProducerBatch) -> Encoder:
+        """Close and compress a sealed batch; return its encoder."""
 
     def _front(self, limit: int) -> list[ProducerBatch]: ...
     def _put_again(self, batch: ProducerBatch, ack: Ack | str | None) -> AppendResult:

@@ -155,8 +155,8 @@ cdef class ProducerBatch:
     cdef readonly int64_t producer_id    # with which it was appended for the first time
     cdef readonly int32_t sequence       # of its first record; -1 until it is appended for the first time
     cdef public int64_t retries
-    # Of a topic with replicas, see `ReplicatedBatcher`:
-    cdef public object acks             # what it waits for; None: it is to be appended, for the first time or again
+    # Where batches are answered later:
+    cdef public object acks             # what it waits for; None: it is to be written, for the first time or again
     cdef public object result            # of its last append
     cdef readonly tuple written          # results of the appends before the last one; None: there was none
 
@@ -202,7 +202,10 @@ cdef class PartitionBatches(FastBatcher):
     cdef public int32_t _next_sequence
     cdef public double _retry_s          # monotonic time before which no batch is retried, after a full disk
     cdef public int64_t _producer_id     # -1 without idempotence
-    cdef public bint _has_replicas       # of the partition, for whose acks batches wait: see `ReplicatedBatcher`
+    # Batches stay queued until another thread answers them: see `_write_later`.
+    cdef public bint _is_answered_later
+    # A batch may be written while earlier ones have no answer.
+    cdef public bint _sends_ahead
     cdef readonly Shared _shared
     cdef str _topic
     cdef int32_t _partition
@@ -423,9 +426,9 @@ cdef class PartitionBatches(FastBatcher):
         return turn
 
     cdef int _write_sealed(self, bint force, WriteTurn turn) except -1:
-        if self._has_replicas:
-            if force or not self._only_waits():
-                self._write_replicated(force, turn)
+        if self._is_answered_later:
+            if force or not self._only_waits() or (self._sends_ahead and self._has_more()):
+                self._write_later(force, turn)
             else:
                 turn.is_done = False
             return 0
@@ -438,8 +441,8 @@ cdef class PartitionBatches(FastBatcher):
         return 0
 
     cdef bint _waits_for_acks(self) except -1:
-        """Whether batches are in flight: the front of the queue waits for acks of replicas."""
-        return self._has_replicas and len(self._sealed) and (<ProducerBatch>self._sealed[0]).acks is not None
+        """Whether batches are in flight: the front of the queue waits for its answer."""
+        return self._is_answered_later and len(self._sealed) and (<ProducerBatch>self._sealed[0]).acks is not None
 
     cdef bint _only_waits(self) except -1:
         """Whether batches wait for acks, and the oldest is neither answered nor late."""
@@ -451,6 +454,11 @@ cdef class PartitionBatches(FastBatcher):
                 and (monotonic_s(self._shared.clock, SYSTEM_CLOCK) - batch.opened_s) * 1000
                 < self._shared.config.delivery_timeout_ms)
 
+    cdef bint _has_more(self) except -1:
+        """Whether there is a batch to write behind those that wait."""
+        cdef ProducerBatch newest = self._sealed[len(self._sealed) - 1]
+        return newest.acks is None or self._is_full() or self._has_lingered()
+
     cdef int _seal_due(self, bint force, bint lingered) except -1:
         self._lock.acquire()
         try:
@@ -460,9 +468,10 @@ cdef class PartitionBatches(FastBatcher):
             self._lock.release()
         return 0
 
-    def _write_replicated(self, bint force, WriteTurn turn not None: WriteTurn) -> None:
+    def _write_later(self, bint force, WriteTurn turn not None: WriteTurn) -> None:
+        """Write what may be written now, and answer what is settled; under `_writing`."""
         # A cdef class has no abstract methods.
-        raise NotImplementedError("a subclass says how batches wait for replicas")
+        raise NotImplementedError("a subclass says how batches wait for their answers")
 
     cdef int _tell(self, WriteTurn turn) except -1:
         try:
@@ -543,15 +552,24 @@ cdef class PartitionBatches(FastBatcher):
         self._give_back(batch)
         return 0
 
-    # -- steps of a `ReplicatedBatcher`
+    # -- steps of a batcher whose batches are answered later
 
     @property
     def _waits(self):
         return self._waits_for_acks()
 
-    def _seal_for_replicas(self, bint force, bint lingered) -> None:
+    def _seal_later(self, bint force, bint lingered) -> None:
         """Seal the open batch if it is full, with ``lingered`` if it has lingered, with ``force`` in any case."""
         self._seal_due(force, lingered)
+
+    def _closed(self, ProducerBatch batch not None: ProducerBatch) -> Encoder:
+        """Close and compress a sealed batch; return its encoder.
+
+        Raises:
+            RecordTooLargeError: the batch is too large for its partition.
+        """
+        self._stamped(batch)
+        return batch.encoder
 
     def _front(self, int64_t limit: int) -> list[ProducerBatch]:
         """Return the batches that wait for acks; if none does, the oldest ones up to a size, at least one."""

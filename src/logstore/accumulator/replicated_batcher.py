@@ -73,16 +73,16 @@ class ReplicatedBatcher(PartitionBatcher):
         self._replicas = replicas
         self._acknowledging = acknowledging
         self._new_producer_id = new_producer_id
-        self._has_replicas = True
+        self._is_answered_later = True
         self._thread_that_begins = 0
         if self._producer_id >= 0:
             self._producer_id = new_producer_id()
 
-    def _write_replicated(self, force: bool, turn: WriteTurn) -> None:
+    def _write_later(self, force: bool, turn: WriteTurn) -> None:
         """Answer the batches whose acks have come, and append as many as may wait; under `_writing`."""
         self._take_answers(turn)
         # While none may be appended, an open batch gathers more records instead of being sealed.
-        self._seal_for_replicas(force, not self._waits)
+        self._seal_later(force, not self._waits)
         if force or self._now_s() >= self._retry_s:
             while turn.is_done and self._sealed and not self._waits:
                 self._begin(self._front(FLIGHT_BYTES), turn)

@@ -20,6 +20,7 @@ from logstore.config.client import (
     ClientConfig,
     ConsumerConfig,
     ProducerCompression,
+    ProducerConfig,
     check_idempotence,
 )
 from logstore.config.schema import Refusal, Rule, boolean, number, secret, setting, text, word
@@ -225,6 +226,34 @@ class ClusterConsumerConfig(ConsumerConfig):
     def assignors(self) -> tuple[str, ...]:
         """The assignors of the classic protocol, the best first."""
         return tuple(self.partition_assignment_strategy.split(","))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteProducerConfig(ProducerConfig):
+    """Settings of one producer over the connections of a client, which has its own settings.
+
+    >>> RemoteProducerConfig.of({"linger.ms": 20}).max_in_flight_requests_per_connection
+    5
+    """
+
+    REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *PRODUCER_PROMISES)
+
+    max_in_flight_requests_per_connection: int = number(5, 1, INT32_MAX)
+
+    def _check_given(self, given: Collection[str]) -> None:
+        # super() would fail: `dataclass(slots=True)` creates a second class.
+        ProducerConfig._check_given(self, given)
+        problems = {}
+        if self.is_idempotent and self.max_in_flight_requests_per_connection > 5:
+            problems["max.in.flight.requests.per.connection"] = (
+                f"expected at most 5 with enable.idempotence, found {self.max_in_flight_requests_per_connection}"
+            )
+        if self.ack != "topic":
+            problems["logstore.ack"] = (
+                "brokers say which replicas have a batch, and not whether a disk has it; leave it out, and set acks"
+            )
+        if problems:
+            raise InvalidSettingError(problems)
 
 
 def _address(part: str, protocol: str) -> Address:

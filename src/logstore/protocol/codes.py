@@ -103,6 +103,8 @@ _CLASSES: dict[str, type[LogstoreError]] = {
     "MESSAGE_TOO_LARGE": errors.RecordTooLargeError,
     "RECORD_LIST_TOO_LARGE": errors.RecordTooLargeError,
     "INVALID_TOPIC_EXCEPTION": errors.InvalidTopicError,
+    "NOT_ENOUGH_REPLICAS": errors.NotEnoughReplicasError,
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": errors.NotEnoughReplicasAfterAppendError,
     "INVALID_TIMESTAMP": errors.InvalidTimestampError,
     "UNSUPPORTED_VERSION": errors.UnsupportedVersionError,
     "TOPIC_ALREADY_EXISTS": errors.TopicExistsError,

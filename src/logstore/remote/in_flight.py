@@ -2,7 +2,7 @@
 
 A `PendingPartition` holds the batches of one partition that are unsent, in flight, or returned for a retry, and
 decides which may be sent next; it does no I/O. A `ProduceConnection` holds the requests in flight to one broker.
-`IdempotentProducer` uses both under its lock.
+`ProduceLoop` uses both, in one thread at a time.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Delivery:
     waiting: int  #: batches that are not acknowledged
     first_offset: int = -1
     last_offset: int = -1
+    append_time_ms: int = -1  #: of the last batch, in a topic with log-append time
     error: LogstoreError | None = None
 
     @property
@@ -143,6 +144,7 @@ class Answer(NamedTuple):
     code: int | None  #: 0: no error; None: the batch is not in the answer
     base_offset: int = -1
     message: str | None = None
+    append_time_ms: int = -1
 
 
 class ProduceConnection:
@@ -223,7 +225,11 @@ class ProduceConnection:
             for each in topic.partition_responses:
                 sent = left.pop((topic.topic_id if request.by_id else topic.name, each.index), None)
                 if sent is not None:
-                    found.append(Answer(*sent, each.error_code, each.base_offset, each.error_message))
+                    found.append(
+                        Answer(
+                            *sent, each.error_code, each.base_offset, each.error_message, each.log_append_time_ms
+                        )
+                    )
         return found + [Answer(*sent, None) for sent in left.values()]
 
     def fail_all(self) -> list[Sent]:

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 import pytest
 
 import logstore
+from logstore.client.producer import Producer
+from logstore.errors import ReadOnlyError
 from logstore.records import TopicPartition
 from logstore.store.backend import LocalBackend
-from logstore.testing.conformance import BackendConformance
+from logstore.testing.conformance import BackendConformance, ProducerConformance
 from logstore.testing.conformance.backends import BackendUnderTest
 
 
@@ -38,7 +40,7 @@ class StoreUnderTest(BackendUnderTest):
         self.writer[name.topic].delete_records({name.partition: offset})
 
 
-class TestStore(BackendConformance):
+class TestStore(BackendConformance, ProducerConformance):
     @pytest.fixture(autouse=True)
     def _root(self, tmp_path):
         self.root = tmp_path / "data"
@@ -58,3 +60,7 @@ class TestReaderBesideAWriter(BackendConformance):
     def under_test(self) -> Iterator[BackendUnderTest]:
         with logstore.open(self.root) as store, logstore.open(self.root, read_only=True) as reader:
             yield StoreUnderTest(store, reader)
+
+    def test_a_producer_is_refused(self) -> None:
+        with self.under_test() as scene, pytest.raises(ReadOnlyError, match="open read-only"):
+            Producer(scene.backend)

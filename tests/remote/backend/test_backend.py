@@ -9,7 +9,7 @@ from logstore.batch._encode import encode
 from logstore.records import TopicPartition
 from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
-from logstore.testing.conformance import BackendConformance
+from logstore.testing.conformance import BackendConformance, ProducerConformance
 from logstore.testing.conformance.backends import BackendUnderTest
 from tests.remote.fake_cluster import FakeCluster, FakePartition
 
@@ -44,7 +44,7 @@ class ClusterUnderTest(BackendUnderTest):
             self.cluster.partition(name).start = offset
 
 
-class TestCluster(BackendConformance):
+class TestCluster(BackendConformance, ProducerConformance):
     @contextmanager
     def under_test(self) -> Iterator[BackendUnderTest]:
         with FakeCluster(3, long_polls=True) as cluster:

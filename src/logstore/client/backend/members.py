@@ -80,6 +80,11 @@ class WriterMembers:
         self._attached.pop(id(member), None)
         self._dropped.discard(member)
 
+    @property
+    def count(self) -> int:
+        """The number of producers that are not closed."""
+        return len(self._attached)
+
     def drop(self, member: WriterMember) -> None:
         """Register a producer as `attach` does, and keep it alive. Takes no lock."""
         self._dropped.add(member)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
+import warnings
+import weakref
 from collections.abc import Iterable, Mapping
 
 from logstore.accumulator._batcher import BatchResult
@@ -15,24 +19,41 @@ from logstore.client.backend.membership import GroupMembership
 from logstore.client.backend.partitions import Partition
 from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.client import ConsumerConfig, ProducerConfig
-from logstore.config.remote import ClusterConsumerConfig
-from logstore.errors import ForkedError, UnknownPartitionError, UnknownTopicError, UnsupportedOperationError
+from logstore.config.remote import ClusterConsumerConfig, RemoteProducerConfig
+from logstore.errors import ForkedError, LogstoreError, UnknownPartitionError, UnknownTopicError
 from logstore.io._files import fork_generation
+from logstore.io._interrupts import shielded
 from logstore.io._notifier import Notifier
 from logstore.records import Isolation, TimestampOffset, TopicPartition
+from logstore.remote.backend.batch_writer import RemoteBatchWriter
 from logstore.remote.backend.fetcher import RemoteFetcher
 from logstore.remote.backend.group_offsets import RemoteOffsets
 from logstore.remote.backend.membership import RemoteMembership
 from logstore.remote.backend.partition import RemotePartition, first_records
+from logstore.remote.backend.sending import SendThread
 from logstore.remote.client import EARLIEST, LATEST, Client
 from logstore.remote.cluster import TopicMetadata
+
+_logger = logging.getLogger(__name__)
+
+#: Every back end that has made a producer. No WeakSet: iterating one fails if another thread adds to it.
+_WITH_PRODUCERS: weakref.WeakKeyDictionary[RemoteBackend, None] = weakref.WeakKeyDictionary()
+
+
+@atexit.register
+def _flush_forgotten() -> None:
+    """Flush the producers that are open when the program ends."""
+    for reference in _WITH_PRODUCERS.keyrefs():
+        backend = reference()
+        if backend is not None:
+            backend._flush_forgotten()
 
 
 class RemoteBackend(Backend):
     """The topics of one cluster. Owns: the client, and its connections."""
 
     is_remote = True
-    producer_config = ProducerConfig
+    producer_config = RemoteProducerConfig
     consumer_config = ClusterConsumerConfig
 
     def __init__(self, client: Client, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -47,6 +68,7 @@ class RemoteBackend(Backend):
         self._first_seen: dict[str, int] = {}
         self._readers = ReaderMembers()
         self._writers = WriterMembers()
+        self._sender = SendThread()
 
     # -- topics
 
@@ -120,9 +142,16 @@ class RemoteBackend(Backend):
     # -- writing
 
     def batch_writer(self, config: ProducerConfig, failures: list[BatchResult]) -> BatchWriter:
-        raise UnsupportedOperationError(
-            f"{self.location}: producers of single records write to stores only; "
-            "logstore.remote.producer.IdempotentProducer sends batches to a cluster"
+        self._check()
+        _WITH_PRODUCERS[self] = None
+        assert isinstance(config, RemoteProducerConfig)
+        return RemoteBatchWriter(
+            self._client,
+            config,
+            failures,
+            clock=self.clock,
+            thread=self._sender,
+            topics_known=self.topics_known,
         )
 
     def attach(self, member: WriterMember) -> None:
@@ -148,6 +177,17 @@ class RemoteBackend(Backend):
         return RemoteMembership(self._client, self._offsets, config, notifier)
 
     # -- life
+
+    def _flush_forgotten(self) -> None:
+        if self._writers.count and self._fork == fork_generation():
+            try:
+                shielded(self._writers.close)
+            except LogstoreError as error:
+                _logger.error(
+                    "records were not sent at the end of the program: to=%s error=%s", self.location, error
+                )
+            message = f"producers of {self.location} were left open: they have been flushed; use `with` or close()"
+            warnings.warn(message, ResourceWarning, stacklevel=1)
 
     def close(self) -> None:
         """End the consumers and producers of this back end, and close the connections. May be called again."""

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from logstore.config.log import NAMES, LogConfig
-from logstore.config.schema import Setting
-from logstore.errors import LogstoreError, UnknownTopicError
-from logstore.records import INT64_MAX, TimestampType, TopicPartition
+from logstore.config.log import LogConfig
+from logstore.errors import UnknownTopicError
+from logstore.records import TopicPartition
 from logstore.remote.client import Client
 from logstore.remote.producer import IdempotentProducer
+from logstore.remote.topic_settings import ANY_TIME, writing_config
 from logstore.spark.writing.options import WriteOptions
 from logstore.spark.writing.rows import Rows, TargetTopic, unknown_topics
 
@@ -32,11 +32,6 @@ _logger = logging.getLogger(__name__)
 
 #: The sink fetches the settings of at most this many topics; with more, only the broker checks the records.
 _DESCRIBED = 20
-
-#: For limits that the broker does not tell: the broker itself refuses timestamps beyond them.
-_ANY_TIME: dict[str, Setting] = dict.fromkeys(
-    ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"), INT64_MAX
-)
 
 
 class SentRows(WriterCommitMessage):
@@ -111,26 +106,7 @@ def targets_of(client: Client, options: WriteOptions) -> Mapping[str, TargetTopi
     most = ("max.request.size", client.config.max_request_size)
     found = {}
     for name, each in there.items():
-        config = _config(client, name) if len(there) <= _DESCRIBED else LogConfig.of(_ANY_TIME)
-        if config.timestamp_type is TimestampType.LOG_APPEND_TIME:
-            # The broker sets append times, and refuses a batch that is marked with one.
-            config = config.replace(message_timestamp_type="CreateTime", **_ANY_TIME)
+        config = writing_config(client, name) if len(there) <= _DESCRIBED else LogConfig.of(ANY_TIME)
         target = TargetTopic.of(name, each.id, len(each.partitions), config, options.codec)
         found[name] = target._replace(limits=(*target.limits, most))
     return found
-
-
-def _config(client: Client, topic: str) -> LogConfig:
-    """Return the topic's settings that a sink checks; defaults where the broker does not tell them."""
-    wanted = (
-        *("max.message.bytes", "segment.bytes", "compression.type", "cleanup.policy"),
-        *("message.timestamp.type", *_ANY_TIME),
-    )
-    try:
-        told = client.describe_configs(topic)
-        settings = {key: value for key in wanted if key in NAMES and (value := told.get(key)) is not None}
-        return LogConfig.of(_ANY_TIME | {key: value.lower() for key, value in settings.items()})
-    except LogstoreError as error:
-        # A client with the right to write may lack the right to describe; the broker then refuses bad records.
-        _logger.info("settings of a topic are not known: topic=%s error=%s", topic, error)
-        return LogConfig.of(_ANY_TIME)

@@ -19,6 +19,7 @@ from logstore.testing.conformance.file_tables import FilesConformance
 from logstore.testing.conformance.high_watermark_policies import HighWatermarkPolicyConformance
 from logstore.testing.conformance.high_watermark_policies import OwnerConformance as OwnerConformance  # former name
 from logstore.testing.conformance.partitioners import PartitionerConformance
+from logstore.testing.conformance.producers import ProducerConformance
 from logstore.testing.conformance.readables import ReadableConformance
 from logstore.testing.conformance.registries import RegistryConformance
 from logstore.testing.conformance.replicas import ReplicaConformance
@@ -31,6 +32,7 @@ __all__ = [
     "FilesConformance",
     "HighWatermarkPolicyConformance",
     "PartitionerConformance",
+    "ProducerConformance",
     "ReadableConformance",
     "RegistryConformance",
     "ReplicaConformance",
