@@ -75,6 +75,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "dbapi streams",
         "store",
         "consumer topic",
+        "group_subscription",
         "commits",
         "subscription",
         "lag partition_position",
@@ -84,7 +85,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.client.backend": (
         "backend",
         "batch_writer fetcher group_offsets source",
-        "facts members partitions ranges",
+        "facts members membership partitions ranges",
     ),
     "logstore.client.scan": (
         "bulk_append",
@@ -229,9 +230,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.remote.backend": (
         "backend",
         "ranges",
-        "appends batch_writer fetcher group_offsets known_settings",
-        "cursors sending",
-        "partition",
+        "appends batch_writer fetcher known_settings membership",
+        "cursors group_offsets member_loop sending",
+        "partition topic_lookup",
     ),
     "logstore.remote.sasl": (
         "mechanisms",

@@ -96,6 +96,8 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
 
     assign = async_method(_consumer.Consumer.assign)
     assign_topics = async_method(_consumer.Consumer.assign_topics)
+    subscribe = async_method(_consumer.Consumer.subscribe)
+    unsubscribe = async_method(_consumer.Consumer.unsubscribe)
     pause = async_method(_consumer.Consumer.pause)
     resume = async_method(_consumer.Consumer.resume)
     position = async_method(_consumer.Consumer.position)
@@ -163,6 +165,9 @@ class Consumer(AsyncFacade[_consumer.Consumer], Closing):
         listener = self.sync._begin_wait()
         if listener is None:
             return
+        poll_s = self.sync._poll_s
+        if poll_s is not None:
+            left = poll_s if left is None else min(left, poll_s)
         if listener.must_look:
             left = listener.LOOK_S if left is None else min(left, listener.LOOK_S)
         try:

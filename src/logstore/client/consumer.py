@@ -515,6 +515,11 @@ class Consumer:
         is_waiting = self._fetcher.begin(self._waiting()) and not self._has_grown() and not self._woken
         return self._fetcher if is_waiting else None
 
+    @property
+    def _poll_s(self) -> float | None:
+        """How long a member of a group may wait before it calls `_ready` again; None: without limit."""
+        return None if self._group is None else self._group.membership.poll_s
+
     def _waiting(self) -> list[tuple[PartitionCursor, int]]:
         partitions = self._subscription.partitions.values()
         return [(partition.cursor, partition.position) for partition in partitions if not partition.paused]

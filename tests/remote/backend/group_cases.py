@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +15,14 @@ from typing import Any
 import pytest
 
 from logstore.client.consumer import Consumer, open_consumer
-from logstore.errors import BrokerError, ConcurrentUseError, ConsumerError, GroupFencedError, InvalidGroupError
+from logstore.errors import (
+    BrokerError,
+    ConcurrentUseError,
+    ConsumerError,
+    GroupFencedError,
+    InvalidGroupError,
+    LogstoreError,
+)
 from logstore.records import TopicPartition
 from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
@@ -103,7 +111,10 @@ class Reader:
             self.busy.set()
             self.idle.wait()
         if self._ends == "leaves":
-            self.consumer.close()
+            try:
+                self.consumer.close()
+            except LogstoreError as error:
+                self.errors.append(error)
         self.holds = frozenset()
 
     def pause(self) -> None:
@@ -119,8 +130,9 @@ class Reader:
         self._ends = "leaves"
         self.idle.set()
         self.thread.join(60)
-        assert not self.thread.is_alive()
         self.backend.close()
+        assert not self.thread.is_alive()
+        assert self.errors == []
 
     def die(self) -> None:
         """End without a word to the coordinator, as a process that is killed."""
@@ -144,16 +156,24 @@ class GroupCases:
 
     @pytest.fixture(autouse=True)
     def _scene(self, brokers: Brokers, request: pytest.FixtureRequest) -> Iterator[None]:
+        self.begin(brokers, re.sub(r"\W+", "-", request.node.name)[-60:].strip("-"))
+        yield
+        self.end()
+        for reader in self.readers:
+            assert reader.errors == []
+
+    def begin(self, brokers: Brokers, name: str) -> None:
         self.brokers = brokers
-        name = re.sub(r"\W+", "-", request.node.name)[-60:].strip("-")
         self.topic, self.group = f"t-{name}", f"g-{name}"
         self.readers: list[Reader] = []
-        yield
+        self.backends: list[RemoteBackend] = []
+
+    def end(self) -> None:
+        for backend in self.backends:
+            backend.close()
         for reader in self.readers:
             if not reader._ends:
                 reader.die()
-        for reader in self.readers:
-            assert reader.errors == []
 
     def reader(self, kind: str, topics: Any = None, **settings: Any) -> Reader:
         given = KINDS[kind] | {key.replace("_", "."): value for key, value in settings.items()}
@@ -195,10 +215,11 @@ class GroupCases:
         given = {"auto.offset.reset": "earliest", "session.timeout.ms": self.brokers.session_ms,
                  "heartbeat.interval.ms": self.brokers.heartbeat_ms}  # fmt: skip
         given |= KINDS[kind] | {key.replace("_", "."): value for key, value in settings.items()}
-        self.backend = RemoteBackend(
+        made = RemoteBackend(
             Client(self.brokers.bootstrap, is_patient=True, metadata_max_age_ms=500, fetch_max_wait_ms=100)
         )
-        return open_consumer(self.backend, self.group, given, {})
+        self.backends.append(made)
+        return open_consumer(made, self.group, given, {})
 
     # -- members come and go
 
@@ -206,9 +227,10 @@ class GroupCases:
     def test_members_share_and_a_clean_leave_delivers_nothing_twice(self, kind: str) -> None:
         self.create(6)
         self.append(6, 40)
-        first = self.reader(kind)
+        # So long that only a rebalance and the end commit.
+        first = self.reader(kind, auto_commit_interval_ms=600_000)
         self.wait_for_shares(first, total=6)
-        second = self.reader(kind)
+        second = self.reader(kind, auto_commit_interval_ms=600_000)
         self.wait_for_shares(first, second, total=6)
         assert abs(len(first.holds) - len(second.holds)) <= 1
         self.append(6, 40)
@@ -233,7 +255,12 @@ class GroupCases:
         first, second = self.reader(kind), self.reader(kind)
         self.wait_for_shares(first, second, total=6)
         self.append(6, 100)
-        self.wait(lambda: len(first.got) >= 20, "the first has read some")
+
+        def has_committed() -> bool:
+            found = first.backend.offsets.committed(self.group)
+            return any(found[name].offset > 0 for name in first.holds if name in found)
+
+        self.wait(has_committed, "the first has read and committed some")
         first.die()
         self.append(6, 100)
         self.wait_for_shares(second, total=6)
@@ -288,6 +315,34 @@ class GroupCases:
         assert "lost" in [kind for kind, _ in slow.calls]
         slow.leave()
         other.leave()
+
+    @EACH
+    def test_no_partition_is_handed_over_before_its_callback_has_returned(self, kind: str) -> None:
+        self.create(4)
+        self.append(4, 10)
+        had_meanwhile: list[frozenset[TopicPartition]] = []
+        others: list[Reader] = []
+
+        def hold(partitions: list[TopicPartition]) -> None:
+            if others and partitions:
+                until = time.monotonic() + 4 * self.brokers.heartbeat_ms / 1000
+                wait_for(lambda: time.monotonic() >= until)
+                had_meanwhile.append(others[0].holds)
+                consumer.commit()
+
+        with self.consumer(kind, enable_auto_commit=False) as consumer:
+            consumer.subscribe(self.topic, on_revoked=hold)
+            wait_for(lambda: consumer.poll(0.1) and len(consumer.assignment) == 4, 60)
+            others.append(self.reader(kind))
+
+            def are_shared() -> bool:
+                consumer.poll(0.05)
+                return len(consumer.assignment) == 2 == len(others[0].holds)
+
+            wait_for(are_shared, self.brokers.patience_s)
+            assert had_meanwhile
+            assert not any(had_meanwhile)
+        others[0].leave()
 
     # -- topics
 
@@ -349,8 +404,7 @@ class GroupCases:
             wait_for(lambda: got.extend(one.offset for one in consumer.poll(0.1)) or len(got) == 6, 60)
         assert sorted(got) == [7, 7, 8, 8, 9, 9]
         assert len(refused) == 3
-        assert {one.offset for one in self.backend.offsets.committed(self.group).values()} == {10}
-        self.backend.close()
+        assert {one.offset for one in self.backends[0].offsets.committed(self.group).values()} == {10}
 
     @BOTH
     def test_an_error_of_a_callback_is_raised_by_poll_and_reading_goes_on(self, kind: str) -> None:
@@ -366,7 +420,6 @@ class GroupCases:
                 wait_for(lambda: consumer.poll(0.1), 60)
             got: list[int] = []
             wait_for(lambda: got.extend(one.offset for one in consumer.poll(0.1)) or len(got) == 5, 60)
-        self.backend.close()
 
     @BOTH
     def test_a_loop_over_records_takes_part_in_the_group(self, kind: str) -> None:
@@ -386,7 +439,6 @@ class GroupCases:
 
             wait_for(both_have_one, self.brokers.patience_s)
         other.leave()
-        self.backend.close()
 
     @BOTH
     def test_a_member_that_was_removed_cannot_commit(self, kind: str) -> None:
@@ -405,7 +457,6 @@ class GroupCases:
         assert consumer.assignment == frozenset()
         consumer.close()
         other.leave()
-        self.backend.close()
 
     @BOTH
     def test_who_unsubscribes_leaves_and_may_assign(self, kind: str) -> None:
@@ -426,7 +477,6 @@ class GroupCases:
             consumer.assign([(self.topic, 0)])
             with pytest.raises(ConsumerError, match="assign"):
                 consumer.subscribe(self.topic)
-        self.backend.close()
 
     # -- refusals
 
@@ -438,7 +488,6 @@ class GroupCases:
             consumer.subscribe(self.topic)
             with pytest.raises(BrokerError, match="INCONSISTENT_GROUP_PROTOCOL"):
                 wait_for(lambda: consumer.poll(0.1), 60)
-        self.backend.close()
         first.leave()
 
     def test_a_consumer_without_a_group_does_not_subscribe(self) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from logstore.client.commits import Commits
+from logstore.client.group_subscription import GroupSubscription
+from logstore.errors import LogstoreError
+from logstore.protocol.generated.messages import ConsumerGroupHeartbeatRequest, HeartbeatRequest
 from logstore.records import TopicPartition
+from logstore.remote.backend.group_offsets import NO_MEMBER, RemoteOffsets
+from logstore.remote.backend.member_loop import MemberLoop
 from tests.remote.backend.group_cases import Brokers, GroupCases
 from tests.remote.fake_cluster import FakeCluster, FakePartition
 
@@ -43,3 +50,78 @@ class TestGroups(GroupCases):
     def brokers(self) -> Iterator[Brokers]:
         with FakeCluster(3, long_polls=True, session_ms=600, interval_ms=50) as cluster:
             yield FakeBrokers(cluster)
+
+
+# --- planted bugs ------------------------------------------------------------------------------
+
+
+def _commits_too_far(commits: Commits) -> None:
+    for partition in commits._subscription.turns:
+        partition.done = partition.position + 5
+
+
+def _as_no_member(original: Callable[..., None]) -> Callable[..., None]:
+    return lambda offsets, member, group, given: original(offsets, NO_MEMBER, group, given)
+
+
+def _without_heartbeats(original: Callable[..., None]) -> Callable[..., None]:
+    def send(loop: MemberLoop, step: Any) -> None:
+        message = step.message
+        is_first = isinstance(message, ConsumerGroupHeartbeatRequest) and message.member_epoch <= 0
+        if is_first or not isinstance(message, HeartbeatRequest | ConsumerGroupHeartbeatRequest):
+            original(loop, step)
+
+    return send
+
+
+def _told_before_the_callback(original: Callable[..., None]) -> Callable[..., None]:
+    def make(group: GroupSubscription, change: Any, *, commits: bool) -> None:
+        group.membership.changed(change)
+        original(group, change, commits=commits)
+
+    return make
+
+
+SHARE = "test_members_share_and_a_clean_leave_delivers_nothing_twice"
+DIES = "test_a_member_that_dies_is_replaced_and_no_record_is_skipped"
+MOVES = "test_a_coordinator_that_moves_costs_no_record"
+
+#: What is wrong, and the case that finds it.
+PLANTED: dict[str, tuple[str, type, str, Callable[[Any], Any]]] = {
+    "more is committed than was handed out": (DIES, Commits, "_settle_all", lambda _: _commits_too_far),
+    "nothing is committed before a rebalance": (
+        SHARE, GroupSubscription, "_commit", lambda _: lambda group: None,
+    ),
+    "commits name no member": (SHARE, RemoteOffsets, "commit_as", _as_no_member),
+    "what is revoked is read on": (SHARE, GroupSubscription, "_drop", lambda _: lambda group, given: None),
+    "no heartbeats": (SHARE, MemberLoop, "_send", _without_heartbeats),
+    "the coordinator is told before partitions are dropped": (
+        "test_no_partition_is_handed_over_before_its_callback_has_returned",
+        GroupSubscription,
+        "_make",
+        _told_before_the_callback,
+    ),
+    "a consumer that closes says nothing": (
+        "test_who_unsubscribes_leaves_and_may_assign",
+        GroupSubscription,
+        "end",
+        lambda _: lambda group: group.membership.close(),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["cooperative", "consumer", "range"])
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_is_found(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, owner, attribute, planted = PLANTED[name]
+    monkeypatch.setattr(owner, attribute, planted(getattr(owner, attribute)))
+    cases = TestGroups()
+    with FakeCluster(3, long_polls=True, session_ms=600, interval_ms=50) as cluster:
+        brokers = FakeBrokers(cluster)
+        brokers.patience_s = 3.0
+        cases.begin(brokers, "planted")
+        try:
+            with pytest.raises((AssertionError, LogstoreError)):
+                getattr(cases, case)(kind)
+        finally:
+            cases.end()

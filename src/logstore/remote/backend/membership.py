@@ -116,7 +116,7 @@ class RemoteMembership(GroupMembership):
         while True:
             identity = self._identity()
             if identity is None:
-                raise self._fenced("this consumer is no member of it now")
+                raise self._fenced(f"commit of group {self._group!r}: this consumer is no member of it now")
             try:
                 self._offsets.commit_as(identity, self._group, offsets)
                 return
@@ -140,10 +140,10 @@ class RemoteMembership(GroupMembership):
             raise self._fenced(str(error)) from error
         return error.name == "STALE_MEMBER_EPOCH"
 
-    def _fenced(self, reason: str) -> GroupFencedError:
+    def _fenced(self, what: str) -> GroupFencedError:
         return GroupFencedError(
-            f"commit of group {self._group!r}: {reason}; its partitions may belong to other members: poll to join "
-            "again, and look at max.poll.interval.ms if the handling of records took long"
+            f"{what}; its partitions may belong to other members: poll to join again, and look at "
+            "max.poll.interval.ms if the handling of records took long"
         )
 
     # -- the end
