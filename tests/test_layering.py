@@ -209,8 +209,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.protocol.generated": ("embedded messages records",),
     "logstore.remote": (
-        "store",
-        "topic",
+        "topics",
         "backend",
         "producer",
         "produce_loop topic_settings",
@@ -227,10 +226,15 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "bootstrap refresher",
         "known",
     ),
+    "logstore.remote.topics": (
+        "store",
+        "topic",
+        "appends known_settings",
+    ),
     "logstore.remote.backend": (
         "backend",
         "ranges",
-        "appends batch_writer fetcher known_settings membership",
+        "batch_writer fetcher membership",
         "cursors group_offsets member_loop sending",
         "partition topic_lookup",
     ),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from logstore.groups.offsets import OffsetAndMetadata
     from logstore.log import Log
     from logstore.records import Ack, AppendResult, Codec, Isolation, RecordMetadata, TopicPartition
-    from logstore.remote.store import connect as connect
+    from logstore.remote.topics.store import connect as connect
     from logstore.store import Store, Topic, open_store
     from logstore.store.admin.kafka_directories import adopt_kafka_directory, release_to_kafka
     from logstore.store.admin.rebuild import rebuild
@@ -51,7 +51,7 @@ _HOMES = {
         ("Ack", "AppendResult", "Codec", "Isolation", "RecordMetadata", "TopicPartition"), "logstore.records"
     ),
     "OffsetAndMetadata": "logstore.groups.offsets",
-    "connect": "logstore.remote.store",
+    "connect": "logstore.remote.topics.store",
     **dict.fromkeys(("Store", "Topic", "open"), "logstore.store"),
     **dict.fromkeys(("adopt_kafka_directory", "release_to_kafka"), "logstore.store.admin.kafka_directories"),
     "Consumer": "logstore.client.consumer",

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import logstore
-from logstore.remote.store import RemoteStore
+from logstore.remote.topics.store import RemoteStore
 from tests.interop.broker import Broker
 from tests.kit.waiting import wait_for
-from tests.remote.connected import ConnectedCases
+from tests.remote.topics.connected import ConnectedCases
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 

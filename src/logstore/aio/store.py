@@ -116,7 +116,10 @@ def connect(*args: Any, threads: int = _THREADS, **kwargs: Any) -> Pending[Store
     """
 
     async def connecting() -> Store:
-        from logstore.remote.store import RemoteStore, connect  # here: only this call needs a client of brokers
+        from logstore.remote.topics.store import (  # here: only this call needs a client of brokers
+            RemoteStore,
+            connect,
+        )
 
         pool = Threads(threads)
         try:

@@ -19,7 +19,7 @@ from logstore.paths import local_path
 from logstore.store import Store, open_store
 
 if TYPE_CHECKING:
-    from logstore.remote.store import RemoteStore
+    from logstore.remote.topics.store import RemoteStore
 
 
 class LocalPath(click.Path):
@@ -88,7 +88,7 @@ class StoreOptions(NamedTuple):
             return self.open(read_only=read_only, create=create)
         if self.file is not None:
             raise click.UsageError("--config has settings of a store; give those of a cluster by --profile FILE")
-        from logstore.remote.store import connect  # here: only a cluster needs a client of brokers
+        from logstore.remote.topics.store import connect  # here: only a cluster needs a client of brokers
 
         settings = {} if self.profile is None else settings_of(self.profile)
         return connect(self.bootstrap, {**settings, **self.settings})

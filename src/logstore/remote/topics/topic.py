@@ -13,10 +13,10 @@ from logstore.clock import Clock
 from logstore.config.log import LogConfig
 from logstore.errors import PolicyViolationError, UnknownPartitionError, UnsupportedOperationError
 from logstore.records import Ack, Acks, AppendResult, Codec, RecordMetadata, TopicPartition, acks_of
-from logstore.remote.backend.appends import Appends
 from logstore.remote.backend.backend import RemoteBackend
-from logstore.remote.backend.known_settings import TopicSettings
 from logstore.remote.client import Client
+from logstore.remote.topics.appends import Appends
+from logstore.remote.topics.known_settings import TopicSettings
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

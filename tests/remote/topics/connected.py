@@ -19,7 +19,7 @@ from logstore.errors import (
     UnsupportedOperationError,
 )
 from logstore.records import NewTopic
-from logstore.remote.store import RemoteStore
+from logstore.remote.topics.store import RemoteStore
 
 
 def program(store: logstore.Store | RemoteStore) -> list[object]:

@@ -16,11 +16,11 @@ from logstore.config.log import Setting, canonical, canonical_keys
 from logstore.config.schema import naming_arguments
 from logstore.errors import BrokerError, TopicExistsError
 from logstore.records import Isolation, NewTopic, TopicPartition
-from logstore.remote.backend.appends import Appends
 from logstore.remote.backend.backend import RemoteBackend
-from logstore.remote.backend.known_settings import TopicSettings
 from logstore.remote.client import Client
-from logstore.remote.topic import RemoteTopic
+from logstore.remote.topics.appends import Appends
+from logstore.remote.topics.known_settings import TopicSettings
+from logstore.remote.topics.topic import RemoteTopic
 
 if TYPE_CHECKING:
     from logstore.client.consumer import Consumer

@@ -16,11 +16,11 @@ from logstore.errors import (
     PartialAppendError,
 )
 from logstore.records import TopicPartition
-from logstore.remote.store import RemoteStore
-from tests.remote.connected import ConnectedCases
+from logstore.remote.topics.store import RemoteStore
 from tests.remote.fake_cluster import FakeCluster
+from tests.remote.topics.connected import ConnectedCases
 
-PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "howto" / "cluster.md"
+PAGE = Path(__file__).resolve().parent.parent.parent.parent / "docs" / "howto" / "cluster.md"
 
 
 @pytest.fixture
