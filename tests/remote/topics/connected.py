@@ -46,6 +46,10 @@ def program(store: logstore.Store | RemoteStore) -> list[object]:
     seen += [[each.records for each in store.lag("report")]]
     flights.append(b"AA 4", key=b"AA")
     seen += [sum(each.records for each in store.lag("report"))]
+    with store.producer(linger_ms=5) as producer:
+        sent = [producer.send("flights", b"%d" % number, b"UA") for number in range(50)]
+        producer.flush()
+        seen += [[each.result().offset for each in sent], sent[0].result().partition]
     described = store.describe_topic("flights")
     seen += [[(each.log_start_offset, each.high_watermark) for each in described.partitions]]
     store.delete_topic("flights")
