@@ -22,7 +22,7 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo build release changelog docs test lint sanitize fuzz soak interop fixtures bench rows clean
-.PHONY: demo-cluster bench-spark java no-test-yet test-core test-spark sanitize-threads
+.PHONY: demo-cluster bench-spark bench-clients java no-test-yet test-core test-spark sanitize-threads
 .PHONY: demo-with-java demo-cluster-with-java test-with-java interop-with-java bench-with-java
 
 help:
@@ -207,6 +207,12 @@ bench-spark: $(VENV)/.built java
 bench-with-java: $(SPARK)/.with-spark-kafka
 	$(SAY) 'bench-spark: ours, Kafka and its connector, Parquet and Arrow in turn'
 	@$(SPARK)/bin/python -m benchmarks.spark $(ARGS)
+
+# Some ten minutes with a real Kafka beside it, which make interop has fetched, or this does.
+bench-clients: $(VENV)/.with-bench $(VENV)/.built
+	$(SAY) 'bench-clients: ours, confluent-kafka and aiokafka on a real Kafka, in turn'
+	@$(PY) -m tests.interop.broker
+	@$(PY) -m tests.interop.broker $(PY) -m benchmarks.clients --bootstrap BOOTSTRAP $(ARGS)
 
 rows: $(VENV)/.made
 	@$(PY) tests/rows.py $(ARGS)

@@ -1,0 +1,1 @@
+"""Clients of a real Kafka side by side: ours, confluent-kafka and aiokafka, each in a process of its own."""
