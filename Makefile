@@ -36,6 +36,7 @@ help:
 	@echo 'make soak    an hour of kills, power cuts, flipped bits and fuzz, with what each has counted'
 	@echo 'make bench   run the benchmarks and print one table (a part: make bench ARGS="-k append")'
 	@echo 'make bench-spark  the Spark source and sink beside Spark'"'"'s Kafka connector, Parquet and Arrow'
+	@echo 'make bench-clients  clients of a real Kafka beside each other: ours, confluent-kafka, aiokafka'
 	@echo 'make rows    list what a user shall see, with the test that shows it'
 	@echo 'make docs    the pages as HTML in build/docs'
 	@echo 'make changelog  CHANGELOG.md from news/ (at a release: make changelog VERSION=2026.12.0)'
