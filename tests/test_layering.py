@@ -216,7 +216,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "client",
         "administration in_flight",
         "cluster",
-        "backoff connection",
+        "backoff connection network",
         "credentials",
         "fetch metadata sasl security",
         "answers",
@@ -231,10 +231,17 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "topic",
         "appends known_settings",
     ),
+    "logstore.remote.network": (
+        "link metadata_updates",
+        "loop",
+        "connection",
+        "calls frames_in opening",
+    ),
     "logstore.remote.backend": (
         "backend",
         "ranges",
         "batch_writer fetcher membership",
+        "fetching",
         "cursors group_offsets member_loop sending",
         "partition topic_lookup",
     ),
@@ -243,7 +250,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "tokens",
     ),
     "logstore.remote.security": (
-        "channels context",
+        "channels context transports",
         "keystores",
     ),
     "logstore.replication": (

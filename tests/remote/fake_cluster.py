@@ -103,6 +103,7 @@ class FakePartition:
     leader: int = 1
     epoch: int = 0
     batches: list[bytes] = field(default_factory=list)
+    ends: dict[int, int] = field(default_factory=dict)  #: leader epoch -> its end, if that is not the end of all
     near: dict[str, int] = field(default_factory=dict)  #: rack -> the follower that its readers are sent to
     start: int = 0
     end: int = 0
@@ -126,6 +127,12 @@ class FakePartition:
 
     def add(self, values: Iterable[bytes], **settings: Any) -> int:
         return self.put(encode(list(values), **settings))
+
+    def cut(self, end: int) -> None:
+        """Another leader's log is shorter: batches from an offset on are gone, and the next epoch begins."""
+        self.batches = [each for each in self.batches if BatchView(each).last_offset < end]
+        self.end = end
+        self.epoch += 1
 
     def mark(self, producer_id: int, *, commit: bool, first: int = -1) -> None:
         """The end of a transaction; ``first`` is its first offset, for the list of aborted ones."""
@@ -220,6 +227,7 @@ class FakeCluster:
         interval_ms: int = 5_000,
     ) -> None:
         self.long_polls = long_polls  #: whether a fetch waits for records, as long as it says
+        self.tells_leaders = False  #: whether a broker that does not lead a partition says which one does
         #: group -> partition -> (offset, metadata, leader epoch)
         self.offsets: dict[str, dict[TopicPartition, tuple[int, str, int]]] = defaultdict(dict)
         #: members of groups; the session and the heartbeats are those of the KIP-848 protocol
@@ -277,6 +285,9 @@ class FakeBroker:
         self.got: list[Any] = []
         self.versions_got: list[tuple[int, int]] = []
         self.accepted = 0
+        #: Number of a fetch session -> its next epoch, and what it holds.
+        self.sessions: dict[int, tuple[int, dict[tuple[str, str, int], Any]]] = {}
+        self.next_session = 1_000 * number
         self._faults: dict[int, deque[Any]] = defaultdict(deque)
         self._open: set[socket.socket] = set()
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -348,8 +359,12 @@ class FakeBroker:
             connection.sendall(encode_response(answer, 0, correlation_id))
             return
         request = decode_request(frame)
-        if self.cluster.long_polls and isinstance(request.message, m.FetchRequest):
-            self._await_records(request.message, version)
+        asked = request.message
+        if isinstance(asked, m.FetchRequest):
+            with self.cluster.lock:
+                asked = self._in_session(asked, version)
+            if self.cluster.long_polls:
+                self._await_records(asked, version)
         with self.cluster.lock:
             self.got.append(request.message)
             fault = self._faults[api_key].popleft() if self._faults[api_key] else None
@@ -361,7 +376,7 @@ class FakeBroker:
             elif answer is None and isinstance(request.message, REQUESTS):
                 answer = m.RESPONSES[api_key](error_code=code)
             elif answer is None:
-                answer = _HANDLERS[api_key](self, request.message, code, version)
+                answer = _HANDLERS[api_key](self, asked, code, version)
         if waits:
             answer = self.cluster.groups.ask(self.number, request.message, topics)
         with self.cluster.lock:
@@ -379,6 +394,8 @@ class FakeBroker:
         def is_due() -> bool:
             with self.cluster.lock:
                 answer = self.fetch(request, 0, version)
+            if answer.error_code:
+                return True
             parts = [part for topic in answer.responses for part in topic.partitions]
             return any(part.records or part.error_code or part.preferred_read_replica >= 0 for part in parts)
 
@@ -497,14 +514,57 @@ class FakeBroker:
                         error_code=error,
                         partition=each.partition,
                         leader_epoch=each.leader_epoch if known else -1,
-                        end_offset=partition.end if partition is not None and known else -1,
+                        end_offset=(
+                            partition.ends.get(each.leader_epoch, partition.end)
+                            if partition is not None and known
+                            else -1
+                        ),
                     )
                 )
             topics.append(R.OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
         return R(topics=topics)
 
+    def _in_session(self, request: Any, version: int) -> Any:
+        """The request with every partition of its session; its epoch is the error if the session is none."""
+        if version < 7 or (request.session_epoch < 0 and not request.session_id):
+            return request
+        Topic = m.FetchRequest.FetchTopic
+        epoch, held = self.sessions.pop(request.session_id, (-1, {}))
+        error, number = 0, request.session_id
+        if request.session_epoch == 0:
+            self.next_session += 1
+            number, held = self.next_session, {}
+        elif request.session_epoch > 0 and epoch < 0:
+            error = 70
+        elif request.session_epoch > 0 and epoch != request.session_epoch:
+            error = 71
+        for topic in request.forgotten_topics_data:
+            for each in topic.partitions:
+                held.pop((topic.topic, topic.topic_id, each), None)
+        for topic in request.topics:
+            for each in topic.partitions:
+                held[topic.topic, topic.topic_id, each.partition] = each
+        if request.session_epoch >= 0 and not error:
+            self.sessions[number] = request.session_epoch + 1, held
+        return m.FetchRequest(
+            max_wait_ms=request.max_wait_ms,
+            min_bytes=request.min_bytes,
+            max_bytes=request.max_bytes,
+            isolation_level=request.isolation_level,
+            session_id=number if request.session_epoch >= 0 else 0,
+            session_epoch=-error or min(request.session_epoch, 1),
+            topics=[
+                Topic(topic=name, topic_id=topic_id, partitions=[each])
+                for (name, topic_id, _), each in held.items()
+            ],
+            rack_id=request.rack_id,
+        )
+
     def fetch(self, request: Any, code: int, version: int) -> Any:
         R = m.FetchResponse
+        if request.session_epoch < -1:
+            return R(error_code=-request.session_epoch)
+        is_incremental = request.session_epoch == 1
         committed = bool(request.isolation_level)
         topics = []
         for topic in request.topics:
@@ -529,9 +589,16 @@ class FakeBroker:
                                 for pid, first, marker in partition.aborted
                                 if marker >= each.fetch_offset
                             ]
+                if is_incremental and not (records or error or nearer not in (-1, self.number)):
+                    continue
+                told = R.LeaderIdAndEpoch()
+                if error in (6, 74) and self.cluster.tells_leaders and name in self.cluster.topics:
+                    led = self.cluster.topics[name].partitions[each.partition]
+                    told = R.LeaderIdAndEpoch(leader_id=led.leader, leader_epoch=led.epoch)
                 found.append(
                     R.PartitionData(
                         partition_index=each.partition,
+                        current_leader=told,
                         error_code=error,
                         high_watermark=marks[0],
                         last_stable_offset=marks[1],
@@ -543,8 +610,14 @@ class FakeBroker:
                 )
             answer = R.FetchableTopicResponse(partitions=found)
             answer.topic, answer.topic_id = ("", topic.topic_id) if version >= 13 else (name or "", "")
-            topics.append(answer)
-        return R(responses=topics)
+            if found or not is_incremental:
+                topics.append(answer)
+        nodes = [
+            R.NodeEndpoint(node_id=number, host="127.0.0.1", port=each.port)
+            for number, each in self.cluster.brokers.items()
+            if self.cluster.tells_leaders
+        ]
+        return R(responses=topics, session_id=request.session_id if version >= 7 else 0, node_endpoints=nodes)
 
     def init_producer(self, request: Any, code: int, version: int) -> Any:
         self.cluster.next_producer_id += 1

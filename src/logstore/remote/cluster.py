@@ -35,6 +35,8 @@ from logstore.records import TopicPartition
 from logstore.remote.backoff import Attempts
 from logstore.remote.connection import BrokerConnection
 from logstore.remote.credentials import Credentials
+from logstore.remote.network.loop import Network
+from logstore.remote.network.metadata_updates import MetadataUpdates
 from logstore.remote.sasl.tokens import OAuthToken
 
 _T = TypeVar("_T")
@@ -103,6 +105,8 @@ class Cluster:
         self._learnt: dict[str, float] = {}  #: topic -> when its metadata arrived
         self._unreachable_until: dict[Address, float] = {}
         self._failures: dict[Address, int] = {}
+        self._network: Network | None = None
+        self._updates: MetadataUpdates | None = None
 
     def close(self) -> None:
         """Close every idle connection; `give_back` closes those that are in use now."""
@@ -110,8 +114,32 @@ class Cluster:
         with self._lock:
             idle = [each for pool in self._idle.values() for each in pool]
             self._idle.clear()
+            network = self._network
         for each in idle:
             each.close()
+        if network is not None:
+            network.close()
+
+    # -- the thread of the sockets -----------------------------------------------------------------
+
+    @property
+    def network(self) -> Network:
+        """The thread of the sockets, which fetches for consumers."""
+        self._check()
+        with self._lock:
+            if self._network is None:
+                self._network = Network(self.config, self._credentials)
+            return self._network
+
+    @property
+    def updates(self) -> MetadataUpdates:
+        """The metadata that the thread of the sockets works by."""
+        network = self.network
+        with self._lock:
+            if self._updates is None:
+                self._updates = MetadataUpdates(network.thread, self.config)
+                network.add(self._updates)
+            return self._updates
 
     # -- connections -------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from logstore.config.remote import WireConfig
 from logstore.config.schema import fields_of, key_of
 from logstore.config.security import OAUTHBEARER, login_of, uses_tls
 from logstore.errors import AuthenticationError
-from logstore.remote.sasl.mechanisms import Exchange, asked_all, check_library, exchange, mechanism_of
+from logstore.remote.sasl.mechanisms import LoginRequests, asked_all, check_library, login_requests, mechanism_of
 from logstore.remote.sasl.tokens import OAuthToken, Tokens
 from logstore.remote.security.channels import Channel, PlainChannel, TlsChannel
 from logstore.remote.security.transports import PlainTransport, TlsTransport, Transport
@@ -106,16 +106,16 @@ class Credentials:
         """
         return asked_all(self.login_steps(peer, timeout_s), ask)
 
-    def login_steps(self, peer: str, timeout_s: float) -> Exchange:
+    def login_steps(self, peer: str, timeout_s: float) -> LoginRequests:
         """Yield the requests of a login; ``timeout_s`` limits a request for a token.
 
-        A step may wait for a token or compute for milliseconds. Raises as `exchange` and `Tokens.get`.
+        A step may wait for a token or compute for milliseconds. Raises as `login_requests` and `Tokens.get`.
         """
         assert self._login is not None
         token = None if self._tokens is None else self._tokens.get(timeout_s)
         mechanism, secrets = mechanism_of(self._login, token)
         try:
-            return (yield from exchange(self._login, mechanism, secrets, peer))
+            return (yield from login_requests(self._login, mechanism, secrets, peer))
         except AuthenticationError:
             if self._tokens is not None:
                 self._tokens.forget()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -20,13 +22,15 @@ from logstore.errors import (
     OffsetOutOfRangeError,
     ProtocolError,
     StoreClosedError,
+    UnknownTopicError,
+    UnsupportedVersionError,
 )
 from logstore.protocol.generated import messages as m
 from logstore.records import TopicPartition
 from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
 from tests.kit.waiting import wait_for
-from tests.remote.fake_cluster import FakeCluster, cut, disconnect, dribble, garbage, silence
+from tests.remote.fake_cluster import ALL, FakeCluster, cut, disconnect, dribble, garbage, silence
 
 FLIGHTS = TopicPartition("flights", 0)
 
@@ -69,7 +73,7 @@ class Reader:
 
 
 def fetching() -> int:
-    return sum(thread.name == "logstore-fetch" for thread in threading.enumerate())
+    return sum(thread.name == "logstore-network" for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize(
@@ -258,26 +262,38 @@ def test_records_of_aborted_transactions_are_left_out(cluster):
         assert reader.take(2) == [b"kept", b"after"]
 
 
-def test_the_thread_ends_with_the_consumer(cluster):
+def test_the_fetches_end_with_the_consumer_and_the_thread_with_the_back_end(cluster):
     before = fetching()
     with Reader(cluster) as reader:
         reader.consumer.assign([FLIGHTS])
         assert reader.consumer.poll() == []
-        assert fetching() == before + 1
+        other = Consumer(reader.backend, ConsumerConfig.of({"auto_offset_reset": "earliest"}))
+        other.assign([("flights", 1)])
+        assert other.poll() == []
+        assert fetching() == before + 1, "one thread for all consumers of a client"
+        wait_for(lambda: all(each.sessions for each in cluster.brokers.values()))
+        loop = reader.consumer._fetcher._loop
         reader.consumer.close()
-        assert fetching() == before
+        other.close()
+        wait_for(lambda: not any(node.connection for node in loop._nodes.values() if node.connection.error is None))
+        count = len(cluster.requests(m.FetchRequest))
+        assert reader.backend._client.metadata(["flights"]) is not None
+        assert len(cluster.requests(m.FetchRequest)) == count
+    assert fetching() == before
 
 
-def test_the_thread_of_a_dropped_consumer_ends(cluster):
+def test_the_fetches_of_a_dropped_consumer_end_and_with_its_client_the_thread(cluster):
     before = fetching()
     reader = Reader(cluster)
     reader.consumer.assign([FLIGHTS])
     assert reader.consumer.poll() == []
     client = reader.backend._client
+    wait_for(lambda: cluster.requests(m.FetchRequest))
     del reader
     gc.collect()
-    wait_for(lambda: fetching() == before)
+    wait_for(lambda: len(client.cluster.network.thread._services) == 1, what="that of the metadata is left")
     client.close()
+    assert fetching() == before
 
 
 def test_a_closed_back_end_ends_its_consumers(cluster):
@@ -313,3 +329,202 @@ def test_a_forked_child_is_refused(cluster):
             finally:
                 os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+# --- sessions ----------------------------------------------------------------------------------------
+
+
+def test_a_thousand_idle_partitions_cost_one_long_poll_for_each_broker(cluster):
+    cluster.topic("wide", 1_000, leaders=(1, 2))
+    with Reader(cluster, fetch_max_wait_ms=300) as reader:
+        reader.consumer.assign([("wide", number) for number in range(1_000)])
+        assert reader.consumer.poll(0.1) == []
+        wait_for(
+            lambda: all(
+                isinstance(each.got[-1], m.FetchRequest) and not each.got[-1].topics
+                for each in cluster.brokers.values()
+            )
+        )
+        before = {number: len(broker.got) for number, broker in cluster.brokers.items()}
+        began = time.monotonic()
+        assert reader.consumer.poll(1.0) == []
+        most = (time.monotonic() - began) / 0.3 + 2
+        for number, broker in cluster.brokers.items():
+            asked = broker.got[before[number] :]
+            assert 1 <= len(asked) <= most
+            assert all(isinstance(each, m.FetchRequest) for each in asked)
+            assert not any(each.topics or each.forgotten_topics_data for each in asked)
+        with cluster.lock:
+            cluster.topics["wide"].partitions[617].add([b"found"])
+        assert reader.take(1) == [b"found"]
+        wait_for(lambda: [each for each in cluster.brokers[2].got[before[2] :] if each.topics])
+        changed = [each for each in cluster.brokers[2].got[before[2] :] if each.topics]
+        assert [part.partition for topic in changed[0].topics for part in topic.partitions] == [617]
+
+
+@pytest.mark.parametrize("how", ["forgotten", "another epoch", "refused"])
+def test_a_session_that_a_broker_loses_begins_again(cluster, how):
+    partition = cluster.partition(FLIGHTS)
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.consumer.poll(0.1) == []
+        for turn in range(3):
+            with cluster.lock:
+                if how == "forgotten":
+                    cluster.brokers[1].sessions.clear()
+                elif how == "refused":
+                    cluster.brokers[1].plan(m.FetchRequest, {"error_code": 71, "responses": []})
+                else:
+                    found = cluster.brokers[1].sessions
+                    found.update({number: (epoch + 3, held) for number, (epoch, held) in found.items()})
+                partition.add([b"%d" % turn])
+            assert reader.take(1) == [b"%d" % turn]
+
+
+def test_brokers_without_sessions_are_asked_in_full(cluster):
+    cluster.versions = ALL | {m.FetchRequest.API_KEY: (4, 6)}
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS, ("flights", 1)])
+        for turn in range(3):
+            with cluster.lock:
+                cluster.partition(FLIGHTS).add([b"%d" % turn])
+            assert reader.take(1) == [b"%d" % turn]
+
+
+def test_brokers_that_are_too_old_are_named(cluster):
+    cluster.versions = ALL | {m.FetchRequest.API_KEY: (0, 3)}
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        with pytest.raises(UnsupportedVersionError, match="knows versions 0 to 3 of FetchRequest"):
+            reader.consumer.poll(30)
+
+
+def test_a_broker_over_its_quota_is_left_alone_for_as_long_as_it_says(cluster):
+    partition = cluster.partition(FLIGHTS)
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.consumer.poll(0.1) == []
+        cluster.brokers[1].plan(m.FetchRequest, {"throttle_time_ms": 400, "responses": []})
+        wait_for(lambda: not cluster.brokers[1]._faults[m.FetchRequest.API_KEY])
+        with cluster.lock:
+            partition.add([b"later"])
+        began = time.monotonic()
+        assert reader.take(1) == [b"later"]
+        assert time.monotonic() - began >= 0.25
+
+
+# --- leaders -----------------------------------------------------------------------------------------
+
+
+def test_a_leader_that_an_answer_names_is_asked_without_metadata(cluster):
+    partition = cluster.partition(FLIGHTS)
+    cluster.tells_leaders = True
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        partition.add([b"a"])
+        assert reader.take(1) == [b"a"]
+        count = len(cluster.requests(m.MetadataRequest))
+        for turn, broker in enumerate((2, 1, 2)):
+            cluster.lead(FLIGHTS, broker)
+            with cluster.lock:
+                partition.add([b"%d" % turn])
+            assert reader.take(1) == [b"%d" % turn]
+        assert len(cluster.requests(m.MetadataRequest)) == count
+
+
+def test_a_position_is_checked_with_a_new_leader_before_it_is_fetched(cluster):
+    partition = cluster.partition(FLIGHTS)
+    partition.add([b"a"])
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.take(1) == [b"a"]
+        cluster.lead(FLIGHTS, 2)
+        with cluster.lock:
+            partition.add([b"b"])
+        assert reader.take(1) == [b"b"]
+        [asked] = cluster.requests(m.OffsetForLeaderEpochRequest)
+        assert [part.leader_epoch for topic in asked.topics for part in topic.partitions] == [0]
+
+
+def test_a_log_that_was_cut_is_read_from_where_it_was_cut(cluster):
+    partition = cluster.partition(FLIGHTS)
+    for number in range(10):
+        partition.add([b"%d" % number])
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.take(10) == [b"%d" % number for number in range(10)]
+        with cluster.lock:
+            partition.cut(6)
+            partition.leader = 2
+            partition.add([b"new 6", b"new 7", b"new 8", b"new 9", b"new 10"])
+            # The end of the epoch that was read: the first offset of the next one.
+            partition.ends[0] = 6
+        assert reader.take(5) == [b"new %d" % number for number in range(6, 11)]
+
+
+def test_a_topic_that_is_deleted_is_raised_and_the_others_go_on(cluster):
+    cluster.topic("gone")
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS, ("gone", 0)])
+        assert reader.consumer.poll(0.1) == []
+        with cluster.lock:
+            del cluster.topics["gone"]
+        with pytest.raises(UnknownTopicError):
+            reader.consumer.poll(30)
+
+
+def test_a_topic_of_the_same_name_is_not_read_for_the_deleted_one(cluster):
+    cluster.topic("gone")[0].add([b"old"])
+    with Reader(cluster) as reader:
+        reader.consumer.assign([("gone", 0)])
+        assert reader.take(1) == [b"old"]
+        with cluster.lock:
+            cluster.topic("gone")[0].add([b"never", b"never"])
+        with pytest.raises(UnknownTopicError, match="another topic has that name"):
+            reader.consumer.poll(30)
+
+
+def test_a_broker_that_asks_for_it_is_left_for_the_bootstrap_servers(cluster):
+    partition = cluster.partition(FLIGHTS)
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert reader.consumer.poll(0.1) == []
+        for each in cluster.brokers.values():
+            each.plan(m.MetadataRequest, {"error_code": 129, "topics": [], "brokers": []})
+        cluster.lead(FLIGHTS, 2)
+        with cluster.lock:
+            partition.add([b"a"])
+        assert reader.take(1) == [b"a"]
+
+
+def test_brokers_may_restart_one_after_the_other(cluster):
+    partition = cluster.partition(FLIGHTS)
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS, ("flights", 1)])
+        for turn in range(3):
+            for number, broker in cluster.brokers.items():
+                broker.stop()
+                broker.sessions.clear()
+                broker.restart()
+                with cluster.lock:
+                    cluster.topics["flights"].partitions[number - 1].add([b"%d-%d" % (turn, number)])
+                assert reader.take(1) == [b"%d-%d" % (turn, number)]
+    assert partition.end == 3
+
+
+def test_an_interrupt_ends_a_poll_and_nothing_else(cluster):
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+
+        def interrupt() -> None:
+            wait_for(lambda: cluster.requests(m.FetchRequest))
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            reader.consumer.poll(30)
+        thread.join()
+        with cluster.lock:
+            cluster.partition(FLIGHTS).add([b"after"])
+        assert reader.take(1) == [b"after"]

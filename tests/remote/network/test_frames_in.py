@@ -19,7 +19,7 @@ class Pieces(Transport):
     """Bytes that come in given pieces; then the end, or nothing."""
 
     def __init__(self, data: bytes, sizes: Sequence[int] = (), *, ends: bool = True) -> None:
-        self._data = data
+        self._data = memoryview(data)
         self._sizes = list(sizes)
         self._ends = ends
 
@@ -60,7 +60,9 @@ def read_all(frames_in: FramesIn, transport: Transport) -> list[bytes]:
 
 
 @given(
-    st.lists(st.integers(4, 200) | st.integers(READ_BYTES - 8, READ_BYTES + 8) | st.just(5 * READ_BYTES), max_size=8),
+    st.lists(
+        st.integers(4, 200) | st.integers(READ_BYTES - 8, READ_BYTES + 8) | st.just(5 * READ_BYTES), max_size=8
+    ),
     st.lists(st.integers(0, 90_000) | st.integers(1, 9), max_size=60),
 )
 def test_frames_come_whole_and_in_order(sizes: list[int], pieces: list[int]) -> None:

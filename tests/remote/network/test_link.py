@@ -300,7 +300,8 @@ def test_after_a_bad_answer_the_connection_is_broken(
     cluster.brokers[1].plan(MetadataRequest, fault)
     link = connect(cluster, request_timeout_ms=300)
     link.send(everything())
-    link.send(everything())
+    with contextlib.suppress(BrokerUnreachableError):  # the first answer may have come already
+        link.send(everything())
     with pytest.raises(error):
         link.receive()
     wait_for(lambda: not link.is_usable())
@@ -368,7 +369,9 @@ def test_a_silent_broker_keeps_no_other_connection_waiting(cluster: FakeCluster,
         assert other.ask(everything()).topics
 
 
-def test_a_broker_over_its_quota_is_left_alone_for_as_long_as_it_says(cluster: FakeCluster, connect: Linker) -> None:
+def test_a_broker_over_its_quota_is_left_alone_for_as_long_as_it_says(
+    cluster: FakeCluster, connect: Linker
+) -> None:
     cluster.brokers[1].plan(MetadataRequest, {"throttle_time_ms": 120})
     link = connect(cluster)
     link.ask(everything())
@@ -488,7 +491,7 @@ def test_a_forked_child_is_refused(cluster: FakeCluster, connect: Linker) -> Non
 def test_the_interpreter_ends_while_calls_are_in_flight(cluster: FakeCluster, tmp_path: Path) -> None:
     cluster.brokers[1].plan(MetadataRequest, fake_cluster.silence)
     program = textwrap.dedent(f"""
-        import threading
+        import contextlib, threading
         from logstore.config.remote import WireConfig
         from logstore.protocol.generated.messages import MetadataRequest
         from logstore.remote.network.link import BrokerLink
@@ -496,7 +499,10 @@ def test_the_interpreter_ends_while_calls_are_in_flight(cluster: FakeCluster, tm
         config = WireConfig()
         link = BrokerLink(Network(config), config, ("127.0.0.1", {cluster.brokers[1].port}))
         link.send(MetadataRequest(topics=None))
-        threading.Thread(target=link.receive, daemon=True).start()
+        def receive():
+            with contextlib.suppress(Exception):
+                link.receive()
+        threading.Thread(target=receive, daemon=True).start()
         print("sent", flush=True)
     """)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
@@ -536,9 +542,7 @@ def secured(connect: Linker, cluster: FakeCluster, **settings: Any) -> BrokerLin
 
 def test_small_and_large_frames_go_over_tls(connect: Linker, authority: Authority, tmp_path: Path) -> None:
     with begin(TlsGuard(authority.issue("127.0.0.1"), tmp_path)) as cluster:
-        link = secured(
-            connect, cluster, security_protocol="SSL", ssl_truststore_certificates=authority.pem
-        )
+        link = secured(connect, cluster, security_protocol="SSL", ssl_truststore_certificates=authority.pem)
         assert link.ask(everything()).topics
         names = [f"topic-{number:05}-{'x' * 200}" for number in range(5_000)]
         Topic = MetadataRequest.MetadataRequestTopic
@@ -567,12 +571,12 @@ def test_wrong_certificates_hosts_ports_and_passwords_are_errors_of_their_own(
 ) -> None:
     trusting = {"security_protocol": "SSL", "ssl_truststore_certificates": authority.pem}
     with begin(TlsGuard(authority.issue("elsewhere"), tmp_path)) as cluster:
-        with pytest.raises(AuthenticationError, match="is not for the host 127.0.0.1"):
+        with pytest.raises(AuthenticationError, match=r"is not for the host 127\.0\.0\.1"):
             secured(connect, cluster, **trusting)
         # The alert of TLS may get lost where the broker resets the connection.
         with pytest.raises(LogstoreError, match=r"this listener speaks TLS|port of a PLAINTEXT listener"):
             secured(connect, cluster)
-    with begin(TlsGuard(Authority().issue("127.0.0.1"), tmp_path)) as cluster:
+    with begin(TlsGuard(Authority("another authority").issue("127.0.0.1"), tmp_path)) as cluster:
         with pytest.raises(AuthenticationError, match="of an authority that is not trusted"):
             secured(connect, cluster, **trusting)
     with begin(TlsGuard(authority.issue("127.0.0.1"), tmp_path, clients=authority)) as cluster:

@@ -20,6 +20,7 @@ from logstore.io._interrupts import held
 from logstore.records import Isolation, TopicPartition
 from logstore.remote.backend.partition import RemotePartition
 from logstore.remote.client import Client, Fetched
+from logstore.remote.fetch.position import FetchPosition
 
 #: Of a batch's header: base offset, length of what follows, leader epoch; the last offset's delta.
 _HEADER = Struct(">qii")
@@ -62,12 +63,19 @@ class RemoteCursor(RemotePartition):
         self._runs: deque[Arrived] = deque()
         self._last: Arrived | None = None  #: the run that was handed out last
         self._mark = ArrivalMark()
+        self._cut = -1  #: where the log was cut, until that is handed out
         #: For the fetcher, under the lock.
         self.position = -1  #: where the next fetch begins; -1 while nothing is wanted
         self.is_wanted = False  #: false while the consumer has paused the partition
         self.buffered = 0  #: bytes that wait to be handed out
         self.error: LogstoreError | None = None
+        self.seeks = 0  #: rises with each new beginning
+        #: For the fetcher alone.
+        self.place = FetchPosition(name, -1)
+        self.place_of = 0  #: the number of the beginning that `place` belongs to
         self.not_before_s = 0.0  #: when an error is retried
+        self.node = -1  #: the broker that has sent records last
+        self.max_bytes = 0  #: what to ask for; larger where a batch is larger than usual
 
     # -- the fetcher's part, under the lock
 
@@ -78,8 +86,19 @@ class RemoteCursor(RemotePartition):
         self.position = self._mark.value = found.fetched.next_offset
 
     def fail_locked(self, error: LogstoreError) -> None:
-        """Have the next read raise an error, once what has arrived before is handed out."""
+        """Have the next read raise an error, once what has arrived before is handed out.
+
+        The reads after that begin again at the same offset.
+        """
         self.error = error
+        self.seeks += 1
+        self._mark.value = -1
+
+    def cut_locked(self, end_offset: int) -> None:
+        """Have the next read go back to an offset: the records behind it were replaced by others."""
+        self._cut = end_offset
+        self.seeks += 1
+        self.position = end_offset
         self._mark.value = -1
 
     def begin_locked(self, offset: int) -> None:
@@ -87,7 +106,8 @@ class RemoteCursor(RemotePartition):
         self._runs.clear()
         self.buffered = 0
         self.error = None
-        self.not_before_s = 0.0
+        self._cut = -1
+        self.seeks += 1
         self.position = self._mark.value = offset
         self.is_wanted = True
 
@@ -95,11 +115,13 @@ class RemoteCursor(RemotePartition):
         """Return whether a read at an offset gives records or raises; if neither, have them fetched."""
         self._go_to_locked(offset)
         self.is_wanted = True
-        return bool(self._runs) or self.error is not None
+        return bool(self._runs) or self.error is not None or self._cut >= 0
 
     def _go_to_locked(self, offset: int) -> None:
         while self._runs and self._runs[0].fetched.next_offset <= offset:
             self.buffered -= len(self._runs.popleft().fetched.data)
+        if self._cut >= 0 and offset > self._cut:
+            return
         first = self._runs[0].start_offset if self._runs else self.position
         if offset < first or (not self._runs and offset != self.position):
             self.begin_locked(offset)
@@ -120,7 +142,10 @@ class RemoteCursor(RemotePartition):
             self.is_wanted = True
             found = self._runs.popleft() if self._runs else None
             error = None
-            if found is None:
+            if found is None and self._cut >= 0:
+                offset, self._cut = self._cut, -1
+                self._mark.value = offset
+            elif found is None:
                 error, self.error = self.error, None
                 if error is not None:
                     self._mark.value = self.position

@@ -8,6 +8,7 @@ wait; the call itself goes on, and its answer is dropped.
 from __future__ import annotations
 
 import copy
+import logging
 from _thread import allocate_lock
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -15,6 +16,8 @@ from typing import Any, Generic, TypeVar
 from logstore.errors import ClientClosedError, LogstoreError
 
 _T = TypeVar("_T")
+
+_logger = logging.getLogger(__name__)
 
 #: How often a waiting caller looks whether the thread of the sockets still runs.
 _LOOK_S = 5.0
@@ -44,7 +47,11 @@ class Waiting(Generic[_T]):
             self._lock.release()
         then, self._then = self._then, None
         if then is not None:
-            then(self)
+            try:
+                then(self)
+            except Exception as error:
+                # The others that wait on the same connection are still to be told.
+                _logger.error("the thread of the sockets goes on after an error", exc_info=error)
 
     def wait(self, is_alive: Callable[[], bool]) -> _T:
         """Wait for the result and return it, or raise the error. For one thread.

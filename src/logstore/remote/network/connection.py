@@ -1,10 +1,10 @@
 """One connection to one broker that never blocks: its opening, and its requests in flight in their order.
 
 A `NodeConnection` is a state machine around a `Transport`. It asks for versions, logs in, repeats the login before
-the broker's limit (KIP-368), sends requests one behind the other without waiting for answers, and matches answers by
-their order and number. An answer that is late closes the connection: all that wait on it get the error, since the
-order is lost. It never retries, and knows neither topics nor leaders. Only the thread of the sockets changes it; any
-thread may read what is said to be readable.
+the broker's limit (KIP-368), sends requests one behind the other without waiting for answers, and matches answers
+by their order and number. An answer that is late closes the connection: all that wait on it get the error, since
+the order is lost. It never retries, and knows neither topics nor leaders. Only the thread of the sockets changes
+it; any thread may read what is said to be readable.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SocketThread(Protocol):
         """Take note that a connection can take requests, or has failed before it could."""
 
     def errand(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None, float], None]) -> None:
-        """Run ``work`` in a thread of its own, then ``then`` with its result, its error and the time in this one."""
+        """Run ``work`` in a thread of its own, then ``then`` with its result, error and the time in this one."""
 
 
 class NodeConnection:
@@ -253,9 +253,7 @@ class NodeConnection:
             return
         number = self.next_number()
         self._asked = needed, number
-        self._out.append(
-            memoryview(encode_request(needed.request, needed.version, number, self._config.client_id))
-        )
+        self._out.append(memoryview(encode_request(needed.request, needed.version, number, self._config.client_id)))
         self._flush()
 
     def _errand_done(self, steps: Any, result: Any, error: BaseException | None, now_s: float) -> None:
@@ -574,13 +572,13 @@ class NodeConnection:
         limit_ms = self._config.socket_connection_setup_timeout_ms
         if self.stage in (Stage.RESOLVES, Stage.CONNECTS):
             return BrokerUnreachableError(
-                f"{self}: no connection within socket.connection.setup.timeout.ms={limit_ms}; look for a firewall on "
-                "the way, and at the broker's advertised.listeners"
+                f"{self}: no connection within socket.connection.setup.timeout.ms={limit_ms}; look for a firewall "
+                "on the way, and at the broker's advertised.listeners"
             )
         if self.stage is Stage.SHAKES:
             return BrokerUnreachableError(
-                f"{self}: no TLS handshake within socket.connection.setup.timeout.ms; check that this is the port of "
-                "an SSL or SASL_SSL listener"
+                f"{self}: no TLS handshake within socket.connection.setup.timeout.ms; check that this is the port "
+                "of an SSL or SASL_SSL listener"
             )
         return BrokerTimeoutError(
             f"{self} did not answer for {self._config.request_timeout_ms} ms; check the broker's load, or raise "

@@ -38,6 +38,7 @@ class BrokerLink:
         self._network = network
         self._config = config
         self._asked: deque[Call] = deque()
+        self._is_closed = False
         self._connection = network.open(address, node=node)
 
     def __str__(self) -> str:
@@ -82,7 +83,7 @@ class BrokerLink:
     def send(self, request: Any, *, version: int | None = None, wait_ms: int = 0) -> int:
         """Send a request and return its number; `receive` returns the answers in the order of the requests."""
         connection = self._connection
-        if connection.stage is Stage.CLOSED:
+        if self._is_closed or connection.stage is Stage.CLOSED:
             raise BrokerUnreachableError(f"{self}: the connection is closed") from connection.error
         chosen = self.version_of(request) if version is None else version
         number = connection.next_number()
@@ -114,9 +115,10 @@ class BrokerLink:
 
     def is_usable(self) -> bool:
         """Return whether it can take a request, and none is in flight."""
-        return not self._asked and self._connection.stage is Stage.READY
+        return not self._asked and not self._is_closed and self._connection.stage is Stage.READY
 
     def close(self) -> None:
         """Close the connection; answers in flight are lost. May be called again."""
+        self._is_closed = True
         self._asked.clear()
         self._network.drop(self._connection)

@@ -61,7 +61,7 @@ class Service(Protocol):
 
 
 class Network:
-    """Connections to brokers, served by one thread. Any thread may call any method but `open_soon`.
+    """Connections to brokers, served by one thread. Any thread may call any method.
 
     Raises:
         ClientClosedError, ForkedError: from every method, after `close` or in a forked child.
@@ -70,9 +70,9 @@ class Network:
     def __init__(
         self, config: WireConfig, credentials: Credentials | None = None, rng: random.Random | None = None
     ) -> None:
-        self._loop = _Loop(config, Credentials(config) if credentials is None else credentials, rng)
+        self.thread = NetworkThread(config, Credentials(config) if credentials is None else credentials, rng)
         # A collector of garbage must not wait for a thread; the end of the interpreter does.
-        self._finalizer = weakref.finalize(self, self._loop.stop, 0.0)
+        self._finalizer = weakref.finalize(self, self.thread.stop, 0.0)
         self._finalizer.atexit = False
 
     def open(self, address: Address, *, node: int = -1) -> NodeConnection:
@@ -81,75 +81,66 @@ class Network:
         Raises:
             AuthenticationError, BrokerUnreachableError, BrokerTimeoutError, ProtocolError: as `BrokerConnection`.
         """
-        loop = self._loop
-        made = loop.connection(address, node)
+        thread = self.thread
+        made = thread.connection(address, node)
         try:
-            loop.hand_over(loop.open_at, made)
-            made.opened.wait(loop.is_alive)
+            thread.hand_over(thread.open_at, made)
+            made.opened.wait(thread.is_alive)
         except BaseException:
             self.drop(made)
             raise
         return made
 
-    def open_soon(
-        self, address: Address, *, node: int = -1, then: Callable[[Waiting[None]], object]
-    ) -> NodeConnection:
-        """Begin to open a connection; for services, in the thread of the sockets. ``then`` is called later."""
-        loop = self._loop
-        made = loop.connection(address, node, then)
-        loop.hand_over(loop.open_at, made)
-        return made
-
     def drop(self, connection: NodeConnection) -> None:
         """Close a connection. Does not wait, and raises nothing."""
-        loop = self._loop
-        if loop.is_usable():
-            loop.hand_over(_closed, connection)
+        thread = self.thread
+        if thread.is_usable():
+            thread.hand_over(_closed, connection)
 
     def hand_over(self, work: Callable[..., Any], *args: Any) -> None:
         """Have the thread call ``work`` soon, with ``args`` and the monotonic time. Does not wait."""
-        self._loop.hand_over(work, *args)
+        self.thread.hand_over(work, *args)
 
     def add(self, service: Service) -> None:
         """Have the thread call a service in each of its turns."""
-        self._loop.hand_over(self._loop.add, service)
+        self.thread.hand_over(self.thread.add, service)
 
     def remove(self, service: Service) -> None:
         """Have the thread call a service no more. Does not wait, and raises nothing."""
-        loop = self._loop
-        if loop.is_usable():
-            loop.hand_over(loop.remove, service)
+        thread = self.thread
+        if thread.is_usable():
+            thread.hand_over(thread.remove, service)
 
     def wake(self) -> None:
         """Have the thread call its services."""
-        self._loop.check()
-        self._loop.wake()
+        self.thread.check()
+        self.thread.wake()
 
     def is_alive(self) -> bool:
         """Return whether the thread runs."""
-        return self._loop.is_alive()
+        return self.thread.is_alive()
 
     def check(self) -> None:
         """Raise if it cannot be used."""
-        self._loop.check()
+        self.thread.check()
 
     def close(self) -> None:
         """Close the connections and end the thread. May be called again."""
         self._finalizer.detach()
-        self._loop.stop(_CLOSE_S)
+        self.thread.stop(_CLOSE_S)
 
 
 def _closed(connection: NodeConnection, now_s: float) -> None:
     connection.fail(ClientClosedError(f"{connection}: the connection is closed"))
 
 
-class _Loop:
+class NetworkThread:
     """The thread, and what it shares with others: a queue of work and two flags."""
 
     def __init__(self, config: WireConfig, credentials: Credentials, rng: random.Random | None) -> None:
         self._config = config
         self._credentials = credentials
-        self._rng = rng or random.Random()
+        self.rng = rng or random.Random()
         self._fork = fork_generation()
         self._work: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
         self._ends = False
@@ -161,6 +152,7 @@ class _Loop:
         self._selector = selectors.EpollSelector()
         self._selector.register(self._wakeup, selectors.EVENT_READ)
         self._scratch = bytearray(READ_BYTES)
+        self._looks_again = False
         self._connections: dict[NodeConnection, None] = {}
         self._services: dict[Service, None] = {}
         self._delayed: list[tuple[float, NodeConnection]] = []
@@ -168,6 +160,10 @@ class _Loop:
         self._failures: dict[Address, tuple[int, float]] = {}
 
     # -- from any thread
+
+    def now_s(self) -> float:
+        """Return the time by which this thread works."""
+        return time.monotonic()
 
     def is_usable(self) -> bool:
         return not self._ends and self._fork == fork_generation()
@@ -217,12 +213,18 @@ class _Loop:
             self.wake()
             thread.join(timeout_s)
 
+    def open_soon(
+        self, address: Address, *, node: int = -1, then: Callable[[Waiting[None]], object]
+    ) -> NodeConnection:
+        """Begin to open a connection; for services. ``then`` is called later, in this thread."""
+        made = self.connection(address, node, then)
+        self.hand_over(self.open_at, made)
+        return made
+
     def connection(
         self, address: Address, node: int, then: Callable[[Waiting[None]], object] | None = None
     ) -> NodeConnection:
-        return NodeConnection(
-            address, self._config, self._credentials, self, self._scratch, node=node, then=then
-        )
+        return NodeConnection(address, self._config, self._credentials, self, self._scratch, node=node, then=then)
 
     # -- the thread
 
@@ -237,7 +239,18 @@ class _Loop:
             self._release()
 
     def _turn(self) -> None:
-        now_s = time.monotonic()
+        # What is called here is left before the wait: its variables would keep dropped objects alive.
+        due_s, is_hungry = self._do_what_is_due(time.monotonic())
+        self._is_asleep = True
+        # Work that came before the flag has woken nothing.
+        wait_s = 0.0 if self._work or self._ends or is_hungry else max(due_s - time.monotonic(), 0.0)
+        ready = self._selector.select(min(wait_s, _IDLE_S))
+        self._is_asleep = False
+        if ready or is_hungry:
+            self._move_bytes(ready, is_hungry, time.monotonic())
+
+    def _do_what_is_due(self, now_s: float) -> tuple[float, bool]:
+        """Do all work, and return when something is due, and whether something is to be done without a wait."""
         while self._work:
             work, args = self._work.popleft()
             self._guarded(work, *args, now_s)
@@ -246,7 +259,7 @@ class _Loop:
         due_s = min((each[0] for each in self._delayed), default=now_s + _IDLE_S)
         for service in list(self._services):
             due_s = min(due_s, self._turn_of(service, now_s))
-        is_hungry = False
+        is_hungry, self._looks_again = self._looks_again, False
         for each in list(self._connections):
             if now_s >= each.due_s():
                 self._guarded(each.on_time, now_s)
@@ -255,12 +268,9 @@ class _Loop:
                 continue
             is_hungry = is_hungry or each.is_hungry
             due_s = min(due_s, each.due_s())
-        self._is_asleep = True
-        # Work that came before the flag has woken nothing.
-        wait_s = 0.0 if self._work or self._ends or is_hungry else max(due_s - time.monotonic(), 0.0)
-        ready = self._selector.select(min(wait_s, _IDLE_S))
-        self._is_asleep = False
-        now_s = time.monotonic()
+        return due_s, is_hungry
+
+    def _move_bytes(self, ready: list[Any], is_hungry: bool, now_s: float) -> None:
         if is_hungry:
             for each in list(self._connections):
                 if each.is_hungry:
@@ -287,6 +297,10 @@ class _Loop:
         except Exception as error:
             _logger.error("the thread of the sockets goes on after an error", exc_info=error)
             return now_s + _SERVICE_PAUSE_S
+
+    def look_again(self) -> None:
+        """Call each service once more before anything is waited for: one has given another something to do."""
+        self._looks_again = True
 
     def add(self, service: Service, now_s: float) -> None:
         self._services[service] = None
@@ -321,7 +335,7 @@ class _Loop:
             # A program that calls again and again must not ask the broker as often: brokers lock users.
             count, _ = self._failures.get(connection.address, (0, 0.0))
             config = self._config
-            pause_ms = retry_pause_ms(count, config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, self._rng)
+            pause_ms = retry_pause_ms(count, config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, self.rng)
             self._failures[connection.address] = count + 1, time.monotonic() + pause_ms / 1000
         elif error is None:
             self._failures.pop(connection.address, None)
@@ -343,7 +357,7 @@ class _Loop:
             result, problem = None, None
             try:
                 result = work()
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  the thread of the sockets deals with it
                 problem = error
             if self.is_usable():
                 self.hand_over(then, result, problem)
@@ -355,7 +369,7 @@ class _Loop:
         error = ClientClosedError("the client is closed")
         while self._work:
             # Calls that came too late would wait for ever.
-            work, args = self._work.popleft()
+            _work, args = self._work.popleft()
             for each in args:
                 if isinstance(each, Waiting):
                     each.settle(None, error)
@@ -375,7 +389,7 @@ class _Loop:
             os.close(descriptor)
 
 
-_running: weakref.WeakSet[_Loop] = weakref.WeakSet()
+_running: weakref.WeakSet[NetworkThread] = weakref.WeakSet()
 
 
 def _end_all() -> None:

@@ -96,7 +96,7 @@ def _bearer(token: str, extensions: Iterable[tuple[str, str]]) -> Mechanism:
 
 
 #: The requests of a login: it is sent their answers, and returns how long the broker accepts it, in milliseconds.
-Exchange = Generator[Any, Any, int]
+LoginRequests = Generator[Any, Any, int]
 
 
 def authenticate(
@@ -104,12 +104,12 @@ def authenticate(
 ) -> int:
     """Authenticate a connection, and return how long the broker accepts that in milliseconds; 0: without limit.
 
-    ``ask`` sends a request on the connection and returns its answer. Raises as ``ask`` and `exchange`.
+    ``ask`` sends a request on the connection and returns its answer. Raises as ``ask`` and `login_requests`.
     """
-    return asked_all(exchange(login, mechanism, secrets, peer), ask)
+    return asked_all(login_requests(login, mechanism, secrets, peer), ask)
 
 
-def asked_all(steps: Exchange, ask: Callable[[Any], Any]) -> int:
+def asked_all(steps: LoginRequests, ask: Callable[[Any], Any]) -> int:
     """Send each request of a login by ``ask``, and return what the login returns."""
     try:
         request = next(steps)
@@ -119,7 +119,7 @@ def asked_all(steps: Exchange, ask: Callable[[Any], Any]) -> int:
         return int(end.value)
 
 
-def exchange(login: Login, mechanism: Mechanism, secrets: Iterable[str], peer: str) -> Exchange:
+def login_requests(login: Login, mechanism: Mechanism, secrets: Iterable[str], peer: str) -> LoginRequests:
     """Yield the requests that authenticate a connection, in order; ``peer`` names the broker.
 
     Raises:
