@@ -34,7 +34,7 @@ from logstore.io._files import fork_generation
 from logstore.io._interrupts import held
 from logstore.io._notifier import Notifier
 from logstore.protocol import codes
-from logstore.protocol.frames import decode_response, encode_request
+from logstore.protocol.frames import encode_request
 from logstore.protocol.generated.messages import FetchRequest, OffsetForLeaderEpochRequest
 from logstore.records import INT32_MAX, Isolation, TopicPartition
 from logstore.remote.backend.cursors import Arrived, RemoteCursor
@@ -42,7 +42,7 @@ from logstore.remote.client import Fetched
 from logstore.remote.fetch.position import FetchedPart, Outcome
 from logstore.remote.fetch.session import FetchLimits, FetchRequests, Verdict, WantedPartition
 from logstore.remote.metadata.known import KnownBroker, KnownCluster, NewLeader
-from logstore.remote.network.calls import Call, Waiting
+from logstore.remote.network.calls import Call, Waiting, answer_of
 from logstore.remote.network.connection import NodeConnection, Stage
 from logstore.remote.network.link import limit_ms
 from logstore.remote.network.loop import NetworkThread
@@ -53,8 +53,11 @@ _logger = logging.getLogger(__name__)
 
 _UNKNOWN = (codes.UNKNOWN_TOPIC_OR_PARTITION, codes.UNKNOWN_TOPIC_ID, codes.INCONSISTENT_TOPIC_ID)
 
+#: So often the same long poll is repeated before all partitions are looked at again: replicas become too old.
+_MOST_REPEATS = 20
 
-class _Asked:
+
+class _InRequest:
     """A partition in the request that is out: where it was asked for, and by which beginning of its cursor."""
 
     __slots__ = ("cursor", "generation", "offset", "seeks")
@@ -73,13 +76,16 @@ class _Node:
         self.number = number
         self.connection: NodeConnection | None = None
         self.requests = FetchRequests()
-        self.asked: dict[TopicPartition, _Asked] = {}
+        self.asked: dict[TopicPartition, _InRequest] = {}
         self.is_opening = False
         self.checks = 0  #: requests for the ends of epochs that are out
         self.not_before_s = 0.0
         self.failures = 0  #: in a row
         #: Whether it had nothing for those partitions of which nothing waits to be handed out.
         self.is_dry = False
+        #: The last request, to be repeated while nothing has changed; and how often in a row it was.
+        self.last: tuple[list[WantedPartition], FetchLimits, int] | None = None
+        self.repeats = 0
 
     @property
     def is_busy(self) -> bool:
@@ -206,9 +212,9 @@ class Fetching:
             if cursor.place.epoch_to_check() is not None:
                 to_check[leader].append(cursor)
                 continue
-            node = cursor.place.node(now_s, known.brokers)
-            if node is not None:
-                by_node[node].append(cursor)
+            chosen = cursor.place.node(now_s, known.brokers)
+            if chosen is not None:
+                by_node[chosen].append(cursor)
         share = max(1, left // max(len(by_node), 1))
         for number in [*to_check, *(each for each in by_node if each not in to_check)]:
             node = self._nodes.get(number) or self._nodes.setdefault(number, _Node(number))
@@ -329,8 +335,15 @@ class Fetching:
             is_committed=self._committed,
             rack=config.client_rack,
         )
+        node.asked = {cursor.name: _InRequest(cursor) for cursor in cursors}
+        node.last, node.repeats = (wanted, limits, version), 0
+        self._send_last(node, connection, now_s)
+
+    def _send_last(self, node: _Node, connection: NodeConnection, now_s: float) -> None:
+        assert node.last is not None
+        wanted, limits, version = node.last
         request = node.requests.next_request(wanted, limits, version)
-        node.asked = {cursor.name: _Asked(cursor) for cursor in cursors}
+        wait_ms = limits.max_wait_ms
         self._put(connection, request, version, wait_ms, partial(self._answered, node, wait_ms == 0), now_s)
 
     def _put(
@@ -348,7 +361,7 @@ class Fetching:
         connection.put(Call(frame, request.API_KEY, version, number, limit_s, then), now_s)
 
     def _answered(self, node: _Node, is_glance: bool, call: Call) -> None:
-        self._must_look = True
+        has_changed, self._must_look = self._must_look, True
         if self._ends:
             return
         answer = self._decoded(node, call)
@@ -371,6 +384,17 @@ class Fetching:
                 self._metadata.mark_out_of_date()
                 node.not_before_s = now_s + self._pause_s()
             return
+        if (
+            found.verdict is Verdict.TAKEN
+            and not (found.parts or has_changed or is_glance)
+            and self._metadata.known is self._known
+            and node.repeats < _MOST_REPEATS
+        ):
+            # A long poll in vain: without a look at each partition, a thousand idle ones cost next to nothing.
+            node.repeats += 1
+            self._must_look = False
+            self._send_last(node, connection, now_s)
+            return
         endpoints = {
             each.node_id: KnownBroker(each.host, each.port, each.rack)
             for each in getattr(answer, "node_endpoints", ())
@@ -386,21 +410,18 @@ class Fetching:
 
     def _decoded(self, node: _Node, call: Call) -> Any | None:
         """Return the message of an answer; None if there is none, which is dealt with."""
-        error = call.error
-        if error is None:
-            try:
-                return decode_response(call.api_key, call.version, call.result).message
-            except LogstoreError as problem:
-                error = problem
-                if node.connection is not None:
-                    node.connection.fail(problem)
-        self._node_failed(node, error)
-        return None
+        try:
+            return answer_of(call)
+        except LogstoreError as error:
+            if node.connection is not None:
+                node.connection.fail(error)
+            self._node_failed(node, error)
+            return None
 
     def _took(
         self,
         node: _Node,
-        asked: _Asked,
+        asked: _InRequest,
         part: Any,
         endpoints: dict[int, KnownBroker],
         where: str,
@@ -436,15 +457,15 @@ class Fetching:
                 return self._fail([cursor], RecordTooLargeError(f"{here}: only a part of a batch comes"), asked)
             cursor.max_bytes = min(max(2 * size, found.batch_bytes), INT32_MAX)
         elif outcome is Outcome.OUT_OF_RANGE:
-            error = OffsetOutOfRangeError(f"{here}: the log does not hold that offset", offset=asked.offset)
-            return self._fail([cursor], error, asked)
+            why = f"{here}: the log does not hold that offset"
+            return self._fail([cursor], OffsetOutOfRangeError(why, offset=asked.offset), asked)
         elif outcome is Outcome.DIVERGED:
             return self._diverged(asked, found, here)
         elif outcome is Outcome.REFUSED:
             return self._fail([cursor], codes.error_of(found.code, here), asked)
         return False
 
-    def _add(self, node: _Node, asked: _Asked, part: Any, found: FetchedPart) -> bool:
+    def _add(self, node: _Node, asked: _InRequest, part: Any, found: FetchedPart) -> bool:
         cursor = asked.cursor
         cursor.max_bytes = 0
         fetched = Fetched(
@@ -464,7 +485,7 @@ class Fetching:
             self.cursors[cursor.name] = self.cursors.pop(cursor.name)
         return True
 
-    def _retry(self, asked: _Asked, part: Any, endpoints: dict[int, KnownBroker], here: str) -> None:
+    def _retry(self, asked: _InRequest, part: Any, endpoints: dict[int, KnownBroker], here: str) -> None:
         """Ask again: at once of a new leader that the answer names, else after a pause."""
         cursor = asked.cursor
         told = getattr(part, "current_leader", None)
@@ -480,13 +501,11 @@ class Fetching:
             if topic is not None and topic.id and topic.id != cursor.topic_id:
                 self._fail([cursor], UnknownTopicError(f"{here}: another topic has that name"), asked)
 
-    def _diverged(self, asked: _Asked, found: FetchedPart, here: str) -> bool:
+    def _diverged(self, asked: _InRequest, found: FetchedPart, here: str) -> bool:
         cursor = asked.cursor
         if found.offset < 0:
-            error = OffsetOutOfRangeError(
-                f"{here}: the leader knows no epoch of the record before it", offset=asked.offset
-            )
-            return self._fail([cursor], error, asked)
+            why = f"{here}: the leader knows no epoch of the record before it"
+            return self._fail([cursor], OffsetOutOfRangeError(why, offset=asked.offset), asked)
         _logger.warning(
             "the log was cut below the position, later records replace those read: partition=%s offset=%d "
             "new_offset=%d",
@@ -515,7 +534,7 @@ class Fetching:
             self._must_look = True
             return
         topics: dict[str, list[Any]] = defaultdict(list)
-        asked: dict[TopicPartition, tuple[_Asked, int]] = {}
+        asked: dict[TopicPartition, tuple[_InRequest, int]] = {}
         for cursor in cursors:
             place = cursor.place
             topics[cursor.name.topic].append(
@@ -525,7 +544,7 @@ class Fetching:
                     leader_epoch=place.offset_epoch,
                 )
             )
-            asked[cursor.name] = _Asked(cursor), place.leader_epoch
+            asked[cursor.name] = _InRequest(cursor), place.leader_epoch
         request = R(
             replica_id=-1,
             topics=[R.OffsetForLeaderTopic(topic=name, partitions=theirs) for name, theirs in topics.items()],
@@ -533,7 +552,7 @@ class Fetching:
         node.checks += 1
         self._put(connection, request, version, 0, partial(self._checked, node, asked), now_s)
 
-    def _checked(self, node: _Node, asked: dict[TopicPartition, tuple[_Asked, int]], call: Call) -> None:
+    def _checked(self, node: _Node, asked: dict[TopicPartition, tuple[_InRequest, int]], call: Call) -> None:
         node.checks -= 1
         self._must_look = True
         answer = None if self._ends else self._decoded(node, call)
@@ -567,7 +586,7 @@ class Fetching:
     def _pause_end(self) -> float:
         return self._thread.now_s() + self._pause_s()
 
-    def _fail(self, cursors: Iterable[RemoteCursor], error: LogstoreError, asked: _Asked | None = None) -> bool:
+    def _fail(self, cursors: Iterable[RemoteCursor], error: LogstoreError, asked: _InRequest | None = None) -> bool:
         with held(self.lock):
             for cursor in cursors:
                 if asked is None or asked.seeks == cursor.seeks:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from logstore.errors import ClientClosedError, LogstoreError
+from logstore.protocol.frames import decode_response
 
 _T = TypeVar("_T")
 
@@ -92,6 +93,18 @@ class Call(Waiting[Any]):
         self.correlation_id = correlation_id
         self.timeout_s = timeout_s
         self.deadline_s = 0.0
+
+
+def answer_of(call: Call) -> Any:
+    """Return the message of a settled call, or raise its error.
+
+    Raises:
+        MalformedMessageError: the answer cannot be read.
+        BrokerUnreachableError, BrokerTimeoutError: there is none.
+    """
+    if call.error is not None:
+        raise call.error
+    return decode_response(call.api_key, call.version, call.result).message  # type: ignore[arg-type]
 
 
 def each_its_own(error: LogstoreError) -> LogstoreError:

@@ -192,8 +192,8 @@ class NodeConnection:
             except BlockingIOError:
                 self._watch(selectors.EVENT_WRITE)
                 return
-            except OSError as problem:
-                error = problem
+            except OSError as found:
+                error = found
                 self._release()
                 continue
             self._connected(now_s)
@@ -426,9 +426,9 @@ class NodeConnection:
             return
         call = self._in_flight.popleft()
         if number != call.correlation_id:
-            error = self._misplaced(number, call.correlation_id)
-            call.settle(None, each_its_own(error))
-            self.fail(error)
+            misplaced = self._misplaced(number, call.correlation_id)
+            call.settle(None, each_its_own(misplaced))
+            self.fail(misplaced)
             return
         self._has_worked = True
         if self._in_flight:

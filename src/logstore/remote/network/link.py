@@ -11,8 +11,8 @@ from typing import Any
 
 from logstore.config.remote import Address, WireConfig
 from logstore.errors import BrokerUnreachableError, MalformedMessageError
-from logstore.protocol.frames import decode_response, encode_request
-from logstore.remote.network.calls import Call
+from logstore.protocol.frames import encode_request
+from logstore.remote.network.calls import Call, answer_of
 from logstore.remote.network.connection import Stage
 from logstore.remote.network.loop import Network
 from logstore.remote.network.opening import Versions, version_for
@@ -97,13 +97,13 @@ class BrokerLink:
         """Wait for the answer to the oldest request in flight, and return it; raises as `ask`."""
         call = self._asked.popleft()
         try:
-            frame = call.wait(self._network.is_alive)
+            call.wait(self._network.is_alive)
         except BaseException:
             # An interrupted wait leaves an answer that no later call may get.
             self.close()
             raise
         try:
-            answer = decode_response(call.api_key, call.version, frame).message
+            answer = answer_of(call)
         except MalformedMessageError:
             self.close()
             raise

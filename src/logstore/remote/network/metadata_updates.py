@@ -16,12 +16,12 @@ from logstore.clock import SYSTEM_CLOCK, retry_pause_ms
 from logstore.config.remote import Address, WireConfig
 from logstore.errors import AuthenticationError, BrokerUnreachableError, LogstoreError
 from logstore.protocol import codes
-from logstore.protocol.frames import decode_response, encode_request
+from logstore.protocol.frames import encode_request
 from logstore.protocol.generated.messages import MetadataRequest
 from logstore.remote.metadata.bootstrap import BootstrapServers
 from logstore.remote.metadata.known import KnownBroker, KnownCluster, NewLeader
 from logstore.remote.metadata.refresher import MetadataRefresher
-from logstore.remote.network.calls import Call, Waiting
+from logstore.remote.network.calls import Call, Waiting, answer_of
 from logstore.remote.network.connection import NodeConnection, Stage
 from logstore.remote.network.loop import NetworkThread
 from logstore.remote.network.opening import version_for
@@ -87,13 +87,13 @@ class MetadataUpdates:
         if connection is not None and connection.stage is Stage.READY:
             self._ask(connection, now_s)
         else:
-            self._open(now_s)
-        return math.inf if self._is_busy else self._not_before_s
+            self._open()
+        return max(now_s, self._not_before_s)
 
     def end(self, error: LogstoreError) -> None:
         self._is_busy = True
 
-    def _open(self, now_s: float) -> None:
+    def _open(self) -> None:
         """Open a connection to the next broker that is worth a try."""
         if self._connection is not None:
             self._connection.fail(BrokerUnreachableError("another broker is asked for metadata"))
@@ -106,11 +106,11 @@ class MetadataUpdates:
 
     def _opened(self, found: Waiting[None]) -> None:
         self._is_busy = False
-        connection = self._connection
-        if found.error is None or connection is None:
+        if found.error is None:
             self._candidates = []
             return
-        self._connection = None
+        connection, self._connection = self._connection, None
+        assert connection is not None
         if isinstance(found.error, AuthenticationError):
             # The others would refuse it too, and count one more failure.
             self.refused = found.error
@@ -138,12 +138,11 @@ class MetadataUpdates:
     def _answered(self, call: Call) -> None:
         self._is_busy = False
         connection = self._connection
-        error, answer = call.error, None
-        if error is None:
-            try:
-                answer = decode_response(call.api_key, call.version, call.result).message
-            except LogstoreError as problem:
-                error = problem
+        error, answer = None, None
+        try:
+            answer = answer_of(call)
+        except LogstoreError as problem:
+            error = problem
         code = getattr(answer, "error_code", 0)
         if answer is None or code:
             self._refresher.failed()

@@ -91,13 +91,13 @@ class TlsTransport(Transport):
         self._wants_read = ssl.SSLWantReadError
         self._wants_write = ssl.SSLWantWriteError
         self._end = ssl.SSLZeroReturnError
-        self.file = context.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
+        self.file = self._tls = context.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
         #: What OpenSSL was given and has not taken: it wants the same bytes again.
         self._unsent = b""
 
     def shake(self) -> bool:
         try:
-            self.file.do_handshake()
+            self._tls.do_handshake()
         except self._wants_read:
             self.write_event = selectors.EVENT_READ
             return False
@@ -142,7 +142,7 @@ class TlsTransport(Transport):
         return taken
 
     def pending(self) -> bool:
-        return self.file.pending() > 0
+        return self._tls.pending() > 0
 
     def close(self) -> None:
         self.file.close()
