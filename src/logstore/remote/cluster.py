@@ -184,11 +184,13 @@ class Cluster:
 
     def give_back(self, connection: BrokerConnection) -> None:
         """Return a connection to the pool, or close it if it is not usable or the client is closed."""
-        if self._closed or not connection.is_usable():
-            connection.close()
-            return
-        with self._lock:
-            self._idle[connection.address].append(connection)
+        if connection.is_usable():
+            with self._lock:
+                # Asked under the lock: `close` has taken what was there before, and nothing comes after it.
+                if not self._closed:
+                    self._idle[connection.address].append(connection)
+                    return
+        connection.close()
 
     def _take(self, address: Address, node: int = -1) -> BrokerConnection:
         while True:

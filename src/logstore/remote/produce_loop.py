@@ -124,6 +124,10 @@ class ProduceLoop(ABC):
                     continue
                 chosen.append(partition)
                 size += more
+        for partition in chosen:
+            # To the end: where requests are full, each partition has its turn.
+            self._busy.pop(partition, None)
+            self._busy[partition] = None
         broker.send(chosen, topics, acks=self._settings.acks, timeout_ms=self._settings.request_timeout_ms)
 
     def _receive(self, broker: ProduceConnection) -> None:

@@ -442,13 +442,13 @@ def test_brokers_that_come_back_get_what_was_sent_meanwhile(cluster: FakeCluster
 def test_a_batch_in_flight_ends_with_its_delivery_timeout_and_the_next_ones_go_on(cluster: FakeCluster) -> None:
     (partition,) = cluster.topic("orders")
     backend = backend_of(cluster, request_timeout_ms=30_000)
-    with producing(backend, delivery_timeout_ms=200) as producer:
+    with producing(backend, delivery_timeout_ms=1_500) as producer:
         producer.send("orders", b"0").result(10)
         held = HeldAnswer()
         cluster.brokers[1].plan(ProduceRequest, held)
         late = producer.send("orders", b"1")
         assert held.reached.wait(10)
-        with pytest.raises(DeliveryTimeoutError, match=r"delivery\.timeout\.ms 200; they may have been written"):
+        with pytest.raises(DeliveryTimeoutError, match=r"delivery\.timeout\.ms 1500; they may have been written"):
             late.result(10)
         held.opened.set()
         assert producer.send("orders", b"2").result(10).offset == 2
@@ -461,7 +461,7 @@ def test_batches_that_are_never_sent_end_too_and_leave_no_gap_in_the_sequences(c
     (partition,) = cluster.topic("orders")
     backend = backend_of(cluster, request_timeout_ms=30_000)
     settings = {"max.in.flight.requests.per.connection": 1}
-    with Producer(backend, settings, linger_ms=0, batch_size=0, delivery_timeout_ms=400) as producer:
+    with Producer(backend, settings, linger_ms=0, batch_size=0, delivery_timeout_ms=1_500) as producer:
         producer.send("orders", b"0").result(10)
         held = HeldAnswer()
         cluster.brokers[1].plan(ProduceRequest, held)
@@ -483,7 +483,7 @@ def test_batches_that_are_never_sent_end_too_and_leave_no_gap_in_the_sequences(c
 
 def test_records_end_in_their_time_where_no_broker_is_left(cluster: FakeCluster, backend: RemoteBackend) -> None:
     cluster.topic("orders")
-    with producing(backend, delivery_timeout_ms=300) as producer:
+    with producing(backend, delivery_timeout_ms=1_500) as producer:
         producer.send("orders", b"0").result(10)
         for broker in cluster.brokers.values():
             broker.stop()

@@ -11,7 +11,6 @@ import gc
 import multiprocessing
 import os
 import threading
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -22,6 +21,7 @@ from logstore.batch._batch import Record
 from logstore.batch._key_hash import partition_of
 from logstore.client.producer import Producer
 from logstore.config.log import Setting
+from logstore.dropped import release_all
 from logstore.errors import (
     ConfigError,
     ForkedError,
@@ -211,11 +211,11 @@ class ProducerConformance:
 
     def test_a_producer_that_is_dropped_is_flushed_and_warns(self) -> None:
         with self._scene() as scene:
-            future = self._producer(scene, linger_ms=3_600_000).send("flights", b"v")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ResourceWarning)
+            with pytest.warns(ResourceWarning, match=r"dropped without close\(\): it has been flushed"):  # noqa: PT031
+                future = self._producer(scene, linger_ms=3_600_000).send("flights", b"v")
                 gc.collect()
-                assert future.result(_PATIENCE_S).offset == 0
+                release_all()
+            assert future.result(0).offset == 0
 
     def test_a_forked_process_cannot_use_it(self) -> None:
         with self._scene() as scene, self._producer(scene) as producer:
