@@ -222,11 +222,6 @@ class ClassicCoordinator:
         self.members[member_id] = old
         if was_leader:
             self.leader = member_id
-        for stored in [one for one in self._stored[2].values() if one.instance_id == old.instance_id]:
-            # What is stored names the static member, too: else the next broker would fence this one.
-            del self._stored[2][stored.member_id]
-            stored.member_id = member_id
-            self._stored[2][member_id] = stored
         if self.state == "stable" and self._chosen() == self.protocol:
             self._store()
             found = self._joined(old)

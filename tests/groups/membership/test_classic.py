@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from logstore.errors import BrokerError, InvalidSettingError, LogstoreError, MalformedMessageError
-from logstore.groups.assignors.embedded import decode_assignment, decode_subscription, encode_assignment
+from logstore.groups.assignors.embedded import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from logstore.groups.assignors.members import GroupMember
 from logstore.groups.membership.classic import ClassicMember, CommitOutcome
 from logstore.groups.membership.member import MemberPhase
 from logstore.groups.membership.steps import (
@@ -160,6 +166,41 @@ def test_a_static_leader_that_comes_back_does_not_divide() -> None:
         ),
     )
     assert one.sent(SyncGroupRequest)[0].assignments == ()
+
+
+def test_a_leader_asks_again_for_topics_that_only_others_subscribe_to() -> None:
+    one = Drive().find()
+    kind = JoinGroupResponse.JoinGroupResponseMember
+    own = one.sent(JoinGroupRequest)[0].protocols[0].metadata
+    others = encode_subscription(GroupMember(("y",)))
+
+    def lead(generation: int) -> None:
+        one.answer(
+            JoinGroupRequest,
+            JoinGroupResponse(
+                generation_id=generation,
+                protocol_name="cooperative-sticky",
+                leader="m-1",
+                member_id="m-1",
+                members=[kind(member_id="m-1", metadata=own), kind(member_id="m-2", metadata=others)],
+            ),
+        )
+
+    lead(1)
+    one.member.topics_known({"x": 4, "y": 1}, {}, one.now)
+    one.run()
+    one.answer(SyncGroupRequest, SyncGroupResponse(assignment=one.sent(SyncGroupRequest)[0].assignments[0].assignment))
+    one.finish()
+    one.run(for_ms=3_000)
+    one.answer(HeartbeatRequest, HeartbeatResponse(error_code=CODE["REBALANCE_IN_PROGRESS"]))
+    # While it joins it does not watch y, which may have got partitions.
+    assert one.member.watched == {"x"}
+    lead(2)
+    assert one.seen(TopicsWanted)[-1] == TopicsWanted(("y",))
+    one.member.topics_known({"y": 2}, {}, one.now)
+    one.run()
+    given = one.sent(SyncGroupRequest)[-1].assignments
+    assert sum(len(decode_assignment(row.assignment).partitions) for row in given) == 6
 
 
 def test_a_cooperative_member_keeps_what_it_does_not_lose() -> None:

@@ -297,6 +297,8 @@ class ClassicMember(GroupMemberBase):
             self._skips_division = response.skip_assignment
             try:
                 self._leading = Leading(protocol, response.members)
+                # Only its own topics were watched meanwhile; what is remembered of others may be out of date.
+                self._counts = {name: count for name, count in self._counts.items() if name in self._topics}
             except MalformedMessageError as error:
                 self._fail(error)
 
