@@ -15,7 +15,7 @@ from typing import Any
 from logstore import ConsumerConfig, LogConfig, ProducerConfig, StoreConfig
 from logstore.config import kafka_keys
 from logstore.config.client import CODE, CONSUMER_PROMISES, PRODUCER_PROMISES, ClientConfig
-from logstore.config.remote import WireConfig
+from logstore.config.remote import ClusterConsumerConfig, WireConfig
 from logstore.config.schema import Refusal, fields_of, key_of
 from logstore.config.secrets import Secret
 from logstore.config.store import COPIES, LISTENERS, PROTECTED_BY, UNKEPT, UNKEPT_FIELDS
@@ -68,7 +68,7 @@ def page() -> str:
             lines += _refused(kind)
         elif kind is StoreConfig:
             lines += _warned_of()
-    return "\n".join([*lines, *_secured(meanings)])
+    return "\n".join([*lines, *_members(meanings), *_secured(meanings)])
 
 
 def _line(spec: dataclasses.Field[Any], meanings: Mapping[str, str]) -> str:
@@ -77,6 +77,14 @@ def _line(spec: dataclasses.Field[Any], meanings: Mapping[str, str]) -> str:
     default = f"`{spec.default}`" if spec.default not in ("", Secret(""), dataclasses.MISSING) else ""
     cells = [f"`{key}`", default, spec.metadata["rule"].describe(), meanings.get(key, "")]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _members(meanings: Mapping[str, str]) -> list[str]:
+    """Return the section on consumers of a cluster: what they have besides those of a store."""
+    known = {key_of(spec) for spec in fields_of(ConsumerConfig)}
+    rows = [_line(spec, meanings) for spec in fields_of(ClusterConsumerConfig) if key_of(spec) not in known]
+    head = ["## Members of groups of a cluster", "", "Of a consumer over brokers, besides those of consumers.", ""]
+    return [*head, "| key | default | allowed | meaning |", "|---|---|---|---|", *rows, ""]
 
 
 def _secured(meanings: Mapping[str, str]) -> list[str]:

@@ -73,15 +73,16 @@ CONSUMER_PROMISES = (
     Refusal("key.deserializer", _NO_JAVA.format("decode record.key, such as by bytes.decode"), _BYTES_IN),
     Refusal("value.deserializer", _NO_JAVA.format("decode record.value, such as by bytes.decode"), _BYTES_IN),
 )
+NO_SHARES = (
+    Refusal("share.acknowledgement.mode", _NO_MEMBERS),
+    Refusal("share.acquire.mode", _NO_MEMBERS),
+)
 _MEMBERSHIP = (
     Refusal("group.instance.id", _NO_MEMBERS),
     Refusal("group.protocol", _NO_MEMBERS),
     Refusal("group.remote.assignor", _NO_MEMBERS),
     Refusal("partition.assignment.strategy", _NO_MEMBERS),
-)
-NO_SHARES = (
-    Refusal("share.acknowledgement.mode", _NO_MEMBERS),
-    Refusal("share.acquire.mode", _NO_MEMBERS),
+    *NO_SHARES,
 )
 
 
@@ -247,7 +248,7 @@ class ConsumerConfig(ClientConfig):
     """
 
     SCOPES: ClassVar[tuple[str, ...]] = ("consumer",)
-    REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *_SECURITY, *CONSUMER_PROMISES, *_MEMBERSHIP, *NO_SHARES)
+    REFUSED: ClassVar[tuple[Refusal, ...]] = (*CODE, *_SECURITY, *CONSUMER_PROMISES, *_MEMBERSHIP)
 
     group_id: str = text("")  #: empty: no committed offsets
     auto_offset_reset: str = setting(
