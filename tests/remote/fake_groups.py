@@ -1,4 +1,4 @@
-"""The groups of a `FakeCluster`: the coordinators of `tests.groups.coordinator` in real time, behind its brokers."""
+"""The groups of a `FakeCluster`: the coordinators of `tests.groups.coordinator` in real time."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class FakeGroups:
                 group.tick(_now())
         if isinstance(request, m.LeaveGroupRequest) and request.members:
             answers[0].members = [
-                m.LeaveGroupResponse.MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id)
+                m.LeaveGroupResponse.MemberResponse(
+                    member_id=one.member_id, group_instance_id=one.group_instance_id
+                )
                 for one in request.members
             ]
         return answers[0]
 
-    def _group(
-        self, request: Any, topics: Mapping[str, tuple[str, int]]
-    ) -> ClassicCoordinator | ModernCoordinator:
+    def _group(self, request: Any, topics: Mapping[str, tuple[str, int]]) -> ClassicCoordinator | ModernCoordinator:
         found = self.groups.get(request.group_id)
         if found is None:
             if isinstance(request, m.ConsumerGroupHeartbeatRequest):

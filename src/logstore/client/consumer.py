@@ -164,7 +164,8 @@ class Consumer:
 
         A compiled pattern stands for all topics whose whole name matches it, those made later included. The members
         of the group divide the partitions among them, and divide again when members come and go. `poll` and
-        `records` take part in that: a consumer that calls neither for ``max.poll.interval.ms`` loses its partitions.
+        `records` take part in that: a consumer that calls neither for ``max.poll.interval.ms`` loses its
+        partitions.
 
         The callbacks get a list of partitions, run inside `poll`, `records` and `close`, and may commit, seek and
         pause. ``on_assigned`` is called before the first record of new partitions, also if there are none.

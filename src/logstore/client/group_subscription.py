@@ -1,8 +1,8 @@
 """Partitions that a group gives to one consumer: the consumer's side of a membership.
 
 `GroupSubscription` makes the changes that the back end announces, in the thread that polls: it commits what was
-processed, calls the callbacks of the user and changes what is read. Partitions are revoked after their callback, and
-no record of them is handed out in between.
+processed, calls the callbacks of the user and changes what is read. Partitions are revoked after their callback,
+and no record of them is handed out in between.
 """
 
 from __future__ import annotations

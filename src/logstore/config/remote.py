@@ -1,8 +1,9 @@
 """Settings of a client of brokers, and of a consumer over one, by Kafka's names.
 
 Fields are the keys of Kafka's producer, consumer and admin client that apply here. Kafka's other keys that only
-tune are accepted without effect and named in one log line; a client takes those of a consumer's group so. Keys for unsupported features (transactions, serialisers and interceptors named by class) are refused.
-Unknown keys are refused with the nearest known key. Whether settings of security belong together is checked by
+tune are accepted without effect and named in one log line; a client takes those of a consumer's group so. Keys for
+unsupported features (transactions, serialisers and interceptors named by class) are refused. Unknown keys are
+refused with the nearest known key. Whether settings of security belong together is checked by
 `logstore.config.security` when a client is made. No I/O.
 """
 

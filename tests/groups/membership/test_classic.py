@@ -189,7 +189,9 @@ def test_a_leader_asks_again_for_topics_that_only_others_subscribe_to() -> None:
     lead(1)
     one.member.topics_known({"x": 4, "y": 1}, {}, one.now)
     one.run()
-    one.answer(SyncGroupRequest, SyncGroupResponse(assignment=one.sent(SyncGroupRequest)[0].assignments[0].assignment))
+    one.answer(
+        SyncGroupRequest, SyncGroupResponse(assignment=one.sent(SyncGroupRequest)[0].assignments[0].assignment)
+    )
     one.finish()
     one.run(for_ms=3_000)
     one.answer(HeartbeatRequest, HeartbeatResponse(error_code=CODE["REBALANCE_IN_PROGRESS"]))

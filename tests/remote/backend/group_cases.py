@@ -459,7 +459,7 @@ class GroupCases:
         other.leave()
 
     @BOTH
-    def test_who_unsubscribes_leaves_and_may_assign(self, kind: str) -> None:
+    def test_a_consumer_that_unsubscribes_leaves_and_may_assign(self, kind: str) -> None:
         self.create(2)
         self.append(2, 3)
         revoked: list[TopicPartition] = []

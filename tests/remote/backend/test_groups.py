@@ -102,7 +102,7 @@ PLANTED: dict[str, tuple[str, type, str, Callable[[Any], Any]]] = {
         _told_before_the_callback,
     ),
     "a consumer that closes says nothing": (
-        "test_who_unsubscribes_leaves_and_may_assign",
+        "test_a_consumer_that_unsubscribes_leaves_and_may_assign",
         GroupSubscription,
         "end",
         lambda _: lambda group: group.membership.close(),

@@ -1,4 +1,4 @@
-"""What a member of a group asks brokers about topics: partition counts, racks of replicas, ids, and names by pattern.
+"""What a member of a group asks brokers about topics: partition counts, racks, ids, and names by pattern.
 
 One `TopicLookup` is one Metadata request. It has no socket, and is asked by the thread of `member_loop`.
 """
