@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import signal
 import threading
 import time
@@ -510,6 +511,63 @@ def test_brokers_may_restart_one_after_the_other(cluster):
                     cluster.topics["flights"].partitions[number - 1].add([b"%d-%d" % (turn, number)])
                 assert reader.take(1) == [b"%d-%d" % (turn, number)]
     assert partition.end == 3
+
+
+def test_each_record_comes_once_wherever_an_answer_is_cut(cluster):
+    partition = cluster.partition(FLIGHTS)
+    with Reader(cluster) as reader:
+        reader.consumer.assign([FLIGHTS])
+        for part in range(0, 60, 3):
+
+            def cut_there(broker, connection, frame, part=part) -> bool:
+                connection.sendall(frame[: len(frame) * part // 60])
+                raise ConnectionError
+
+            cluster.brokers[1].plan(m.FetchRequest, cut_there)
+            with cluster.lock:
+                partition.add([b"%d" % part])
+            assert reader.take(1) == [b"%d" % part]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_each_record_comes_once_and_in_order_whatever_happens(cluster, seed):
+    chance = random.Random(seed)
+    cluster.tells_leaders = bool(seed % 2)
+    partitions = cluster.topics["flights"].partitions
+    written: list[list[bytes]] = [[] for _ in partitions]
+    came: list[list[bytes]] = [[] for _ in partitions]
+    faults = [3, 5, 6, 9, 74, 75, 78, 100, disconnect, cut, {"throttle_time_ms": 20}]
+
+    def happen() -> None:
+        broker = cluster.brokers[chance.randint(1, 2)]
+        what = chance.randrange(5)
+        if what == 0:
+            cluster.lead(TopicPartition("flights", chance.randrange(4)), chance.randint(1, 2))
+        elif what == 1:
+            broker.sessions.clear()
+        elif what == 2 and chance.random() < 0.3:
+            broker.stop()
+            broker.restart()
+        else:
+            broker.plan(m.FetchRequest, *chance.choices(faults, k=chance.randint(1, 3)))
+
+    with Reader(cluster, fetch_max_wait_ms=20) as reader:
+        reader.consumer.assign([("flights", number) for number in range(4)])
+        for turn in range(60):
+            happen()
+            number = chance.randrange(4)
+            values = [b"%d-%d" % (turn, each) for each in range(chance.randint(1, 3))]
+            with cluster.lock:
+                partitions[number].add(values)
+            written[number] += values
+            for record in reader.consumer.poll(0.02):
+                came[record.partition].append(record.value)
+        until = time.monotonic() + 60
+        while came != written:
+            assert time.monotonic() < until, f"seed {seed}: {came} of {written}"
+            for record in reader.consumer.poll(0.5):
+                came[record.partition].append(record.value)
+        assert reader.consumer.poll(0.1) == []
 
 
 def test_an_interrupt_ends_a_poll_and_nothing_else(cluster):
