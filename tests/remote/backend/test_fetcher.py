@@ -186,6 +186,22 @@ def test_an_answer_that_cannot_be_read_is_raised_and_ends_nothing(cluster):
         assert reader.take(1) == [b"read"]
 
 
+def test_an_answer_to_a_fetch_from_before_a_seek_is_dropped(cluster):
+    partition = cluster.partition(FLIGHTS)
+    partition.add([b"%d" % n for n in range(10)])
+    with Reader(cluster, fetch_max_wait_ms=1_500) as reader:
+        reader.consumer.assign([FLIGHTS])
+        assert len(reader.take(10)) == 10
+        loop = reader.consumer._fetcher._loop
+        wait_for(lambda: (asked := loop._nodes[1].asked.get(FLIGHTS)) and asked.offset == 10)
+        wait_for(lambda: loop._nodes[1].requests.is_out)
+        reader.consumer.seek(FLIGHTS, 3)
+        assert reader.consumer.poll() == []
+        with cluster.lock:
+            partition.add([b"10"])
+        assert reader.take(8) == [b"%d" % n for n in range(3, 11)]
+
+
 def test_polls_that_never_wait_get_the_records_too(cluster):
     cluster.partition(FLIGHTS).add([b"a"])
     with Reader(cluster) as reader:

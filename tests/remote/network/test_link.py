@@ -92,6 +92,13 @@ def everything() -> MetadataRequest:
     return MetadataRequest(topics=None)
 
 
+def long_poll(wait_ms: int) -> FetchRequest:
+    """A fetch that gets no records."""
+    Topic, Partition = FetchRequest.FetchTopic, FetchRequest.FetchPartition
+    topic = Topic(topic="orders", partitions=[Partition(partition=0, fetch_offset=0, partition_max_bytes=100)])
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=1, topics=[topic])
+
+
 # --- calls -------------------------------------------------------------------------------------------
 
 
@@ -409,9 +416,7 @@ def test_an_idle_connection_is_closed(cluster: FakeCluster, connect: Linker) -> 
 def test_a_connection_whose_answer_is_awaited_is_not_idle(cluster: FakeCluster, connect: Linker) -> None:
     cluster.long_polls = True
     link = connect(cluster, connections_max_idle_ms=100)
-    Topic, Partition = FetchRequest.FetchTopic, FetchRequest.FetchPartition
-    topic = Topic(topic="orders", partitions=[Partition(partition=0, fetch_offset=0, partition_max_bytes=100)])
-    answer = link.ask(FetchRequest(max_wait_ms=400, min_bytes=1, topics=[topic]), version=12, wait_ms=400)
+    answer = link.ask(long_poll(400), version=12, wait_ms=400)
     assert not answer.error_code
 
 
@@ -615,15 +620,16 @@ def test_a_login_that_is_cut_or_garbled_is_an_error(
 def test_a_login_is_repeated_between_answers(connect: Linker) -> None:
     guard = SaslGuard(USERS, lifetime_ms=4_000)
     with begin(guard) as cluster:
+        cluster.long_polls = True
         link = secured(connect, cluster, **login("SCRAM-SHA-256"))
         began = time.monotonic()
-        link.send(everything())
+        link.send(long_poll(200), version=12)
         while len(guard.logins) < 2:
             assert time.monotonic() - began < 30
-            link.send(everything())
+            link.send(long_poll(200), version=12)
             assert link.in_flight == 2, "always one, so that the login has to wait for its answer"
-            assert link.receive().topics
-        assert link.receive().topics
+            assert link.receive().responses
+        assert link.receive().responses
         assert cluster.brokers[1].accepted == 1
         assert not guard.late
 

@@ -27,7 +27,7 @@ class EndOfStreamError(Exception):
     """The peer has closed the connection."""
 
     def __init__(self) -> None:
-        super().__init__("the peer has closed the connection")
+        super().__init__()
 
 
 class FramesIn:
