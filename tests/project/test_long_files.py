@@ -39,6 +39,8 @@ NOUNS = {
     "log/replica.py": "replicas",
     "log/state.py": "state",
     "log/tools/verify.py": "verification",
+    "remote/backend/fetching.py": "consumer",
+    "remote/network/connection.py": "connection",
     "store/admin/kafka_directories.py": "kafka directory",
     "store/catalog/topics.py": "topics",
     "store/store.py": "store",

@@ -20,7 +20,7 @@ from logstore.errors import AuthenticationError
 from logstore.remote.sasl.mechanisms import LoginRequests, asked_all, check_library, login_requests, mechanism_of
 from logstore.remote.sasl.tokens import OAuthToken, Tokens
 from logstore.remote.security.channels import Channel, PlainChannel, TlsChannel
-from logstore.remote.security.transports import PlainTransport, TlsTransport, Transport
+from logstore.remote.security.transports import PlainTransport, SocketTransport, TlsTransport
 
 if TYPE_CHECKING:
     import ssl
@@ -92,7 +92,7 @@ class Credentials:
 
         return TlsChannel(shaken(self._context, connected, host, peer, timeout_s))
 
-    def transport(self, connected: socket.socket, host: str) -> Transport:
+    def transport(self, connected: socket.socket, host: str) -> SocketTransport:
         """Return the transport of a connected socket that does not block; a TLS handshake is still to be done.
 
         The socket belongs to the transport.

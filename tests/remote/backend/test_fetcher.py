@@ -30,6 +30,7 @@ from logstore.protocol.generated import messages as m
 from logstore.records import TopicPartition
 from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
+from logstore.remote.metadata.bootstrap import BOOTSTRAP_NODE
 from tests.kit.waiting import wait_for
 from tests.remote.fake_cluster import ALL, FakeCluster, cut, disconnect, dribble, garbage, silence
 
@@ -512,6 +513,8 @@ def test_a_broker_that_asks_for_it_is_left_for_the_bootstrap_servers(cluster):
         with cluster.lock:
             partition.add([b"a"])
         assert reader.take(1) == [b"a"]
+        # A broker that is known only by its bootstrap address has no number.
+        assert reader.backend._client.cluster.updates._connection.node == BOOTSTRAP_NODE
 
 
 def test_brokers_may_restart_one_after_the_other(cluster):

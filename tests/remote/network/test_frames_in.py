@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from logstore.errors import ProtocolError
 from logstore.remote.network.frames_in import FRAME_BYTES, READ_BYTES, TURN_BYTES, EndOfStreamError, FramesIn
-from logstore.remote.security.transports import Transport
+from logstore.remote.security.transports import SocketTransport
 
 
-class Pieces(Transport):
+class Pieces(SocketTransport):
     """Bytes that come in given pieces; then the end, or nothing."""
 
     def __init__(self, data: bytes, sizes: Sequence[int] = (), *, ends: bool = True) -> None:
@@ -48,7 +48,7 @@ def framed(*frames: bytes) -> bytes:
     return b"".join(len(each).to_bytes(4, "big") + each for each in frames)
 
 
-def read_all(frames_in: FramesIn, transport: Transport) -> list[bytes]:
+def read_all(frames_in: FramesIn, transport: SocketTransport) -> list[bytes]:
     found: list[bytes] = []
     for _ in range(10_000):
         try:
@@ -102,7 +102,7 @@ def test_a_size_out_of_range_is_refused_behind_the_frames_before_it(size: int) -
     data = framed(b"good") + size.to_bytes(4, "big", signed=True)
     reading = FramesIn().read(Pieces(data))
     assert next(reading) == b"good"
-    with pytest.raises(ProtocolError, match=f"announces {size} bytes"):
+    with pytest.raises(ProtocolError, match=f"a frame of {size} bytes is announced"):
         next(reading)
 
 

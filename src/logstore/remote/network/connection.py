@@ -1,10 +1,10 @@
 """One connection to one broker that never blocks: its opening, and its requests in flight in their order.
 
-A `NodeConnection` is a state machine around a `Transport`. It asks for versions, logs in, repeats the login before
-the broker's limit (KIP-368), sends requests one behind the other without waiting for answers, and matches answers
-by their order and number. An answer that is late closes the connection: all that wait on it get the error, since
-the order is lost. It never retries, and knows neither topics nor leaders. Only the thread of the sockets changes
-it; any thread may read what is said to be readable.
+A `NodeConnection` is a state machine around a `SocketTransport`. It asks for versions, logs in, repeats the login
+before the broker's limit (KIP-368), sends requests one behind the other without waiting for answers, and matches
+answers by their order and number. An answer that is late closes the connection: all that wait on it get the error,
+since the order is lost. It never retries, and knows neither topics nor leaders. Only the thread of the sockets
+changes it; any thread may read what is said to be readable.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from logstore.remote.credentials import Credentials
 from logstore.remote.network.calls import Call, Waiting, each_its_own
 from logstore.remote.network.frames_in import FRAME_BYTES, EndOfStreamError, FramesIn
 from logstore.remote.network.opening import Asked, Errand, Versions, ask_versions, log_in
-from logstore.remote.security.transports import Transport
+from logstore.remote.security.transports import SocketTransport
 
 #: A login is repeated after this share of the time for which the broker accepts it, as in Kafka's own client.
 _LOGIN_SHARE = 0.85, 0.95
@@ -108,7 +108,7 @@ class NodeConnection:
         self._thread = thread
         self._correlation_id = 0
         self._socket: socket.socket | None = None
-        self._transport: Transport | None = None
+        self._transport: SocketTransport | None = None
         self._events = 0
         self._places: list[Any] = []  #: addresses that are left to try
         self._deadline_s = math.inf  #: of the opening, or of a step of it

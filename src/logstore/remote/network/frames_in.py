@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from logstore.errors import ProtocolError
 from logstore.protocol.frames import SIZE_BYTES
-from logstore.remote.security.transports import Transport
+from logstore.remote.security.transports import SocketTransport
 
 #: The first answer's limit: the first bytes of another protocol could read as the size of a gigabyte.
 FIRST_FRAME_BYTES = 1 << 20
@@ -44,7 +44,7 @@ class FramesIn:
         self._size = 0
         self.is_hungry = False  #: whether the last `read` has stopped before the end of what is there
 
-    def read(self, transport: Transport) -> Iterator[bytes | memoryview]:
+    def read(self, transport: SocketTransport) -> Iterator[bytes | memoryview]:
         """Yield the frames that are there, each without its size.
 
         Raises:
@@ -71,7 +71,7 @@ class FramesIn:
             left -= read
         self.is_hungry = True
 
-    def _read_body(self, transport: Transport) -> int:
+    def _read_body(self, transport: SocketTransport) -> int:
         body = self._body
         assert body is not None
         if self._filled == len(body):
@@ -91,7 +91,7 @@ class FramesIn:
             if not self.first_bytes:
                 self.first_bytes = bytes(scratch[at : at + SIZE_BYTES])
             if not SIZE_BYTES <= size <= self.limit:
-                raise ProtocolError(f"it announces {size} bytes")
+                raise ProtocolError(f"a frame of {size} bytes is announced")
             at += SIZE_BYTES
             there = end - at
             if there >= size:

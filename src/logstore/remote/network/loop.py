@@ -170,7 +170,7 @@ class NetworkThread:
 
     def check(self) -> None:
         if self._fork != fork_generation():
-            raise ForkedError("the client was made before a fork; make another one in the child")
+            raise ForkedError("the client was made before a fork; call Client() in the child")
         if self._ends:
             raise ClientClosedError("the client is closed")
 

@@ -1,8 +1,8 @@
 """Bytes in and out of one socket that never blocks, plain or over TLS.
 
-A `Transport` knows no messages. Where no bytes can be moved now it says so by its result, and by `read_event` and
-`write_event`: what the socket must be ready for before the next try. Its errors are those of the socket. Only the
-thread of the sockets calls it.
+A `SocketTransport` knows no messages. Where no bytes can be moved now it says so by its result, and by `read_event`
+and `write_event`: what the socket must be ready for before the next try. Its errors are those of the socket. Only
+the thread of the sockets calls it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_PIECES = 64
 _RECORD_BYTES = 1 << 14
 
 
-class Transport(ABC):
+class SocketTransport(ABC):
     """A connected socket. Owns: the socket, which is ``file``."""
 
     file: socket.socket
@@ -52,7 +52,7 @@ class Transport(ABC):
         """Close the socket."""
 
 
-class PlainTransport(Transport):
+class PlainTransport(SocketTransport):
     """A plain socket."""
 
     def __init__(self, connected: socket.socket) -> None:
@@ -82,7 +82,7 @@ class PlainTransport(Transport):
         self.file.close()
 
 
-class TlsTransport(Transport):
+class TlsTransport(SocketTransport):
     """A socket with TLS."""
 
     def __init__(self, context: ssl.SSLContext, connected: socket.socket, host: str) -> None:
