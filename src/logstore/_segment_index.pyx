@@ -255,7 +255,9 @@ cdef class SegmentIndex:
         times = TimeIndex()
         try:
             self._load_one(offsets, ".index")
-            self._load_one(times, ".timeindex")
+            # An active segment that is too small for an entry has no time index after a clean close.
+            if self.sealed or offsets.count:
+                self._load_one(times, ".timeindex")
         except StorageError:
             # A missing or unreadable index is only a missing hint.
             self._rebuild_hint()

@@ -14,7 +14,8 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -178,6 +179,27 @@ def test_the_broker_finds_nothing_wrong(stage: Stage, way: str) -> None:
         assert complaints == []
     rebuilt = [line for line in lines if "ecovering unflushed segment" in line or "rebuilding index" in line]
     assert bool(rebuilt) == (way != "clean")
+
+
+def test_a_log_too_small_for_an_index_entry_is_served_without_a_complaint(kafka_jars: Path, tmp_path: Path) -> None:
+    """It has an empty offset index and no time index: Kafka makes that one."""
+    with Log.open(tmp_path / "root" / "ours-0") as log:
+        log.append([(b"key", b"value", START_MS)])
+    path = Path(log.path)
+    assert {file.suffix for file in path.glob("0*")} >= {".log", ".index"}
+    assert not list(path.glob("*.timeindex"))
+    with Broker(tmp_path / "broker") as broker, JavaClient(broker.bootstrap, tmp_path / "client.log") as java:
+        java.create("tiny")
+    tiny: Any = SimpleNamespace(path=path)
+    lay_under(broker.data, tiny, "tiny", "clean")
+    tell_in_checkpoints(broker.data, {"tiny": tiny})
+    with broker, JavaClient(broker.bootstrap, tmp_path / "client.log") as java:
+        assert [read.row.value for read in java.read("tiny", "read_uncommitted")] == [b"value"]
+        assert java.times("tiny", [START_MS, START_MS + 1]) == [(START_MS, 0), None]
+    lines = [line for line in broker.printed().splitlines() if "tiny" in line]
+    assert lines
+    words = (" ERROR ", " WARN ", "ecovering unflushed segment", "rebuilding index")
+    assert [line for line in lines if any(word in line for word in words)] == []
 
 
 @pytest.mark.row("S7", "M5")

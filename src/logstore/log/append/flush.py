@@ -2,7 +2,7 @@
 
 Nearly every round syncs the active segment alone: `_log_rounds` runs it. One of those here begins under the log's
 lock: it writes a memory tail and unsaved leader epochs, and syncs the index of aborted transactions. Then it syncs,
-without the lock, the sealed segments that are not on disk yet, the names of new files, and the active segment. Only
+without the lock, the sealed segments that are not on disk yet, the active segment, and the names of new files. Only
 then does the recovery point rise. A failed sync is never retried.
 """
 
@@ -90,7 +90,7 @@ class Flusher:
         raise error
 
     def sync_round(self) -> None:
-        """Run a round that has more to sync: older segments, names, the active segment; then the recovery point."""
+        """Run a round that has more to sync: older segments, the active one, names; then the recovery point."""
         if self._state.mode.in_memory:
             shielded(self._sync_written)
         else:
@@ -147,8 +147,9 @@ class Flusher:
         began_s = state.clock.monotonic_s()
         for segment in found.sealed:
             sync_unless_dropped(segment)
-        state.unsynced.sync_names()
         sync_unless_dropped(found.active)
+        # The names last: a file system that writes them with the first sync of a new file has none left to write.
+        state.unsynced.sync_names()
         state.counters.count_sync(began_s)
 
     def _end_locked(self, done: _Round) -> None:

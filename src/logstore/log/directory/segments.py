@@ -251,7 +251,9 @@ class Segments(SegmentSet):
     def save_indexes(self, segment: Segment, *, complete: bool = False, at_least: int = 1) -> None:
         """Write the new entries of a segment's indexes to their files; with ``complete``, empty ones too.
 
-        Nothing is written before one of the indexes has ``at_least`` new entries.
+        Nothing is written before one of the indexes has ``at_least`` new entries. An active segment without an
+        entry has no time index file: to create one for each small log would be a large part of a store's close.
+        Kafka creates it when it opens the log. A missing offset index it reports as an error, so that one is there.
         Index files are hints, so a full disk is no error here: a reader finds shorter indexes, or none.
         """
         index = segment.index
@@ -264,7 +266,11 @@ class Segments(SegmentSet):
                 if not (complete or index.stale or entries.saved < len(entries)):
                     continue
                 name = files.segment_file(segment.base_offset, suffix)
-                if segment.sealed or index.stale or not self._add_entries(name, entries):
+                is_empty = not (len(entries) or segment.sealed)
+                if is_empty and suffix == files.TIME_INDEX:
+                    # A file may be there: of batches that were truncated, or an unsound one.
+                    self.directory.remove(name)
+                elif segment.sealed or (index.stale and not is_empty) or not self._add_entries(name, entries):
                     # An index file is never shortened. A reader in another process may have mapped it: one that has
                     # not seen a truncation yet takes the segment for a sealed one, and would get a bus error.
                     self.directory.replace(name, entries.to_bytes(), durable=False)

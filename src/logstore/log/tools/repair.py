@@ -71,7 +71,7 @@ def rebuild_indexes(
         StorageError: a file cannot be read or written.
     """
     directory = examined.directory
-    made = []
+    wanted = []
     with _locked(directory, clock):
         with closing(Segments.open(directory, config or LogConfig(), writable=True)) as segments:
             for segment in segments.all:
@@ -83,7 +83,10 @@ def rebuild_indexes(
                     segment.seal()
                 segments.save_indexes(segment, complete=True)
                 for suffix in (files.OFFSET_INDEX, files.TIME_INDEX):
-                    made.append(directory.join(files.segment_file(segment.base_offset, suffix)))
+                    wanted.append(files.segment_file(segment.base_offset, suffix))
+        # An active segment without an entry has no time index.
+        there = set(directory.names())
+        made = [directory.join(name) for name in wanted if name in there]
         for path in made:
             with directory.files.open(path, writable=True) as file:
                 file.mark_dirty()

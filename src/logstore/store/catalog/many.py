@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 #: From this number of things on, several threads do the work; and how many.
 MANY: Final = 16
-_THREADS: Final = 8
+_THREADS: Final = 16
 
 
 def in_turn(work: Callable[[T], object], things: Iterable[T]) -> None:
