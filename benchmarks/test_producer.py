@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import peers
 import pyarrow as pa
@@ -16,6 +16,7 @@ from runners import COPY_AND_SUM, Places, appending
 
 import logstore
 from logstore import Log
+from logstore.batch._encode import encode
 
 SIZE = 100
 
@@ -194,8 +195,9 @@ def test_appends_of_a_topic(benchmark: Any, places: Any, kind: str, partitions: 
     """`append_many` and `append_arrow` of some records each, beside `Log.append` of the same data.
 
     To four partitions the same bytes are four writes. What is left of the rate is at most that of four
-    `Log.append` calls with the records divided beforehand, which is measured too. Of a large table the writes
-    cost the same as one; the hash of the keys and the division are left.
+    `Log.append` calls with the records divided beforehand, which is measured too. So are the bare writes of the
+    bytes, to four files and to one: a kernel takes longer for four small ones. Of a large table the writes cost
+    the same as one; the hash of the keys and the division are left.
     """
     rounds, method = 400_000 // count, "append_arrow" if kind == "arrow" else "append_many"
     values = records.values(SIZE, count)
@@ -246,12 +248,36 @@ def test_appends_of_a_topic(benchmark: Any, places: Any, kind: str, partitions: 
             log.close()
         shutil.rmtree(place)
 
+    def writing(files: int) -> Runner:
+        pieces = [bytes(encode(pairs[n::files])) for n in range(files)]
+
+        def prepare() -> tuple[Path, list[BinaryIO]]:
+            place = places()
+            return place, [(place / str(number)).open("wb", buffering=0) for number in range(files)]
+
+        def write(state: tuple[Path, list[BinaryIO]]) -> None:
+            for _ in range(rounds):
+                for file, piece in zip(state[1], pieces, strict=True):
+                    file.write(piece)
+
+        def check_files(state: tuple[Path, list[BinaryIO]], _result: Any) -> None:
+            place, opened = state
+            assert sum(file.tell() for file in opened) == sum(map(len, pieces)) * rounds
+            for file in opened:
+                file.close()
+            shutil.rmtree(place)
+
+        return Runner(write, check_files, prepare)
+
     peers = {
         "Log.append of the same data": Runner(append, check_alone, lambda: alone(1), parts=COPY_AND_SUM),
-        "four, divided beforehand": Runner(append_divided, check_alone, lambda: alone(4), parts=COPY_AND_SUM),
     }
-    if partitions == 1:
-        del peers["four, divided beforehand"]
+    if partitions > 1:
+        peers["four, divided beforehand"] = Runner(
+            append_divided, check_alone, lambda: alone(4), parts=COPY_AND_SUM
+        )
+        peers["limit: four bare writes"] = writing(4)
+        peers["limit: one bare write"] = writing(1)
     race(
         benchmark,
         Runner(work, check, ours, parts=COPY_AND_SUM),
