@@ -28,6 +28,7 @@ SCRIPT = """
         "the roots'": RootLock._guard,
         "the appender's": appender._batcher._lock,
         "the log's": log._state.lock,
+        "a deletion's": log._state.deleting,
     }
     if locks[which] is not None:
         locks[which].acquire()
@@ -42,6 +43,8 @@ SCRIPT = """
             log.flush,
             lambda: log.append([b"x"], ack="synced"),
             log.metrics,
+            lambda: log.delete_before(1),
+            log.maintenance.retain,
             lambda: log.read(0, timeout_s=60),
         ):
             try:
@@ -66,7 +69,7 @@ SCRIPT = """
 """
 
 
-@pytest.mark.parametrize("lock", ["none", "the ticker's", "the roots'", "the appender's", "the log's"])
+@pytest.mark.parametrize("lock", ["none", "the ticker's", "the roots'", "the appender's", "the log's", "a deletion's"])
 def test_a_child_forked_while_a_lock_is_held_neither_hangs_nor_writes(tmp_path, lock):
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(SCRIPT), str(tmp_path), lock],

@@ -34,6 +34,9 @@ from logstore.records import TopicPartition
 
 _logger = logging.getLogger(__name__)
 
+#: How often `Durability.promise` tries to write a slot without the log's lock; the last time it holds it.
+WRITE_ATTEMPTS = 4
+
 
 class DurableLog(Protocol):
     """The open log whose durability this is: its `State`."""
@@ -58,6 +61,7 @@ class DurableLog(Protocol):
     @property
     def marks(self) -> LogMarks: ...
     def fail_locked(self, error: StorageError) -> StorageFailedError: ...
+    def check_whole_locked(self) -> None: ...
     def has_unmarked(self) -> None: ...
     def storing(self) -> AbstractContextManager[None]: ...
     def storing_locked(self, *, is_append: bool) -> AbstractContextManager[None]: ...
@@ -74,6 +78,7 @@ class Durability:
         self.unsynced = Unsynced(directory, root, unsynced, names_are_synced=found.was_clean)
         self.epochs = EpochFile(directory, found.epochs, self.unsynced)
         self.has_durable_point = False  #: whether a power cut leaves a recovery point
+        self._start_mutex = Lock()  # one writer of the log start's second copy; its holder waits for no other lock
         if found.segments.active.next_offset > found.synced_end:
             # An earlier process wrote these bytes, perhaps not to disk. Without the mark a flush would skip them.
             for segment in (*unsynced, found.segments.active):
@@ -102,7 +107,7 @@ class Durability:
             recovery_point=synced,
             segment_base_offset=place[0],
             position=place[1],
-            log_start_offset=log.log_start,
+            log_start_offset=max(log.log_start, self.recovery.least_start),
             replay_from=synced if log.transactions.is_idle else -1,
             clean=clean,
             suspect=False,
@@ -182,13 +187,13 @@ class Durability:
             # Without a recovery point, recovery of several segments would report a torn tail as damage.
             self.recovery.sync()
             self.has_durable_point = True
-            self.note_start_locked(durable=False)
+            self.note_start(durable=False)
 
     def make_point_durable(self) -> None:
         """Sync the first recovery point, before the log has a second segment. Called without the lock."""
         self.recovery.sync()
         with held(self._log.lock):
-            self.note_start_locked(durable=False)
+            self.note_start(durable=False)
             self.has_durable_point = True
 
     def sync_all_locked(self, active: Segment) -> None:
@@ -207,10 +212,60 @@ class Durability:
         self.recovery.sync()
         self.has_durable_point = True
 
-    def note_start_locked(self, *, durable: bool = True) -> None:
+    def promise(self, log_start: int = 0) -> None:
+        """Write the current recovery point to both slots as `write_durably_locked`, without the log's lock.
+
+        Each slot is synced before the other is written. A deletion gives its ``log_start``. It holds
+        `State.segments_mutex`, and has called `RecoveryPointFile.announce_start`: so no point that is written
+        meanwhile, of a flush or a roll, takes the offset back. In both slots: if one decays, the other must not
+        refer to deleted segments.
+
+        Raises:
+            DiskFullError, TooManyFilesError: a slot could not be written or synced; of a deletion, the first one.
+            StorageError: a write or sync failed, or the log has.
+        """
+        self._write_synced(log_start)
+        try:
+            self._write_synced(log_start)
+        except OUT_OF_RESOURCES as error:
+            if not log_start:
+                raise
+            # One slot has the new start durably: after an error to the caller, a crash would delete the records
+            # anyway. If that slot decays, the next open misses segments that the older slot still names.
+            _logger.warning("log start written to one slot only: log=%s error=%s", self._directory.path, error)
+            return
+        with held(self._log.lock):
+            self._log.has_unmarked()
+
+    def _write_synced(self, log_start: int) -> None:
+        self._write_next(log_start)
+        self.recovery.opened().sync()
+
+    def _write_next(self, log_start: int) -> None:
+        # A flush may write a newer point between the two steps, hardly ever twice in a row.
+        for attempt in range(WRITE_ATTEMPTS):
+            is_last = attempt + 1 == WRITE_ATTEMPTS
+            with held(self._log.lock):
+                # Of a log that has failed, the point says so, and this one would not.
+                self._log.check_whole_locked()
+                point = self._point_from(log_start)
+                if is_last and self.recovery.write_next(point):
+                    return
+            if not is_last and self.recovery.write_next(point):
+                return
+
+    def _point_from(self, log_start: int) -> RecoveryPoint:
+        """Return the current recovery point with at least this log start offset, and at least that high."""
+        log, point = self._log, self.point_now(clean=False)
+        synced = max(log.synced.value, min(log_start, log.end.value))
+        return point._replace(log_start_offset=max(point.log_start_offset, log_start), recovery_point=synced)
+
+    def note_start(self, *, durable: bool = True) -> None:
         """Copy the log start offset and the log's kind from the recovery file to a second file."""
-        point = self.recovery.point
-        note_start(self._directory, point.log_start_offset, point.kind, durable=durable)
+        with held(self._start_mutex):
+            # Read in here: a writer that waited would take the newer copy back.
+            point = self.recovery.point
+            note_start(self._directory, point.log_start_offset, point.kind, durable=durable)
 
     # -- the clean mark
 

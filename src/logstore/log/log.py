@@ -293,9 +293,10 @@ class Log(Readable):
             # deadlock with their threads.
             with contextlib.suppress(LogstoreError):
                 self.flush()
-        # A running compaction stops when it sees `closing`; else it would change files of the next opener.
+        # A running compaction stops when it sees `closing`; else it would change files of the next opener, as
+        # would a deletion.
         state.begin_close()
-        with held(state.compacting), held(state.segments_mutex):
+        with held(state.compacting), held(state.deleting), held(state.segments_mutex):
             self._close(state)
 
     def _close(self, state: State) -> None:
@@ -603,7 +604,10 @@ class Log(Readable):
             self._check_open()
 
     def _hold(self, start: int, end: int) -> Hold:
-        return self._state.holds.take(start, end, self._state.segments.cuts, self._segments_now)
+        state = self._state
+        return state.holds.take(
+            start, end, state.segments.cuts, self._segments_now, state.transactions.aborted_between
+        )
 
     def _is_held(self, hold: Hold) -> bool:
         return not hold.is_lost and hold.cuts == self._state.segments.cuts

@@ -126,6 +126,7 @@ class State(PartitionLog):
         self.why_closed = "the log is closed; call Log.open() again"
         # Acquired before `lock`, in this order.
         self.compacting = threading.Lock()  # held by a compaction, from its beginning to its end
+        self.deleting = threading.Lock()  # held by a deletion, from its beginning until its files are unlinked
         self.segments_mutex = threading.Lock()  # held to remove segments: by a truncation, deletion or swap
         self.closing = False
         self.quota = quota
@@ -414,7 +415,7 @@ class State(PartitionLog):
             self.durability.sync_all_locked(old)
             # Before the gap exists, and synced: a recovery would report the gap as a loss or as damage.
             self.durability.write_synced_locked(recovery_point=old.next_offset, kind=LogKind.GAPPED)
-            self.durability.note_start_locked()
+            self.durability.note_start()
             old.index.load()
             self.segments.add(offset)
             try:

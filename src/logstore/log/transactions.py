@@ -378,15 +378,18 @@ class Transactions(ProducersOfLog):
             self._note_sum(base_offsets[0], NOTHING.plus(transaction_index.encode(listed)))
             self._save_note()
 
-    def dropped(self, base_offsets: list[int]) -> None:
-        """Forget removed segments."""
+    def dropped(self, base_offsets: list[int]) -> File | None:
+        """Forget removed segments; return a file that is not used any more, for the caller to close."""
+        unused = None
         for base in base_offsets:
             self._aborted.pop(base, None)
             self._listed.pop(base, None)
             self._unsaved.discard(base)
             if self.sums is not None and self.sums.pop(base, None) is not None:
                 # The next entry writes the whole note: a new head would count fewer segments than the note has.
-                self._close_note()
+                self._note_base = -1
+                unused, self._note_file = self._note_file or unused, None
+        return unused
 
     def _close_index(self) -> None:
         if self._index_file is not None:

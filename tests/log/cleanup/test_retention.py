@@ -210,7 +210,7 @@ def test_what_a_cut_off_deletion_has_left_below_the_start_goes(tmp_path, monkeyp
     clock = ManualClock()
     with filled(tmp_path, clock, retention_ms=-1) as log:
         with monkeypatch.context() as patch:
-            patch.setattr(Segments, "drop", lambda self, doomed: None)
+            patch.setattr(Segments, "detach_locked", lambda self, doomed: None)
             log.delete_before(3)
         assert bases(log)[0] == 0
         log.maintenance.retain()

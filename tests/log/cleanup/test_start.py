@@ -120,12 +120,12 @@ def test_no_power_cut_leaves_a_start_below_an_acknowledged_deletion_in_the_secon
 
 
 def test_planted_a_second_place_that_is_not_synced_is_found(monkeypatch):
-    monkeypatch.setattr(Durability, "note_start_locked", lambda part, durable=True: honest(part, durable=False))
+    monkeypatch.setattr(Durability, "note_start", lambda part, durable=True: honest(part, durable=False))
     with pytest.raises(AssertionError, match="operation"):
         cut_everywhere()
 
 
-honest = Durability.note_start_locked
+honest = Durability.note_start
 
 
 def test_a_full_disk_keeps_no_log_from_deleting_though_the_second_place_finds_no_space(tmp_path):

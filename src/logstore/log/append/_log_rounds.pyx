@@ -147,17 +147,18 @@ cdef class LogRounds(Rounds):
         if not log.transactions.is_saved:
             return 0
         recovery = log.recovery
-        known = recovery.point
-        point = _new(RecoveryPoint, (
-            known[0] + 1, log.segments.generation, self._target, self._active.base_offset, self._position,
-            log.marks.log_start,
-            -1 if producers._states or producers._completed else self._target, False, False, known[9],
-            log.transactions.sums is not None,
-        ))
-        try:
-            put_slot(recovery.opened(), point)
-        except StorageError as error:
-            self._flusher.point_failed_locked(error)
-        else:
-            recovery.written(point)
+        # Of one write: a deletion writes the file without the log's lock.
+        with recovery.turn:
+            known = recovery.point
+            point = _new(RecoveryPoint, (
+                known[0] + 1, log.segments.generation, self._target, self._active.base_offset, self._position,
+                max(log.marks.log_start, <int64_t>recovery.least_start),
+                -1 if producers._states or producers._completed else self._target, False, False, known[9],
+                log.transactions.sums is not None,
+            ))
+            try:
+                put_slot(recovery.opened(), point)
+                recovery.written(point)
+            except StorageError as error:
+                self._flusher.point_failed_locked(error)
         return 0

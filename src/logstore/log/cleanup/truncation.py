@@ -7,13 +7,22 @@ way then finds no recovery point or log start offset that claims removed records
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 
 from logstore._segment import Segment
-from logstore.errors import OUT_OF_RESOURCES, OffsetOutOfRangeError, StorageError, TooManyFilesError
+from logstore.errors import (
+    OUT_OF_RESOURCES,
+    LogstoreError,
+    OffsetOutOfRangeError,
+    StorageError,
+    TooManyFilesError,
+)
+from logstore.io._files import File
 from logstore.io._interrupts import held
+from logstore.log._partition_log import READY_ATTEMPTS
 from logstore.log._producers import Producers
+from logstore.log.directory import files
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import floor_of
 from logstore.log.formats import checkpoints, producer_snapshot
@@ -76,9 +85,13 @@ def restart_at(state: State, offset: int) -> None:
 
     Each step leaves a log that a crash may meet: the old one, empty at its log start; beside its segment, an empty
     one at ``offset``, which recovery removes as a lost tail, or as deleted; and the new log.
+
+    The log's lock is held throughout, file calls included, unlike in a deletion. Between the steps the log has no
+    records, and its next offset is neither the old one nor the new one: an append in between would be acknowledged
+    and lost. Only a replica begins again, and its appends come from the thread that makes this call.
     """
     state.check_writable()
-    with held(state.segments_mutex), held(state.lock):
+    with held(state.deleting), held(state.segments_mutex), held(state.lock):
         state.check_whole_locked()
         with state.change():
             state.drain_tail_locked()
@@ -90,8 +103,9 @@ def restart_at(state: State, offset: int) -> None:
             if state.segments.active.base_offset < state.log_start:
                 # Its bytes are of deleted records. Beside them, a new segment would overlap them.
                 state.roll_locked()
-            if len(state.segments) > 1:
-                _delete_locked(state, state.log_start)
+            if len(state.segments) > 1 or state.segments.has_detached:
+                # Those of a deletion that found no space, too: the new log may reach the offsets of their names.
+                _delete_locked(state)
             # The facts that would raise the log start again, or bring producers back, are lost first.
             state.root.forget([state.name])
             producer_snapshot.remove_all(state.directory)
@@ -127,7 +141,7 @@ def _begin_again_locked(state: State, offset: int, old: tuple[Segment, ...]) -> 
     state.segments.replaced()
     state.marks.restart(offset)
     state.durability.write_durably_locked(segment_base_offset=offset, position=0, replay_from=-1)
-    state.durability.note_start_locked()
+    state.durability.note_start()
     state.publish_locked()
     state.segments.drop(old)
     state.unsynced.clear()
@@ -239,75 +253,179 @@ def _cut_segments_locked(state: State, offset: int) -> int:
 def delete_before(state: State, offset: int, sync_to: Callable[[int], None]) -> int:
     """See `Log.delete_before`. The new start becomes the recovery point if that is lower, so
     ``sync_to`` first syncs everything below it.
+
+    The log's lock is held to choose the segments and to move the log start and the tuple of segments, and never
+    during a file call but that of ``logstore.published``. One case is left: a log whose tail is in memory, or whose
+    prepared segments other appends take, rolls under it to delete its active segment.
     """
     state.check_writable()
-    if state.synced.value < offset <= state.high_watermark.value:
+    with held(state.lock):
+        _check_start_locked(state, offset)
+    # After the check: one that passes only later, with a higher high watermark, would delete unsynced records.
+    if state.synced.value < offset:
         sync_to(offset)
-    if offset == state.end.value and state.segments.active.size:
-        # The active segment is rolled, to be deleted.
-        state.rolls.make_ready()
-    with held(state.segments_mutex), held(state.lock):
-        state.check_whole_locked()
-        if offset > state.high_watermark.value:
-            raise OffsetOutOfRangeError(
-                f"{state.name}: cannot delete up to {offset}, the high watermark is {state.high_watermark.value}",
-                offset=offset,
-            )
-        if offset <= state.log_start:
-            return state.log_start
-        with state.storing_locked(is_append=False), state.change():
-            return _delete_locked(state, offset)
+    with held(state.deleting):
+        _begin_segment_at(state, offset)
+        return _delete(state, offset, again=False)
 
 
 def drop_below_start(state: State) -> None:
     """Remove segments below the log start, which an interrupted deletion has left."""
-    with held(state.segments_mutex), held(state.lock):
-        state.check_whole_locked()
-        segments = state.segments.all
-        if len(segments) < 2 or segments[1].base_offset > state.log_start:
-            return
-        with state.storing_locked(is_append=False), state.change():
-            _delete_locked(state, state.log_start)
+    with held(state.deleting):
+        with held(state.lock):
+            state.check_whole_locked()
+            segments = state.segments.all
+            if not state.segments.has_detached and (len(segments) < 2 or segments[1].base_offset > state.log_start):
+                return
+        _delete(state, state.log_start, again=True)
 
 
-def _delete_locked(state: State, offset: int) -> int:
-    segments = state.segments
-    state.rolls.finish_locked()
-    # Listed now: without a free descriptor this fails, and must do so before anything has changed.
-    state.directory.names()
-    if offset == segments.active.next_offset and segments.active.size:
-        state.roll_locked()
-        # Its file may have its first name still, which names a segment that is removed below.
-        state.rolls.finish_locked()
-    # In both slots: if one decays, the other must not refer to deleted segments. And before anything else
-    # changes: on a full disk nothing is deleted, and the caller may retry.
-    synced = max(state.synced.value, min(offset, state.end.value))
-    try:
-        state.durability.write_durably_locked(log_start_offset=offset, recovery_point=synced)
-    except OUT_OF_RESOURCES:
-        if state.recovery.point.log_start_offset != offset:
-            raise
-        # One slot has the new start durably: after an error to the caller, a crash would delete the records anyway.
-        # If that slot decays, the next open misses segments that the older slot still names.
-    state.durability.note_start_locked()
-    state.marks.raise_synced(synced)
-    state.marks.raise_start(offset)
-    state.publish_locked()
-    doomed = [s for s, after in zip(segments.all, segments.all[1:], strict=False) if after.base_offset <= offset]
-    if doomed:
-        bases = [segment.base_offset for segment in doomed]
-        assert state.rolls.is_active_named, state.name
-        state.holds.keep(doomed, state.transactions.aborted_between)
-        segments.drop(doomed)
-        state.holds.lose(doomed)
-        state.unsynced.remove(doomed)
-        state.transactions.dropped(bases)
-        state.counters.deleted_segments += len(doomed)
+def _check_start_locked(state: State, offset: int) -> None:
+    state.check_whole_locked()
+    if offset > state.high_watermark.value:
+        raise OffsetOutOfRangeError(
+            f"{state.name}: cannot delete up to {offset}, the high watermark is {state.high_watermark.value}",
+            offset=offset,
+        )
+
+
+def _begin_segment_at(state: State, offset: int) -> None:
+    """Roll the active segment if it ends at an offset, so that it can be deleted; holding `State.deleting` alone.
+
+    The next segment is prepared first. An append may take it: then this is repeated.
+    """
+    for left in reversed(range(READY_ATTEMPTS + 1)):
+        with held(state.lock):
+            _check_start_locked(state, offset)
+            active = state.segments.active
+            if offset <= state.log_start or offset != active.next_offset or not active.size:
+                return
+            if state.can_roll_locked() or not left:
+                with state.storing_locked(is_append=False), state.change():
+                    state.roll_locked()
+                return
+        state.get_ready_to_roll()
+
+
+def _delete(state: State, offset: int, *, again: bool) -> int:
+    """Raise the log start and delete the segments below it, as step 13 of docs/durability.md says; return it.
+
+    ``again`` repeats a deletion whose files may be left. The caller holds `State.deleting`. A truncation and a swap
+    wait for all but the unlinks, and so does an append that needs a new segment.
+    """
+    with held(state.segments_mutex):
+        # A new segment may have its first name still, which names a segment that is removed below.
+        state.rolls.finish_held()
+        # Listed now: without a free descriptor this fails, and must do so before anything has changed.
+        names = set(state.directory.names())
+        with _failing(state):
+            with held(state.lock):
+                _check_start_locked(state, offset)
+                if offset < state.log_start or (offset == state.log_start and not again):
+                    return state.log_start
+                # If this call ended here, a truncation below the offset would leave it in the next points.
+                state.recovery.announce_start(offset)
+            _promise_start(state, offset)
+            doomed = _below(state, offset)
+            # Without the lock: opening files and loading indexes under it would block appends.
+            state.holds.keep_leaving(doomed, state.transactions.aborted_between)
+            with held(state.lock):
+                state.check_whole_locked()
+                with state.change():
+                    unused = _detach_locked(state, offset, doomed)
+            if unused is not None:
+                unused.close()
+            state.durability.save_epochs()
+            state.segments.put_detached_aside(names)
+    with _failing(state):
+        state.segments.unlink_detached()
+    with held(state.lock):
         state.unsynced.names_changed()
+    if doomed:
         _logger.info("deleted segments: log=%s count=%d log_start_offset=%d", state.path, len(doomed), offset)
+    return offset
+
+
+def _promise_start(state: State, offset: int) -> None:
+    """Make a log start durable, before any file below it is touched; on a full disk nothing is deleted."""
+    try:
+        state.durability.promise(offset)
+    except OUT_OF_RESOURCES:
+        with held(state.lock):
+            state.recovery.settle_start()
+        raise
+    state.durability.note_start()
+
+
+def _below(state: State, offset: int) -> list[Segment]:
+    """Return the segments of which every record is below an offset."""
+    segments = state.segments.all
+    below = [s for s, after in zip(segments, segments[1:], strict=False) if after.base_offset <= offset]
+    # The first name of a segment names the one before it. An append may have rolled since rolls were finished.
+    if below and segments[len(below)].path != _final_path(state, segments[len(below)]):
+        below.pop()
+    return below
+
+
+def _final_path(state: State, segment: Segment) -> str:
+    return state.directory.join(files.segment_file(segment.base_offset, files.LOG))
+
+
+def _detach_locked(state: State, offset: int, doomed: list[Segment]) -> File | None:
+    """Move the log start, which is durable, and take segments below it out of the log; touch none of their files.
+
+    The caller has called `Holds.keep_leaving` for them. Returns a file that is not used any more, to be closed.
+    """
+    segments = state.segments
+    state.marks.raise_synced(max(state.synced.value, min(offset, state.end.value)))
+    state.marks.raise_start(offset)
+    state.recovery.settle_start()
+    # Readers elsewhere are told before the first file is missing.
+    state.publish_locked(by_append=True)
+    segments.detach_locked(doomed)
+    state.holds.lose(doomed)
+    state.unsynced.remove(doomed)
+    unused = state.transactions.dropped([segment.base_offset for segment in doomed])
+    state.counters.deleted_segments += len(doomed)
     state.note_epoch(-1)
     state.epochs.deleted_below(offset)
-    return offset
+    return unused
+
+
+@contextmanager
+def _failing(state: State) -> Iterator[None]:
+    """Fail the log if a block without its lock ends half way, unless space or descriptors ran out.
+
+    After these two, what is left to delete is deleted by the next call, or by the next open.
+    """
+    try:
+        with state.storing():
+            yield
+    except LogstoreError:
+        raise
+    except BaseException:
+        with held(state.lock):
+            state.fail_locked(StorageError(f"{state.name}: a deletion was interrupted half way"))
+        raise
+
+
+def _delete_locked(state: State) -> None:
+    """Delete the segments below the log start under the log's lock, of a log that is about to begin again."""
+    # Listed now: without a free descriptor this fails, and must do so before anything has changed.
+    names = set(state.directory.names())
+    start = state.log_start
+    state.durability.write_durably_locked(log_start_offset=start, recovery_point=max(state.synced.value, start))
+    state.durability.note_start()
+    doomed = _below(state, start)
+    state.holds.keep_leaving(doomed, state.transactions.aborted_between)
+    unused = _detach_locked(state, start, doomed)
+    if unused is not None:
+        unused.close()
+    if not state.epochs.is_saved:
+        state.epochs.save_locked()
+    state.segments.put_detached_aside(names)
+    state.segments.unlink_detached()
+    state.unsynced.names_changed()
 
 
 def remove_partition(directory: Directory) -> bool:

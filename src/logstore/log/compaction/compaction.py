@@ -170,7 +170,13 @@ class _Run:
             state.check_whole_locked()
             if self._generation != state.segments.generation:
                 raise Superseded
-            state.durability.unmark_locked()
+        with state.storing():
+            state.durability.promise()
+        with held(state.lock):
+            state.check_whole_locked()
+            # A truncation lowers the point and raises the generation.
+            if self._generation != state.segments.generation:
+                raise Superseded
             with state.storing_locked(is_append=False):
                 state.cleaned.begin_run()
 

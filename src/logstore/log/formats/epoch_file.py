@@ -55,10 +55,9 @@ class EpochFile:
             self.save_locked()
 
     def deleted_below(self, start: int) -> None:
-        """Forget the epochs that end at the new log start or below it."""
+        """Forget the epochs that end at the new log start or below it. The caller saves the file afterwards."""
         if self.table.truncate_from_start(start):
             self.is_saved = False
-            self.save_locked()
 
     def begin(self, epoch: int, end: int) -> None:
         """Record that an epoch begins at the log end, in the file too; its name is not durable yet.

@@ -3,7 +3,8 @@
 ``logstore.recovery`` tells the next recovery what is on disk. ``logstore.start`` is a second copy of
 the log start offset, for a recovery that finds the first file lost. ``logstore.published`` tells readers
 in other processes what is in the files. Each is overwritten in place, as a block with its own CRC: the first two
-by one `pwrite`, the third as `_published` says. `checkpoints` shows the bytes. Called under the log's lock.
+by one `pwrite`, the third as `_published` says. `checkpoints` shows the bytes. Called under the log's lock, but
+for a deletion and the first append: these sync the recovery file without it.
 
 Invariant: a recovery point that can be read after a crash is never above what was synced. It is
 raised only after a sync, and lowered durably, in both slots, before a truncation.
@@ -35,8 +36,9 @@ class RecoveryPointFile:
         self._directory = directory
         self._name = name
         self._file: File | None = None
-        self._turn = threading.RLock()  # of writes; the first append writes without the log's lock
+        self.turn = threading.RLock()  #: of one write; the first append and deletions write without the log's lock
         self.point = point
+        self.least_start = 0  #: log start offset of a deletion in progress: no point is made with a lower one
 
     def opened(self) -> File:
         """Return the file, opened if this is its first use."""
@@ -53,17 +55,36 @@ class RecoveryPointFile:
 
         No earlier slot is left: a later torn write of one could bring an older recovery point back.
         """
-        with held(self._turn):
+        with held(self.turn):
             for _ in range(2):
                 self._write_slot(point)
                 self.opened().sync()
+
+    def announce_start(self, offset: int) -> None:
+        """Have every point that is made under the log's lock from now on begin at least at an offset."""
+        self.least_start = offset
+
+    def settle_start(self) -> None:
+        """End what `announce_start` has begun: the log start is at that offset, or the deletion was given up."""
+        self.least_start = 0
+
+    def write_next(self, point: RecoveryPoint) -> bool:
+        """Overwrite the older slot, unless another was written since this point was made from `point`.
+
+        For writers without the log's lock: a point from before a newer one would take back what that has promised.
+        """
+        with held(self.turn):
+            if point.sequence != self.point.sequence:
+                return False
+            self._write_slot(point)
+            return True
 
     def written(self, point: RecoveryPoint) -> None:
         """Record that a caller has written this point to the older slot."""
         self.point = point
 
     def _write_slot(self, point: RecoveryPoint) -> None:
-        with held(self._turn):
+        with held(self.turn):
             point = point._replace(sequence=self.point.sequence + 1)
             write_slot(self.opened(), point)
             self.point = point

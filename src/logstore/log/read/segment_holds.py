@@ -5,7 +5,9 @@ A `Hold` is made with its scan and lives as long. The log keeps no hold alive. A
 are loaded, and the aborted transactions are noted. It calls `Holds.lose` once the change is visible, for holds
 that were made in between. Disk space is freed when the last hold is dropped.
 
-Making, reading by and dropping a hold take no lock; `Holds.keep` and `Holds.lose` are called under the log's.
+Making, reading by and dropping a hold take no lock, and `Holds.lose` is called under the log's. A compaction calls
+`Holds.keep` under it as well, at last. A deletion opens no file under the lock: `Holds.keep_leaving` names its
+segments, and a scan that begins meanwhile keeps them itself.
 """
 
 from __future__ import annotations
@@ -57,13 +59,13 @@ class Hold:
     def keep(self, doomed: Iterable[Segment], aborted_between: AbortedBetween) -> None:
         """Keep held segments readable though their files are about to be removed."""
         for segment in self._held_of(doomed):
-            if self._aborted is None:
-                self._aborted = aborted_between(self.start, self.end)
             if segment in self._kept:
                 continue
             if len(self._kept) >= MAX_KEPT:
                 break
             try:
+                if self._aborted is None:
+                    self._aborted = aborted_between(self.start, self.end)
                 # Load the indexes now: later, the file name may be that of another segment's index.
                 segment.index.load()
                 self._kept[segment] = FileRegion(segment.file, 0, 0, segment.base_offset, segment.base_offset)
@@ -85,15 +87,34 @@ class Holds:
     def __init__(self) -> None:
         # No WeakSet: iterating over one fails if another thread adds to it.
         self._all: weakref.WeakKeyDictionary[Hold, None] = weakref.WeakKeyDictionary()
+        self._leaving: Sequence[Segment] = ()  # segments that a deletion is about to remove
 
-    def take(self, start: int, end: int, cuts: int, segments_now: Callable[[], tuple[Segment, ...]]) -> Hold:
+    def take(
+        self,
+        start: int,
+        end: int,
+        cuts: int,
+        segments_now: Callable[[], tuple[Segment, ...]],
+        aborted_between: AbortedBetween,
+    ) -> Hold:
         """Hold the segments of a range as they are now."""
-        hold = Hold(start, end, cuts)
-        self._all[hold] = None
-        while hold.segments is not (segments := segments_now()):
-            # Read again: a task that removes segments has either seen this hold, or its change is seen here.
-            hold.segments = segments
-        return hold
+        while True:
+            hold = Hold(start, end, cuts)
+            self._all[hold] = None
+            while hold.segments is not (segments := segments_now()):
+                # Read again: a task that removes segments has either seen this hold, or its change is seen here.
+                hold.segments = segments
+            # A deletion may have looked for holds before this one was there.
+            hold.keep(self._leaving, aborted_between)
+            if not hold.is_lost:
+                return hold
+            # The segments were removed before they were kept: their successors are held.
+
+    def keep_leaving(self, doomed: Sequence[Segment], aborted_between: AbortedBetween) -> None:
+        """Call `keep`, and have each hold that is made before `lose` keep these segments itself."""
+        # In this order: a hold that is not found by `keep` finds what is leaving.
+        self._leaving = doomed
+        self.keep(doomed, aborted_between)
 
     def keep(self, doomed: Sequence[Segment], aborted_between: AbortedBetween) -> None:
         """Call `Hold.keep` of every hold, before segments are removed from the log."""
@@ -104,6 +125,7 @@ class Holds:
         """Call `Hold.lose` of every hold, once segments are removed from the log, before their files are closed."""
         for hold in self._living():
             hold.lose(doomed)
+        self._leaving = ()
 
     def _living(self) -> list[Hold]:
         return [hold for each in self._all.keyrefs() if (hold := each()) is not None]
