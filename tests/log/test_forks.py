@@ -69,7 +69,9 @@ SCRIPT = """
 """
 
 
-@pytest.mark.parametrize("lock", ["none", "the ticker's", "the roots'", "the appender's", "the log's", "a deletion's"])
+@pytest.mark.parametrize(
+    "lock", ["none", "the ticker's", "the roots'", "the appender's", "the log's", "a deletion's"]
+)
 def test_a_child_forked_while_a_lock_is_held_neither_hangs_nor_writes(tmp_path, lock):
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(SCRIPT), str(tmp_path), lock],

@@ -32,7 +32,7 @@ import logstore
 from logstore import Log, Store
 from logstore.batch._encode import encode
 from logstore.client.producer import Producer
-from logstore.config.remote import WireConfig
+from logstore.config.remote import ClusterConsumerConfig, WireConfig
 from logstore.config.schema import keys_of
 from tests.remote.fake_cluster import FakeCluster
 
@@ -344,7 +344,8 @@ def test_the_page_of_settings_tells_what_every_key_does() -> None:
     assert module.PAGE.read_text("utf-8") == module.page(), "run python docs/settings_page.py"
     lines = module.page().splitlines()
     rows = {line.split("`")[1]: line.rsplit("|", 2)[1].strip() for line in lines if line.startswith("| `")}
-    kinds = (logstore.LogConfig, logstore.StoreConfig, logstore.ProducerConfig, logstore.ConsumerConfig)
+    kinds: tuple[Any, ...] = (logstore.LogConfig, logstore.StoreConfig, logstore.ProducerConfig)
+    kinds += (logstore.ConsumerConfig, ClusterConsumerConfig)
     refused = {each.key for kind in kinds[2:] for each in kind.REFUSED}
     shown = {key.removesuffix("*") for key in rows}
     secured = {key for key in keys_of(WireConfig) if key.startswith(("security.", "ssl.", "sasl."))}

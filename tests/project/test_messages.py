@@ -244,8 +244,8 @@ _PROGRAMS_ERRORS = {
 }
 #: Modules that no command uses, or only with arguments of its own that cannot be wrong.
 _PROGRAMS_MODULES = (
-    *("accumulator/", "aio/", "batch/", "client/", "columns/", "remote/backend/", "spark/reading/"),
-    *("spark/writing/", "testing/"),
+    *("accumulator/", "aio/", "batch/", "client/", "columns/", "remote/backend/", "remote/topics/"),
+    *("spark/reading/", "spark/writing/", "testing/"),
     "store/topic.py",
 )
 

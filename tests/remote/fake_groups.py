@@ -9,6 +9,7 @@ from typing import Any
 
 from logstore.protocol.generated import messages as m
 from tests.groups.coordinator import CODE, ClassicCoordinator, ModernCoordinator
+from tests.kit.waiting import wait_for
 
 REQUESTS = (
     m.JoinGroupRequest,
@@ -20,6 +21,7 @@ REQUESTS = (
 
 #: How often a request that waits lets time pass for its group.
 TICK_S = 0.01
+MOST_S = 600.0  #: longer than a broker lets any member wait
 
 
 class FakeGroups:
@@ -51,12 +53,16 @@ class FakeGroups:
                 return kind(error_code=CODE["NOT_COORDINATOR"])
             group = self._group(request, topics)
             group.deliver(request, _now(), answers.append)
-        while not answers:
-            if self.has_ended:
-                raise ConnectionError
-            threading.Event().wait(TICK_S)
+
+        def is_answered() -> bool:
             with self.lock:
-                group.tick(_now())
+                if not answers:
+                    group.tick(_now())
+            return bool(answers) or self.has_ended
+
+        wait_for(is_answered, MOST_S, every_s=TICK_S)
+        if not answers:
+            raise ConnectionError
         if isinstance(request, m.LeaveGroupRequest) and request.members:
             answers[0].members = [
                 m.LeaveGroupResponse.MemberResponse(

@@ -147,7 +147,7 @@ class Consumer:
     def _read(self, names: Iterable[TopicPartition], followed: dict[str, Followed]) -> None:
         """Read these partitions from now on, and no others. On an error nothing has changed."""
         if self._group is not None:
-            raise ConsumerError("assign: the group assigns partitions to this consumer; call unsubscribe() first")
+            raise ConsumerError("this consumer has the partitions that its group assigns; call unsubscribe() first")
         partitions = self._subscription.prepare(names)
         self._commits.settle_now()
         self._subscription.replace(partitions, followed)
@@ -186,7 +186,9 @@ class Consumer:
             self._commits.named_group()
             if self._group is None:
                 if self._subscription.partitions:
-                    raise ConsumerError("subscribe: assign() has given this consumer partitions; open another one")
+                    raise ConsumerError(
+                        "this consumer has the partitions that assign() gave it; call Store.consumer() for another one"
+                    )
                 membership = self._backend.membership(self._config, self._notifier)
                 self._group = GroupSubscription(membership, self._commits, self._subscription)
                 self._commits.member = membership
@@ -703,7 +705,7 @@ keep_names("Consumer", FORMER)(Consumer)
 
 def _used_in_callback() -> ConcurrentUseError:
     return ConcurrentUseError(
-        "a callback of subscribe() may commit, seek and pause; return from it before other calls of the consumer"
+        "this call is not for a callback of subscribe(), which may call commit(), seek() and pause()"
     )
 
 

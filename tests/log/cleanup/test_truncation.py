@@ -20,11 +20,10 @@ from logstore.errors import (
     StorageFailedError,
     TooManyFilesError,
 )
-from logstore.io._interrupts import held
+from logstore.log import durability as module
 from logstore.log.cleanup import truncation
 from logstore.log.directory.files import Directory
 from logstore.log.directory.segments import Segments
-from logstore.log import durability as module
 from logstore.log.durability import Durability
 from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import RecoveryPoint

@@ -1,7 +1,7 @@
 """Ranges of topics of a Kafka cluster, read over its protocol: from any Kafka broker, or logstore's own.
 
-A `ClusterRanges` wraps a client for the tasks of a query. It asks the leaders of partitions, and caches what they say
-only briefly. Record batches go from the broker's response to the decoder unchanged, whatever their codec. The
+A `ClusterRanges` wraps a client for the tasks of a query. It asks the leaders of partitions, and caches what they
+say only briefly. Record batches go from the broker's response to the decoder unchanged, whatever their codec. The
 broker lists the aborted transactions that a committed reader skips. Any thread may use it.
 """
 

@@ -55,7 +55,7 @@ class Appends:
                     results={name.partition: each for name, each in done.items()},
                 ) from error
             except BaseException:
-                # An interrupt: the producer may still have batches to send, which no one waits for.
+                # An interrupt: the producer may still have batches to send, for which no call waits.
                 self._producer = None
                 producer.abandon()
                 raise
