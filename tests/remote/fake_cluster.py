@@ -565,6 +565,7 @@ class FakeBroker:
         if request.session_epoch < -1:
             return R(error_code=-request.session_epoch)
         is_incremental = request.session_epoch == 1
+        left = request.max_bytes
         committed = bool(request.isolation_level)
         topics = []
         for topic in request.topics:
@@ -580,8 +581,10 @@ class FakeBroker:
                     if not partition.start <= each.fetch_offset <= partition.end:
                         error = 1
                     else:
-                        if nearer in (-1, self.number):
-                            records = partition.read(each.fetch_offset, each.partition_max_bytes, committed)
+                        if nearer in (-1, self.number) and left > 0:
+                            most = min(each.partition_max_bytes, left)
+                            records = partition.read(each.fetch_offset, most, committed)
+                            left -= len(records)
                         marks = (partition.end, partition.readable(True), partition.start)
                         if committed:
                             aborted = [

@@ -233,18 +233,18 @@ def test_a_batch_that_is_larger_than_a_fetch_comes_whole(cluster):
 
 
 def test_what_is_fetched_ahead_is_bounded(cluster):
-    partition = cluster.partition(FLIGHTS)
-    for _ in range(200):
-        partition.add([os.urandom(10_000)])
-    with Reader(cluster, max_partition_fetch_bytes=50_000, fetch_max_bytes=100_000) as reader:
-        reader.consumer.assign([FLIGHTS])
+    for partition in cluster.topics["flights"].partitions:
+        for _ in range(50):
+            partition.add([os.urandom(10_000)])
+    with Reader(cluster, max_partition_fetch_bytes=50_000, fetch_max_bytes=120_000) as reader:
+        reader.consumer.assign([("flights", number) for number in range(4)])
         loop = reader.consumer._fetcher._loop
         most = 0
         for _ in range(200):
             [record] = reader.consumer.poll(30, 1)
             assert len(record.value) == 10_000
             most = max(most, sum(cursor.buffered for cursor in loop.cursors.values()))
-        assert most <= 100_000
+        assert 50_000 < most <= 120_000
         assert reader.consumer.poll() == []
 
 

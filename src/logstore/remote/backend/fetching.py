@@ -197,6 +197,7 @@ class Fetching:
                     cursor.place_of = cursor.seeks
                     cursor.place.seek(cursor.position)
                     cursor.not_before_s = 0.0
+        used += sum(node.last[1].max_bytes for node in self._nodes.values() if node.requests.is_out and node.last)
         left = self._config.fetch_max_bytes - used
         if used and left < most:
             return due_s
@@ -215,7 +216,8 @@ class Fetching:
             chosen = cursor.place.node(now_s, known.brokers)
             if chosen is not None:
                 by_node[chosen].append(cursor)
-        share = max(1, left // max(len(by_node), 1))
+        free = [each for each in by_node if each not in self._nodes or not self._nodes[each].is_busy]
+        share = max(1, left // max(len(free), 1))
         for number in [*to_check, *(each for each in by_node if each not in to_check)]:
             node = self._nodes.get(number) or self._nodes.setdefault(number, _Node(number))
             if node.is_opening:
