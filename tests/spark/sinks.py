@@ -32,9 +32,9 @@ def schema(**columns: str) -> StructType:
     return StructType([types.StructField(name, kinds[kind]) for name, kind in columns.items()])
 
 
-def writer(options: dict[str, str], columns: StructType, overwrite: bool = False) -> sink.BatchWriter:
+def writer(options: dict[str, str], columns: StructType, overwrite: bool = False) -> sink.TableWriter:
     made = sink.writer(options, columns, overwrite)
-    assert isinstance(made, sink.BatchWriter)
+    assert isinstance(made, sink.TableWriter)
     return made
 
 

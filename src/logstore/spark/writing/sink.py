@@ -243,7 +243,7 @@ class _Writer(PickledByName):
         self.sink.abort(messages)
 
 
-class BatchWriter(_Writer, DataSourceArrowWriter):
+class TableWriter(_Writer, DataSourceArrowWriter):
     """Writer of a batch job. Through files all of its rows become visible when the job is done, or none."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -256,7 +256,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Writer of a stream's batches: through files each exactly once, to a broker at least once."""
 
 
-def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> TableWriter:
     """Return the writer of a batch job.
 
     Raises:
@@ -266,7 +266,7 @@ def writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> B
         raise SparkOptionError(
             {"mode": "overwrite: a topic is only appended to; use mode('append'), or delete the topic first"}
         )
-    return BatchWriter(WriteOptions.of(options), schema)
+    return TableWriter(WriteOptions.of(options), schema)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
