@@ -350,7 +350,8 @@ def test_the_page_of_settings_tells_what_every_key_does() -> None:
     shown = {key.removesuffix("*") for key in rows}
     secured = {key for key in keys_of(WireConfig) if key.startswith(("security.", "ssl.", "sasl."))}
     secured |= {each.key for each in WireConfig.REFUSED}
-    assert shown == {key for kind in kinds for key in keys_of(kind)} | refused | secured
+    members = set(keys_of(ClusterConsumerConfig))
+    assert shown == {key for kind in kinds for key in keys_of(kind)} | refused | secured | members
     assert [key for key, meaning in rows.items() if not meaning] == []
 
 

@@ -240,6 +240,7 @@ _PROGRAMS_ERRORS = {
     "RuntimeError",
     "StoreClosedError",
     "TypeError",
+    "UnsupportedOperationError",
     "WakeupError",
 }
 #: Modules that no command uses, or only with arguments of its own that cannot be wrong.

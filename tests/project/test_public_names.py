@@ -36,8 +36,8 @@ def names_of(thing: object) -> list[str]:
 def test_a_user_meets_few_names(tmp_path: Path) -> None:
     with logstore.open(tmp_path / "store") as store, logstore.Log.open(tmp_path / "logs/flights-0") as log:
         with store.producer() as producer, store.consumer() as consumer:
-            # A log is opened in one step or in two; a store makes topics singly and together.
-            # A consumer is given its partitions, or subscribes to them.
+            # A log is opened in one step or in two; a store makes topics singly and together; a consumer gets its
+            # partitions by name or from its group.
             for thing, most in ((log, 23), (store, 23), (producer, 8), (consumer, 22)):
                 assert len(names_of(thing)) <= most, names_of(thing)
 

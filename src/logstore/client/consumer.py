@@ -147,7 +147,7 @@ class Consumer:
     def _read(self, names: Iterable[TopicPartition], followed: dict[str, Followed]) -> None:
         """Read these partitions from now on, and no others. On an error nothing has changed."""
         if self._group is not None:
-            raise ConsumerError("this consumer has the partitions that its group assigns; call unsubscribe() first")
+            raise ConsumerError("the group assigns partitions to this consumer; call unsubscribe() before assign()")
         partitions = self._subscription.prepare(names)
         self._commits.settle_now()
         self._subscription.replace(partitions, followed)
@@ -187,7 +187,7 @@ class Consumer:
             if self._group is None:
                 if self._subscription.partitions:
                     raise ConsumerError(
-                        "this consumer has the partitions that assign() gave it; call Store.consumer() for another one"
+                        "the consumer has partitions by assign(); call store.consumer() for another to subscribe"
                     )
                 membership = self._backend.membership(self._config, self._notifier)
                 self._group = GroupSubscription(membership, self._commits, self._subscription)
@@ -705,7 +705,7 @@ keep_names("Consumer", FORMER)(Consumer)
 
 def _used_in_callback() -> ConcurrentUseError:
     return ConcurrentUseError(
-        "this call is not for a callback of subscribe(), which may call commit(), seek() and pause()"
+        "a callback of subscribe() runs; call commit(), seek() or pause() in it, and nothing else of the consumer"
     )
 
 

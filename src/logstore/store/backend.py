@@ -101,7 +101,7 @@ class LocalBackend(Backend):
 
     def membership(self, config: ConsumerConfig, notifier: Notifier) -> GroupMembership:
         raise UnsupportedOperationError(
-            f"subscribe: the groups of a store assign no partitions; give each consumer of group "
-            f"{config.group_id!r} its own by assign(), or all of a topic by assign_topics()",
+            f"the groups of a store assign no partitions to consumers, as subscribe() of group {config.group_id!r} "
+            "asks for; call assign() or assign_topics()",
             path=self.location,
         )

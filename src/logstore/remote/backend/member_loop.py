@@ -58,7 +58,7 @@ _ADDRESSES_MS = 5_000
 _UNSUPPORTED_VERSION = 35
 
 
-class _OpenQuestion(NamedTuple):
+class _Outstanding(NamedTuple):
     """A request without an answer yet."""
 
     connection: BrokerConnection
@@ -88,7 +88,7 @@ class MemberLoop:
         self._ends = False
         self._news = Condition()
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._asked: list[_OpenQuestion] = []
+        self._asked: list[_Outstanding] = []
         self._has_old_addresses = False
         self._ids: set[str] = set()  #: topic ids that are to be named
         self._look_s = float("inf")  #: when topics are looked up again
@@ -139,7 +139,7 @@ class MemberLoop:
             ForkedError, ClientClosedError: the membership cannot be used.
         """
         if self._fork != fork_generation():
-            raise ForkedError("the consumer was opened before a fork; open another in the child")
+            raise ForkedError("the consumer was opened before a fork; call store.consumer() in the child")
         if self._ends:
             raise ClientClosedError("the client is closed")
 
@@ -306,7 +306,7 @@ class MemberLoop:
             failed()
             return
         until_s = time.monotonic() + step.timeout_ms / 1000
-        self._asked.append(_OpenQuestion(connection, give_back, took, failed, until_s, may_wait))
+        self._asked.append(_Outstanding(connection, give_back, took, failed, until_s, may_wait))
 
     def _connection(self, node: int | None) -> tuple[BrokerConnection, Callable[[], object]]:
         """Return a connection to a broker, or to any, and how it is given back."""
@@ -385,7 +385,7 @@ class MemberLoop:
             return
         until_s = time.monotonic() + self._client.config.request_timeout_ms / 1000
         took = lambda answer: self._take_topics(lookup.read(answer))  # noqa: E731
-        self._asked.append(_OpenQuestion(connection, give_back, took, failed, until_s, may_wait=False))
+        self._asked.append(_Outstanding(connection, give_back, took, failed, until_s, may_wait=False))
 
     def _take_topics(self, found: TopicsFound) -> None:
         self._looks = False
