@@ -99,13 +99,7 @@ class Commits:
         self._settle_all()
         if now_s - self._committed_s >= self._interval_s:
             self._committed_s = now_s
-            try:
-                self._commit_processed()
-            except LogstoreError as error:
-                if self.member is None or not _is_of_the_group(error):
-                    raise
-                # What the group does next tells, and what is not committed is read again.
-                _logger.warning("not committed: group=%s error=%s", self.group, error)
+            self._commit_processed()
 
     def settle_now(self) -> None:
         """Commit all returned records if automatic commits are on; before a new assignment, and at close."""
@@ -139,7 +133,14 @@ class Commits:
             if each.done >= 0 and each.done != each.stored and not self._is_another_topic(each)
         }
         if news:
-            self._commit(self.group, news, None)
+            try:
+                self._commit(self.group, news, None)
+            except LogstoreError as error:
+                if self.member is None or not _is_of_the_group(error):
+                    raise
+                # The group divides its partitions, or has without this consumer: what is not committed is read again.
+                _logger.warning("not committed: group=%s error=%s", self.group, error)
+                return
             for name, commit in news.items():
                 self._subscription.partitions[name].stored = commit.offset
 

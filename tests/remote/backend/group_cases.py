@@ -411,8 +411,12 @@ class GroupCases:
         self.create(1)
         self.append(1, 5)
 
+        failed: list[object] = []
+
         def fail(partitions: list[TopicPartition]) -> None:
-            raise ZeroDivisionError
+            failed.append(partitions)
+            if len(failed) == 1:
+                raise ZeroDivisionError
 
         with self.consumer(kind) as consumer:
             consumer.subscribe(self.topic, on_assigned=fail)
