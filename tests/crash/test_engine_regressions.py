@@ -167,7 +167,16 @@ CHANGES = {
         lambda log: log.replica.truncate_to(3),
         [("recovery", "write_durably"), ("segments", "trim_index_files"), ("unsynced", "names_changed")],
     ),
-    "delete": (lambda log: log.delete_before(4), [("", "publish_locked"), ("segments", "drop")]),
+    "delete": (
+        lambda log: log.delete_before(4),
+        [
+            ("durability", "promise"),
+            ("", "publish_locked"),
+            ("segments.detached", "add"),
+            ("segments.detached", "put_aside"),
+            ("segments.detached", "unlink"),
+        ],
+    ),
     "flush": (lambda log: log.flush(), [("", "append_locked"), ("mode", "drop_head")]),
 }
 

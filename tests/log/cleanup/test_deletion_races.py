@@ -12,7 +12,7 @@ import pytest
 
 from logstore import Log
 from logstore.errors import LogClosedError, LogstoreError, OffsetOutOfRangeError, StorageFailedError
-from logstore.log.directory.segments import Segments
+from logstore.log.directory.segments import Detached
 from logstore.log.formats import checkpoints
 from logstore.testing import FaultyFiles, SimDisk
 from tests.crash.interrupts import at_line
@@ -52,14 +52,14 @@ class Beside(threading.Thread):
 @contextmanager
 def at_the_unlinks(monkeypatch: pytest.MonkeyPatch, log: Log) -> Iterator[Beside]:
     """Hold a deletion that is about to unlink its files; its end is awaited."""
-    whole, reached, goes_on = Segments.unlink_detached, threading.Event(), threading.Event()
+    whole, reached, goes_on = Detached.unlink, threading.Event(), threading.Event()
 
-    def unlink_detached(segments: Segments) -> None:
+    def unlink(detached: Detached) -> None:
         reached.set()
         assert goes_on.wait(PATIENCE_S)
-        whole(segments)
+        whole(detached)
 
-    monkeypatch.setattr(Segments, "unlink_detached", unlink_detached)
+    monkeypatch.setattr(Detached, "unlink", unlink)
     deletion = Beside(lambda: delete_some(log))
     try:
         assert reached.wait(PATIENCE_S)
@@ -164,15 +164,21 @@ def test_while_a_start_is_noted_appends_and_reads_go_on_and_truncations_wait(tmp
         assert values_of(log) == [value(n) for n in range(20, COUNT)]
 
 
+def fail_beside_a_note(files: FaultyFiles, log: Log) -> None:
+    with at_the_note(files, log):
+        files.fail("pwrite", path_contains=".log")
+        with pytest.raises(StorageFailedError):
+            log.append([value(COUNT)])
+        assert failure_of(log) is not None
+    # The deletion has raised in its thread, and at the end of the block here.
+
+
 def test_a_log_that_fails_while_a_start_is_noted_deletes_nothing(tmp_path, background):
     files = FaultyFiles()
     log = open_log(tmp_path, files=files, **SETTINGS)
     fill(log)
-    with pytest.raises(LogstoreError), at_the_note(files, log):
-        files.fail("pwrite", path_contains=".log")
-        with pytest.raises(LogstoreError):
-            log.append([value(COUNT)])
-        assert failure_of(log) is not None
+    with pytest.raises(StorageFailedError):
+        fail_beside_a_note(files, log)
     assert log.log_start_offset == 0
     files.heal()
     log.close()

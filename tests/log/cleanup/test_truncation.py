@@ -23,7 +23,7 @@ from logstore.errors import (
 from logstore.log import durability as module
 from logstore.log.cleanup import truncation
 from logstore.log.directory.files import Directory
-from logstore.log.directory.segments import Segments
+from logstore.log.directory.segments import Detached
 from logstore.log.durability import Durability
 from logstore.log.formats import checkpoints
 from logstore.log.formats.checkpoints import RecoveryPoint
@@ -169,14 +169,14 @@ def test_planted_a_start_that_is_synced_under_the_lock_is_found(tmp_path, backgr
 
 
 def test_planted_a_deletion_that_unlinks_under_the_lock_is_found(tmp_path, background, monkeypatch):
-    whole = Segments.detach_locked
+    whole = Detached.add
 
-    def detach_locked(segments: Segments, doomed: list) -> None:
-        whole(segments, doomed)
-        segments.put_detached_aside(set(segments.directory.names()))
-        segments.unlink_detached()
+    def add(detached: Detached, doomed: list) -> None:
+        whole(detached, doomed)
+        detached.put_aside(set(detached._directory.names()))
+        detached.unlink()
 
-    monkeypatch.setattr(Segments, "detach_locked", detach_locked)
+    monkeypatch.setattr(Detached, "add", add)
     files = FaultyFiles()
     with open_log(tmp_path, files=files, **SETTINGS) as log:
         fill(log)
@@ -337,14 +337,14 @@ def test_every_power_cut_in_a_deletion_beside_flushes_leaves_the_start_and_the_r
 @pytest.mark.crash
 def test_planted_a_flush_that_takes_the_noted_start_back_is_found(background, monkeypatch):
     monkeypatch.setattr(RecoveryPointFile, "announce_start", lambda file, offset: None)
-    with pytest.raises((AssertionError, LogstoreError), match="start falls back|first segment|are missing"):
+    with pytest.raises((AssertionError, LogstoreError), match=r"start falls back|first segment|are missing"):
         cut_everywhere()
 
 
 @pytest.mark.crash
 def test_planted_files_that_are_removed_before_the_note_are_found(background, monkeypatch):
     monkeypatch.setattr(Durability, "promise", lambda part, log_start=0: None)
-    with pytest.raises((AssertionError, LogstoreError), match="start falls back|first segment|are missing"):
+    with pytest.raises((AssertionError, LogstoreError), match=r"start falls back|first segment|are missing"):
         cut_everywhere()
 
 
@@ -375,11 +375,15 @@ def test_a_slot_that_decays_leaves_the_start_in_the_other(background, position):
     log.close()
 
 
+def decay_each_slot(background) -> None:
+    for position in (0, checkpoints.SLOT_SPACING_BYTES):
+        test_a_slot_that_decays_leaves_the_start_in_the_other(background, position)
+
+
 def test_planted_a_start_in_one_slot_only_is_found(background, monkeypatch):
     monkeypatch.setattr(Durability, "promise", Durability._write_synced)
     with pytest.raises((AssertionError, DamagedLogError)):
-        for position in (0, checkpoints.SLOT_SPACING_BYTES):
-            test_a_slot_that_decays_leaves_the_start_in_the_other(background, position)
+        decay_each_slot(background)
 
 
 def test_a_point_made_before_a_newer_one_is_not_written(tmp_path):
@@ -508,10 +512,10 @@ def test_a_log_that_begins_again_lower_first_removes_what_a_deletion_has_left(tm
         fill(log)
         with monkeypatch.context() as patches:
 
-            def refuse(segments: Segments, names: set[str]) -> None:
+            def refuse(detached: Detached, names: set[str]) -> None:
                 raise DiskFullError("no space for a longer name", path=log.path)
 
-            patches.setattr(Segments, "put_detached_aside", refuse)
+            patches.setattr(Detached, "put_aside", refuse)
             with pytest.raises(DiskFullError):
                 log.delete_before(COUNT)
         assert len(log.maintenance.segments) == 1

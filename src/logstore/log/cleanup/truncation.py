@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from itertools import pairwise
 
 from logstore._segment import Segment
 from logstore.errors import (
@@ -103,7 +104,7 @@ def restart_at(state: State, offset: int) -> None:
             if state.segments.active.base_offset < state.log_start:
                 # Its bytes are of deleted records. Beside them, a new segment would overlap them.
                 state.roll_locked()
-            if len(state.segments) > 1 or state.segments.has_detached:
+            if len(state.segments) > 1 or state.segments.detached:
                 # Those of a deletion that found no space, too: the new log may reach the offsets of their names.
                 _delete_locked(state)
             # The facts that would raise the log start again, or bring producers back, are lost first.
@@ -275,7 +276,7 @@ def drop_below_start(state: State) -> None:
         with held(state.lock):
             state.check_whole_locked()
             segments = state.segments.all
-            if not state.segments.has_detached and (len(segments) < 2 or segments[1].base_offset > state.log_start):
+            if not state.segments.detached and (len(segments) < 2 or segments[1].base_offset > state.log_start):
                 return
         _delete(state, state.log_start, again=True)
 
@@ -336,9 +337,9 @@ def _delete(state: State, offset: int, *, again: bool) -> int:
             if unused is not None:
                 unused.close()
             state.durability.save_epochs()
-            state.segments.put_detached_aside(names)
+            state.segments.detached.put_aside(names)
     with _failing(state):
-        state.segments.unlink_detached()
+        state.segments.detached.unlink()
     with held(state.lock):
         state.unsynced.names_changed()
     if doomed:
@@ -360,7 +361,7 @@ def _promise_start(state: State, offset: int) -> None:
 def _below(state: State, offset: int) -> list[Segment]:
     """Return the segments of which every record is below an offset."""
     segments = state.segments.all
-    below = [s for s, after in zip(segments, segments[1:], strict=False) if after.base_offset <= offset]
+    below = [s for s, after in pairwise(segments) if after.base_offset <= offset]
     # The first name of a segment names the one before it. An append may have rolled since rolls were finished.
     if below and segments[len(below)].path != _final_path(state, segments[len(below)]):
         below.pop()
@@ -382,7 +383,10 @@ def _detach_locked(state: State, offset: int, doomed: list[Segment]) -> File | N
     state.recovery.settle_start()
     # Readers elsewhere are told before the first file is missing.
     state.publish_locked(by_append=True)
-    segments.detach_locked(doomed)
+    if doomed:
+        following = segments.all[len(doomed)]
+        segments.replace([*doomed, following], following)
+    segments.detached.add(doomed)
     state.holds.lose(doomed)
     state.unsynced.remove(doomed)
     unused = state.transactions.dropped([segment.base_offset for segment in doomed])
@@ -423,8 +427,8 @@ def _delete_locked(state: State) -> None:
         unused.close()
     if not state.epochs.is_saved:
         state.epochs.save_locked()
-    state.segments.put_detached_aside(names)
-    state.segments.unlink_detached()
+    state.segments.detached.put_aside(names)
+    state.segments.detached.unlink()
     state.unsynced.names_changed()
 
 

@@ -47,6 +47,51 @@ class NotTaken(LogstoreError):
     """File that did not become a segment; nothing has changed, and its bytes must be copied instead."""
 
 
+class Detached:
+    """Part of `Segments`. Owns: the files of segments that a deletion has taken out of the log, until unlinked.
+
+    Called without the log's lock, but for `add`.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._segments: tuple[Segment, ...] = ()
+        self._aside: list[str] = []  # renamed files, to be unlinked
+
+    def __bool__(self) -> bool:
+        """Return whether such files may still be there."""
+        return bool(self._segments or self._aside)
+
+    def add(self, doomed: Sequence[Segment]) -> None:
+        """Record that segments are no part of the log any more; no file is touched."""
+        self._segments = (*self._segments, *doomed)
+
+    def put_aside(self, names: set[str]) -> None:
+        """Rename the files, of which ``names`` are in the directory; with `State.segments_mutex` held.
+
+        After an error it may be called again, with the names of then.
+        """
+        segments = self._segments
+        self._aside += _put_aside(self._directory, segments, names)
+        self._segments = self._segments[len(segments) :]
+
+    def unlink(self) -> None:
+        """Delete what `put_aside` has renamed, which may take long; holding `State.deleting` alone."""
+        while self._aside:
+            self._directory.remove(self._aside[-1])
+            self._aside.pop()
+
+
+def _put_aside(directory: Directory, doomed: Sequence[Segment], names: set[str]) -> list[str]:
+    """Rename the files of segments and close them; return the new names, those of an earlier attempt too."""
+    theirs = [files.segment_file(s.base_offset, suffix) for s in doomed for suffix in files.SEGMENT_SUFFIXES]
+    earlier = [name + files.DELETED for name in theirs if name + files.DELETED in names]
+    renamed = files.put_aside(directory, theirs, names)
+    for segment in doomed:
+        segment.close()
+    return [*renamed, *(name for name in earlier if name not in renamed)]
+
+
 class Segments(SegmentSet):
     """The segments of one log, with their files: opens, adds, swaps and drops them."""
 
@@ -54,8 +99,7 @@ class Segments(SegmentSet):
         self.directory = directory
         self._config = config
         self.all = tuple(segments)
-        self._detached: tuple[Segment, ...] = ()  # no part of the log any more, and their files still there
-        self._aside: list[str] = []  # renamed files of deleted segments, to be unlinked
+        self.detached = Detached(directory)
 
     @classmethod
     def open(
@@ -196,52 +240,10 @@ class Segments(SegmentSet):
         doomed = list(doomed)
         # Listed first: without a free descriptor this fails, and must do so before anything has changed.
         names = set(self.directory.names())
-        self._forget(doomed)
-        renamed = self._put_aside(doomed, names)
-        for name in renamed:
-            self.directory.remove(name)
-
-    def detach_locked(self, doomed: Sequence[Segment]) -> None:
-        """Remove segments from the log, as the first step of their deletion; no file is touched."""
-        self._forget(doomed)
-        self._detached = (*self._detached, *doomed)
-
-    @property
-    def has_detached(self) -> bool:
-        """Whether files of detached segments may still be there."""
-        return bool(self._detached or self._aside)
-
-    def put_detached_aside(self, names: set[str]) -> None:
-        """Rename the files of detached segments, of which ``names`` are in the directory.
-
-        Called with `State.segments_mutex` held, and without the log's lock. After an error the call may be repeated,
-        with the names of then.
-        """
-        # A log begins again at a lower offset only without such segments: so none of its files has the same name.
-        living = {segment.base_offset for segment in self.all}
-        assert living.isdisjoint(segment.base_offset for segment in self._detached), self.all
-        detached = self._detached
-        self._aside += self._put_aside(detached, names)
-        self._detached = self._detached[len(detached) :]
-
-    def unlink_detached(self) -> None:
-        """Delete what `put_detached_aside` has renamed, which may take long; holding `State.deleting` alone."""
-        while self._aside:
-            self.directory.remove(self._aside[-1])
-            self._aside.pop()
-
-    def _forget(self, doomed: Sequence[Segment]) -> None:
         gone = {segment.base_offset for segment in doomed}
         self.all = tuple(segment for segment in self.all if segment.base_offset not in gone)
-
-    def _put_aside(self, doomed: Sequence[Segment], names: set[str]) -> list[str]:
-        """Rename the files of segments and close them; return the new names, those of an earlier attempt too."""
-        theirs = [files.segment_file(s.base_offset, suffix) for s in doomed for suffix in files.SEGMENT_SUFFIXES]
-        earlier = [name + files.DELETED for name in theirs if name + files.DELETED in names]
-        renamed = files.put_aside(self.directory, theirs, names)
-        for segment in doomed:
-            segment.close()
-        return [*renamed, *(name for name in earlier if name not in renamed)]
+        for name in _put_aside(self.directory, doomed, names):
+            self.directory.remove(name)
 
     def copy_prefix(self, segment: Segment, size: int) -> str:
         """Copy the first bytes of a segment to a new, synced file; return its name."""
