@@ -138,7 +138,7 @@ class Commits:
             except LogstoreError as error:
                 if self.member is None or not _is_of_the_group(error):
                     raise
-                # The group divides its partitions, or has without this consumer: what is not committed is read again.
+                # The group divides its partitions, or has done so without this consumer: read again.
                 _logger.warning("not committed: group=%s error=%s", self.group, error)
                 return
             for name, commit in news.items():
