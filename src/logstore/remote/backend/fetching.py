@@ -238,11 +238,10 @@ class Fetching:
                 self._send(node, by_node[number], share, wait_ms, known, now_s)
         # While each broker that may be asked has a request out, its answer is what makes the next turn.
         with held(self.lock):
-            is_each_busy = all(
-                number in self._nodes and self._nodes[number].is_busy
-                for number in {self._leader_now(each, known) for each in self.cursors.values()}
-            )
-        self._wakes = not is_each_busy
+            leaders = {self._leader_now(each, known) for each in self.cursors.values()}
+        is_each_busy = all(number in self._nodes and self._nodes[number].is_busy for number in leaders)
+        # Without a partition there is no answer to come: a member of a group may get its first one any time.
+        self._wakes = not (leaders and is_each_busy)
         return due_s
 
     def _leader_now(self, cursor: RemoteCursor, known: KnownCluster) -> int:
