@@ -216,7 +216,8 @@ class Fetching:
             chosen = cursor.place.node(now_s, known.brokers)
             if chosen is not None:
                 by_node[chosen].append(cursor)
-        free = [each for each in by_node if each not in self._nodes or not self._nodes[each].is_busy]
+        # Those that are being connected to count: the others must leave them a share.
+        free = [each for each in by_node if each not in self._nodes or not self._nodes[each].requests.is_out]
         share = max(1, left // max(len(free), 1))
         for number in [*to_check, *(each for each in by_node if each not in to_check)]:
             node = self._nodes.get(number) or self._nodes.setdefault(number, _Node(number))

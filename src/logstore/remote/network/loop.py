@@ -256,13 +256,15 @@ class NetworkThread:
             self._guarded(work, *args, now_s)
         if self._delayed:
             self._open_delayed(now_s)
+        # Before the services: a time-out is what they may have waited for.
+        for each in list(self._connections):
+            if now_s >= each.due_s():
+                self._guarded(each.on_time, now_s)
         due_s = min((each[0] for each in self._delayed), default=now_s + _IDLE_S)
         for service in list(self._services):
             due_s = min(due_s, self._turn_of(service, now_s))
         is_hungry, self._looks_again = self._looks_again, False
         for each in list(self._connections):
-            if now_s >= each.due_s():
-                self._guarded(each.on_time, now_s)
             if each.stage is Stage.CLOSED:
                 self._connections.pop(each, None)
                 continue
