@@ -119,7 +119,8 @@ def test_indexes_are_made_again(run, partition):
         path.write_bytes(b"rubbish!" * 3)
     assert "index: " in run("segment", "verify", partition, status=1)
     made = run("segment", "rebuild-index", partition).splitlines()
-    assert len(made) == 2 * len(logs(partition))
+    # The active segment has no entry yet, and so no time index.
+    assert len(made) == 2 * len(logs(partition)) - 1
     run("segment", "verify", partition)
 
 

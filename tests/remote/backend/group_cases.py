@@ -403,7 +403,9 @@ class GroupCases:
             got: list[int] = []
             wait_for(lambda: got.extend(one.offset for one in consumer.poll(0.1)) or len(got) == 6, 60)
         assert sorted(got) == [7, 7, 8, 8, 9, 9]
-        assert len(refused) == 3
+        # Three for each callback: the coordinator may assign the partitions in two steps.
+        assert refused
+        assert len(refused) % 3 == 0
         assert {one.offset for one in self.backends[0].offsets.committed(self.group).values()} == {10}
 
     @BOTH
