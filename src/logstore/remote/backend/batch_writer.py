@@ -52,6 +52,7 @@ class RemoteBatcher(PartitionBatcher):
         sending: Sending,
         acknowledging: Acknowledging,
     ) -> None:
+        # Of a log, a batcher whose batches wait for brokers asks for these alone.
         super().__init__(name, lambda: rules, shared)  # type: ignore[arg-type, return-value]
         self._sending = sending
         self._queue = SendQueue(name, topic_id, partial(acknowledging.notify, self))

@@ -298,8 +298,7 @@ class Fetching:
         self._metadata.mark_out_of_date()
 
     def _is_of(self, cursor: RemoteCursor, number: int) -> bool:
-        found = self._metadata.known.leader(cursor.name)
-        return cursor.is_wanted and found is not None and found.leader == number
+        return cursor.is_wanted and self._leader_now(cursor, self._metadata.known) == number
 
     # -- fetches
 

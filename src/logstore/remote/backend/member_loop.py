@@ -199,6 +199,7 @@ class MemberLoop:
             self._tell()
 
     def _raise_later(self, error: BaseException) -> None:
+        # An error of the loop itself is raised by `poll` as those of a broker are, whatever its class.
         self.failures.append(MembershipFailed(error, is_final=False))  # type: ignore[arg-type]
         self._tell()
 
@@ -298,7 +299,7 @@ class MemberLoop:
         except UnsupportedVersionError:
             give_back()
             # As a broker would say it, if it had been asked.
-            took(RESPONSES[kind.API_KEY](error_code=_UNSUPPORTED_VERSION))  # type: ignore[call-arg]
+            took(RESPONSES[kind.API_KEY](error_code=_UNSUPPORTED_VERSION))  # type: ignore[call-arg]  # each answer has one
             return
         except LogstoreError:
             self._lose(connection)

@@ -66,7 +66,7 @@ class Waiting(Generic[_T]):
                 raise ClientClosedError("the client is closed: the thread of its sockets has ended")
         if self.error is not None:
             raise self.error
-        return self.result  # type: ignore[return-value]
+        return self.result  # type: ignore[return-value]  # None only while it waits, or with an error
 
 
 class Call(Waiting[Any]):
@@ -104,6 +104,7 @@ def answer_of(call: Call) -> Any:
     """
     if call.error is not None:
         raise call.error
+    # Settled, and without an error: there is a result.
     return decode_response(call.api_key, call.version, call.result).message  # type: ignore[arg-type]
 
 

@@ -183,7 +183,7 @@ class ProducerConformance:
             with pytest.raises((InvalidTopicError, UnknownTopicError)):
                 producer.send("no/name", b"v")
             with pytest.raises(RecordTypeError):
-                producer.send("flights", "text")  # type: ignore[arg-type]
+                producer.send("flights", "text")  # type: ignore[arg-type]  # refused
             with pytest.raises(RecordTooLargeError):
                 producer.send("flights", b"v" * 1_100_000)
             assert producer.send("flights", b"good").result(_PATIENCE_S).offset == 0
