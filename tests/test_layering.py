@@ -87,10 +87,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "batch_writer fetcher group_offsets source",
         "facts members membership partitions ranges",
     ),
-    "logstore.client.scan": (
-        "bulk_append",
-        "encoding spans topic_scan",
-    ),
+    "logstore.client.scan": ("encoding spans topic_scan",),
     "logstore.columns": (
         "arrays value_schema",
         "_numpy tables _values",
@@ -126,6 +123,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "members",
     ),
     "logstore.io": (
+        "side_by_side",
         "_file_region _notifier _preallocation",
         "_files",
         "_libc",
@@ -321,7 +319,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "requests",
         "admin committed_offsets fetcher",
         "descriptions lifecycle maintenance topic",
-        "catalog commit",
+        "bulk_append catalog commit",
     ),
     "logstore.store.admin": (
         "rebuild",
@@ -332,7 +330,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "topics",
         "partitions",
         "layout reserve",
-        "catalogue_file many node_file",
+        "catalogue_file node_file",
         "topic_list",
         "change_blocks",
     ),

@@ -26,13 +26,13 @@ from logstore.errors import (
 )
 from logstore.io._files import LIBC, Files
 from logstore.io._interrupts import Condition, held, made, shielded
+from logstore.io.side_by_side import in_turn
 from logstore.log import Log
 from logstore.log.directory.lock import Patience as Patience
 from logstore.metrics import StoreMetrics
 from logstore.records import NewTopic
 from logstore.renamed import keep_names, warn
 from logstore.store.backend import LocalBackend
-from logstore.store.catalog.many import in_turn
 from logstore.store.descriptions import describe
 from logstore.store.host import Path, Settings, StoreHost, briefly
 from logstore.store.maintenance.disk_quota import Limits, may_go

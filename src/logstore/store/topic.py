@@ -196,7 +196,7 @@ class Topic(AnyTopic):
 
         Everything is encoded and checked before the first byte is written: bad records change nothing.
         Without records (an empty list, frame or array) nothing is written, and the answer is empty.
-        Partitions are written one after the other.
+        Partitions are written one after the other, those of 1 MiB and more in all side by side.
 
         Raises:
             PartialAppendError: the disk refused after some partitions were written; it names them.
@@ -204,7 +204,7 @@ class Topic(AnyTopic):
         """
         count = self._count() if partition is None else 1
         if partition is None and count > 1:
-            from logstore.client.scan.bulk_append import append_by_key  # here: only this call needs it; compiled
+            from logstore.store.bulk_append import append_by_key  # here: only this call needs it; compiled
 
             if expect is not None:
                 raise InvalidRecordError(

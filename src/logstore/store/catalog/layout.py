@@ -10,13 +10,13 @@ import errno
 from collections.abc import Mapping
 
 from logstore.errors import DamagedCatalogueError, NotALogError
+from logstore.io.side_by_side import MANY, side_by_side
 from logstore.log.cleanup.truncation import remove_partition
 from logstore.log.directory import files
 from logstore.log.directory.files import PARTITION_METADATA, Directory
 from logstore.log.formats import checkpoints
 from logstore.log.root import ADOPTED, CHECKPOINTS
 from logstore.records import TopicPartition
-from logstore.store.catalog.many import side_by_side
 from logstore.store.catalog.topic_list import CATALOGUE
 from logstore.topic_names import INTERNAL
 
@@ -168,7 +168,7 @@ def make_partitions(root: Directory, topic_ids: Mapping[TopicPartition, str]) ->
             write_partition_metadata(directory, topic_id)
         directory.sync()
 
-    side_by_side(make, topic_ids.items())
+    side_by_side(make, topic_ids.items(), at_least=MANY)
     root.sync()
 
 

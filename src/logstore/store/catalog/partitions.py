@@ -15,6 +15,7 @@ from logstore.clock import Clock
 from logstore.config.log import LogConfig
 from logstore.errors import LogstoreError, NotALogError, StoreClosedError
 from logstore.io._interrupts import held, shielded
+from logstore.io.side_by_side import MANY, side_by_side
 from logstore.log import Log, LogReader
 from logstore.log.directory.files import Directory
 from logstore.log.formats.checkpoints import LogKind
@@ -22,7 +23,6 @@ from logstore.log.space_quota import SpaceQuota
 from logstore.metrics import Taken
 from logstore.records import TopicPartition
 from logstore.store.catalog import layout
-from logstore.store.catalog.many import side_by_side
 from logstore.topic_names import INTERNAL
 
 _logger = logging.getLogger(__name__)
@@ -200,7 +200,7 @@ class Partitions:
         with held(self._lock):
             doomed = [name for name in self._open if name.topic == topic]
             logs = [self._open.pop(name) for name in doomed]
-        side_by_side(lambda log: log.close(reason=reason), logs)
+        side_by_side(lambda log: log.close(reason=reason), logs, at_least=MANY)
 
     def renew(self, name: TopicPartition, make: Callable[[], object]) -> None:
         """Close the log of a partition, and call ``make`` before it is opened again: threads that want it wait.
@@ -233,7 +233,8 @@ class Partitions:
             logs = [*self._open.values(), *self._failed.values()]
             self._open.clear()
             self._failed.clear()
-        side_by_side(lambda log: log.close(reason="the store is closed; call logstore.open() again"), logs)
+        reason = "the store is closed; call logstore.open() again"
+        side_by_side(lambda log: log.close(reason=reason), logs, at_least=MANY)
 
 
 def _close_unwanted(log: Opened) -> None:

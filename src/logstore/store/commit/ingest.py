@@ -42,13 +42,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from logstore.client.backend.source import Source
 from logstore.errors import LogstoreError, OldBatchError, StagedFileError, UnknownPartitionError, UnknownTopicError
-from logstore.io._files import LIBC, Files
 from logstore.io._interrupts import held, tried
+from logstore.io.side_by_side import side_by_side
 from logstore.log import Log, ProducerStamp
 from logstore.log.append.append import NO_PRODUCER
 from logstore.log.directory.files import Directory
@@ -63,11 +63,6 @@ from logstore.store.commit.staged_writer import AT_LEAST_ONCE, REPLAY, Manifest,
 _logger = logging.getLogger(__name__)
 
 _Offsets = dict[TopicPartition, tuple[int, int]]
-
-T = TypeVar("T")
-
-#: Sixteen syncs took 10 ms together, and 54 ms one after the other (ext4 on a virtual disk).
-MOST_THREADS: Final = 16
 
 
 class Ingested(NamedTuple):
@@ -388,46 +383,3 @@ def _runs(checked: Checked) -> Iterator[tuple[bytearray, int]]:
         yield bytearray(run), record_count
     if count != checked.staged.record_count:
         raise StagedFileError("a staged file has changed while it was ingested", path=checked.file.path)
-
-
-def side_by_side(work: Callable[[T], object], pieces: Iterable[T], files: Files) -> None:
-    """Do ``work`` for each piece in parallel; once all have ended, raise the first failure.
-
-    Concurrent syncs of many logs take little more time than one. Threads are made for the call and have ended when
-    it returns, also where it is interrupted: no later operation of the caller meets them. On a simulated machine
-    pieces run one after the other, in their order, so that a run can be repeated.
-    """
-    waiting = list(pieces)
-    waiting.reverse()
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        while True:
-            try:
-                piece = waiting.pop()
-            except IndexError:
-                return
-            try:
-                work(piece)
-            except BaseException as error:  # noqa: BLE001  raised below, once all have had their turn
-                failures.append(error)
-
-    threads: list[threading.Thread] = []
-    try:
-        for _ in range(min(MOST_THREADS, len(waiting)) - 1 if files is LIBC else 0):
-            thread = threading.Thread(target=run, name="logstore-side", daemon=True)
-            threads.append(thread)
-            thread.start()
-        run()
-    except BaseException as error:  # noqa: BLE001  an interrupt: raised below, once nothing is under way
-        failures.insert(0, error)
-        waiting.clear()
-    for thread in threads:
-        while thread.is_alive():
-            try:
-                thread.join()
-            except BaseException as error:  # noqa: BLE001  as above
-                failures.insert(0, error)
-                waiting.clear()
-    if failures:
-        raise failures[0]

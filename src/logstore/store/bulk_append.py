@@ -1,8 +1,8 @@
 """Bulk append to several partitions: split by key, validated as a whole, then written.
 
 Every invalid record is found before the first byte is written. The records are encoded for each partition and
-compared with the rules of its log. Only the disk can fail after that. If it fails after other partitions were
-written, the error says which records are in the log.
+compared with the rules of its log. Only the disk can fail after that. If it fails for some partitions, the error
+says which records are in the log. The partitions of a large append are written side by side, each in order.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ from logstore.client.backend.source import PartitionedTopic
 from logstore.client.scan.encoding import encode_by_key
 from logstore.config.log import LogConfig
 from logstore.errors import LogstoreError, PartialAppendError
+from logstore.io.side_by_side import side_by_side
 from logstore.log import Log
 from logstore.records import Ack, AppendResult, Codec, TimestampType
 
 _SPARE_ENCODERS = 16
 _SPARE_BYTES = 4 << 20  #: a buffer that has grown past this is not kept
+
+#: From so many bytes on, partitions are written side by side: a thread costs as much as writing a tenth of them.
+_LARGE_BYTES = 1 << 20
+_WRITERS = 4
 
 #: With the settings that each has begun with.
 _spare: list[tuple[LogConfig, Codec | None, Encoder]] = []
@@ -97,20 +102,32 @@ def _append(
     logs: dict[int, Log], encoders: dict[int, Encoder], now_ms: int, ack: Ack | None
 ) -> dict[int, AppendResult]:
     results: dict[int, AppendResult] = {}
-    for partition, log in logs.items():
-        encoder = encoders[partition]
-        if not encoder.record_count:
-            continue
+    failed: dict[int, LogstoreError] = {}
+
+    def append(partition: int) -> None:
+        log, encoder = logs[partition], encoders[partition]
         try:
             result = log._state.append_plain(encoder, now_ms, log._writer) if ack is None else None
             results[partition] = result or log._append_encoded(encoder, ack=ack)
         except LogstoreError as error:
-            if not results:
-                raise
-            left = [str(number) for number in logs if number not in results]
-            raise PartialAppendError(
-                f"{log.name}: {error}; partitions {', '.join(map(str, results))} of this append are written "
-                f"(see `results`), {', '.join(left)} are not: append only the records of those again",
-                results=results,
-            ) from error
-    return results
+            failed[partition] = error
+
+    full = [partition for partition in logs if encoders[partition].record_count]
+    if sum(encoders[partition].pending_bytes for partition in full) >= _LARGE_BYTES:
+        side_by_side(append, full, logs[full[0]]._state.directory.files, threads=_WRITERS)
+    else:
+        for partition in full:
+            append(partition)
+            if failed:
+                break
+    for partition, error in failed.items():
+        if not results:
+            raise error
+        written = {number: results[number] for number in logs if number in results}
+        left = [str(number) for number in logs if number not in results]
+        raise PartialAppendError(
+            f"{logs[partition].name}: {error}; partitions {', '.join(map(str, written))} of this append are "
+            f"written (see `results`), {', '.join(left)} are not: append only the records of those again",
+            results=written,
+        ) from error
+    return {number: results[number] for number in full}

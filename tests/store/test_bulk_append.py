@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 
 import numpy
 import pyarrow as pa
@@ -23,7 +24,9 @@ from logstore.errors import (
     RecordTypeError,
     UnknownPartitionError,
 )
+from logstore.log import Log
 from logstore.records import Codec
+from logstore.store import bulk_append
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from tests.kit.nothing import NOTHING
@@ -310,6 +313,66 @@ def test_a_disk_that_fills_up_half_way_says_what_is_written_and_what_is_not(topi
     topic.append_many(left)
     for partition in range(COUNT):
         assert pairs_of(topic, partition) == expected_of(pairs, partition, 0) * 2
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Have each append count as a large one, whose partitions are written side by side."""
+    monkeypatch.setattr(bulk_append, "_LARGE_BYTES", 1)
+
+
+@pytest.mark.parametrize("ack", [None, "written", "synced"])
+@pytest.mark.usefixtures("large")
+def test_a_large_append_is_the_same_as_a_small_one(tmp_path, monkeypatch, ack):
+    pairs = [(b"%d" % (n % 50), b"%d" % n) for n in range(1_000)]
+    threads = set()
+    honest = Log._append_encoded
+
+    def noting(*args, **kwargs):
+        threads.add(threading.current_thread())
+        together.wait(timeout=30)
+        return honest(*args, **kwargs)
+
+    together = threading.Barrier(COUNT)
+    with logstore.open(tmp_path / "data") as store:
+        topic = store.create_topic("flights", partitions=COUNT)
+        if ack:
+            monkeypatch.setattr(Log, "_append_encoded", noting)
+        results = topic.append_many(pairs, ack=ack)
+        assert list(results) == [0, 1, 2, 3]
+        for partition, result in results.items():
+            mine = expected_of(pairs, partition, 0)
+            assert (result.first_offset, result.last_offset) == (0, len(mine) - 1)
+            assert pairs_of(topic, partition) == mine
+    assert len(threads) == (COUNT if ack else 0)
+
+
+@pytest.mark.parametrize("failing", [{2}, {0}, {0, 3}, {0, 1, 2, 3}])
+@pytest.mark.usefixtures("large")
+def test_a_large_append_that_fails_half_way_says_what_is_written_and_what_is_not(tmp_path, monkeypatch, failing):
+    pairs = [(b"%d" % n, b"v") for n in range(100)]
+    honest = Log._append_encoded
+
+    def refusing(log, encoder, *, ack):
+        if log.name.partition in failing:
+            raise DiskFullError("the disk is full")
+        return honest(log, encoder, ack=ack)
+
+    with logstore.open(tmp_path / "data") as store:
+        topic = store.create_topic("flights", partitions=COUNT)
+        monkeypatch.setattr(Log, "_append_encoded", refusing)
+        error = DiskFullError if len(failing) == COUNT else PartialAppendError
+        with pytest.raises(error) as raised:
+            topic.append_many(pairs, ack="written")
+        written = set(range(COUNT)) - failing
+        assert [log.log_end_offset > 0 for log in topic] == [number in written for number in range(COUNT)]
+        if written:
+            assert set(raised.value.results) == written
+            assert f"{', '.join(map(str, sorted(failing)))} are not" in str(raised.value)
+        monkeypatch.setattr(Log, "_append_encoded", honest)
+        topic.append_many([pair for pair in pairs if partition_of(pair[0], COUNT) not in written])
+        for partition in range(COUNT):
+            assert pairs_of(topic, partition) == expected_of(pairs, partition, 0)
 
 
 @pytest.mark.row("S4")
