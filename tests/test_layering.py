@@ -210,10 +210,11 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "topics",
         "backend",
         "producer",
-        "produce_loop topic_settings",
+        "topic_settings",
         "client",
-        "administration in_flight",
+        "administration",
         "cluster",
+        "produce",
         "backoff connection network",
         "credentials",
         "fetch metadata sasl security",
@@ -223,6 +224,11 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.remote.metadata": (
         "bootstrap refresher",
         "known",
+    ),
+    "logstore.remote.produce": (
+        "sending",
+        "requests splitting",
+        "batches",
     ),
     "logstore.remote.topics": (
         "store",
@@ -240,7 +246,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "ranges",
         "batch_writer fetcher membership",
         "fetching",
-        "cursors group_offsets member_loop sending",
+        "cursors group_offsets member_loop",
         "partition topic_lookup",
     ),
     "logstore.remote.sasl": (

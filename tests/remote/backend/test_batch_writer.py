@@ -34,7 +34,9 @@ from logstore.errors import (
 from logstore.protocol.generated.messages import DescribeConfigsRequest, InitProducerIdRequest, ProduceRequest
 from logstore.records import TopicPartition
 from logstore.remote.backend.backend import RemoteBackend
-from logstore.remote.backend.sending import HandedBatch, Sending, SendQueue
+from logstore.remote.backend.batch_writer import RemoteBatchWriter
+from logstore.remote.produce.batches import HandedBatch, SendQueue
+from logstore.remote.produce.sending import Sending
 from logstore.remote.client import Client
 from tests.kit.waiting import wait_for
 from tests.remote import fake_cluster
@@ -80,8 +82,10 @@ def producing(backend: RemoteBackend, **settings: Any) -> Producer:
     return Producer(backend, {"linger_ms": 0, "batch_size": 0, "retry_backoff_ms": 2, **settings})
 
 
-def _has_in_flight(sending: Sending, count: int) -> bool:
-    return sum(each.in_flight for each in list(sending._brokers.values())) == count
+def _has_in_flight(producer: Producer, count: int) -> bool:
+    writer = producer._writer
+    assert isinstance(writer, RemoteBatchWriter)
+    return sum(each.in_flight for each in list(writer._sending._brokers.values())) == count
 
 
 def numbered(count: int, prefix: bytes = b"") -> list[bytes]:
@@ -145,8 +149,7 @@ def test_several_batches_of_a_partition_are_in_flight_and_no_more_than_was_asked
             cluster.brokers[1].plan(ProduceRequest, held)
             futures = [producer.send(f"flights-{most}", b"v" * 20_000) for _ in range(12)]
             assert held.reached.wait(10)
-            (sending,) = backend._sender._producers
-            wait_for(partial(_has_in_flight, sending, most))
+            wait_for(partial(_has_in_flight, producer, most))
             assert not any(future.done() for future in futures)
             held.opened.set()
             assert [future.result(10).offset for future in futures] == list(range(1, 13))
@@ -180,19 +183,18 @@ def test_one_request_has_the_batches_of_many_partitions(cluster: FakeCluster, ba
     assert len(cluster.requests(ProduceRequest)) < 25
 
 
-def test_two_producers_share_one_thread_that_ends_with_them(cluster: FakeCluster, backend: RemoteBackend) -> None:
+def test_producers_share_the_thread_of_the_sockets(cluster: FakeCluster, backend: RemoteBackend) -> None:
     cluster.topic("orders")
     first, second = producing(backend), producing(backend)
     first.send("orders", b"v").result(10)
     second.send("orders", b"v").result(10)
     assert first.producer_id != second.producer_id
-    threads = [each for each in threading.enumerate() if each.name == "logstore-send"]
-    assert threads == [backend._sender._thread]
+    threads = [each.name for each in threading.enumerate() if each.name.startswith("logstore-")]
+    assert threads.count("logstore-network") == 1
+    assert set(threads) <= {"logstore-network", "logstore-acks", "logstore-ticker"}
     first.close()
     assert second.send("orders", b"v").result(10).offset == 2
     second.close()
-    threads[0].join(10)
-    assert not threads[0].is_alive()
     with producing(backend) as third:
         assert third.send("orders", b"v").result(10).offset == 3
 
@@ -215,6 +217,7 @@ def test_producers_that_are_open_at_the_end_of_the_program_are_flushed(cluster: 
     program = f"""
 from logstore.client.producer import Producer
 from logstore.remote.backend.backend import RemoteBackend
+from logstore.remote.backend.batch_writer import RemoteBatchWriter
 from logstore.remote.client import Client
 producer = Producer(RemoteBackend(Client({cluster.bootstrap!r})), linger_ms=3_600_000)
 producer.send("orders", b"last words")

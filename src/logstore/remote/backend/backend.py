@@ -30,7 +30,6 @@ from logstore.remote.backend.fetcher import RemoteFetcher
 from logstore.remote.backend.group_offsets import RemoteOffsets
 from logstore.remote.backend.membership import RemoteMembership
 from logstore.remote.backend.partition import RemotePartition, first_records
-from logstore.remote.backend.sending import SendThread
 from logstore.remote.client import EARLIEST, LATEST, Client
 from logstore.remote.cluster import TopicMetadata
 
@@ -68,7 +67,6 @@ class RemoteBackend(Backend):
         self._first_seen: dict[str, int] = {}
         self._readers = ReaderMembers()
         self._writers = WriterMembers()
-        self._sender = SendThread()
 
     # -- topics
 
@@ -150,7 +148,6 @@ class RemoteBackend(Backend):
             config,
             failures,
             clock=self.clock,
-            thread=self._sender,
             topics_known=self.topics_known,
         )
 

@@ -1,6 +1,6 @@
 """BatchWriter over brokers: a batch stays queued in its batcher until its leader has answered.
 
-The batches of a partition are handed over in order, and the thread of `sending` has several of them in flight.
+The batches of a partition are handed over in order, and `Sending` has several of them in flight.
 While some wait to be sent, the open batch gathers more records. Each batch ends with its acknowledgement, with an
 error that is not retried, after ``retries``, or when ``delivery.timeout.ms`` have passed since the producer was
 given its first record.
@@ -23,9 +23,9 @@ from logstore.config.log import LogConfig
 from logstore.config.remote import RemoteProducerConfig
 from logstore.errors import DeliveryTimeoutError, LogstoreError
 from logstore.records import AppendResult, TopicPartition
-from logstore.remote.backend.sending import HandedBatch, Sending, SendQueue, SendThread
 from logstore.remote.client import Client
-from logstore.remote.produce_loop import ProduceSettings
+from logstore.remote.produce.batches import HandedBatch, SendQueue
+from logstore.remote.produce.sending import ProduceSettings, Sending
 from logstore.remote.topic_settings import writing_config
 
 
@@ -135,7 +135,7 @@ class RemoteBatcher(PartitionBatcher):
 class RemoteBatchWriter(BatchWriter):
     """The batches of one producer of a cluster.
 
-    Owns: its part of the sending thread, and the thread that answers futures; both end with `close`.
+    Owns: its sender, and the thread that answers futures; both end with `close`.
     """
 
     AWAITED = "answers of brokers"
@@ -149,12 +149,10 @@ class RemoteBatchWriter(BatchWriter):
         failures: list[BatchResult],
         *,
         clock: Clock,
-        thread: SendThread,
         topics_known: Callable[[], object],
     ) -> None:
         self._client = client
         self._config = config
-        self._thread = thread
         self._acknowledging = Acknowledging(clock)
         self.topics_known = topics_known
         self.memory = BufferMemory(config.buffer_memory, clock)
@@ -163,21 +161,22 @@ class RemoteBatchWriter(BatchWriter):
         )
         self._rules: dict[str, LogConfig] = {}  #: topic id or name -> its settings
         self._sending = Sending(
-            client.cluster,
+            client.cluster.network.thread,
+            client.cluster.updates,
+            client.config,
             ProduceSettings(
                 is_idempotent=config.is_idempotent,
                 # With 0 a broker would answer nothing, not even that another one leads the partition.
                 acks=-1 if config.acks == "all" else 1,
                 most_in_flight=config.max_in_flight_requests_per_connection,
+                batch_size=config.batch_size,
                 max_request_size=config.max_request_size,
                 retries=0 if config.acks == "0" else config.retries,
                 delivery_timeout_ms=config.delivery_timeout_ms,
-                request_timeout_ms=client.config.request_timeout_ms,
                 retry_backoff_ms=config.retry_backoff_ms,
-                retry_backoff_max_ms=client.config.retry_backoff_max_ms,
+                fails_together=False,
             ),
         )
-        thread.add(self._sending)
 
     def topic(self, name: str) -> WritableTopic:
         cluster = self._client.cluster
@@ -218,5 +217,5 @@ class RemoteBatchWriter(BatchWriter):
         return 0
 
     def close(self) -> None:
-        self._thread.remove(self._sending)
+        self._sending.stop()
         self._acknowledging.close()

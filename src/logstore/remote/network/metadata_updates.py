@@ -46,6 +46,8 @@ class MetadataUpdates:
         self._not_before_s = -math.inf
         #: Why no broker accepts this client, until one does.
         self.refused: AuthenticationError | None = None
+        #: Why there was no answer the last time; None after an answer.
+        self.problem: LogstoreError | None = None
 
     @property
     def known(self) -> KnownCluster:
@@ -111,6 +113,7 @@ class MetadataUpdates:
             return
         connection, self._connection = self._connection, None
         assert connection is not None
+        self.problem = found.error
         if isinstance(found.error, AuthenticationError):
             # The others would refuse it too, and count one more failure.
             self.refused = found.error
@@ -146,6 +149,7 @@ class MetadataUpdates:
         code = getattr(answer, "error_code", 0)
         if answer is None or code:
             self._refresher.failed()
+            self.problem = error or codes.error_of(code, "metadata")
             if connection is not None:
                 self._bootstrap.failed(connection.node)
                 connection.fail(error or codes.error_of(code, f"metadata from {connection}"))
@@ -159,7 +163,7 @@ class MetadataUpdates:
         self._refresher.took(answer)
         self._bootstrap.answered()
         self._failures = 0
-        self.refused = None
+        self.refused = self.problem = None
 
     def _pause(self, error: LogstoreError) -> None:
         if not self._failures:
