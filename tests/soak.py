@@ -31,10 +31,11 @@ class Step(NamedTuple):
     tests: tuple[str, ...]
     environment: dict[str, str]
     python: str = sys.executable
+    marks: str = ""  #: the tests with these marks, and no others
 
 
 def steps(options: argparse.Namespace) -> list[Step]:
-    """What there is to run, without the tests that this checkout has not, or no Spark for."""
+    """What there is to run, without the tests that this checkout has not, or no Spark or Kafka for."""
     wanted = [
         Step(
             f"{options.kills} kills under load",
@@ -117,12 +118,21 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_KILLS": str(options.replica_kills)},
         ),
         Step(
+            f"groups: {options.group_kills} kills and joins of members at a real Kafka, by each protocol",
+            ("tests/interop/test_group_ledger.py",),
+            {"LOGSTORE_GROUP_KILLS": str(options.group_kills)},
+            marks="interop",
+        ),
+        Step(
             "a log against its model, 5 000 lives",
             ("tests/log/test_model.py",),
             {"HYPOTHESIS_PROFILE": "long"},
         ),
     ]
     there = [step for step in wanted if all((ROOT / test).exists() for test in step.tests)]
+    if not [*ROOT.glob("build/kafka/libs-*")]:
+        print("what needs a Kafka is left out: make interop fetches it", flush=True)
+        there = [step for step in there if step.marks != "interop"]
     return [step for step in there if step.python != SPARK or Path(SPARK).exists()]
 
 
@@ -130,7 +140,7 @@ def run(step: Step) -> tuple[bool, str, list[str]]:
     """Whether it passed, pytest's own count, and the lines that the tests have printed."""
     command = [step.python, "-m", "pytest", "-q", "-s", "-p", "no:benchmark", "-p", "no:cacheprovider"]
     process = subprocess.Popen(
-        [*command, "-o", "timeout=0", *step.tests],
+        [*command, "-o", "timeout=0", *(["-m", step.marks] if step.marks else []), *step.tests],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -163,6 +173,7 @@ def main() -> int:
     parser.add_argument("--storm-s", type=int, default=600)
     parser.add_argument("--simulations", type=int, default=10_000)
     parser.add_argument("--replica-kills", type=int, default=200)
+    parser.add_argument("--group-kills", type=int, default=200)
     parser.add_argument("--drops", type=int, default=10_000)
     parser.add_argument("--only", help="run the steps whose title contains this word")
     options = parser.parse_args()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 
 from logstore.batch._batch import Batches
 from logstore.batch._encode import encode
+from logstore.client.consumer import Consumer, open_consumer
 from logstore.errors import AuthenticationError, BrokerError, LogstoreError
 from logstore.protocol.generated.messages import MetadataRequest
 from logstore.records import TopicPartition
+from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client, NewTopic
 from logstore.remote.producer import IdempotentProducer
 from tests.interop.secured import LOGIN_MS, MECHANISMS, USERS, Secured
@@ -208,6 +211,88 @@ def test_a_user_without_an_acl_is_refused_with_kafkas_code(secured: Secured) -> 
         write_and_read(carol)
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_group_over_sasl_and_tls_with_acls(secured: Secured, protocol: str, mechanism: str) -> None:
+    topic, group = next(_names), next(_names)
+    name = TopicPartition(topic, 0)
+    with client_of(secured, "SASL_SSL", "SCRAM-SHA-256") as alice:
+        alice.create_topics([NewTopic(topic)])
+        write(alice, name)
+    settings = {"auto.offset.reset": "earliest", "group.protocol": protocol, "enable.auto.commit": False}
+    backend = RemoteBackend(client_of(secured, "SASL_SSL", mechanism, "bob", metadata_max_age_ms=500))
+
+    def refused(call: Callable[[], object]) -> str:
+        with pytest.raises(BrokerError) as caught:
+            call()
+        text = str(caught.value)
+        assert "\n" not in text
+        assert bool(re.search(r"ACLs do not let this client", text)), text
+        assert (caught.value.code, caught.value.name) in {
+            (29, "TOPIC_AUTHORIZATION_FAILED"), (30, "GROUP_AUTHORIZATION_FAILED"),
+        }  # fmt: skip
+        assert f"({caught.value.code})" in text
+        assert repr(topic if caught.value.code == 29 else group) in text
+        return caught.value.name
+
+    def consumer() -> Consumer:
+        return open_consumer(backend, group, settings, {})
+
+    def joins(member: Consumer) -> None:
+        wait_for(lambda: member.poll(0.1), 60)
+
+    # Nothing is allowed, then the topic, then the group too.
+    with consumer() as member:
+        member.subscribe(topic)
+        refused(lambda: joins(member))
+    secured.cluster.allow("bob", "Read", "Describe", topic=topic)
+    with consumer() as member:
+        member.subscribe(topic)
+        assert refused(lambda: joins(member)) == "GROUP_AUTHORIZATION_FAILED"
+    with consumer() as alone:
+        alone.assign([name])
+        assert refused(lambda: alone.poll(1)) == "GROUP_AUTHORIZATION_FAILED"
+        assert refused(lambda: alone.commit({name: 1})) == "GROUP_AUTHORIZATION_FAILED"
+        assert refused(alone.committed) == "GROUP_AUTHORIZATION_FAILED"
+        told: list[Exception | None] = []
+        alone.commit({name: 1}, wait=False, on_commit=lambda _, error: told.append(error))
+        alone.commit({name: 1}, wait=False)
+        assert refused(lambda: wait_for(lambda: alone.poll(0), 60)) == "GROUP_AUTHORIZATION_FAILED"
+        assert [getattr(each, "code", 0) for each in told] == [30]
+    secured.cluster.allow("bob", "Read", group=group)
+    with consumer() as first, consumer() as second:
+        for member in (first, second):
+            member.subscribe(topic)
+
+        def one_has_it() -> bool:
+            found = [*first.poll(0.1), *second.poll(0.1)]
+            return bool(found)
+
+        wait_for(one_has_it, 60)
+        owner = first if first.assignment else second
+        assert owner.assignment == {name}
+        assert owner.commit()[name].offset == 1
+        assert owner.committed()[name].offset == 1
+    backend.close()
+
+
+def test_a_group_whose_acl_is_taken_away_is_told(secured: Secured) -> None:
+    topic, group = next(_names), next(_names)
+    with client_of(secured, "SASL_SSL", "SCRAM-SHA-256") as alice:
+        alice.create_topics([NewTopic(topic)])
+    secured.cluster.allow("bob", "Read", topic=topic)
+    secured.cluster.allow("bob", "Read", group=group)
+    backend = RemoteBackend(client_of(secured, "SASL_SSL", "SCRAM-SHA-512", "bob"))
+    with open_consumer(backend, group, {"heartbeat.interval.ms": 500}, {}) as member:
+        member.subscribe(topic)
+        wait_for(lambda: member.poll(0.1) or member.assignment, 60)
+        secured.cluster.deny("bob", "Read", group=group)
+        with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED") as caught:
+            wait_for(lambda: member.poll(0.1), 60)
+        assert caught.value.code == 30
+    backend.close()
+
+
 # --- refusals --------------------------------------------------------------------------------------
 
 
@@ -276,8 +361,6 @@ def test_other_certificates_and_hosts_are_refused(secured: Secured) -> None:
 def test_the_port_of_another_listener_is_explained(
     secured: Secured, listener: str, protocol: str, mechanism: str, meaning: str
 ) -> None:
-    import re
-
     place = secured.broker.bootstrap if listener == "PLAINTEXT" else secured.broker.address(listener)
     settings: dict[str, Any] = {"security.protocol": protocol, **(secured.tls() if "SSL" in protocol else {})}
     if mechanism:

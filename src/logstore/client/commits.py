@@ -3,12 +3,20 @@
 With ``enable.auto.commit``, returned records count as processed when the next ones are requested. Their offsets
 are then stored, at most once in ``auto.commit.interval.ms``. Before a new assignment, and when the consumer
 is closed, they are stored at once. One thread at a time may call; the consumer enforces this.
+
+A commit that is not waited for is made by a thread, after those made before it. `Commits.drain` waits for all of
+them: before a commit that is waited for, before partitions pass to other members, and at the end.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import takewhile
+from typing import NamedTuple, TypeAlias
 
 from logstore.batch._batch import RecordIterator
 from logstore.client.backend.backend import Backend
@@ -18,9 +26,89 @@ from logstore.client.subscription import Subscription
 from logstore.config.client import ConsumerConfig
 from logstore.errors import GroupFencedError, InvalidGroupError, LogstoreError, UnknownTopicError
 from logstore.groups.offsets import OffsetAndMetadata, check_group
+from logstore.io._interrupts import Condition
 from logstore.records import Ack, TopicPartition
 
 _logger = logging.getLogger(__name__)
+
+#: What a user is told of a commit that was not waited for: its offsets, and the error or None.
+OnCommit: TypeAlias = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], object]
+
+
+class _Commit(NamedTuple):
+    offsets: dict[TopicPartition, OffsetAndMetadata]
+    ack: Ack | str | None
+    on_commit: OnCommit | None
+
+
+class _Answer(NamedTuple):
+    """What became of a commit."""
+
+    commit: _Commit
+    error: Exception | None
+
+
+class CommitQueue:
+    """Commits that are made one after another, in the order in which they were put.
+
+    Those that come while one is being made are made as one; if that is refused, each by itself. The thread begins with the first, and ends with the
+    last: a consumer that is dropped leaves none behind.
+    """
+
+    def __init__(self, make: Callable[[Mapping[TopicPartition, OffsetAndMetadata], Ack | str | None], None]) -> None:
+        self._make = make
+        self._changed = Condition()
+        self._waiting: list[_Commit] = []
+        self._thread: threading.Thread | None = None
+        self.answers: deque[_Answer] = deque()  #: in order; the consumer's thread takes them
+
+    def put(self, commit: _Commit) -> None:
+        """Add a commit. Does not wait."""
+        with self._changed:
+            self._waiting.append(commit)
+            self._begin()
+
+    def drain(self) -> None:
+        """Wait until every commit that was put has its answer."""
+        with self._changed:
+            if self._waiting or self._thread is not None:
+                self._begin()
+            while self._thread is not None:
+                self._changed.wait()
+
+    def _begin(self) -> None:
+        # One that is not alive was interrupted before it began, or is that of the process before a fork.
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="logstore-commits", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._thread = None
+                    self._changed.notify_all()
+                    return
+                ack = self._waiting[0].ack
+                commits = [*takewhile(lambda one: one.ack == ack, self._waiting)]  # noqa: B023  used at once
+                del self._waiting[: len(commits)]
+            offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+            for one in commits:
+                offsets |= one.offsets
+            error = self._error_of(offsets, ack)
+            if error is None or len(commits) == 1 or getattr(error, "retriable", False):
+                self.answers += [_Answer(one, error) for one in commits]
+            else:
+                self.answers += [_Answer(one, self._error_of(one.offsets, ack)) for one in commits]
+
+    def _error_of(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], ack: Ack | str | None
+    ) -> Exception | None:
+        try:
+            self._make(offsets, ack)
+        except Exception as error:  # noqa: BLE001  the consumer's thread tells it, or raises it
+            return error
+        return None
 
 
 class Commits:
@@ -41,6 +129,10 @@ class Commits:
                 offsets.check_writable(self.group)
         self._committed_s = self._clock.monotonic_s()
         self._renewed_s = self._committed_s
+        self._queue = CommitQueue(lambda offsets, ack: self._commit(self.group, offsets, ack))
+        self._untold: deque[Callable[[], object]] = deque()
+        self._failed: Exception | None = None
+        self.calling: int | None = None  #: the thread in which a callback of a commit runs
 
     def named_group(self) -> str:
         """Return the name of the group.
@@ -53,10 +145,20 @@ class Commits:
         return self.group
 
     def store(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, ack: Ack | str | None
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None,
+        ack: Ack | str | None,
+        *,
+        wait: bool = True,
+        on_commit: OnCommit | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Store these offsets, by default the position in each partition; see `Consumer.commit`."""
+        if wait and on_commit is not None:
+            raise ValueError("on_commit is told of commits that are not waited for; call commit(wait=False)")
         group = self.named_group()
+        if wait:
+            self.drain()
+        self.tell()
         partitions = self._subscription.partitions
         if offsets is None:
             self._subscription.check_assigned()
@@ -65,15 +167,59 @@ class Commits:
             TopicPartition(*name): each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
             for name, each in offsets.items()
         }
-        self._commit(group, {name: self._of_its_topic(name, each) for name, each in given.items()}, ack)
+        made = {name: self._of_its_topic(name, each) for name, each in given.items()}
+        if wait:
+            self._commit(group, made, ack)
+            self._note(given)
+        else:
+            self._queue.put(_Commit(made, ack, on_commit))
         for name, each in given.items():
             partition = partitions.get(name)
             if partition is not None:
-                partition.stored = each.offset
                 # Records below the stored offset count as processed. Otherwise the next automatic commit could
                 # store a smaller offset.
                 partition.done = max(partition.done, each.offset)
         return given
+
+    def drain(self) -> None:
+        """Wait for the commits that were not waited for. `tell` has what became of them."""
+        self._queue.drain()
+        self._take_answers()
+
+    def tell(self) -> None:
+        """Call the callbacks of commits that were answered; for one without a callback raise its error.
+
+        As with automatic commits, no error is raised that says that the group divides its partitions.
+        """
+        self._take_answers()
+        while self._untold and self.calling is None:
+            self.calling = threading.get_ident()
+            try:
+                self._untold.popleft()()
+            finally:
+                self.calling = None
+
+    def _take_answers(self) -> None:
+        while self._queue.answers:
+            one, error = self._queue.answers.popleft()
+            if error is None:
+                self._note(one.offsets)
+            if one.on_commit is not None:
+                self._untold.append(partial(one.on_commit, one.offsets, error))
+            elif error is not None and error is not self._failed:
+                self._failed = error  # of commits that were made as one
+                self._untold.append(partial(self._fail, error))
+
+    def _fail(self, error: Exception) -> None:
+        if not _is_of_the_group(error):
+            raise error.with_traceback(None)
+        _logger.warning("not committed: group=%s error=%s", self.group, error)
+
+    def _note(self, stored: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        for name, each in stored.items():
+            partition = self._subscription.partitions.get(name)
+            if partition is not None:
+                partition.stored = each.offset
 
     def stored(self, names: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the committed offset of the group in each partition; None if there is none."""
@@ -89,6 +235,7 @@ class Commits:
         """
         if not self.group:
             return
+        self.tell()
         now_s = self._clock.monotonic_s()
         renew_s = self._offsets.renew_s if self.member is None else None
         if renew_s is not None and now_s - self._renewed_s >= renew_s:
@@ -102,7 +249,11 @@ class Commits:
             self._commit_processed()
 
     def settle_now(self) -> None:
-        """Commit all returned records if automatic commits are on; before a new assignment, and at close."""
+        """Commit all returned records if automatic commits are on; before a new assignment, and at close.
+
+        Waits for the commits that were not waited for.
+        """
+        self.drain()
         if self.are_automatic:
             self._settle_all()
             self._commit_processed()
@@ -114,6 +265,7 @@ class Commits:
         processed; the earlier ones do.
         The records of a list from `poll` do not count, since the number of processed ones is unknown.
         """
+        self.drain()
         if not self.are_automatic:
             return
         for partition in self._subscription.turns:
@@ -133,6 +285,7 @@ class Commits:
             if each.done >= 0 and each.done != each.stored and not self._is_another_topic(each)
         }
         if news:
+            self.drain()
             try:
                 self._commit(self.group, news, None)
             except LogstoreError as error:
@@ -188,6 +341,6 @@ class Commits:
             return True
 
 
-def _is_of_the_group(error: LogstoreError) -> bool:
+def _is_of_the_group(error: Exception) -> bool:
     """Tell whether an error says that the group's partitions are being divided, or were without this consumer."""
     return isinstance(error, GroupFencedError) or getattr(error, "name", "") == "REBALANCE_IN_PROGRESS"

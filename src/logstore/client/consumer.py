@@ -27,7 +27,7 @@ from logstore.batch.moments import When, moment_of
 from logstore.client.backend.backend import Backend
 from logstore.client.backend.fetcher import PartitionFetcher
 from logstore.client.backend.partitions import PartitionCursor
-from logstore.client.commits import Commits
+from logstore.client.commits import Commits, OnCommit
 from logstore.client.group_subscription import GroupSubscription, Listener, OnPartitions
 from logstore.client.partition_position import PartitionPosition
 from logstore.client.subscription import Followed, Subscription, Wanted
@@ -566,6 +566,8 @@ class Consumer:
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         *,
         ack: Ack | str | None = None,
+        wait: bool = True,
+        on_commit: OnCommit | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Store the group's offsets: by default the next one after every record that was handed out.
 
@@ -573,6 +575,12 @@ class Consumer:
         An offset is that of the next record to read. A commit before processing means at most once,
         afterwards at least once. With ``ack="synced"`` it survives power loss; the
         default is the ``logstore.ack`` of ``__consumer_offsets``. Returns the stored offsets.
+
+        With ``wait=False`` the offsets are stored later, in the order of the calls, and nothing is durable on
+        return. A commit that is waited for, `close` and the loss of partitions to other members wait for all
+        earlier ones. ``on_commit(offsets, error)`` is then called by the next `poll`, `records`, `commit` or
+        `close`, with None for no error; it may commit again. Without it that call raises the error, but for those
+        that say that the group divides its partitions: these are logged, as with auto commit.
 
         Raises:
             InvalidGroupError: the consumer has no group.
@@ -582,7 +590,7 @@ class Consumer:
             DiskFullError: the disk is full; nothing was stored. Retry when there is space.
         """
         with self._use():
-            return self._commits.store(offsets, ack)
+            return self._commits.store(offsets, ack, wait=wait, on_commit=on_commit)
 
     def committed(
         self, partitions: Iterable[Wanted] | None = None
@@ -628,6 +636,7 @@ class Consumer:
             finally:
                 try:
                     self._leave_group()
+                    self._commits.tell()
                 finally:
                     self._closed = True
                     self._fetcher.close()
@@ -645,7 +654,8 @@ class Consumer:
 
     def _is_in_callback(self) -> bool:
         group = self._group or self._leaving
-        return group is not None and group.calling == threading.get_ident()
+        callers = (self._commits.calling, None if group is None else group.calling)
+        return threading.get_ident() in callers
 
     def _check_reads(self) -> None:
         if self._group is None:
@@ -705,7 +715,8 @@ keep_names("Consumer", FORMER)(Consumer)
 
 def _used_in_callback() -> ConcurrentUseError:
     return ConcurrentUseError(
-        "a callback of subscribe() runs; call commit(), seek() or pause() in it, and nothing else of the consumer"
+        "a callback of subscribe() or commit() runs; call commit(), seek() or pause() in it, and nothing else of "
+        "the consumer"
     )
 
 

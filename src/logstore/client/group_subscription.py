@@ -57,6 +57,7 @@ class GroupSubscription:
     def end(self) -> None:
         """Leave the group. What was processed is committed already."""
         try:
+            self._commits.drain()
             self.membership.leave()
             while not self.membership.wait_for_end():
                 change = self.membership.change()
@@ -82,6 +83,8 @@ class GroupSubscription:
         try:
             self._call(callback, given)
         finally:
+            # A commit that arrived later could undo one of the next owner.
+            self._commits.drain()
             self._drop(given)
             self.membership.changed(change)
 

@@ -128,6 +128,7 @@ _CLASSES: dict[str, type[LogstoreError]] = {
 
 _ADVICE = {
     "TOPIC_AUTHORIZATION_FAILED": "the broker's ACLs do not let this client do that to the topic",
+    "GROUP_AUTHORIZATION_FAILED": "the broker's ACLs do not let this client use the group",
     "CLUSTER_AUTHORIZATION_FAILED": "the broker's ACLs do not let this client do that",
     "NOT_ENOUGH_REPLICAS": "fewer replicas are in sync than min.insync.replicas asks for",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "fewer replicas are in sync than min.insync.replicas asks for",

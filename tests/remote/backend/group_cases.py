@@ -428,6 +428,43 @@ class GroupCases:
             wait_for(lambda: got.extend(one.offset for one in consumer.poll(0.1)) or len(got) == 5, 60)
 
     @BOTH
+    def test_a_commit_that_is_not_waited_for_is_made_before_partitions_pass(self, kind: str) -> None:
+        self.create(2)
+        self.append(2, 10)
+        with self.consumer(kind, enable_auto_commit=False) as consumer:
+            offsets = self.backends[0]._offsets
+            commit_as = offsets.commit_as
+
+            def commit_late(*given: Any) -> None:
+                until = time.monotonic() + 0.4
+                wait_for(lambda: time.monotonic() >= until)
+                commit_as(*given)
+
+            offsets.commit_as = commit_late  # type: ignore[method-assign]
+            told: list[Exception | None] = []
+
+            def commit(_: object = None) -> None:
+                consumer.commit(wait=False, on_commit=lambda _, error: told.append(error))
+
+            consumer.subscribe(self.topic, on_revoked=commit)
+            got: list[tuple[int, int]] = []
+
+            def take() -> bool:
+                got.extend((one.partition, one.offset) for one in consumer.poll(0.1))
+                return len(got) == 20
+
+            wait_for(take, 60)
+            other = self.reader(kind)
+            wait_for(lambda: take() and len(consumer.assignment) == 1 == len(other.holds), 60)
+            self.append(2, 10)
+            self.wait(lambda: take() or len(got) + len(other.got) == 40, "the later records, too")
+        self.wait_for_shares(other, total=2)
+        other.leave()
+        assert len({*got, *((name.partition, offset) for name, offset in other.got)}) == len(got) + len(other.got) == 40
+        assert told
+        assert set(told) == {None}
+
+    @BOTH
     def test_a_loop_over_records_takes_part_in_the_group(self, kind: str) -> None:
         self.create(2)
         self.append(2, 10)

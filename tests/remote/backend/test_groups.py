@@ -60,7 +60,7 @@ class TestGroups(GroupCases):
 
 def _commits_too_far(commits: Commits) -> None:
     for partition in commits._subscription.turns:
-        partition.done = partition.position + 5
+        partition.done = partition.position + 50
 
 
 def _as_no_member(original: Callable[..., None]) -> Callable[..., None]:
@@ -103,6 +103,12 @@ PLANTED: dict[str, tuple[str, type, str, Callable[[Any], Any]]] = {
         GroupSubscription,
         "_make",
         _told_before_the_callback,
+    ),
+    "commits are not waited for when partitions pass": (
+        "test_a_commit_that_is_not_waited_for_is_made_before_partitions_pass",
+        Commits,
+        "drain",
+        lambda _: lambda commits: None,
     ),
     "a consumer that closes says nothing": (
         "test_a_consumer_that_unsubscribes_leaves_and_may_assign",

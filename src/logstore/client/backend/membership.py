@@ -24,7 +24,7 @@ Topics: TypeAlias = Collection[str] | re.Pattern[str]
 
 
 class GroupMembership(ABC):
-    """One membership. One thread at a time, the consumer's, calls everything but `has_change`."""
+    """One membership. One thread at a time, the consumer's, calls everything but `has_change` and `commit`."""
 
     #: How often a waiting consumer calls `polled`, in seconds.
     poll_s: float
@@ -59,7 +59,7 @@ class GroupMembership(ABC):
 
     @abstractmethod
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Store offsets as this member. The same commit may be repeated.
+        """Store offsets as this member. The same commit may be repeated. Any thread.
 
         Raises:
             GroupFencedError: the partitions may belong to other members; nothing is stored.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
@@ -372,6 +372,38 @@ class BackendConformance:
                 consumer.assign([name])
                 _polled(consumer, 2)
             assert scene.backend.offsets.committed("crew")[name].offset == 4
+
+    def test_commits_that_are_not_waited_for_are_made_in_their_order(self) -> None:
+        with self.under_test() as scene:
+            scene.create("flights")
+            name = TopicPartition("flights", 0)
+            told: list[tuple[int, Exception | None]] = []
+
+            def tell(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
+                told.append((offsets[name].offset, error))
+
+            with self._consumer(scene, group_id="crew", enable_auto_commit=False) as consumer:
+                consumer.assign([name])
+                for offset in range(1, 51):
+                    consumer.commit({name: offset}, wait=False, on_commit=tell)
+                assert consumer.commit({name: 20})[name].offset == 20
+                assert scene.backend.offsets.committed("crew")[name].offset == 20
+                assert told == [(offset, None) for offset in range(1, 51)]
+                consumer.commit({name: 30}, wait=False)
+                consumer.commit({name: 31}, wait=False, on_commit=tell)
+            assert scene.backend.offsets.committed("crew")[name].offset == 31
+            assert told[-1] == (31, None)
+            with self._consumer(scene, group_id="crew", enable_auto_commit=False) as consumer:
+                consumer.assign([name])
+                # One that is refused takes no other with it.
+                refused: list[Exception | None] = []
+                unknown = TopicPartition("flights", 7)
+                for offset in range(32, 40):
+                    consumer.commit({unknown: 1}, wait=False, on_commit=lambda _, error: refused.append(error))
+                    consumer.commit({name: offset}, wait=False)
+                consumer.commit({name: 40})
+            assert [type(each) for each in refused] == [UnknownPartitionError] * 8
+            assert scene.backend.offsets.committed("crew")[name].offset == 40
 
     def test_seeks_and_pauses_are_obeyed(self) -> None:
         with self.under_test() as scene:
