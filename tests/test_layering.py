@@ -87,7 +87,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "batch_writer fetcher group_offsets source",
         "facts members membership partitions ranges",
     ),
-    "logstore.client.scan": ("encoding spans topic_scan",),
+    "logstore.client.scan": (
+        "topic_scan",
+        "encoding read_ahead spans",
+    ),
     "logstore.columns": (
         "arrays value_schema",
         "_numpy tables _values",

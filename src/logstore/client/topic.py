@@ -108,6 +108,16 @@ class AnyTopic(ABC):
     def delete_records(self, before: Mapping[int, int]) -> dict[int, int]:
         """Delete the records below an offset, by partition; -1 stands for all that consumers may see."""
 
+    def _scanned(self, partitions: Iterable[int] | None, isolation: Isolation) -> Mapping[int, Partition]:
+        """Return all partitions by number, for a scan of the given ones; each is opened when it is asked for."""
+        from logstore.client.scan.topic_scan import PartitionsOf
+
+        return PartitionsOf(self)
+
+    def _reads(self, max_bytes: int) -> tuple[int, int]:
+        """Return the size of one read of a scan, and how many partitions it reads ahead."""
+        return max_bytes, 0
+
     # -- the partitions
 
     @property
@@ -221,7 +231,8 @@ class AnyTopic(ABC):
     ) -> TopicScan:
         """Read the topic as a table: an Arrow stream, records, numpy columns or a count; bounded and lazy.
 
-        The range is fixed by this call; see `TopicScan` for the arguments.
+        The range is fixed by this call; see `TopicScan` for the arguments, for the order of the records and for the
+        bound of memory. The partitions of a cluster are read in parallel, unless ``limit`` is given.
 
         Raises:
             UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
@@ -230,11 +241,14 @@ class AnyTopic(ABC):
             ValueError: a column or a word for an offset is unknown.
             UnsupportedOperationError: damage is to be skipped, in a cluster.
         """
-        from logstore.client.scan.topic_scan import PartitionsOf, TopicScan
+        from logstore.client.scan.topic_scan import TopicScan
 
+        if partitions is not None:
+            partitions = [partitions] if isinstance(partitions, int) else list(partitions)
+        read_bytes, at_once = self._reads(max_bytes)
         return TopicScan(
             self.name,
-            PartitionsOf(self),
+            self._scanned(partitions, Isolation(isolation)),
             partitions=partitions,
             start=start,
             end=end,
@@ -246,6 +260,7 @@ class AnyTopic(ABC):
             value_schema=value_schema,
             on_error=on_error,
             views=views,
-            max_bytes=max_bytes,
+            max_bytes=read_bytes,
             on_damage=on_damage,
+            at_once=at_once,
         )

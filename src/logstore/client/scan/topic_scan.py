@@ -1,9 +1,9 @@
 """A bounded scan of a topic: a range of offsets of some partitions, and the shape of its rows.
 
-A `TopicScan` concatenates the scans of single logs, partition after partition, and adds nothing to
-what each of them promises. The rows of one partition are in offset order. There is no
-order across partitions, so each row may name its partition and its offset. The range is
-fixed when the scan is made; the records are read as they are requested, one chunk at a time.
+A `TopicScan` concatenates the scans of single partitions, and adds nothing to what each of them promises. The
+partitions of a store come one after the other. Those of a cluster are read several at once, and take turns. The
+rows of one partition are in offset order. There is no order across partitions, so each row may name its partition
+and its offset. The range is fixed when the scan is made; the records are read as they are requested.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from logstore.batch._batch import Batches, Record
 from logstore.batch.moments import When
 from logstore.batch.runs import DEFAULT_READ_BYTES, check_limit, limited, values_of
 from logstore.client.backend.partitions import Partition, RangeScan
+from logstore.client.scan.read_ahead import read_ahead
 from logstore.columns.tables import Tabular
 from logstore.errors import UnknownPartitionError
 from logstore.records import Isolation, LeftOut
@@ -64,9 +65,16 @@ class TopicScan(Tabular):
     """A range of a topic's records: an Arrow stream, an iterator of `Record`s, numpy columns or a count.
 
     Made by `Topic.scan`. Every use begins again at the start of the range, and several may
-    run concurrently, in any threads. Memory is that of one chunk, whatever the size of the range, except for
-    `to_numpy`, `to_arrow`, `to_pandas` and `to_polars`. Partitions come one after the other, each in the order of
-    its offsets; across partitions there is no order.
+    run concurrently, in any threads. Memory is bounded, whatever the size of the range, except for `to_numpy`,
+    `to_arrow`, `to_pandas` and `to_polars`. Each partition comes in the order of its offsets.
+
+    The partitions of a store come one after the other, and memory is that of one read (``max_bytes``). Those of a
+    cluster are read in parallel, from all of their brokers, up to eight at once. They take turns: a read of each,
+    then the next of each; a partition that has ended leaves its turn to the next one. Of each partition that is
+    being read, one read is ready at most while the next one arrives. So at most 16 reads are held, and together at
+    most ``fetch.max.bytes`` of the client, but for single batches that are larger than a read. With ``limit`` the
+    partitions of a cluster come one after the other too, nothing is read ahead, and the records are those that a
+    store would give.
 
     A scan can be pickled, and read in another process on the same machine. There its partitions are opened
     read-only, by their directories and settings, when they are first read; the range is the one that was fixed
@@ -99,6 +107,7 @@ class TopicScan(Tabular):
         views: bool = False,
         max_bytes: int = DEFAULT_READ_BYTES,
         on_damage: str = "raise",
+        at_once: int = 0,
     ) -> None:
         """Fix the range; nothing is read yet but, with ``since``, an index.
 
@@ -116,7 +125,8 @@ class TopicScan(Tabular):
         become columns of the same names. They replace the value unless ``columns`` names it. Fields that are not
         requested are not decoded. A value that does not fit the schema raises, or with ``on_error="null"`` gives
         null. A read takes ``max_bytes``, or one batch where that is larger. Damaged bytes raise after the records
-        before them; with ``on_damage="skip"`` they are skipped, and `left_out` says what is missing.
+        before them; with ``on_damage="skip"`` they are skipped, and `left_out` says what is missing. ``at_once`` is how
+        many partitions are read ahead, each by a thread of its own; 0: none.
 
         Raises:
             UnknownPartitionError: the topic has no such partition.
@@ -130,6 +140,7 @@ class TopicScan(Tabular):
         self._values_are = value_schema, on_error
         self._isolation = Isolation(isolation)
         self._views = views
+        self._at_once = 0 if limit is not None else at_once
         self._decoder: Decoder | None = None
         self.columns = self._decoding(columns, value_schema, on_error)
         chosen = _chosen(topic, logs, partitions)
@@ -188,6 +199,10 @@ class TopicScan(Tabular):
                 its partition continues. The records before it were returned.
             LogClosedError: the store was closed.
         """
+        if self._at_once:
+            return read_ahead(
+                [scan.chunks for scan in self._scans.values() if scan.start_offset < scan.end_offset], self._at_once
+            )
         chunks = itertools.chain.from_iterable(scan.chunks() for scan in self._scans.values())
         return chunks if self._limit is None else limited(chunks, self._limit)
 
@@ -222,8 +237,10 @@ class TopicScan(Tabular):
         """Count the records of the range: as many as iterating it gives.
 
         Uses the headers of the batches, without a check or decompression. Only if times bound the range, or a
-        transaction in it was aborted, are batches read.
+        transaction in it was aborted, are batches read. A cluster sends them whole, so it is read as by iterating.
         """
+        if self._at_once:
+            return sum(chunk.count() for chunk in self.chunks())
         total = sum(scan.count() for scan in self._scans.values())
         return total if self._limit is None else min(total, self._limit)
 

@@ -126,10 +126,22 @@ class RemoteBackend(Backend):
 
     # -- reading
 
-    def partition(self, name: TopicPartition, topic_id: str | None = None) -> Partition:
+    def partition(
+        self, name: TopicPartition, topic_id: str | None = None, ends: tuple[int, int] | None = None
+    ) -> Partition:
         facts = self.facts(name.topic, topic_id)
         self._client.cluster.leader(name)  # raises if there is no such partition
-        return RemotePartition(self._client, name, facts.id, self.clock)
+        return RemotePartition(self._client, name, facts.id, self.clock, ends)
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], isolation: Isolation
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """Return log start offset and visible end of some partitions, by two requests to each leader."""
+        names = list(partitions)
+        last = self.end_offsets(names, isolation)
+        first = self.start_offsets(names)
+        # Records that are deleted between the two requests leave an empty range.
+        return {name: (first[name], max(first[name], last[name])) for name in names}
 
     def fetcher(self, config: ConsumerConfig, notifier: Notifier) -> PartitionFetcher:
         return RemoteFetcher(self._client, config.isolation, notifier, self.clock)

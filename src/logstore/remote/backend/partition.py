@@ -49,11 +49,22 @@ def next_batch_offset(client: Client, name: TopicPartition, offset: int, topic_i
 
 
 class RemotePartition:
-    """A partition of a cluster, as scans and lookups read it."""
+    """A partition of a cluster, as scans and lookups read it.
+
+    ``ends`` are its log start offset and its end, if they were asked for just now, for a scan of the same isolation.
+    """
 
     path = ""  #: no directory of this machine
 
-    def __init__(self, client: Client, name: TopicPartition, topic_id: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: Client,
+        name: TopicPartition,
+        topic_id: str,
+        clock: Clock,
+        ends: tuple[int, int] | None = None,
+    ) -> None:
+        self._ends = ends
         self.name = name
         self.topic_id = topic_id
         self._client = client
@@ -137,7 +148,10 @@ class RemotePartition:
         if on_damage != "raise":
             raise ValueError(f"on_damage is 'raise' or 'skip', found {on_damage!r}")
         settled = Isolation(isolation)
-        visible, first_kept = self.end_offset(settled), self.log_start_offset
+        if self._ends is None:
+            visible, first_kept = self.end_offset(settled), self.log_start_offset
+        else:
+            first_kept, visible = self._ends
         first = first_kept if start is None else start
         if first < 0:
             first = max(visible + first, first_kept)

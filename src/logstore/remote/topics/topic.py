@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from logstore.batch._encode import Encoder, timestamp_of
 from logstore.client.backend.partitions import Partition
 from logstore.client.scan.encoding import encode_by_key
+from logstore.client.scan.topic_scan import PartitionsOf
 from logstore.client.topic import AnyTopic
 from logstore.clock import Clock
 from logstore.config.log import LogConfig
 from logstore.errors import PolicyViolationError, UnknownPartitionError, UnsupportedOperationError
-from logstore.records import Ack, Acks, AppendResult, Codec, RecordMetadata, TopicPartition, acks_of
+from logstore.records import Ack, Acks, AppendResult, Codec, Isolation, RecordMetadata, TopicPartition, acks_of
 from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
 from logstore.remote.topics.appends import Appends
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
     from logstore.batch.moments import Time
     from logstore.batch.record_types import Headers, Records
+
+
+#: How many partitions a scan reads at once.
+_SCANNED_AT_ONCE = 8
 
 
 class RemoteTopic(AnyTopic):
@@ -64,6 +69,21 @@ class RemoteTopic(AnyTopic):
     @property
     def _clock(self) -> Clock:
         return self._backend.clock
+
+    # -- reading
+
+    def _scanned(self, partitions: Iterable[int] | None, isolation: Isolation) -> Mapping[int, Partition]:
+        """Return all partitions by number. The ends of the given ones are asked for together."""
+        count = self.partition_count
+        chosen = range(count) if partitions is None else [each for each in partitions if each in range(count)]
+        names = [TopicPartition(self.name, number) for number in chosen]
+        return _ScannedPartitions(self, self._backend.ends(names, isolation))
+
+    def _reads(self, max_bytes: int) -> tuple[int, int]:
+        """Return the size of one read of a scan, and how many partitions it reads ahead: two reads of each."""
+        most = self._client.config.fetch_max_bytes
+        read_bytes = min(max_bytes, max(most // 2, 1))
+        return read_bytes, max(1, min(_SCANNED_AT_ONCE, most // (2 * max(read_bytes, 1))))
 
     # -- appending
 
@@ -195,3 +215,18 @@ class RemoteTopic(AnyTopic):
 
     def __repr__(self) -> str:
         return f"<RemoteTopic {self.name!r} of {self._backend.location}>"
+
+
+class _ScannedPartitions(PartitionsOf):
+    """The partitions of a topic, with the ends that a scan was told of some of them."""
+
+    def __init__(self, topic: RemoteTopic, ends: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        super().__init__(topic)
+        self._name = topic.name
+        self._open = topic._backend.partition
+        self._id = topic.id
+        self._ends = ends
+
+    def __getitem__(self, number: int) -> Partition:
+        name = TopicPartition(self._name, number)
+        return self._open(name, self._id, self._ends.get(name))
