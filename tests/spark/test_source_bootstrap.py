@@ -11,6 +11,7 @@ import pytest
 
 from logstore.batch._batch import Batches
 from logstore.errors import CorruptRecordError
+from logstore.protocol.generated.messages import OffsetCommitRequest
 from logstore.spark.reading.fetches import ahead
 from logstore.spark.reading.options import ReadOptions
 from logstore.spark.reading.partition import read_ranges
@@ -133,3 +134,10 @@ def test_a_stream_tells_a_group_of_the_cluster_how_far_it_is(
     with cluster.lock:
         committed = {name.partition: offset for name, (offset, _, _) in cluster.offsets["dashboard"].items()}
     assert committed == {0: 200, 1: 200}
+    batches = [progress for progress in query.recentProgress if progress["numInputRows"]]
+    told = [
+        {part.partition_index: part.committed_offset for topic in each.topics for part in topic.partitions}
+        for each in cluster.requests(OffsetCommitRequest)
+    ]
+    assert len(told) == len(batches) == 3  # each batch once, the last one too
+    assert told == sorted(told, key=lambda offsets: sum(offsets.values()))

@@ -103,7 +103,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     @short_errors()
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         offsets = self._planner.initial() if start is None else StreamOffsets.of_json(start)
-        # Spark calls `commit` only once there is a next batch; it asks for one when the last batch is done.
+        # Spark asks for a next batch when the last one is done, and calls `commit` only once there is a next one: the
+        # last batch of a query would never be told there.
         self._progress.tell(offsets)
         everything = limit is None or isinstance(limit, ReadAllAvailable)
         return self._planner.latest(offsets, everything=everything).to_json()
@@ -117,10 +118,6 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         ranges = self._planner.ranges(StreamOffsets.of_json(start), StreamOffsets.of_json(end))
         return [PartitionRanges(task) for task in packed(ranges, self.options)]
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Tell the group of ``commitGroup`` how far the query is. The query itself goes by its checkpoint."""
-        self._progress.tell(StreamOffsets.of_json(end))
 
     def stop(self) -> None:
         """Do nothing: back ends end with the process."""
