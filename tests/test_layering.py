@@ -218,7 +218,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "administration",
         "cluster",
         "produce",
-        "backoff connection network",
+        "backoff network",
         "credentials",
         "fetch metadata sasl security",
         "answers",
@@ -257,7 +257,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "tokens",
     ),
     "logstore.remote.security": (
-        "channels context transports",
+        "context transports",
         "keystores",
     ),
     "logstore.replication": (

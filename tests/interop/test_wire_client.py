@@ -31,7 +31,7 @@ from logstore.protocol.generated.messages import FetchRequest, ListOffsetsReques
 from logstore.records import Codec, Isolation, TopicPartition
 from logstore.remote.backend.ranges import ClusterRanges
 from logstore.remote.client import EARLIEST, LATEST, Client, EpochEnd, NewTopic
-from logstore.remote.connection import BrokerConnection
+from logstore.remote.network.link import BrokerLink
 from logstore.remote.producer import IdempotentProducer
 from tests.interop.broker import Broker
 from tests.interop.clients import JavaClient, Read, Row
@@ -217,8 +217,8 @@ def test_every_version_that_both_know_reads_the_same(java: JavaClient, client: C
     java.send("versions", "versions", several(200, 3))
     java.close("versions")
     topic = client.topic("versions")
-    (address,) = client.cluster.known.brokers.values()
-    connection = BrokerConnection(address, client.config)
+    (broker,) = client.cluster.known.brokers.values()
+    connection = BrokerLink(client.cluster.network, client.config, broker.address)
     seen = set()
     for version in range(connection.versions[1][0], connection.version_of(FetchRequest) + 1):
         by_id = version >= 13

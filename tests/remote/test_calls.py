@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -36,6 +36,8 @@ from logstore.protocol.generated.messages import (
 )
 from logstore.records import Isolation, TopicPartition
 from logstore.remote.client import EARLIEST, LATEST, Client, EpochEnd, ListedOffset, NewTopic
+from logstore.remote.network.connection import NodeConnection
+from logstore.remote.producer import IdempotentProducer
 from tests.kit.waiting import wait_for
 from tests.remote import fake_cluster
 from tests.remote.fake_cluster import ALL, FakeCluster, FakePartition, disconnect
@@ -247,13 +249,13 @@ def test_a_patient_client_waits_for_brokers_that_it_has_never_reached(
     cluster.topic("orders")
     for broker in cluster.brokers.values():
         broker.stop()
-    tried, honest = [], socket.create_connection
+    tried, honest = [], NodeConnection.open
 
-    def connect(*args: Any, **options: Any) -> socket.socket:
-        tried.append(args)
-        return honest(*args, **options)
+    def connect(connection: NodeConnection, now_s: float) -> None:
+        tried.append(connection)
+        honest(connection, now_s)
 
-    monkeypatch.setattr(socket, "create_connection", connect)
+    monkeypatch.setattr(NodeConnection, "open", connect)
 
     def start() -> None:
         wait_for(lambda: len(tried) > 2 * len(cluster.brokers))
@@ -610,3 +612,37 @@ def test_earliest_and_times_are_listed(cluster: FakeCluster, client: Client) -> 
     assert client.list_offsets({ORDERS: EARLIEST})[ORDERS].offset == 1
     assert client.list_offsets({ORDERS: 11})[ORDERS] == ListedOffset(1, 20, 0)
     assert client.list_offsets({ORDERS: 21})[ORDERS].offset == -1
+
+
+# --- processes ----------------------------------------------------------------------------------------
+
+
+def test_a_forked_child_makes_its_own_connections(cluster: FakeCluster) -> None:
+    cluster.topic("orders", 2)
+    client = Client(cluster.bootstrap)
+    client.metadata(["orders"])
+    accepted = sum(each.accepted for each in cluster.brokers.values())
+    pid = os.fork()
+    if pid == 0:
+        try:
+            found = client.metadata(["orders"])
+            os._exit(0 if len(found.topics["orders"].partitions) == 2 else 2)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert sum(each.accepted for each in cluster.brokers.values()) == accepted + 1
+    # The parent's own was left alone.
+    client.metadata(["orders"])
+    assert sum(each.accepted for each in cluster.brokers.values()) == accepted + 1
+    client.close()
+
+
+def test_calls_and_services_share_what_is_known_of_topics(cluster: FakeCluster) -> None:
+    cluster.topic("orders")
+    with quick(cluster) as client:
+        client.topic("orders")
+        assert client.cluster.updates.known is client.cluster.known
+        asked = len(cluster.requests(MetadataRequest))
+        with IdempotentProducer(client) as producer:
+            assert producer.send(TopicPartition("orders", 0), encode([b"v"], timestamp_ms=1)) == 0
+        assert len(cluster.requests(MetadataRequest)) == asked

@@ -18,8 +18,9 @@ from logstore.config.remote import WireConfig
 from logstore.errors import InvalidSettingError, LogstoreError
 from logstore.protocol.generated.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
 from logstore.remote.client import Client
-from logstore.remote.connection import BrokerConnection
 from logstore.remote.credentials import Credentials
+from logstore.remote.network.link import BrokerLink
+from logstore.remote.network.loop import Network
 from tests.remote import fake_cluster
 from tests.remote.fake_cluster import FakeCluster
 from tests.remote.fake_security import Authority, SaslGuard, TlsGuard
@@ -155,7 +156,9 @@ def test_each_connection_of_its_own_reads_its_settings() -> None:
         config = WireConfig(
             security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="a", sasl_password="b"
         )
-        BrokerConnection(("127.0.0.1", cluster.brokers[1].port), config).close()
+        network = Network(config)
+        BrokerLink(network, config, ("127.0.0.1", cluster.brokers[1].port))
+        network.close()
         assert Credentials(config).again().logs_in
 
 
@@ -198,5 +201,7 @@ def test_faults_at_the_login_are_planted_where_they_are_meant() -> None:
         config = WireConfig(
             security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="a", sasl_password="b"
         )
+        network = Network(config)
         with pytest.raises(LogstoreError, match="closed the connection during the login"):
-            BrokerConnection(("127.0.0.1", cluster.brokers[1].port), config)
+            BrokerLink(network, config, ("127.0.0.1", cluster.brokers[1].port))
+        network.close()

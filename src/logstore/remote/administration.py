@@ -31,8 +31,9 @@ from logstore.protocol.generated.messages import (
 )
 from logstore.protocol.grouping import by_topic
 from logstore.records import INT32_MAX, NewTopic, TopicPartition
-from logstore.remote.cluster import Cluster, ClusterMetadata
-from logstore.remote.connection import BrokerConnection
+from logstore.remote.cluster import Cluster
+from logstore.remote.metadata.known import KnownCluster
+from logstore.remote.network.link import BrokerLink
 
 _TOPIC = 2  #: the resource type of a topic, in DescribeConfigs
 _OF_TOPIC = 1  #: the source of a setting that a topic has of its own
@@ -72,7 +73,7 @@ class Administrator:
         }
         limit = self._limit_ms(timeout_ms)
 
-        def send(connection: BrokerConnection, names: list[str]) -> Iterable[_Outcome]:
+        def send(connection: BrokerLink, names: list[str]) -> Iterable[_Outcome]:
             version = connection.version_of(CreateTopicsRequest)
             # Before version 4 a broker has no defaults for these numbers and refuses -1.
             least = -1 if version >= 4 else 1
@@ -103,7 +104,7 @@ class Administrator:
         self,
         what: str,
         names: Iterable[str],
-        send: Callable[[BrokerConnection, list[str]], Iterable[_Outcome]],
+        send: Callable[[BrokerLink, list[str]], Iterable[_Outcome]],
         done: type[LogstoreError],
     ) -> None:
         """Send a change to the controller until each topic is changed or refused; raise the first refusal.
@@ -114,7 +115,7 @@ class Administrator:
         refused: list[LogstoreError] = []
         tried: set[str] = set()
 
-        def ask(connection: BrokerConnection) -> None:
+        def ask(connection: BrokerLink) -> None:
             before = set(tried)
             tried.update(left)
             again: LogstoreError | None = None
@@ -135,7 +136,7 @@ class Administrator:
         if refused:
             raise refused[0]
 
-    def _await_topics(self, names: list[str], timeout_ms: int) -> ClusterMetadata:
+    def _await_topics(self, names: list[str], timeout_ms: int) -> KnownCluster:
         attempts = self.cluster.attempts("create topics", timeout_ms)
         while True:
             try:
@@ -161,7 +162,7 @@ class Administrator:
         limit = self._limit_ms(timeout_ms)
         wanted = list(dict.fromkeys(names))
 
-        def send(connection: BrokerConnection, names: list[str]) -> Iterable[_Outcome]:
+        def send(connection: BrokerLink, names: list[str]) -> Iterable[_Outcome]:
             by_state = (version := connection.version_of(DeleteTopicsRequest)) >= 6
             request = DeleteTopicsRequest(
                 timeout_ms=min(limit, self.config.request_timeout_ms),
@@ -185,7 +186,7 @@ class Administrator:
         """
         limit = self._limit_ms(timeout_ms)
 
-        def send(connection: BrokerConnection, names: list[str]) -> Iterable[_Outcome]:
+        def send(connection: BrokerLink, names: list[str]) -> Iterable[_Outcome]:
             request = CreatePartitionsRequest(
                 topics=[
                     CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=total, assignments=None)
@@ -214,7 +215,7 @@ class Administrator:
                 refused; others may be done.
         """
 
-        def make(connection: BrokerConnection, partitions: list[TopicPartition]) -> DeleteRecordsRequest:
+        def make(connection: BrokerLink, partitions: list[TopicPartition]) -> DeleteRecordsRequest:
             R = DeleteRecordsRequest
             return R(
                 topics=[
@@ -255,7 +256,7 @@ class Administrator:
         }
 
     def _configs_of(self, topic: str) -> Sequence[Any]:
-        def ask(connection: BrokerConnection) -> Sequence[Any]:
+        def ask(connection: BrokerLink) -> Sequence[Any]:
             resource = DescribeConfigsRequest.DescribeConfigsResource(
                 resource_type=_TOPIC, resource_name=topic, configuration_keys=None
             )
@@ -277,7 +278,7 @@ class Administrator:
         """
         R = IncrementalAlterConfigsRequest
 
-        def ask(connection: BrokerConnection) -> None:
+        def ask(connection: BrokerLink) -> None:
             resource = R.AlterConfigsResource(
                 resource_type=_TOPIC,
                 resource_name=topic,

@@ -28,8 +28,9 @@ from logstore.records import INT32_MAX, Isolation, NewTopic, TopicPartition
 from logstore.remote.administration import Administrator
 from logstore.remote.answers import PartRecords, records_of
 from logstore.remote.backoff import Attempts
-from logstore.remote.cluster import Cluster, ClusterMetadata, TopicMetadata
-from logstore.remote.connection import BrokerConnection
+from logstore.remote.cluster import Cluster
+from logstore.remote.metadata.known import KnownCluster, KnownTopic
+from logstore.remote.network.link import BrokerLink
 from logstore.remote.sasl.tokens import OAuthToken
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Client(Administrator):
 
     # -- topics ------------------------------------------------------------------------------------
 
-    def metadata(self, topics: Iterable[str] | None = None) -> ClusterMetadata:
+    def metadata(self, topics: Iterable[str] | None = None) -> KnownCluster:
         """Return the brokers, and the given topics with their partitions and leaders; None: every topic.
 
         Raises:
@@ -156,7 +157,7 @@ class Client(Administrator):
         """
         return self.cluster.refresh(topics)
 
-    def topic(self, name: str, *, fresh: bool = True) -> TopicMetadata:
+    def topic(self, name: str, *, fresh: bool = True) -> KnownTopic:
         """Return one topic as a broker reports it now.
 
         With ``fresh=False`` the cached topic is returned if it is at most ``metadata.max.age.ms`` old.
@@ -184,7 +185,7 @@ class Client(Administrator):
         """
         committed = Isolation(isolation) is Isolation.READ_COMMITTED
 
-        def make(connection: BrokerConnection, partitions: list[TopicPartition]) -> Any:
+        def make(connection: BrokerLink, partitions: list[TopicPartition]) -> Any:
             version = connection.version_of(ListOffsetsRequest)
             return ListOffsetsRequest(
                 replica_id=-1,
@@ -221,7 +222,7 @@ class Client(Administrator):
             UnknownTopicError, UnknownPartitionError: a topic or partition does not exist.
         """
 
-        def make(connection: BrokerConnection, partitions: list[TopicPartition]) -> Any:
+        def make(connection: BrokerLink, partitions: list[TopicPartition]) -> Any:
             return OffsetForLeaderEpochRequest(
                 replica_id=-1,
                 topics=[

@@ -15,9 +15,10 @@ import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from logstore.config.remote import Address, WireConfig
 from logstore.errors import (
@@ -33,8 +34,9 @@ from logstore.protocol import codes
 from logstore.protocol.generated.messages import MetadataRequest
 from logstore.records import TopicPartition
 from logstore.remote.backoff import Attempts
-from logstore.remote.connection import BrokerConnection
 from logstore.remote.credentials import Credentials
+from logstore.remote.metadata.known import KnownCluster, KnownPartition, KnownTopic
+from logstore.remote.network.link import BrokerLink
 from logstore.remote.network.loop import Network
 from logstore.remote.network.metadata_updates import MetadataUpdates
 from logstore.remote.sasl.tokens import OAuthToken
@@ -43,36 +45,6 @@ _T = TypeVar("_T")
 
 #: A topic counts as missing after so many answers: a new topic may not have reached the asked broker yet.
 UNKNOWN_TOPIC_TRIES = 3
-
-
-class PartitionMetadata(NamedTuple):
-    """Leader and replicas of a partition. ``leader`` is a broker's number, -1 while there is no leader."""
-
-    leader: int
-    leader_epoch: int = -1
-    replicas: tuple[int, ...] = ()
-    in_sync: tuple[int, ...] = ()
-
-
-class TopicMetadata(NamedTuple):
-    """A topic; ``id`` is empty if the brokers have no topic ids."""
-
-    name: str
-    id: str
-    is_internal: bool
-    partitions: Mapping[int, PartitionMetadata]
-
-
-class ClusterMetadata(NamedTuple):
-    """Metadata of a cluster, as a broker reports it."""
-
-    cluster_id: str | None
-    controller: int
-    brokers: Mapping[int, Address]
-    topics: Mapping[str, TopicMetadata]
-
-
-_NOTHING = ClusterMetadata(None, -1, {}, {})
 
 
 class Cluster:
@@ -93,53 +65,39 @@ class Cluster:
         self.config = config
         self._is_patient = is_patient
         self._bootstrap = config.addresses
-        self._credentials = Credentials(config, oauth_token)
         self._closed = False
+        self._credentials = Credentials(config, oauth_token)
         self._begin()
 
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._idle: dict[Address, list[BrokerConnection]] = defaultdict(list)
-        self._known = _NOTHING
-        self._learnt: dict[str, float] = {}  #: topic -> when its metadata arrived
-        self._unreachable_until: dict[Address, float] = {}
-        self._failures: dict[Address, int] = {}
-        self._network: Network | None = None
-        self._updates: MetadataUpdates | None = None
+        self._idle: dict[Address, list[BrokerLink]] = defaultdict(list)
+        self._learnt: dict[str, float] = {}  #: topic -> when a call has learnt of it
+        self._network = Network(self.config, self._credentials)
+        #: The metadata that the thread of the sockets and all calls work by.
+        self._updates = MetadataUpdates(self._network.thread, self.config)
 
     def close(self) -> None:
-        """Close every idle connection; `give_back` closes those that are in use now."""
+        """Close every connection, and end the thread of the sockets."""
         self._closed = True
         with self._lock:
-            idle = [each for pool in self._idle.values() for each in pool]
             self._idle.clear()
-            network = self._network
-        for each in idle:
-            each.close()
-        if network is not None:
-            network.close()
+        self._network.close()
 
     # -- the thread of the sockets -----------------------------------------------------------------
 
     @property
     def network(self) -> Network:
-        """The thread of the sockets, which fetches for consumers."""
+        """The thread of the sockets."""
         self._check()
-        with self._lock:
-            if self._network is None:
-                self._network = Network(self.config, self._credentials)
-            return self._network
+        return self._network
 
     @property
     def updates(self) -> MetadataUpdates:
-        """The metadata that the thread of the sockets works by."""
-        network = self.network
-        with self._lock:
-            if self._updates is None:
-                self._updates = MetadataUpdates(network.thread, self.config)
-                network.add(self._updates)
-            return self._updates
+        """The metadata that the thread of the sockets keeps up to date."""
+        self._check()
+        return self._updates
 
     # -- connections -------------------------------------------------------------------------------
 
@@ -157,12 +115,12 @@ class Cluster:
         if self._closed:
             raise ClientClosedError("the client is closed")
         if self._pid != os.getpid():
-            # The parent still uses these sockets; the child would mix its requests with the parent's.
-            self._begin()
+            # The parent still uses these sockets, and the child has no thread that serves them.
             self._credentials = self._credentials.again()
+            self._begin()
 
     @contextlib.contextmanager
-    def connection(self, node: int) -> Iterator[BrokerConnection]:
+    def connection(self, node: int) -> Iterator[BrokerLink]:
         """Lend one caller a connection to a broker; afterwards the connection returns to the pool if it is usable.
 
         Raises:
@@ -174,15 +132,15 @@ class Cluster:
         finally:
             self.give_back(made)
 
-    def take(self, node: int) -> BrokerConnection:
+    def take(self, node: int) -> BrokerLink:
         """Return a connection to a broker, for this caller only until `give_back`; raises as `connection`."""
         self._check()
-        address = self._known.brokers.get(node)
-        if address is None:
+        broker = self.known.brokers.get(node)
+        if broker is None:
             raise BrokerUnreachableError(f"broker {node} is not known to the cluster")
-        return self._take(address, node)
+        return self._take(broker.address, node)
 
-    def give_back(self, connection: BrokerConnection) -> None:
+    def give_back(self, connection: BrokerLink) -> None:
         """Return a connection to the pool, or close it if it is not usable or the client is closed."""
         if connection.is_usable():
             with self._lock:
@@ -192,7 +150,7 @@ class Cluster:
                     return
         connection.close()
 
-    def _take(self, address: Address, node: int = -1) -> BrokerConnection:
+    def _take(self, address: Address, node: int = -1) -> BrokerLink:
         while True:
             with self._lock:
                 pool = self._idle.get(address)
@@ -204,26 +162,10 @@ class Cluster:
                     found.node = node  # the number was unknown if the address was a bootstrap server's
                 return found
             found.close()
-        left_s = self._unreachable_until.get(address, 0.0) - time.monotonic()
-        if left_s > 0:
-            time.sleep(left_s)
-        try:
-            made = BrokerConnection(address, self.config, self._credentials, node=node)
-        except (AuthenticationError, BrokerUnreachableError):
-            # A program that calls again and again must not ask the broker as often: brokers lock users.
-            failures = self._failures[address] = self._failures.get(address, 0) + 1
-            pause_ms = min(
-                self.config.reconnect_backoff_ms * 2.0 ** min(failures - 1, 30),
-                self.config.reconnect_backoff_max_ms,
-            )
-            self._unreachable_until[address] = time.monotonic() + pause_ms / 1000
-            raise
-        self._failures.pop(address, None)
-        self._unreachable_until.pop(address, None)
-        return made
+        return BrokerLink(self.network, self.config, address, node=node)
 
     @contextlib.contextmanager
-    def any_connection(self) -> Iterator[BrokerConnection]:
+    def any_connection(self) -> Iterator[BrokerLink]:
         """Lend a connection to any broker that can be reached: a known broker or a bootstrap server.
 
         Raises:
@@ -231,7 +173,7 @@ class Cluster:
             BrokerUnreachableError: no broker answers; the message names each with its reason.
         """
         self._check()
-        known = list(self._known.brokers.items())
+        known = [(node, each.address) for node, each in self.known.brokers.items()]
         random.shuffle(known)
         wanted = {address: node for node, address in known} | {
             address: -1 for address in self._bootstrap if address not in dict.fromkeys(a for _, a in known)
@@ -258,7 +200,7 @@ class Cluster:
     def attempts(self, what: str, timeout_ms: int | None = None) -> Attempts:
         """Return the `Attempts` of one call, with the timeouts and pauses of the settings."""
         limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        if not self._known.brokers and not self._is_patient:
+        if not self.known.brokers and not self._is_patient:
             # The address is probably wrong: without this limit the user would wait for the whole timeout.
             limit = min(limit, self.config.socket_connection_setup_timeout_ms)
         return Attempts(
@@ -271,11 +213,11 @@ class Cluster:
     # -- metadata ----------------------------------------------------------------------------------
 
     @property
-    def known(self) -> ClusterMetadata:
+    def known(self) -> KnownCluster:
         """The cached metadata, without a request."""
-        return self._known
+        return self._updates.known
 
-    def refresh(self, topics: Iterable[str] | None, attempts: Attempts | None = None) -> ClusterMetadata:
+    def refresh(self, topics: Iterable[str] | None, attempts: Attempts | None = None) -> KnownCluster:
         """Ask a broker for topics, None for all, and cache the answer. Return only the topics in the answer.
 
         Raises:
@@ -288,7 +230,6 @@ class Cluster:
         unknown = 0
         while True:
             found, faults = tries.run(partial(self._ask_metadata, names))
-            self._keep(found, faults, all_topics=names is None)
             if not faults or names is None:
                 # Among all topics, one that is still being created has an error: it must not fail the others.
                 return found
@@ -303,7 +244,7 @@ class Cluster:
                 raise problem
             tries.pause(problem)
 
-    def _ask_metadata(self, names: list[str] | None) -> tuple[ClusterMetadata, dict[str, int]]:
+    def _ask_metadata(self, names: list[str] | None) -> tuple[KnownCluster, dict[str, int]]:
         wanted = None
         if names is not None:
             wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
@@ -317,43 +258,22 @@ class Cluster:
         top = getattr(answer, "error_code", 0)
         if top:
             raise codes.error_of(top, f"metadata from {connection}")
-        brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
-        found, faults = {}, {}
-        for topic in answer.topics:
-            if topic.error_code:
-                faults[topic.name] = topic.error_code
-                continue
-            found[topic.name] = TopicMetadata(
-                topic.name,
-                topic.topic_id,
-                topic.is_internal,
-                {
-                    each.partition_index: PartitionMetadata(
-                        each.leader_id, each.leader_epoch, tuple(each.replica_nodes), tuple(each.isr_nodes)
-                    )
-                    for each in topic.partitions
-                },
-            )
-        return ClusterMetadata(answer.cluster_id, answer.controller_id, brokers, found), faults
-
-    def _keep(self, found: ClusterMetadata, faults: Mapping[str, int], *, all_topics: bool) -> None:
-        now = time.monotonic()
+        if not answer.brokers:
+            raise BrokerUnreachableError(f"{connection} has just started, and knows no broker yet")
+        known, faults = self._updates.learn(self._network, answer, all_topics=names is None)
+        told = {each.name for each in answer.topics if not each.error_code}
         with self._lock:
-            topics = {} if all_topics else dict(self._known.topics)
-            for name in faults:
-                topics.pop(name, None)
-            topics.update(found.topics)
-            # The same object where nothing has changed: readers compare it by identity.
-            self._known = found._replace(topics=self._known.topics if topics == self._known.topics else topics)
-            self._learnt.update(dict.fromkeys(found.topics, now))
+            self._learnt.update(dict.fromkeys(told, time.monotonic()))
+        found = {name: each for name, each in known.topics.items() if name in told}
+        return known._replace(topics=MappingProxyType(found)), {each.name: each.code for each in faults}
 
-    def topic(self, name: str, attempts: Attempts | None = None) -> TopicMetadata:
+    def topic(self, name: str, attempts: Attempts | None = None) -> KnownTopic:
         """Return a topic from the cache, or from a broker if its metadata is missing or too old.
 
         Raises as `refresh`.
         """
         self._check()
-        known = self._known.topics.get(name)
+        known = self.known.topics.get(name)
         age_ms = (time.monotonic() - self._learnt.get(name, -math.inf)) * 1000
         if known is not None and age_ms < self.config.metadata_max_age_ms:
             return known
@@ -365,7 +285,7 @@ class Cluster:
             for name in topics:
                 self._learnt.pop(name, None)
 
-    def leader(self, tp: TopicPartition, attempts: Attempts | None = None) -> tuple[int, PartitionMetadata]:
+    def leader(self, tp: TopicPartition, attempts: Attempts | None = None) -> tuple[int, KnownPartition]:
         """Return the broker that leads a partition.
 
         Raises:
@@ -381,7 +301,7 @@ class Cluster:
             raise UnknownPartitionError(
                 f"topic {tp.topic!r} has partitions 0 to {len(topic.partitions) - 1}, but no {tp.partition}"
             )
-        if found.leader < 0 or found.leader not in self._known.brokers:
+        if found.leader < 0 or found.leader not in self.known.brokers:
             raise BrokerError(
                 f"partition {tp} has no leader now",
                 code=codes.LEADER_NOT_AVAILABLE,
@@ -392,7 +312,7 @@ class Cluster:
 
     # -- requests ----------------------------------------------------------------------------------
 
-    def at_any(self, what: str, ask: Callable[[BrokerConnection], _T], timeout_ms: int | None = None) -> _T:
+    def at_any(self, what: str, ask: Callable[[BrokerLink], _T], timeout_ms: int | None = None) -> _T:
         """Call ``ask`` with a connection to any broker, and retry after a retriable error."""
 
         def once() -> _T:
@@ -401,7 +321,7 @@ class Cluster:
 
         return self.attempts(what, timeout_ms).run(once)
 
-    def at_controller(self, what: str, ask: Callable[[BrokerConnection], _T]) -> _T:
+    def at_controller(self, what: str, ask: Callable[[BrokerLink], _T]) -> _T:
         """Call ``ask`` with a connection to the controller that the metadata names; retry after a retriable error.
 
         With KRaft that is any broker: it forwards the request to the controller.
@@ -409,11 +329,11 @@ class Cluster:
         attempts = self.attempts(what)
         while True:
             try:
-                if not self._known.brokers:
+                if not self.known.brokers:
                     self.refresh([], attempts)
-                if self._known.controller not in self._known.brokers:
+                if self.known.controller not in self.known.brokers:
                     return self.at_any(what, ask)
-                with self.connection(self._known.controller) as connection:
+                with self.connection(self.known.controller) as connection:
                     return ask(connection)
             except LogstoreError as error:
                 attempts.retry(error)
@@ -423,7 +343,7 @@ class Cluster:
         self,
         what: str,
         partitions: Iterable[TopicPartition],
-        make: Callable[[BrokerConnection, list[TopicPartition]], Any],
+        make: Callable[[BrokerLink, list[TopicPartition]], Any],
         read: Callable[[Any], Iterable[tuple[TopicPartition, int, _T]]],
     ) -> dict[TopicPartition, _T]:
         """Send each leader one request for all of its partitions, and retry those with a retriable error.

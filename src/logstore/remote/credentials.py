@@ -11,15 +11,14 @@ import functools
 import logging
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from logstore.config.remote import WireConfig
 from logstore.config.schema import fields_of, key_of
 from logstore.config.security import OAUTHBEARER, login_of, uses_tls
 from logstore.errors import AuthenticationError
-from logstore.remote.sasl.mechanisms import LoginRequests, asked_all, check_library, login_requests, mechanism_of
+from logstore.remote.sasl.mechanisms import LoginRequests, check_library, login_requests, mechanism_of
 from logstore.remote.sasl.tokens import OAuthToken, Tokens
-from logstore.remote.security.channels import Channel, PlainChannel, TlsChannel
 from logstore.remote.security.transports import PlainTransport, SocketTransport, TlsTransport
 
 if TYPE_CHECKING:
@@ -76,35 +75,12 @@ class Credentials:
     def has_tls(self) -> bool:
         return self._context is not None
 
-    def secure(self, connected: socket.socket, host: str, peer: str, timeout_s: float) -> Channel:
-        """Return the channel of a connected socket, after the TLS handshake if the protocol has one.
-
-        The socket belongs to the channel; after an error it is closed.
-
-        Raises:
-            AuthenticationError: client or broker does not accept the other's certificate.
-            ProtocolError: the port speaks no TLS.
-            BrokerUnreachableError: the connection was closed, or the handshake took longer than ``timeout_s``.
-        """
-        if self._context is None:
-            return PlainChannel(connected)
-        from logstore.remote.security.context import shaken
-
-        return TlsChannel(shaken(self._context, connected, host, peer, timeout_s))
-
     def transport(self, connected: socket.socket, host: str) -> SocketTransport:
         """Return the transport of a connected socket that does not block; a TLS handshake is still to be done.
 
         The socket belongs to the transport.
         """
         return PlainTransport(connected) if self._context is None else TlsTransport(self._context, connected, host)
-
-    def log_in(self, ask: Callable[[Any], Any], peer: str, timeout_s: float) -> int:
-        """Authenticate a connection, and return how long that is valid in milliseconds; 0: without limit.
-
-        ``ask`` sends a request on the connection and returns its answer. Raises as ``ask`` and `login_steps`.
-        """
-        return asked_all(self.login_steps(peer, timeout_s), ask)
 
     def login_steps(self, peer: str, timeout_s: float) -> LoginRequests:
         """Yield the requests of a login; ``timeout_s`` limits a request for a token.

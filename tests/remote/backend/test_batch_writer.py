@@ -35,9 +35,9 @@ from logstore.protocol.generated.messages import DescribeConfigsRequest, InitPro
 from logstore.records import TopicPartition
 from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.backend.batch_writer import RemoteBatchWriter
+from logstore.remote.client import Client
 from logstore.remote.produce.batches import HandedBatch, SendQueue
 from logstore.remote.produce.sending import Sending
-from logstore.remote.client import Client
 from tests.kit.waiting import wait_for
 from tests.remote import fake_cluster
 from tests.remote.fake_cluster import FakeCluster, FakePartition

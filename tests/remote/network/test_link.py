@@ -317,10 +317,17 @@ def test_after_a_bad_answer_the_connection_is_broken(
 
 
 def test_all_that_wait_on_a_broken_connection_are_told(cluster: FakeCluster, connect: Linker) -> None:
-    cluster.brokers[1].plan(MetadataRequest, fake_cluster.cut)
+    are_sent = threading.Event()
+
+    def cut(broker: Any, connection: Any, frame: bytes) -> bool:
+        assert are_sent.wait(60)
+        return fake_cluster.cut(broker, connection, frame)
+
+    cluster.brokers[1].plan(MetadataRequest, cut)
     link = connect(cluster)
     for _ in range(3):
         link.send(everything())
+    are_sent.set()
     calls = list(link._asked)
     errors = []
     for each in calls:

@@ -176,7 +176,7 @@ def test_a_token_that_a_broker_refuses_is_not_used_again(cluster: FakeCluster, g
 def test_a_token_that_expires_is_replaced_while_a_connection_lives(
     monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster, guard: SaslGuard
 ) -> None:
-    monkeypatch.setattr("logstore.remote.connection._LOGIN_PAUSE_S", 0.0)
+    monkeypatch.setattr("logstore.remote.network.connection._LOGIN_PAUSE_S", 0.0)
     guard.lifetime_ms = 500
     tokens = iter([("good-1", 0.0), *[("good-2", 0.0)] * 100])
     with Client(cluster.bootstrap, oauth_token=lambda: next(tokens), **SETTINGS) as client:

@@ -31,7 +31,7 @@ from logstore.remote.backend.group_offsets import RemoteOffsets
 from logstore.remote.backend.membership import RemoteMembership
 from logstore.remote.backend.partition import RemotePartition, first_records
 from logstore.remote.client import EARLIEST, LATEST, Client
-from logstore.remote.cluster import TopicMetadata
+from logstore.remote.metadata.known import KnownTopic
 
 _logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class RemoteBackend(Backend):
         if name.partition not in found.partitions:
             raise UnknownPartitionError(f"topic {name.topic!r} has no partition {name.partition}")
 
-    def _check_id(self, found: TopicMetadata, topic_id: str | None) -> None:
+    def _check_id(self, found: KnownTopic, topic_id: str | None) -> None:
         if topic_id and found.id and found.id != topic_id:
             raise UnknownTopicError(f"topic {found.name!r} was deleted, and another one has its name")
 

@@ -253,13 +253,13 @@ class Fetching:
         """Tell a cursor its leader; return -1 if there is none now."""
         name = cursor.name
         topic = known.topics.get(name.topic)
+        if not self._metadata.is_wanted(name.topic):
+            self._metadata.want([name.topic])
         if topic is None:
             if self._metadata.is_missing(name.topic):
                 self._fail([cursor], UnknownTopicError(f"the cluster has no topic {name.topic!r}"))
             elif self._metadata.refusal(name.topic):
                 self._fail([cursor], codes.error_of(self._metadata.refusal(name.topic), f"topic {name.topic!r}"))
-            else:
-                self._metadata.want([name.topic])
             return -1
         found = topic.partitions.get(name.partition)
         if found is None or found.leader not in known.brokers:

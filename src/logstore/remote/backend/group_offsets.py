@@ -25,7 +25,7 @@ from logstore.protocol.generated.messages import (
 from logstore.protocol.grouping import by_topic
 from logstore.records import Ack, TopicPartition
 from logstore.remote.client import Client
-from logstore.remote.connection import BrokerConnection
+from logstore.remote.network.link import BrokerLink
 
 _T = TypeVar("_T")
 
@@ -66,7 +66,7 @@ class RemoteOffsets(GroupOffsets):
         if wanted is not None and not wanted:
             return {}
 
-        def ask(connection: BrokerConnection) -> dict[TopicPartition, OffsetAndMetadata]:
+        def ask(connection: BrokerLink) -> dict[TopicPartition, OffsetAndMetadata]:
             version = connection.version_of(OffsetFetchRequest, _BY_NAME)
             R = OffsetFetchRequest
             if version >= _MANY_GROUPS:
@@ -109,7 +109,7 @@ class RemoteOffsets(GroupOffsets):
     def groups(self) -> list[str]:
         found: set[str] = set()
 
-        def ask(connection: BrokerConnection) -> None:
+        def ask(connection: BrokerLink) -> None:
             answer = connection.ask(ListGroupsRequest())
             _raise(answer.error_code, f"groups at {connection}")
             found.update(each.group_id for each in answer.groups)
@@ -148,7 +148,7 @@ class RemoteOffsets(GroupOffsets):
             commits[name] = commit
         left = dict(commits)
 
-        def ask(connection: BrokerConnection) -> None:
+        def ask(connection: BrokerLink) -> None:
             R = OffsetCommitRequest
             request = R(
                 group_id=group,
@@ -198,7 +198,7 @@ class RemoteOffsets(GroupOffsets):
         if not there:
             return 0
 
-        def ask(connection: BrokerConnection) -> None:
+        def ask(connection: BrokerLink) -> None:
             R = OffsetDeleteRequest
             answer = connection.ask(
                 R(
@@ -231,7 +231,7 @@ class RemoteOffsets(GroupOffsets):
 
     # -- the coordinator
 
-    def _at_coordinator(self, what: str, group: str, ask: Callable[[BrokerConnection], _T]) -> _T:
+    def _at_coordinator(self, what: str, group: str, ask: Callable[[BrokerLink], _T]) -> _T:
         """Call ``ask`` with a connection to a group's coordinator; look it up again after a retriable error."""
         attempts = self._client.cluster.attempts(f"{what} of group {group!r}")
         while True:
@@ -244,7 +244,7 @@ class RemoteOffsets(GroupOffsets):
                 self._coordinators.pop(group, None)
                 attempts.retry(error)
 
-    def _at(self, node: int, ask: Callable[[BrokerConnection], _T]) -> _T:
+    def _at(self, node: int, ask: Callable[[BrokerLink], _T]) -> _T:
         with self._client.cluster.connection(node) as connection:
             return ask(connection)
 

@@ -44,7 +44,7 @@ from logstore.protocol import codes
 from logstore.protocol.generated.messages import RESPONSES, JoinGroupRequest, SyncGroupRequest
 from logstore.remote.backend.topic_lookup import TopicLookup, TopicsFound
 from logstore.remote.client import Client
-from logstore.remote.connection import BrokerConnection
+from logstore.remote.network.link import BrokerLink
 
 Member: TypeAlias = ClassicMember | ModernMember
 
@@ -61,7 +61,7 @@ _UNSUPPORTED_VERSION = 35
 class _Outstanding(NamedTuple):
     """A request without an answer yet."""
 
-    connection: BrokerConnection
+    connection: BrokerLink
     give_back: Callable[[], object]
     took: Callable[[Any], None]
     failed: Callable[[], None]
@@ -238,11 +238,8 @@ class MemberLoop:
     def _sleep(self, left_s: float) -> None:
         poll = select.poll()
         poll.register(self._wakeup, select.POLLIN)
-        for each in self._asked:
-            if each.connection.has_answer():
-                left_s = 0.0
-            else:
-                poll.register(each.connection.fileno(), select.POLLIN)
+        if any(each.connection.has_answer() for each in self._asked):
+            left_s = 0.0
         # Rounded up: a member that is asked too early has nothing to do, and would be asked again at once.
         poll.poll(int(left_s * 1000) + (left_s > 0))
         with contextlib.suppress(BlockingIOError):
@@ -295,7 +292,8 @@ class MemberLoop:
             return
         try:
             version = connection.version_of(kind)
-            connection.send(in_version(step.message, version), version=version, wait_ms=step.timeout_ms)
+            message = in_version(step.message, version)
+            connection.send(message, version=version, wait_ms=step.timeout_ms, then=self._wake)
         except UnsupportedVersionError:
             give_back()
             # As a broker would say it, if it had been asked.
@@ -309,7 +307,7 @@ class MemberLoop:
         until_s = time.monotonic() + step.timeout_ms / 1000
         self._asked.append(_Outstanding(connection, give_back, took, failed, until_s, may_wait))
 
-    def _connection(self, node: int | None) -> tuple[BrokerConnection, Callable[[], object]]:
+    def _connection(self, node: int | None) -> tuple[BrokerLink, Callable[[], object]]:
         """Return a connection to a broker, or to any, and how it is given back."""
         if node is None:
             lent = contextlib.ExitStack()
@@ -324,7 +322,7 @@ class MemberLoop:
         connection = self._cluster.take(node)
         return connection, lambda: self._cluster.give_back(connection)
 
-    def _receive(self, connection: BrokerConnection) -> None:
+    def _receive(self, connection: BrokerLink) -> None:
         """Take the next answer of a connection."""
         asked = next(each for each in self._asked if each.connection is connection)
         try:
@@ -341,7 +339,7 @@ class MemberLoop:
             asked.give_back()
         asked.took(answer)
 
-    def _lose(self, connection: BrokerConnection) -> None:
+    def _lose(self, connection: BrokerLink) -> None:
         """Give up on every request of a connection."""
         lost = [each for each in self._asked if each.connection is connection]
         self._asked = [each for each in self._asked if each.connection is not connection]
@@ -375,7 +373,7 @@ class MemberLoop:
             connection, give_back = self._connection(None)
             try:
                 request, version = lookup.request(connection)
-                connection.send(request, version=version)
+                connection.send(request, version=version, then=self._wake)
             except BaseException:
                 give_back()
                 raise

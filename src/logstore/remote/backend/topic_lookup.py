@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from logstore.protocol import codes
 from logstore.protocol.generated.messages import MetadataRequest
-from logstore.remote.connection import BrokerConnection
+from logstore.remote.network.link import BrokerLink
 
 #: The first version in which topics are asked for by id.
 _BY_ID = 12
@@ -43,7 +43,7 @@ class TopicLookup:
         self._ids = sorted(ids)
         self._everything = everything
 
-    def request(self, connection: BrokerConnection) -> tuple[MetadataRequest, int]:
+    def request(self, connection: BrokerLink) -> tuple[MetadataRequest, int]:
         """Return the request for this connection, and its version."""
         version = connection.version_of(MetadataRequest)
         topics: list[MetadataRequest.MetadataRequestTopic] | None = None

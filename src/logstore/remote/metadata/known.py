@@ -142,7 +142,8 @@ class KnownCluster(NamedTuple):
             cluster_id,
             controller,
             MappingProxyType(dict(brokers)),
-            MappingProxyType(dict(topics)),
+            # The same object where no topic has changed: readers compare it, too.
+            self.topics if topics == self.topics else MappingProxyType(dict(topics)),
             MappingProxyType({topic.id: name for name, topic in topics.items() if topic.id}),
         )
         return self if made == self else made

@@ -50,6 +50,7 @@ class MetadataRefresher:
         self._wanted: set[str] = set()
         self._fresh: set[str] = set()  #: topics to ask for at once
         self._ids: set[str] = set()  #: topic ids to ask for at once
+        self._told: dict[str, float] = {}  #: topic that a call has asked for -> until when it is kept
         self._unknown: dict[str, int] = {}  #: topic or topic id -> answers in a row that did not know it
         self._refused: dict[str, int] = {}  #: topic or topic id -> code of the last answer, not retriable
         self._is_out_of_date = True
@@ -64,12 +65,16 @@ class MetadataRefresher:
     # -- what is wanted ----------------------------------------------------------------------------
 
     def want(self, names: Iterable[str]) -> None:
-        """Ask for topics, now if they are new, and keep them up to date until `drop`."""
+        """Ask for topics, now if they are not known, and keep them up to date until `drop`."""
         for name in names:
             if name not in self._wanted:
                 self._wanted.add(name)
-                if not self._wants_all:
+                if not self._wants_all and name not in self.known.topics:
                     self._fresh.add(name)
+
+    def is_wanted(self, name: str) -> bool:
+        """Return whether a topic is kept up to date."""
+        return name in self._wanted
 
     def want_all(self, wanted: bool = True) -> None:
         """Ask for every topic of the cluster, as a subscription by pattern needs it; or no longer."""
@@ -90,6 +95,7 @@ class MetadataRefresher:
         self._wanted -= gone
         self._fresh -= gone
         for name in gone:
+            self._told.pop(name, None)
             self._unknown.pop(name, None)
             self._refused.pop(name, None)
         if not self._wants_all:
@@ -170,14 +176,11 @@ class MetadataRefresher:
         self._wanted |= {known.names[each] for each in self._ids & known.names.keys()}
         self._ids -= known.names.keys()
         if not self._wants_all:
-            known = known.without(known.topics.keys() - self._wanted)
+            now_s = self._clock.monotonic_s()
+            self._told = {name: until_s for name, until_s in self._told.items() if now_s < until_s}
+            known = known.without(known.topics.keys() - self._wanted - self._told.keys())
         self.known = known
-        told = [each for each in answer.topics if not each.error_code]
-        for each in told:
-            self._fresh.discard(each.name)
-            for key in (each.name, getattr(each, "topic_id", "")):
-                self._unknown.pop(key, None)
-                self._refused.pop(key, None)
+        told = self._note_told(answer)
         if self._is_whole:
             self._learnt_at = self._clock.monotonic_s()
         must_repeat = self._note(faults + self._absent(known))
@@ -189,6 +192,29 @@ class MetadataRefresher:
             self._failures = 0
             self._not_before = -math.inf
         return faults
+
+    def learn(self, answer: Any, *, all_topics: bool) -> tuple[KnownCluster, list[TopicFault]]:
+        """Learn from the answer to a request of a call; return what is known, and the topics that it refuses.
+
+        The topics are kept for twice ``metadata.max.age.ms``, and are not asked for again unless they are wanted.
+        """
+        self.known, faults = self.known.learnt(answer, all_topics=all_topics)
+        now_s = self._clock.monotonic_s()
+        if not self._wanted and not self._wants_all:
+            self._is_out_of_date, self._learnt_at = False, now_s
+        until_s = now_s + 2 * self._config.metadata_max_age_ms / 1000
+        self._told.update((each.name, until_s) for each in self._note_told(answer))
+        return self.known, faults
+
+    def _note_told(self, answer: Any) -> list[Any]:
+        """Take note that topics are known; return those that an answer does not refuse."""
+        told = [each for each in answer.topics if not each.error_code]
+        for each in told:
+            self._fresh.discard(each.name)
+            for key in (each.name, getattr(each, "topic_id", "")):
+                self._unknown.pop(key, None)
+                self._refused.pop(key, None)
+        return told
 
     def _absent(self, known: KnownCluster) -> list[TopicFault]:
         """Return the wanted topics that an answer with every topic lacks: brokers report no error for those."""

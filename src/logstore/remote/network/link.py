@@ -7,6 +7,7 @@ bytes. One thread uses it at a time; two of them to one broker do not wait for e
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from logstore.config.remote import Address, WireConfig
@@ -49,6 +50,15 @@ class BrokerLink:
         return self._connection.address
 
     @property
+    def node(self) -> int:
+        """The broker's number; -1 while it is known by its address only."""
+        return self._connection.node
+
+    @node.setter
+    def node(self, number: int) -> None:
+        self._connection.node = number
+
+    @property
     def versions(self) -> Versions:
         """First and last version of each API key that the broker knows."""
         return self._connection.versions
@@ -80,15 +90,27 @@ class BrokerLink:
         self.send(request, version=version, wait_ms=wait_ms)
         return self.receive()
 
-    def send(self, request: Any, *, version: int | None = None, wait_ms: int = 0) -> int:
-        """Send a request and return its number; `receive` returns the answers in the order of the requests."""
+    def send(
+        self,
+        request: Any,
+        *,
+        version: int | None = None,
+        wait_ms: int = 0,
+        then: Callable[[], object] | None = None,
+    ) -> int:
+        """Send a request and return its number; `receive` returns the answers in the order of the requests.
+
+        ``then`` is called in the thread of the sockets once there is an answer or none will come: it wakes a
+        thread, and does nothing else. That thread calls `receive` after `has_answer`.
+        """
         connection = self._connection
         if self._is_closed or connection.stage is Stage.CLOSED:
             raise BrokerUnreachableError(f"{self}: the connection is closed") from connection.error
         chosen = self.version_of(request) if version is None else version
         number = connection.next_number()
         frame = encode_request(request, chosen, number, self._config.client_id)
-        call = Call(frame, request.API_KEY, chosen, number, limit_ms(self._config, wait_ms) / 1000)
+        told = None if then is None else lambda _call: then()
+        call = Call(frame, request.API_KEY, chosen, number, limit_ms(self._config, wait_ms) / 1000, told)
         self._asked.append(call)
         self._network.hand_over(connection.put, call)
         return number
@@ -97,7 +119,8 @@ class BrokerLink:
         """Wait for the answer to the oldest request in flight, and return it; raises as `ask`."""
         call = self._asked.popleft()
         try:
-            call.wait(self._network.is_alive)
+            if not call.is_settled:
+                call.wait(self._network.is_alive)
         except BaseException:
             # An interrupted wait leaves an answer that no later call may get.
             self.close()
@@ -113,9 +136,15 @@ class BrokerLink:
             self._connection.throttle(throttle_ms)
         return answer
 
+    def has_answer(self) -> bool:
+        """Return whether `receive` would not wait."""
+        return not self._asked or self._asked[0].is_settled
+
     def is_usable(self) -> bool:
         """Return whether it can take a request, and none is in flight."""
-        return not self._asked and not self._is_closed and self._connection.stage is Stage.READY
+        # A login that is repeated lets requests wait, and loses none.
+        is_open = self._connection.opened.is_settled and self._connection.stage is not Stage.CLOSED
+        return is_open and not self._asked and not self._is_closed
 
     def close(self) -> None:
         """Close the connection; answers in flight are lost. May be called again."""

@@ -79,7 +79,8 @@ class Network:
         """Open a connection, after the pause that failed ones of that address ask for.
 
         Raises:
-            AuthenticationError, BrokerUnreachableError, BrokerTimeoutError, ProtocolError: as `BrokerConnection`.
+            AuthenticationError, BrokerUnreachableError, BrokerTimeoutError, ProtocolError: the broker
+                refuses this client, cannot be reached, does not answer, or speaks another protocol.
         """
         thread = self.thread
         made = thread.connection(address, node)

@@ -11,19 +11,20 @@ import logging
 import math
 import random
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from logstore.clock import SYSTEM_CLOCK, retry_pause_ms
 from logstore.config.remote import Address, WireConfig
-from logstore.errors import AuthenticationError, BrokerUnreachableError, LogstoreError
+from logstore.errors import AuthenticationError, BrokerUnreachableError, LogstoreError, ProtocolError
 from logstore.protocol import codes
 from logstore.protocol.frames import encode_request
 from logstore.protocol.generated.messages import MetadataRequest
 from logstore.remote.metadata.bootstrap import BootstrapServers
-from logstore.remote.metadata.known import KnownBroker, KnownCluster, NewLeader
+from logstore.remote.metadata.known import KnownBroker, KnownCluster, NewLeader, TopicFault
 from logstore.remote.metadata.refresher import MetadataRefresher
 from logstore.remote.network.calls import Call, Waiting, answer_of
 from logstore.remote.network.connection import NodeConnection, Stage
-from logstore.remote.network.loop import NetworkThread
+from logstore.remote.network.loop import Network, NetworkThread
 from logstore.remote.network.opening import version_for
 
 _logger = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class MetadataUpdates:
         self._is_busy = False  #: whether a connection is being opened or a request is out
         self._failures = 0  #: rounds in a row in which no broker could be reached
         self._not_before_s = -math.inf
+        self._has_begun = False  #: whether the thread calls it
         #: Why no broker accepts this client, until one does.
         self.refused: AuthenticationError | None = None
         #: Why there was no answer the last time; None after an answer.
@@ -56,13 +58,23 @@ class MetadataUpdates:
     # -- for services
 
     def want(self, topics: Iterable[str]) -> None:
-        """Ask for topics, and keep them up to date."""
+        """Ask for topics that are not known, and keep them up to date."""
         self._refresher.want(topics)
-        self._thread.look_again()
+        self._begin()
+
+    def is_wanted(self, topic: str) -> bool:
+        """Return whether a topic is kept up to date."""
+        return self._refresher.is_wanted(topic)
 
     def mark_out_of_date(self) -> None:
         """Ask again soon: an answer has shown that something has changed."""
         self._refresher.mark_out_of_date()
+        self._begin()
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._thread.hand_over(self._thread.add, self)
         self._thread.look_again()
 
     def is_missing(self, topic: str) -> bool:
@@ -76,6 +88,22 @@ class MetadataUpdates:
     def led(self, leaders: Iterable[NewLeader], endpoints: Mapping[int, KnownBroker]) -> bool:
         """Learn new leaders from an answer (KIP-951); return whether any of them was new."""
         return self._refresher.led(leaders, endpoints)
+
+    # -- for any thread
+
+    def learn(self, network: Network, answer: Any, *, all_topics: bool) -> tuple[KnownCluster, list[TopicFault]]:
+        """Have the thread learn from an answer to a call; return what is known then, and the refused topics."""
+        learnt: Waiting[tuple[KnownCluster, list[TopicFault]]] = Waiting()
+        network.hand_over(self._learn, answer, all_topics, learnt)
+        return learnt.wait(network.is_alive)
+
+    def _learn(self, answer: Any, all_topics: bool, learnt: Waiting[Any], now_s: float) -> None:
+        try:
+            found = self._refresher.learn(answer, all_topics=all_topics)
+        except Exception as error:
+            learnt.settle(None, ProtocolError(f"an answer with metadata cannot be used: {error!r}"))
+            raise
+        learnt.settle(found)
 
     # -- the thread's
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from logstore.errors import LogstoreError
 from logstore.records import TopicPartition
 
-
 #: Between the numbers of two batches: those into which the first one may be split come there.
 NUMBER_STEP = 1 << 32
 

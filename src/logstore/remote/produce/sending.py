@@ -168,7 +168,7 @@ class Sending:
             self._known = known
             try:
                 self._due_s = self._look_at_all(known, now_s)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  a bug: the batches fail with it
                 self._failed(error)
         return now_s if self._must_look else self._due_s
 
@@ -218,6 +218,8 @@ class Sending:
             if partition is None:
                 needs_id = is_idempotent and self._newest[0] < 0
                 partition = queue.partition = PendingPartition(queue, self._newest, needs_id=needs_id)
+                if not self._metadata.is_wanted(queue.name.topic):
+                    self._metadata.want([queue.name.topic])
             sequence = partition.next_sequence if is_idempotent else -1
             found: list[tuple[int, int, int, int]] = [(0, len(handed.data), handed.record_count, 0)]
             if handed.waiting > 1 or (is_idempotent and not partition.needs_id):
@@ -289,7 +291,6 @@ class Sending:
         name, metadata = partition.queue.name, self._metadata
         topic = known.topics.get(name.topic)
         if topic is None:
-            metadata.want([name.topic])
             if metadata.is_missing(name.topic):
                 raise UnknownTopicError(f"the cluster has no topic {name.topic!r}; the records were not sent")
             if metadata.refusal(name.topic):
@@ -430,7 +431,7 @@ class Sending:
         self._must_look = True
         try:
             self._take_answer(broker, request, call)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  a bug: the batches fail with it
             self._failed(error)
 
     def _take_answer(self, broker: _Broker, request: SentRequest, call: Call) -> None:
@@ -706,7 +707,6 @@ class Sending:
         if self._asks_for_id:
             return
         if not known.brokers:
-            self._metadata.want([partition.tp.topic])
             self._id_failed(self._metadata.problem or BrokerUnreachableError("no broker is known yet"), now_s)
             return
         numbers = sorted(known.brokers, key=lambda each: (self._broker(each).ready() is None, each))

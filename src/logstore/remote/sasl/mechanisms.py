@@ -8,7 +8,7 @@ password or a token, even if a broker's message does. Any thread may use these f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from typing import Any
 
 from logstore.config.secrets import HIDDEN
@@ -97,26 +97,6 @@ def _bearer(token: str, extensions: Iterable[tuple[str, str]]) -> Mechanism:
 
 #: The requests of a login: it is sent their answers, and returns how long the broker accepts it, in milliseconds.
 LoginRequests = Generator[Any, Any, int]
-
-
-def authenticate(
-    ask: Callable[[Any], Any], login: Login, mechanism: Mechanism, secrets: Iterable[str], peer: str
-) -> int:
-    """Authenticate a connection, and return how long the broker accepts that in milliseconds; 0: without limit.
-
-    ``ask`` sends a request on the connection and returns its answer. Raises as ``ask`` and `login_requests`.
-    """
-    return asked_all(login_requests(login, mechanism, secrets, peer), ask)
-
-
-def asked_all(steps: LoginRequests, ask: Callable[[Any], Any]) -> int:
-    """Send each request of a login by ``ask``, and return what the login returns."""
-    try:
-        request = next(steps)
-        while True:
-            request = steps.send(ask(request))
-    except StopIteration as end:
-        return int(end.value)
 
 
 def login_requests(login: Login, mechanism: Mechanism, secrets: Iterable[str], peer: str) -> LoginRequests:

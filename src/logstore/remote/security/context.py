@@ -8,7 +8,6 @@ sentence. Any thread may use a context.
 from __future__ import annotations
 
 import os
-import socket
 import ssl
 
 from logstore.config.remote import WireConfig
@@ -144,21 +143,3 @@ def explained(error: OSError, peer: str, host: str) -> LogstoreError:
 
 def _words(reason: str) -> str:
     return reason.lower().replace("_", " ")
-
-
-def shaken(
-    context: ssl.SSLContext, connected: socket.socket, host: str, peer: str, timeout_s: float
-) -> ssl.SSLSocket:
-    """Return a socket after its TLS handshake; it is closed after an error, which is that of `explained`."""
-    connected.settimeout(max(timeout_s, 0.001))
-    try:
-        return context.wrap_socket(connected, server_hostname=host)
-    except TimeoutError as error:
-        connected.close()
-        raise BrokerUnreachableError(
-            f"{peer}: no TLS handshake within socket.connection.setup.timeout.ms; check that this is the port of "
-            "an SSL or SASL_SSL listener"
-        ) from error
-    except (OSError, ValueError) as error:
-        connected.close()
-        raise explained(error if isinstance(error, OSError) else OSError(str(error)), peer, host) from error
