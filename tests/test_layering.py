@@ -236,7 +236,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.remote.topics": (
         "store",
         "topic",
-        "appends known_settings",
+        "appends",
     ),
     "logstore.remote.network": (
         "link metadata_updates",

@@ -40,6 +40,9 @@ class BatchResult:
     def acknowledge(self, first_offset: int, append_time_ms: int = -1) -> None:
         """Answer every future with its offset, once."""
 
+    def acknowledge_parts(self, parts: Sequence[tuple[int, int, int, BaseException | None]]) -> None:
+        """Answer the futures of a batch that was written in parts, once; as `acknowledge`."""
+
     def fail(self, error: BaseException) -> None:
         """Answer every future with an error, once; as `acknowledge`."""
 

@@ -137,6 +137,23 @@ cdef class BatchResult:
                 self._failures.append(self)
             self._answer(FAILED)
 
+    def acknowledge_parts(self, parts):
+        """Answer the futures of a batch that was written in parts, once; as `acknowledge`.
+
+        Each part is (place of its first record, first offset, append time, error or None), in their order. A part
+        with an error fails alone.
+        """
+        if self._state >= ACKNOWLEDGED:
+            return
+        self.error = next((part[3] for part in parts if part[3] is not None), None)
+        if self._failures is None:
+            self.error = None
+            parts = [(*part[:3], None) for part in parts]
+        elif self.error is not None and self._kept < self._claimed:
+            self._failures.append(self)
+        self._parts = parts
+        self._answer(ACKNOWLEDGED)
+
     cdef int _answer(self, State state) except -1:
         if self._state < ACKNOWLEDGED:
             self._state = state
@@ -169,7 +186,7 @@ cdef class BatchResult:
         watched, self._watched = self._watched, None
         if watched is not None:
             for future in watched:
-                (<_Watch>future._watch).notify(future, self._state == FAILED)
+                (<_Watch>future._watch).notify(future, error_of(future) is not None)
 
     cdef run_callbacks(self):
         cdef list callbacks
@@ -340,9 +357,10 @@ cdef class SendFuture(_Plain, Future):
         cdef BatchResult batch_result = batch_result_of(self)
         if batch_result._state < ACKNOWLEDGED:
             batch_result._await(timeout)
-        if batch_result._state == FAILED:
+        error = error_of(self)
+        if error is not None:
             batch_result.seen = True
-            raise batch_result.error
+            raise error
         return metadata_of(self)
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
@@ -354,9 +372,10 @@ cdef class SendFuture(_Plain, Future):
         cdef BatchResult batch_result = batch_result_of(self)
         if batch_result._state < ACKNOWLEDGED:
             batch_result._await(timeout)
-        if batch_result._state == FAILED:
+        error = error_of(self)
+        if error is not None:
             batch_result.seen = True
-        return batch_result.error
+        return error
 
     def add_done_callback(self, fn: Callable[[SendFuture], object]) -> None:
         """Call ``fn(future)`` in the thread that answers the future; at once if the future is done already."""
@@ -401,11 +420,12 @@ cdef class SendFuture(_Plain, Future):
 
     @property
     def _result(self):
-        return metadata_of(self) if batch_result_of(self)._state == ACKNOWLEDGED else None
+        is_acknowledged = batch_result_of(self)._state == ACKNOWLEDGED and error_of(self) is None
+        return metadata_of(self) if is_acknowledged else None
 
     @property
     def _exception(self):
-        return batch_result_of(self).error
+        return error_of(self)
 
     def __await__(self):
         import asyncio
@@ -442,9 +462,31 @@ cdef _Watch watch_of(SendFuture future):
     return <_Watch>future._watch
 
 
+cdef tuple part_of(SendFuture future):
+    """Return the part of a batch that holds the record, of one that was written in parts."""
+    cdef tuple found = None, part
+    for part in (<BatchResult>future._batch_result)._parts:
+        if part[0] <= future._index:
+            found = part
+    return found
+
+
+cdef object error_of(SendFuture future):
+    """Return the error of an answered future, or None."""
+    cdef BatchResult batch_result = batch_result_of(future)
+    return batch_result.error if batch_result._parts is None else part_of(future)[3]
+
+
 cdef object metadata_of(SendFuture future):
     cdef BatchResult batch_result = batch_result_of(future)
     cdef int64_t offset = -1, timestamp_ms = future._timestamp_ms
+    if batch_result._parts is not None:
+        first_record, first_offset, append_time_ms, _ = part_of(future)
+        if first_offset >= 0:
+            offset = first_offset + future._index - first_record
+        if append_time_ms >= 0:
+            timestamp_ms = append_time_ms
+        return new_metadata(batch_result.topic, batch_result.partition, offset, timestamp_ms)
     if batch_result.first_offset >= 0:
         offset = batch_result.first_offset + future._index
     if batch_result._append_time_ms >= 0:

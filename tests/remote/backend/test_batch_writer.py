@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from logstore.accumulator._batcher import SendFuture
 from logstore.batch._batch import BatchView
+from logstore.batch._encode import encode
 from logstore.client.producer import Producer
 from logstore.errors import (
     BrokerError,
@@ -672,3 +673,103 @@ def test_errors_of_brokers_name_the_partition_and_have_their_code(
         with pytest.raises(BrokerError, match=r"orders-0.*TOPIC_AUTHORIZATION_FAILED") as caught:
             producer.send("orders", b"v").result(10)
         assert caught.value.code == TOPIC_AUTHORIZATION_FAILED
+
+
+# --- batches that are too large for their broker ------------------------------------------------------
+
+
+class SmallLimit:
+    """Brokers that take no batch above a size, whatever the topic's settings say."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+        self.refused = 0
+        honest = FakePartition.produce
+
+        def produce(partition: FakePartition, batch: bytes) -> tuple[int, int]:
+            if len(batch) > most:
+                self.refused += 1
+                return TOO_LARGE, -1
+            return honest(partition, batch)
+
+        monkeypatch.setattr(FakePartition, "produce", produce)
+
+
+@pytest.mark.parametrize("how", [{}, {"enable_idempotence": False}])
+def test_a_batch_that_is_too_large_is_sent_in_parts(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]
+) -> None:
+    backend = backend_of(cluster, request_timeout_ms=30_000)
+    (partition,) = cluster.topic("orders")
+    limit = SmallLimit(monkeypatch, 400)
+    with producing(backend, batch_size=4_000, linger_ms=3_600_000, **how) as producer:
+        futures = [producer.send("orders", b"%d" % n * 10) for n in range(300)]
+        producer.flush(30)
+        assert [future.result(0).offset for future in futures] == list(range(300))
+        assert producer.metrics().failed_records == 0
+    assert limit.refused
+    assert partition.values() == [b"%d" % n * 10 for n in range(300)]
+    if not how:
+        # Each record has kept its sequence: nothing was refused as out of order for good.
+        views = [BatchView(each) for each in partition.batches]
+        assert [view.base_sequence for view in views] == [view.base_offset for view in views]
+        assert {view.producer_id for view in views} == {1001}
+    backend.close()
+
+
+def test_offsets_of_parts_are_their_own(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another producer may write between two parts."""
+    backend = backend_of(cluster, request_timeout_ms=30_000)
+    (partition,) = cluster.topic("orders")
+    SmallLimit(monkeypatch, 400)
+    honest = FakePartition.put
+
+    def put(partition: FakePartition, batches: bytes) -> int:
+        first = honest(partition, batches)
+        honest(partition, encode([b"between"]))
+        return first
+
+    monkeypatch.setattr(FakePartition, "put", put)
+    with producing(backend, batch_size=1_000, linger_ms=3_600_000) as producer:
+        values = [b"%d" % n * 10 for n in range(40)]
+        futures = [producer.send("orders", value) for value in values]
+        producer.flush(30)
+        found = partition.values()
+        assert [found[future.result(0).offset] for future in futures] == values
+    backend.close()
+
+
+def test_one_record_that_is_too_large_fails_alone(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = backend_of(cluster, request_timeout_ms=30_000)
+    (partition,) = cluster.topic("orders")
+    SmallLimit(monkeypatch, 400)
+    with producing(backend, batch_size=4_000, linger_ms=3_600_000) as producer:
+        values = [b"x" * 1_000 if n == 11 else b"%d" % n * 10 for n in range(30)]
+        futures = [producer.send("orders", value) for value in values]
+        with contextlib.suppress(RecordTooLargeError):
+            producer.flush(30)
+        errors = [n for n, future in enumerate(futures) if future.exception(0) is not None]
+        assert errors == [11]
+        with pytest.raises(RecordTooLargeError, match="MESSAGE_TOO_LARGE"):
+            futures[11].result(0)
+        assert futures[12].result(0).offset == 11
+        assert producer.metrics().failed_records == 1
+        assert producer.send("orders", b"last", partition=0).done() is False
+    assert partition.values() == [*values[:11], *values[12:], b"last"]
+    backend.close()
+
+
+# --- topics that are made again -----------------------------------------------------------------------
+
+
+def test_no_batch_reaches_a_topic_that_was_made_again(cluster: FakeCluster) -> None:
+    """Not even one whose leader has not yet said that the old one is gone."""
+    backend = backend_of(cluster, request_timeout_ms=30_000)
+    cluster.topic("orders")
+    with producing(backend, linger_ms=0) as producer:
+        producer.send("orders", b"old").result(10)
+        with cluster.lock:
+            (made_again,) = cluster.topic("orders")
+        with pytest.raises(UnknownTopicError, match="another one has its name"):
+            producer.send("orders", b"for the old one").result(10)
+    assert made_again.values() == []
+    backend.close()

@@ -32,6 +32,7 @@ from logstore.remote.backend.membership import RemoteMembership
 from logstore.remote.backend.partition import RemotePartition, first_records
 from logstore.remote.client import EARLIEST, LATEST, Client
 from logstore.remote.metadata.known import KnownTopic
+from logstore.remote.topic_settings import TopicSettings
 
 _logger = logging.getLogger(__name__)
 
@@ -63,6 +64,8 @@ class RemoteBackend(Backend):
         self._fork = fork_generation()
         self.look_s = client.config.metadata_max_age_ms / 1000
         self._offsets = RemoteOffsets(client)
+        #: The settings of topics, for all that write.
+        self.settings = TopicSettings(client, clock)
         #: Topic id -> the number of partitions that the topic had when it was seen first.
         self._first_seen: dict[str, int] = {}
         self._readers = ReaderMembers()
@@ -161,6 +164,7 @@ class RemoteBackend(Backend):
             failures,
             clock=self.clock,
             topics_known=self.topics_known,
+            settings=self.settings,
         )
 
     def attach(self, member: WriterMember) -> None:

@@ -26,7 +26,7 @@ from logstore.records import AppendResult, TopicPartition
 from logstore.remote.client import Client
 from logstore.remote.produce.batches import HandedBatch, SendQueue
 from logstore.remote.produce.sending import ProduceSettings, Sending
-from logstore.remote.topic_settings import writing_config
+from logstore.remote.topic_settings import TopicSettings
 
 
 class TopicRules:
@@ -99,7 +99,9 @@ class RemoteBatcher(PartitionBatcher):
         while self._sealed and self._sealed[0].acks is not None:
             batch = self._sealed[0]
             handed: HandedBatch = batch.acks
-            if handed.is_settled and handed.error is None:
+            if handed.is_settled and handed.parts is not None:
+                self._end_parts(batch, handed, turn)
+            elif handed.is_settled and handed.error is None:
                 self.counts.retries += handed.retries
                 batch.result = AppendResult(handed.first_offset, handed.last_offset, handed.append_time_ms)
                 self._acknowledge(batch, turn)
@@ -119,6 +121,23 @@ class RemoteBatcher(PartitionBatcher):
                 )
             else:
                 return
+
+    def _end_parts(self, batch: ProducerBatch, handed: HandedBatch, turn: WriteTurn) -> None:
+        """Answer a batch that was split: each part has its own offsets, or its own error."""
+        assert handed.parts is not None
+        parts = sorted(handed.parts, key=lambda each: each.first_record)
+        ends = [*(each.first_record for each in parts[1:]), handed.record_count]
+        errors = [each.error for each in parts if each.error is not None]
+        failed = sum(
+            end - each.first_record for each, end in zip(parts, ends, strict=True) if each.error is not None
+        )
+        if errors:
+            turn.error = turn.error or errors[0]
+        batch.batch_result.acknowledge_parts(parts)
+        batch.result = AppendResult(handed.first_offset, handed.last_offset, handed.append_time_ms)
+        self._acknowledge(batch, turn)
+        self.counts.records -= failed
+        self.counts.failed_records += failed
 
     def _end(self, batch: ProducerBatch, error: LogstoreError | None, turn: WriteTurn) -> None:
         assert error is not None
@@ -150,6 +169,7 @@ class RemoteBatchWriter(BatchWriter):
         *,
         clock: Clock,
         topics_known: Callable[[], object],
+        settings: TopicSettings,
     ) -> None:
         self._client = client
         self._config = config
@@ -159,7 +179,7 @@ class RemoteBatchWriter(BatchWriter):
         self.shared = Shared(
             config=config, clock=clock, memory=self.memory, failures=None if config.acks == "0" else failures
         )
-        self._rules: dict[str, LogConfig] = {}  #: topic id or name -> its settings
+        self._settings = settings
         self._sending = Sending(
             client.cluster.network.thread,
             client.cluster.updates,
@@ -181,9 +201,7 @@ class RemoteBatchWriter(BatchWriter):
     def topic(self, name: str) -> WritableTopic:
         cluster = self._client.cluster
         found = cluster.topic(name, cluster.attempts(f"metadata of topic {name!r}", self._config.max_block_ms))
-        config = self._rules.get(found.id or name)
-        if config is None:
-            config = self._rules[found.id or name] = writing_config(self._client, name)
+        config = self._settings.for_writing(name, found.id)
 
         def batcher(number: int) -> PartitionBatcher:
             place = TopicPartition(name, number)

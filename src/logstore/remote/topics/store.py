@@ -19,7 +19,6 @@ from logstore.records import Isolation, NewTopic, TopicPartition
 from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
 from logstore.remote.topics.appends import Appends
-from logstore.remote.topics.known_settings import TopicSettings
 from logstore.remote.topics.topic import RemoteTopic
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class RemoteStore(AnyStore):
         self._client = client
         self._backend: RemoteBackend = RemoteBackend(client, clock=SYSTEM_CLOCK)
         self._appends = Appends(client)
-        self._settings = TopicSettings(client, SYSTEM_CLOCK)
+        self._settings = self._backend.settings
 
     # -- topics
 

@@ -16,8 +16,8 @@ from logstore.errors import PolicyViolationError, UnknownPartitionError, Unsuppo
 from logstore.records import Ack, Acks, AppendResult, Codec, Isolation, RecordMetadata, TopicPartition, acks_of
 from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
+from logstore.remote.topic_settings import TopicSettings
 from logstore.remote.topics.appends import Appends
-from logstore.remote.topics.known_settings import TopicSettings
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
