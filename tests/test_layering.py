@@ -85,7 +85,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.client.backend": (
         "backend",
         "batch_writer fetcher group_offsets source",
-        "facts members membership partitions ranges",
+        "facts findings members membership partitions ranges",
     ),
     "logstore.client.scan": (
         "topic_scan",
@@ -210,7 +210,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.protocol.generated": ("embedded messages records",),
     "logstore.remote": (
-        "topics",
+        "diagnosis topics",
         "backend",
         "producer",
         "topic_settings",
@@ -222,6 +222,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "credentials",
         "fetch metadata sasl security",
         "answers",
+    ),
+    "logstore.remote.diagnosis": (
+        "diagnosis",
+        "contact partitions rights",
     ),
     "logstore.remote.fetch": ("position session",),
     "logstore.remote.metadata": (

@@ -25,7 +25,7 @@ PYTHON = re.compile(
 def texts():
     """Every text in the sources below the command line, as it is put together."""
     for path in SRC.joinpath("logstore").rglob("*.py"):
-        if "cli" not in path.parts:
+        if "cli" not in path.relative_to(SRC).parts:
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.JoinedStr):
                     yield "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))

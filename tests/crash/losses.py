@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 import logstore
 from logstore import Log
 from logstore.batch._encode import Encoder
+from logstore.client.backend.findings import Finding, Level
 from logstore.config.store import StoreConfig
 from logstore.errors import LogstoreError, OldBatchError
 from logstore.log import Marker, ProducerStamp
 from logstore.log.directory import files
 from logstore.records import Isolation, TopicPartition
-from logstore.store.admin.diagnosis import Finding, Level, diagnose
+from logstore.store.admin.diagnosis import diagnose
 from logstore.store.catalog.change_blocks import BLOCK
 from logstore.store.catalog.topic_list import CATALOGUE
 from logstore.store.commit.staged_writer import EXACTLY_ONCE, Manifest, StagedFileWriter

@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from logstore.client.backend.findings import Finding, Level
 from logstore.log.formats.checkpoints import PUBLISHED
 from logstore.log.formats.transaction_index import Note
 from logstore.log.recovery import recovery
-from logstore.store.admin.diagnosis import Finding, Level
 from logstore.store.catalog import topic_list
 from logstore.testing import SimDisk
 from tests.crash.histories import seeded

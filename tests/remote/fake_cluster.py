@@ -868,6 +868,8 @@ _HANDLERS: dict[int, Callable[[FakeBroker, Any, int, int], Any]] = {
     m.OffsetFetchRequest.API_KEY: FakeBroker.offset_fetch,
     m.OffsetDeleteRequest.API_KEY: FakeBroker.offset_delete,
     m.ListGroupsRequest.API_KEY: FakeBroker.list_groups,
+    # A listener without SASL refuses a login; one with it has a guard that answers before.
+    m.SaslHandshakeRequest.API_KEY: lambda *_: m.SaslHandshakeResponse(error_code=34),
 }
 
 

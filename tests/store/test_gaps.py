@@ -7,11 +7,12 @@ import shutil
 import pytest
 
 import logstore
+from logstore.client.backend.findings import Level
 from logstore.errors import DamagedLogError
 from logstore.log.directory.files import Directory
 from logstore.log.formats.checkpoints import LogKind
 from logstore.records import TopicPartition
-from logstore.store.admin.diagnosis import Level, diagnose
+from logstore.store.admin.diagnosis import diagnose
 from logstore.store.admin.transfer import copy_log
 from logstore.store.catalog.topic_list import Catalogue
 

@@ -53,8 +53,9 @@ class StoreOptions(NamedTuple):
         """Return the directory: ``--dir``, else ``log.dirs``.
 
         Raises:
-            click.UsageError: neither is given.
+            click.UsageError: neither is given, or a profile for brokers is.
         """
+        self._refuse_profile()
         config = self.config()
         if self.directory is None and not config.log_dirs:
             raise click.UsageError("--dir is missing: give --dir DIR, or set LOGSTORE_DIR")
@@ -83,15 +84,26 @@ class StoreOptions(NamedTuple):
             click.UsageError: both are given on the command line, or a profile without brokers.
         """
         if self.bootstrap is None:
-            if self.profile is not None:
-                raise click.UsageError("--profile is for a cluster; give --bootstrap HOST:PORT too")
             return self.open(read_only=read_only, create=create)
-        if self.file is not None:
-            raise click.UsageError("--config has settings of a store; give those of a cluster by --profile FILE")
         from logstore.remote.topics.store import connect  # here: only a cluster needs a client of brokers
 
+        return connect(*self.connection())
+
+    def _refuse_profile(self) -> None:
+        if self.profile is not None:
+            raise click.UsageError("--profile is for a cluster; give --bootstrap HOST:PORT too")
+
+    def connection(self) -> tuple[str, dict[str, Setting]]:
+        """Return the brokers, which must be given, and the settings of the connection to them.
+
+        Raises:
+            click.UsageError: settings of a store are given too, or the profile cannot be read.
+        """
+        assert self.bootstrap is not None
+        if self.file is not None:
+            raise click.UsageError("--config has settings of a store; give those of a cluster by --profile FILE")
         settings = {} if self.profile is None else settings_of(self.profile)
-        return connect(self.bootstrap, {**settings, **self.settings})
+        return self.bootstrap, {**settings, **self.settings}
 
 
 def settings_of(path: str) -> dict[str, Setting]:
@@ -199,10 +211,11 @@ def _one_of(bootstrap: str | None, directory: str | None) -> tuple[str | None, s
     if bootstrap is None or directory is None:
         return bootstrap, directory
     source = click.get_current_context().get_parameter_source
-    said = [name for name in ("bootstrap", "directory") if source(name) is click.core.ParameterSource.COMMANDLINE]
-    if said == ["bootstrap"]:
+    line = click.core.ParameterSource.COMMANDLINE
+    said = (source("bootstrap") is line, line in (source("directory"), source("named_directory")))
+    if said == (True, False):
         return bootstrap, None
-    if said == ["directory"]:
+    if said == (False, True):
         return None, directory
     raise click.UsageError("--dir and --bootstrap exclude each other; give one of them")
 

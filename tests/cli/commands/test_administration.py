@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 import logstore
+from logstore.client.backend.findings import Level
 from logstore.config import kafka_keys
 from logstore.config.store import DEFAULTS, StoreConfig
 from logstore.log.directory.files import Directory
 from logstore.log.directory.lock import holder_of
-from logstore.store.admin.diagnosis import Level, diagnose
+from logstore.store.admin.diagnosis import diagnose
 from logstore.testing import FaultyFiles
 from tests.cli.conftest import Line
 from tests.kit.logs import crashed_copy, tree

@@ -106,6 +106,38 @@ def test_what_is_of_files_is_refused(there, tmp_path):
     assert "is imported into a store" in there.error("import", "flights", tmp_path / "flights-0", status=2)
 
 
+def test_the_doctor_of_a_cluster(there, brokers, tmp_path):
+    assert there("doctor") == ""
+    (fact,) = there.json("doctor", "-a")
+    assert (fact["level"], fact["name"], fact["advice"]) == ("info", "cluster", "")
+    out = there("doctor", "-t", "nowhere", status=1)
+    assert "the cluster has no topic of this name; check the name, or create it with `logstore topic create`" in out
+    brokers.brokers[2].stop()
+    rows = there.json("doctor", "--timeout", "5", status=1)
+    assert [row["name"] for row in rows] == ["unreachable", "advertised-address"]
+    brokers.brokers[2].restart()
+    profile = tmp_path / "client.properties"
+    profile.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=a\nsasl.password=s3cr3t\n"
+    )
+    result = there.result("doctor", "--profile", profile)
+    assert result.exit_code == 1
+    assert "this listener asks for no login" in result.stdout
+    assert "s3cr3t" not in result.stdout + result.stderr
+
+
+def test_the_doctor_takes_a_directory_or_a_cluster(there, run, tmp_path):
+    assert "--deep reads the files of a store" in there.error("doctor", "--deep", status=2)
+    with logstore.open(tmp_path / "store", environ={}) as store:
+        store.create_topic("t")
+    assert there("doctor", tmp_path / "store") == "", "a directory on the line wins over the environment"
+    there._runner.env.update({"LOGSTORE_BOOTSTRAP": None, "LOGSTORE_DIR": str(tmp_path / "store")})
+    assert "are for a cluster; give --bootstrap" in there.error("doctor", "--topic", "t", status=2)
+    profile = tmp_path / "client.properties"
+    profile.write_text("")
+    assert "give --bootstrap HOST:PORT too" in there.error("doctor", "--profile", profile, status=2)
+
+
 def test_no_broker_is_said_in_one_line(there):
     said = there.error(
         "topic", "list", "--bootstrap", "127.0.0.1:1", "--set", "socket.connection.setup.timeout.ms=200"

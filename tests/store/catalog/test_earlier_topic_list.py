@@ -9,9 +9,10 @@ import shutil
 import pytest
 
 import logstore
+from logstore.client.backend.findings import Level
 from logstore.errors import DamagedCatalogueError
 from logstore.log.directory.files import Directory
-from logstore.store.admin.diagnosis import Level, diagnose
+from logstore.store.admin.diagnosis import diagnose
 from logstore.store.catalog.topic_list import CATALOGUE, NEWEST, Catalogue
 
 pytestmark = pytest.mark.row("S20", part="what is missing is told")

@@ -7,10 +7,11 @@ import shutil
 import pytest
 
 import logstore
+from logstore.client.backend.findings import Level
 from logstore.errors import LogstoreError, NotALogError
 from logstore.log.directory.files import Directory
 from logstore.records import NewTopic, TopicPartition
-from logstore.store.admin.diagnosis import Level, diagnose
+from logstore.store.admin.diagnosis import diagnose
 from logstore.store.catalog import layout
 from logstore.store.catalog.topic_list import Catalogue
 from logstore.store.catalog.topics import Topics

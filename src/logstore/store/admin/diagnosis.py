@@ -7,14 +7,13 @@ directories, and on those that cannot be opened any more. Each finding says what
 
 from __future__ import annotations
 
-import enum
 import errno
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
+from logstore.client.backend.findings import Finding, Level
 from logstore.config.checks import Severity, check
 from logstore.config.store import StoreConfig
 from logstore.errors import DamagedCatalogueError, LogstoreError, NotALogError
@@ -33,27 +32,6 @@ from logstore.topic_names import CLUSTER_METADATA, INTERNAL
 
 #: A file system with less than this share free is nearly full.
 NEARLY_FULL = 0.05
-
-
-class Level(enum.StrEnum):
-    """Severity of a finding."""
-
-    PROBLEM = "problem"  #: the store, or a part of it, cannot be used, or has lost data
-    WARNING = "warning"  #: it works, and something should be done
-    INFO = "info"  #: a fact without need for action
-
-
-class Finding(NamedTuple):
-    """One observation."""
-
-    level: Level
-    name: str  #: of the kind, such as ``foreign-directory``
-    where: str
-    what: str
-    advice: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.level.value}: {self.where}: {self.what}" + (f"; {self.advice}" if self.advice else "")
 
 
 _problem = partial(Finding, Level.PROBLEM)
