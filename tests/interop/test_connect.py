@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import logstore
+from logstore.cli.main import cli
 from logstore.remote.topics.store import RemoteStore
 from tests.interop.broker import Broker
 from tests.kit.waiting import wait_for
@@ -32,3 +35,14 @@ def cluster(kafka: Broker) -> Iterator[RemoteStore]:
 
 class TestKafka(ConnectedCases):
     pass
+
+
+def test_a_cluster_is_measured_and_left_as_it_was(kafka: Broker, cluster: RemoteStore) -> None:
+    cluster.create_topic("mine")
+    words = ["bench", "-n", "5000", "--syncs", "5", "--json", "--bootstrap", kafka.bootstrap]
+    result = CliRunner().invoke(cli, words, prog_name="logstore")
+    assert result.exit_code == 0, result.output
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert len(rows) == 6
+    assert all(row["seconds"] > 0 for row in rows)
+    wait_for(lambda: cluster.topics() == ["mine"])

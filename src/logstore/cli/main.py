@@ -30,12 +30,12 @@ from logstore.errors import (
 #: noun -> module, command in it, and its line in the list of commands
 COMMANDS = {
     "adopt": ("commands.dir_commands", "adopt", "Take over a directory that Kafka wrote."),
-    "bench": ("commands.bench", "bench", "Measure the speed of this machine and this disk."),
+    "bench": ("commands.bench", "bench", "Measure the speed of this disk, or of a cluster."),
     "completion": ("completion", "completion", "Print the script that completes commands in a shell."),
     "config": ("commands.config", "config", "Show, explain, check and convert settings."),
     "consume": ("commands.consume", "consume", "Print the records of a topic."),
     "count": ("commands.excerpt", "count", "Count the records of a topic."),
-    "doctor": ("commands.doctor", "doctor", "Diagnose a directory."),
+    "doctor": ("commands.doctor", "doctor", "Diagnose a directory or a cluster."),
     "export": ("commands.transfer", "export_records", "Write a topic's records as JSON lines, CSV or Parquet."),
     "hand-back": ("commands.dir_commands", "hand_back", "Release a directory to Kafka."),
     "head": ("commands.excerpt", "head", "Print the oldest records of a topic."),

@@ -55,7 +55,7 @@ class StoreOptions(NamedTuple):
         Raises:
             click.UsageError: neither is given, or a profile for brokers is.
         """
-        self._refuse_profile()
+        self.refuse_profile()
         config = self.config()
         if self.directory is None and not config.log_dirs:
             raise click.UsageError("--dir is missing: give --dir DIR, or set LOGSTORE_DIR")
@@ -89,7 +89,8 @@ class StoreOptions(NamedTuple):
 
         return connect(*self.connection())
 
-    def _refuse_profile(self) -> None:
+    def refuse_profile(self) -> None:
+        """Raise `click.UsageError` if a profile is given, of a command that works on files."""
         if self.profile is not None:
             raise click.UsageError("--profile is for a cluster; give --bootstrap HOST:PORT too")
 
@@ -200,6 +201,31 @@ _brokers = all_of(
         help="Settings of the connection, such as security.protocol: properties or TOML. [env: LOGSTORE_PROFILE]",
     ),
 )
+
+
+def measured_options(command: F) -> F:
+    """Add ``--bootstrap``, ``--profile`` and ``--set`` to a command with the argument ``directory``.
+
+    They are passed as ``options``.
+    """
+
+    @functools.wraps(command)
+    def with_options(*args: Any, **kwargs: Any) -> Any:
+        bootstrap, directory = _one_of(kwargs.pop("bootstrap"), kwargs.pop("directory"))
+        options = StoreOptions(
+            directory, None, kwargs.pop("store_settings"), bootstrap=bootstrap, profile=kwargs.pop("profile")
+        )
+        return command(*args, options=options, **kwargs)
+
+    setting = click.option(
+        "--set",
+        "store_settings",
+        multiple=True,
+        callback=_pairs,
+        metavar="KEY=VALUE",
+        help="A setting of the store or of the connection, by Kafka's key; may be repeated.",
+    )
+    return _brokers(setting(cast(F, with_options)))
 
 
 def _one_of(bootstrap: str | None, directory: str | None) -> tuple[str | None, str | None]:

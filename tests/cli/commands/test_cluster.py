@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import logstore
+from logstore.protocol.generated import messages as m
 from tests.cli.conftest import Line
 from tests.remote.fake_cluster import FakeCluster
 
@@ -136,6 +137,39 @@ def test_the_doctor_takes_a_directory_or_a_cluster(there, run, tmp_path):
     profile = tmp_path / "client.properties"
     profile.write_text("")
     assert "give --bootstrap HOST:PORT too" in there.error("doctor", "--profile", profile, status=2)
+
+
+def test_a_cluster_is_measured_in_a_topic_that_is_made_and_deleted(there, brokers):
+    rows = there.json("bench", "-n", "2000", "--syncs", "3")
+    assert [(row["what"], row["records"]) for row in rows] == [
+        ("append in batches of 1,000", 2000),
+        ("send by a producer", 2000),
+        ("consume", 4000),
+        ("count", 4000),
+        ("append one by one, each acknowledged", 3),
+        ("send one by one, each consumed", 3),
+    ]
+    assert all(row["seconds"] > 0 for row in rows)
+    assert [row["p50_ms"] is not None for row in rows] == [False] * 4 + [True] * 2
+    assert rows[-1]["p50_ms"] <= rows[-1]["p99_ms"]
+    assert list(brokers.topics) == ["flights"]
+    assert "p99_ms" in there("bench", "-n", "1000", "--syncs", "1", "-t", "mine")
+    assert list(brokers.topics) == ["flights"]
+
+
+def test_no_topic_of_the_user_is_measured_in(there, brokers):
+    said = there.error("bench", "--topic", "flights", status=2)
+    assert "--topic flights: the topic exists, and bench would fill and delete it; give a name that is new" in said
+    assert [len(each.values()) for each in brokers.topics["flights"].partitions] == [3, 3]
+    there._runner.env["LOGSTORE_BOOTSTRAP"] = None
+    assert "--topic is for a cluster" in there.error("bench", "--topic", "flights", status=2)
+
+
+def test_the_topic_of_a_measurement_is_deleted_after_an_error(there, brokers):
+    brokers.brokers[1].plan(m.ProduceRequest, 10)
+    brokers.brokers[2].plan(m.ProduceRequest, 10)
+    assert "MESSAGE_TOO_LARGE" in there.error("bench", "-n", "1000")
+    assert list(brokers.topics) == ["flights"]
 
 
 def test_no_broker_is_said_in_one_line(there):
