@@ -27,7 +27,7 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 
 help:
 	@echo 'make demo    load real flights into a log, kill the loader, reopen, read, print one table'
-	@echo 'make demo-cluster  real flights on a Spark of three processes, by files and by Kafka'
+	@echo 'make demo-cluster  real flights on a Spark of three processes, by files and by a secured Kafka'
 	@echo 'make test    run the tests (one of them: make test ARGS="-k recovery")'
 	@echo 'make lint    ruff, words, changelog, cython-lint, mypy --strict, stubtest, C warnings as errors'
 	@echo 'make interop fetch a real Kafka, run the tests that need it (Java 17, Maven, Go, strace, root)'
@@ -57,14 +57,15 @@ demo-with-java: $(SPARK)/.with-spark-test
 	$(SAY) 'demo: flights and weather on Spark, into ./demo-data-spark'
 	@$(SPARK)/bin/python -m examples.flights_spark --directory demo-data-spark
 
-# Through a broker as well, where make interop has fetched one.
+# Through a broker as well, over TLS and with a login, where make interop has fetched one.
 demo-cluster: $(VENV)/.built java
 	@$(call with-java,demo-cluster: all of it,demo-cluster-with-java)
 
 demo-cluster-with-java: $(SPARK)/.with-spark-test
 	$(SAY) 'demo-cluster: flights and weather on a Spark of a master and two workers, into ./demo-data-cluster'
-	@$(if $(wildcard build/kafka/libs-*),$(PY) -m tests.interop.broker) $(SPARK)/bin/python -m examples.spark_cluster \
-		--directory demo-data-cluster $(if $(wildcard build/kafka/libs-*),--bootstrap BOOTSTRAP) $(ARGS)
+	@$(if $(wildcard build/kafka/libs-*),$(PY) -m tests.interop.secured) $(SPARK)/bin/python -m examples.spark_cluster \
+		--directory demo-data-cluster $(if $(wildcard build/kafka/libs-*),--bootstrap BOOTSTRAP --profile PROFILE) \
+		$(ARGS)
 
 # Paths in ARGS choose the environment: those below tests/spark are for Spark's alone, others for .venv alone.
 # Any other selection may leave nothing to one of the two, but not to both (5 is pytest's "no tests").

@@ -109,12 +109,15 @@ class Workspace:
     directory: Path
     bootstrap: str
     suffix: str  #: of the names of topics: on a broker each run has its own
+    profile: str = ""  #: a file with settings of the connection to the broker
 
     def topic(self, name: str) -> str:
         return name + self.suffix
 
     def parameters(self, stage: str, **given: Any) -> dict[str, Any]:
-        store = {"bootstrap": self.bootstrap} if self.bootstrap else {"path": str(self.directory / "store")}
+        store = {"path": str(self.directory / "store")}
+        if self.bootstrap:
+            store = {"bootstrap": self.bootstrap, "profile": self.profile}
         return {**store, "checkpoint": str(self.directory / "checkpoints" / stage), **given}
 
 
@@ -271,17 +274,19 @@ def empty_place(directory: Path) -> None:
     (directory / MARK).touch()
 
 
-def run(spark: SparkSession, directory: Path, bootstrap: str = "", rows: int = 0) -> Sequence[Step]:
+def run(
+    spark: SparkSession, directory: Path, bootstrap: str = "", rows: int = 0, profile: str = ""
+) -> Sequence[Step]:
     """The whole story, with the first ``rows`` flights of the year or all.
 
-    ``directory`` is emptied, if this demo has made it. It has to be one that all executors see.
+    ``profile`` has settings of the connection to ``bootstrap``. ``directory`` is emptied, if this demo has made it. It has to be one that all executors see.
 
     Raises:
         DemoError: the story does not hold.
     """
     directory = directory.resolve()
     empty_place(directory)
-    place = Workspace(directory, bootstrap, f"-{time.time_ns() // 1_000_000}" if bootstrap else "")
+    place = Workspace(directory, bootstrap, f"-{time.time_ns() // 1_000_000}" if bootstrap else "", profile)
     flights, weather = read_source(), read_table("weather")
     if rows:
         flights = flights.sort_values(["time_hour", "origin"], kind="stable").head(rows)
@@ -330,6 +335,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--directory", type=Path, default=Path("demo-data-spark"), help="made if it is missing")
     parser.add_argument("--master", default="local[2]", help="where Spark runs; default: this machine, two cores")
     parser.add_argument("--bootstrap", default="", metavar="HOST:PORT", help="a Kafka broker, for the topics")
+    parser.add_argument("--profile", default="", metavar="FILE", help="settings of the connection to the broker")
     parser.add_argument("--rows", type=int, default=0, help="only the first flights of the year")
     given = parser.parse_args(arguments)
     began = time.perf_counter()
@@ -338,7 +344,7 @@ def main(arguments: list[str] | None = None) -> int:
         spark = session(given.master)
         try:
             print(f"Spark {spark.version} on {given.master}, ready in {time.perf_counter() - began:.1f} s")
-            run(spark, given.directory, given.bootstrap, given.rows)
+            run(spark, given.directory, given.bootstrap, given.rows, given.profile)
         finally:
             spark.stop()
     except (DemoError, logstore.LogstoreError) as error:

@@ -1,6 +1,6 @@
 """A Spark cluster on this machine, and the flights on it: one master and two workers, each a process of its own.
 
-    python -m examples.spark_cluster --directory demo-data-cluster [--bootstrap localhost:9092]
+    python -m examples.spark_cluster --directory demo-data-cluster [--bootstrap localhost:9092 [--profile FILE]]
 
 Master and workers are started from the PySpark package that is installed, as they would be on three machines, and
 end with this program, whatever happens to it. The flights go from files to a topic, to a windowed join with the
@@ -221,8 +221,11 @@ def both_workers_read(spark: SparkSession, directory: Path) -> None:
     print(f"{RECORDS:,} records read, each once, by {executors} executors")
 
 
-def run(directory: Path, bootstrap: str = "", rows: int = 0) -> None:
-    """Start a cluster, run everything on it, and end it. ``rows``: only the first flights of the year."""
+def run(directory: Path, bootstrap: str = "", rows: int = 0, profile: str = "") -> None:
+    """Start a cluster, run everything on it, and end it. ``rows``: only the first flights of the year.
+
+    ``profile`` is a file with the settings of the connection to ``bootstrap``, such as ``security.protocol``.
+    """
     directory = directory.resolve()
     shutil.rmtree(directory / "cluster", ignore_errors=True)
     with Cluster(directory / "cluster") as cluster:
@@ -234,7 +237,7 @@ def run(directory: Path, bootstrap: str = "", rows: int = 0) -> None:
             flights_spark.run(spark, directory / "path", "", rows)
             if bootstrap:
                 print(f"flights by bootstrap, {bootstrap}")
-                flights_spark.run(spark, directory / "bootstrap", bootstrap, rows)
+                flights_spark.run(spark, directory / "bootstrap", bootstrap, rows, profile)
         finally:
             spark.stop()
 
@@ -245,11 +248,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--bootstrap", default="", metavar="HOST:PORT", help="a Kafka broker, to run through it too"
     )
+    parser.add_argument("--profile", default="", metavar="FILE", help="settings of the connection to the broker")
     parser.add_argument("--rows", type=int, default=0, help="only the first flights of the year")
     given = parser.parse_args(arguments)
     try:
         jvm.prepare()
-        run(given.directory, given.bootstrap, given.rows)
+        run(given.directory, given.bootstrap, given.rows, given.profile)
     except (DemoError, logstore.LogstoreError) as error:
         print(f"spark_cluster: {error}", file=sys.stderr)
         return 1

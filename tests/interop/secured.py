@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -133,6 +136,22 @@ def secured(directory: Path, *, racks: Iterable[str] = RACKS, **settings: str | 
     return Secured(cluster, authority, signer, folder)
 
 
+def run_beside(command: list[str]) -> int:
+    """Run a command beside a broker to which alice logs in over TLS.
+
+    The words BOOTSTRAP and PROFILE in it become the address and a file with the settings of the connection.
+    """
+    with tempfile.TemporaryDirectory(prefix="kafka-") as folder:
+        made = secured(Path(folder) / "cluster", racks=["alone"])
+        settings = {"security.protocol": "SASL_SSL", **made.tls(), **made.login("SCRAM-SHA-512")}
+        profile = Path(folder) / "alice.properties"
+        profile.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        with made.cluster as cluster:
+            cluster.allow("alice", "All", topic="*")
+            words = {"BOOTSTRAP": cluster.address("SASL_SSL"), "PROFILE": str(profile)}
+            return subprocess.run([words.get(word, word) for word in command]).returncode
+
+
 def _logins(prefix: str, jwks: str) -> Mapping[str, object]:
     """Settings of one listener: its login modules, and how tokens are checked."""
     users = " ".join(f'user_{user}="{password}"' for user, password in USERS.items())
@@ -146,3 +165,7 @@ def _logins(prefix: str, jwks: str) -> Mapping[str, object]:
         f"{prefix}oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,
         f"{prefix}oauthbearer.sasl.oauthbearer.expected.issuer": ISSUER,
     }
+
+
+if __name__ == "__main__":
+    sys.exit(run_beside(sys.argv[1:]))

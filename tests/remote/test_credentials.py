@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import logstore
 from logstore.config.remote import WireConfig
 from logstore.errors import InvalidSettingError, LogstoreError
 from logstore.protocol.generated.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -205,3 +206,56 @@ def test_faults_at_the_login_are_planted_where_they_are_meant() -> None:
         with pytest.raises(LogstoreError, match="closed the connection during the login"):
             BrokerLink(network, config, ("127.0.0.1", cluster.brokers[1].port))
         network.close()
+
+
+def use(store: Any, shown: list[str]) -> None:
+    """What a program does with a cluster; what it could print of that goes into ``shown``."""
+    topic = store.create_topic("flights", partitions=2)
+    topic.append(b"AA 1141", key=b"AA")
+    with store.producer(linger_ms=1) as producer:
+        sent = producer.send("flights", b"UA 1", b"UA")
+        producer.flush()
+        shown += map(repr, (producer, vars(producer), producer.metrics(), sent, sent.result()))
+    with store.consumer(group="report", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["flights"])
+        read = 0
+        while read < 2:
+            read += len(consumer.poll(timeout_s=5))
+        consumer.commit()
+        shown += map(repr, (consumer, vars(consumer)))
+    scan = topic.scan(columns=["key", "value"])
+    shown += map(repr, (scan, vars(scan), list(scan), scan.to_arrow(), store, vars(store), topic, vars(topic)))
+    shown += map(repr, (store.describe_topic("flights"), store.lag("report"), store.committed("report")))
+    client = store._client
+    shown += map(repr, (client, vars(client), client.config, vars(client.cluster), dict(client.config.items())))
+    with pytest.raises(LogstoreError) as raised:
+        topic.append(b"x" * 3_000_000)
+    shown += traceback.format_exception(raised.value)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512", "OAUTHBEARER"])
+def test_no_output_of_a_program_that_works_shows_its_password_or_token(
+    mechanism: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    authority, secret, token = Authority(), planted(), f"{planted()}.{planted()}.x"
+    guard = SaslGuard({"alice": secret}, tls=TlsGuard(authority.issue("127.0.0.1"), tmp_path), tokens=(token,))
+    settings = {"security.protocol": "SASL_SSL", "ssl.truststore.certificates": authority.pem}
+    settings["sasl.mechanism"] = mechanism
+    if mechanism == "OAUTHBEARER":
+        (tmp_path / "token").write_text(token)
+        settings["sasl.oauthbearer.token.endpoint.url"] = (tmp_path / "token").as_uri()
+    else:
+        settings |= {"sasl.username": "alice", "sasl.password": secret}
+    shown: list[str] = []
+    with (
+        FakeCluster(2, guard=guard, long_polls=True) as cluster,
+        caplog.at_level(logging.DEBUG),
+        logstore.connect(cluster.bootstrap, settings) as store,
+    ):
+        use(store, shown)
+        assert {each for each, _ in guard.logins} == {mechanism}
+    assert len(shown) > 25
+    for text in shown:
+        assert_hidden(text, text[:80])
+    assert_hidden(caplog.text, "the log")
+    assert_hidden("".join(capfd.readouterr()), "the terminal")

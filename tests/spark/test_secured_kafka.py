@@ -7,7 +7,9 @@ Source and sink are ours; Spark's own connector is given the same options, and j
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,10 +18,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from logstore.batch._encode import encode
+from logstore.errors import InvalidSettingError
 from logstore.records import TopicPartition
 from logstore.remote.client import Client
 from logstore.remote.producer import IdempotentProducer
+from logstore.spark.pipelines import files
 from tests.interop.secured import LISTENERS, MECHANISMS, USERS, Secured, secured
+from tests.spark.pipelines.test_files import parameters as files_of
+from tests.spark.pipelines.test_files import write_csv
 from tests.spark.test_kafka import fingerprint, records, rows
 
 if TYPE_CHECKING:
@@ -35,11 +41,15 @@ WRONG = "wr0ng-secret"
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """A broker that lets alice do all, and bob see that there is a topic ``guarded``."""
+    """A broker that lets alice do all, and bob write a topic of his own and see that there is one ``guarded``.
+
+    Kafka gives a producer id only to users that may write some topic, or do IdempotentWrite.
+    """
     made = secured(tmp_path_factory.mktemp("secured") / "cluster", racks=["alone"])
     with made.cluster as cluster:
         cluster.allow("alice", "All", topic="*")
         cluster.allow("bob", "Describe", topic="guarded")
+        cluster.allow("bob", "Write", topic="own")
         cluster.create("guarded")
         with Client(cluster.bootstrap) as client, IdempotentProducer(client) as producer:
             producer.submit(TopicPartition("guarded", 0), encode([b"a"], timestamp_ms=1))
@@ -108,6 +118,48 @@ def test_a_stream_over_tls_and_scram_from_topic_to_topic_shows_no_secret(
     shown += [plan_of(query), plan_of(stream), plan_of(read(spark, "logstore", told, subscribe="streamed-in"))]
     shown += [path.read_text(errors="replace") for path in checkpoint.rglob("*") if path.is_file()]
     assert_hidden(shown)
+
+
+def test_a_pipeline_by_a_profile_over_tls_and_scram_shows_no_secret(
+    spark: SparkSession,
+    bed: Secured,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Lines of files to a topic, with all logs of ours and of Spark at DEBUG; then records of the topic to another."""
+    told = options(bed, "SASL_SSL", "SCRAM-SHA-512", tmp_path)
+    profile = tmp_path / "alice.properties"
+    settings = {key.removeprefix("kafka."): value for key, value in told.items()}
+    del settings["bootstrap.servers"]
+    profile.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    for number in range(1, 4):
+        write_csv(tmp_path / "in", number, 200)
+    place = dict(path="", bootstrap=bed.cluster.address("SASL_SSL"), profile=str(profile))
+    parameters = dataclasses.replace(files_of(tmp_path, key="carrier", topic="lines"), **place)
+    logging.getLogger("py4j").setLevel(logging.INFO)  # of what Python says to the JVM, it logs every word
+    spark.sparkContext.setLogLevel("DEBUG")
+    try:
+        with caplog.at_level(logging.DEBUG):
+            assert files.run(spark, parameters).counts == {"records": 600, "refused": 0}
+    finally:
+        spark.sparkContext.setLogLevel("WARN")
+    assert read(spark, "kafka", told, subscribe="lines").count() == 600
+    shown = [repr(parameters), str(parameters), caplog.text, *capfd.readouterr()]
+    assert "DEBUG" in shown[-1], "Spark has logged nothing"
+    shown += [path.read_text(errors="replace") for path in Path(parameters.checkpoint).rglob("*") if path.is_file()]
+    assert_hidden(shown)
+
+
+def test_a_profile_that_cannot_be_used_is_said_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    told = files_of(tmp_path, topic="lines")
+    for profile, bootstrap, said in (
+        (tmp_path / "none", "localhost:1", f"profile: {tmp_path}/none: No such file or directory"),
+        (tmp_path / "none", "", "profile: expected bootstrap with it"),
+    ):
+        with pytest.raises(InvalidSettingError, match=re.escape(said)):
+            place = dict(path="" if bootstrap else told.path, bootstrap=bootstrap, profile=str(profile))
+            files.run(spark, dataclasses.replace(told, **place))
 
 
 def plan_of(table: Any) -> str:

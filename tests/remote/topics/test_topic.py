@@ -77,7 +77,9 @@ def test_partitions_of_all_brokers_are_fetched_at_once(brokers: FakeCluster) -> 
         next(chunks)
         out = fetches(brokers)
         assert sorted(number for number, offset in out if offset == 0) == list(range(8))
-        assert all(any(isinstance(each, FetchRequest) for each in broker.got) for broker in brokers.brokers.values())
+        assert all(
+            any(isinstance(each, FetchRequest) for each in broker.got) for broker in brokers.brokers.values()
+        )
         chunks.close()  # type: ignore[attr-defined]
         wait_for(lambda: not threads())
 

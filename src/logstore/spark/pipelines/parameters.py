@@ -41,6 +41,9 @@ class Parameters:
 
     path: str = parameter("", "Directory of the store.")
     bootstrap: str = parameter("", "host:port,... of a broker, instead of a directory.")
+    profile: str = parameter(
+        "", "With bootstrap: file with settings of the connection, such as security.protocol: properties or TOML."
+    )
     checkpoint: str = parameter(
         help="Directory of the pipeline's state; with that of an earlier run, the pipeline continues from its end."
     )
@@ -60,6 +63,7 @@ class Parameters:
             raise InvalidSettingError(
                 {"path": f"name the store by either path (--dir) or bootstrap, found {found}"}
             )
+        self.require("profile", not self.profile or bool(self.bootstrap), "bootstrap with it")
         if self.stateful and not self.checkpoint:
             raise InvalidSettingError({"checkpoint": "expected a directory, found nothing"})
         for each in dataclasses.fields(self):

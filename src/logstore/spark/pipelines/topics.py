@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from logstore.client.backend.ranges import RangeBackend
 from logstore.config.schema import Setting
-from logstore.errors import DirectoryLockedError, TopicExistsError, UnknownTopicError
+from logstore.config.text import read_settings
+from logstore.errors import DirectoryLockedError, InvalidSettingError, TopicExistsError, UnknownTopicError
 from logstore.remote.client import Client, NewTopic
 from logstore.spark.pipelines.parameters import Parameters
 from logstore.spark.reading.fetches import backend_of
@@ -26,10 +27,27 @@ FORMAT = "logstore"
 
 
 def place_options(parameters: Parameters) -> dict[str, str]:
-    """Return the options that name the store."""
+    """Return the options that name the store, and those of the connection to its brokers; raises as `connection`."""
     if parameters.bootstrap:
-        return {"kafka.bootstrap.servers": parameters.bootstrap}
+        settings = {f"kafka.{key}": str(value) for key, value in connection(parameters).items()}
+        return settings | {"kafka.bootstrap.servers": parameters.bootstrap}
     return {"path": parameters.path}
+
+
+def connection(parameters: Parameters) -> dict[str, Setting]:
+    """Return the settings in the file ``profile``; none without one.
+
+    Raises:
+        InvalidSettingError: the file cannot be read, or is malformed.
+    """
+    path = parameters.profile
+    if not path:
+        return {}
+    try:
+        with open(path, "rb") as file:
+            return read_settings(file.read(), path)
+    except OSError as error:
+        raise InvalidSettingError({"profile": f"{path}: {error.strerror}"}) from error
 
 
 def backend(parameters: Parameters, *topics: str) -> RangeBackend:
@@ -54,7 +72,7 @@ def ensure_topics(
     count = parameters.partitions if partitions is None else partitions
     if parameters.bootstrap:
         configs = {key: str(value) for key, value in (settings or {}).items()}
-        with Client(parameters.bootstrap) as client:
+        with Client(parameters.bootstrap, connection(parameters)) as client:
             for name in names:
                 # One at a time: of several topics that cannot be created, a request reports only one.
                 with contextlib.suppress(TopicExistsError):
