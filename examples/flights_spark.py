@@ -279,7 +279,8 @@ def run(
 ) -> Sequence[Step]:
     """The whole story, with the first ``rows`` flights of the year or all.
 
-    ``profile`` has settings of the connection to ``bootstrap``. ``directory`` is emptied, if this demo has made it. It has to be one that all executors see.
+    ``profile`` has settings of the connection to ``bootstrap``. ``directory`` is emptied, if this demo has made it.
+    It has to be one that all executors see.
 
     Raises:
         DemoError: the story does not hold.

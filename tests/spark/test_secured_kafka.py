@@ -127,7 +127,7 @@ def test_a_pipeline_by_a_profile_over_tls_and_scram_shows_no_secret(
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Lines of files to a topic, with all logs of ours and of Spark at DEBUG; then records of the topic to another."""
+    """Lines of files to a topic, with our log and that of Spark at DEBUG."""
     told = options(bed, "SASL_SSL", "SCRAM-SHA-512", tmp_path)
     profile = tmp_path / "alice.properties"
     settings = {key.removeprefix("kafka."): value for key, value in told.items()}
@@ -135,7 +135,7 @@ def test_a_pipeline_by_a_profile_over_tls_and_scram_shows_no_secret(
     profile.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     for number in range(1, 4):
         write_csv(tmp_path / "in", number, 200)
-    place = dict(path="", bootstrap=bed.cluster.address("SASL_SSL"), profile=str(profile))
+    place = {"path": "", "bootstrap": bed.cluster.address("SASL_SSL"), "profile": str(profile)}
     parameters = dataclasses.replace(files_of(tmp_path, key="carrier", topic="lines"), **place)
     logging.getLogger("py4j").setLevel(logging.INFO)  # of what Python says to the JVM, it logs every word
     spark.sparkContext.setLogLevel("DEBUG")
@@ -157,9 +157,13 @@ def test_a_profile_that_cannot_be_used_is_said_in_one_sentence(spark: SparkSessi
         (tmp_path / "none", "localhost:1", f"profile: {tmp_path}/none: No such file or directory"),
         (tmp_path / "none", "", "profile: expected bootstrap with it"),
     ):
-        with pytest.raises(InvalidSettingError, match=re.escape(said)):
-            place = dict(path="" if bootstrap else told.path, bootstrap=bootstrap, profile=str(profile))
+        place = {"path": "" if bootstrap else told.path, "bootstrap": bootstrap, "profile": str(profile)}
+
+        def run(place: dict[str, str] = place) -> None:
             files.run(spark, dataclasses.replace(told, **place))
+
+        with pytest.raises(InvalidSettingError, match=re.escape(said)):
+            run()
 
 
 def plan_of(table: Any) -> str:

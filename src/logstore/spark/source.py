@@ -103,8 +103,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     @short_errors()
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         offsets = self._planner.initial() if start is None else StreamOffsets.of_json(start)
-        # Spark asks for a next batch when the last one is done, and calls `commit` only once there is a next one: the
-        # last batch of a query would never be told there.
+        # Spark asks for a next batch when the last one is done. It calls `commit` only once there is a next one, so
+        # the last batch of a query would never be told there.
         self._progress.tell(offsets)
         everything = limit is None or isinstance(limit, ReadAllAvailable)
         return self._planner.latest(offsets, everything=everything).to_json()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ import logstore
 from logstore.protocol.generated import messages as m
 from tests.cli.conftest import Line
 from tests.remote.fake_cluster import FakeCluster
+from tests.remote.fake_security import SaslGuard
 
 
 @pytest.fixture
@@ -178,3 +181,53 @@ def test_no_broker_is_said_in_one_line(there):
     )
     assert "127.0.0.1:1" in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("how", ["a password", "a token"])
+def test_commands_show_no_password_and_no_token_of_a_profile(
+    run: Line, tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    """All commands that reach a cluster, logging at DEBUG; then with what the brokers refuse."""
+    secret, wrong = "s3cr3tmark", "wr0ngmark"
+    profile = tmp_path / "alice.properties"
+    guard = SaslGuard({"alice": secret}, tls=None, tokens=(secret,))
+
+    def write(said: str) -> None:
+        lines = {"security.protocol": "SASL_PLAINTEXT", "default.api.timeout.ms": "2000"}
+        if how == "a token":
+            (tmp_path / "token").write_text(said)
+            lines["sasl.mechanism"] = "OAUTHBEARER"
+            lines["sasl.oauthbearer.token.endpoint.url"] = (tmp_path / "token").as_uri()
+        else:
+            jaas = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+            lines["sasl.mechanism"] = "SCRAM-SHA-512"
+            lines["sasl.jaas.config"] = f'{jaas} username="alice" password="{said}";'
+        profile.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+
+    commands = [
+        ("topic", "create", "flights"),
+        ("topic", "list"),
+        ("topic", "describe", "flights"),
+        ("produce", "flights"),
+        ("consume", "flights", "-e", "-o", "beginning"),
+        ("offsets", "set", "report", "flights:0=1"),
+        ("offsets", "list", "report"),
+        ("offsets", "lag", "report"),
+        ("export", "flights"),
+        ("doctor",),
+    ]
+    with FakeCluster(2, guard=guard, long_polls=True) as brokers, caplog.at_level(logging.DEBUG):
+        run._runner.env.update({"LOGSTORE_DIR": None, "LOGSTORE_BOOTSTRAP": brokers.bootstrap})
+        run._runner.env.update({"LOGSTORE_PROFILE": str(profile)})
+        shown = []
+        for said in (secret, wrong):
+            write(said)
+            for words in commands:
+                found = run.result("-vv", *words, input="a\nb\n")
+                shown += [found.stdout, found.stderr]
+                if words[0] != "doctor":
+                    assert (found.exit_code == 0) is (said == secret), (words, found.stderr)
+    for text in (*shown, caplog.text):
+        assert secret not in text
+        assert wrong not in text
+    assert any("login" in text for text in shown)

@@ -1,10 +1,12 @@
 """Several ranges read at once, each by a thread of its own, and handed out by turns.
 
 `read_ahead` knows neither records nor brokers: a range is whatever gives an iterator of pieces. At most ``at_once``
-ranges have begun and not ended. Of each, one piece is ready at most, and the next one is being read or waits for its
-place; so twice ``at_once`` pieces bound the memory. A range's pieces keep their order. The ranges take turns in the
-order given, a piece each. A range that has ended leaves its turn to the next one, which joins as the last. So the
-order does not depend on which range is the fastest, and a slow one is waited for while the others are ahead.
+ranges have begun and not ended. Of each, one piece is ready at most, and the next one is being read or waits for
+its place. So twice ``at_once`` pieces bound the memory.
+
+A range's pieces keep their order. The ranges take turns in the order given, a piece each. A range that has ended
+leaves its turn to the next one, which joins as the last. So the order does not depend on which range is the
+fastest, and a slow one is waited for while the others are ahead.
 
 The threads are daemons: none outlives the iterator by more than the read that it is in, and the end of the program
 waits for none.

@@ -125,8 +125,8 @@ class TopicScan(Tabular):
         become columns of the same names. They replace the value unless ``columns`` names it. Fields that are not
         requested are not decoded. A value that does not fit the schema raises, or with ``on_error="null"`` gives
         null. A read takes ``max_bytes``, or one batch where that is larger. Damaged bytes raise after the records
-        before them; with ``on_damage="skip"`` they are skipped, and `left_out` says what is missing. ``at_once`` is how
-        many partitions are read ahead, each by a thread of its own; 0: none.
+        before them; with ``on_damage="skip"`` they are skipped, and `left_out` says what is missing. ``at_once`` is
+        how many partitions are read ahead, each by a thread of its own; 0: none.
 
         Raises:
             UnknownPartitionError: the topic has no such partition.

@@ -51,7 +51,7 @@ def next_batch_offset(client: Client, name: TopicPartition, offset: int, topic_i
 class RemotePartition:
     """A partition of a cluster, as scans and lookups read it.
 
-    ``ends`` are its log start offset and its end, if they were asked for just now, for a scan of the same isolation.
+    ``ends`` are its log start offset and its end, if both were asked for just now, for a scan of that isolation.
     """
 
     path = ""  #: no directory of this machine

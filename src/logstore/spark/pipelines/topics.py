@@ -27,7 +27,7 @@ FORMAT = "logstore"
 
 
 def place_options(parameters: Parameters) -> dict[str, str]:
-    """Return the options that name the store, and those of the connection to its brokers; raises as `connection`."""
+    """Return the options that name the store, and those of the connection to brokers; raises as `connection`."""
     if parameters.bootstrap:
         settings = {f"kafka.{key}": str(value) for key, value in connection(parameters).items()}
         return settings | {"kafka.bootstrap.servers": parameters.bootstrap}
