@@ -156,7 +156,9 @@ def test_without_a_callback_the_next_call_raises_the_error_once(store, call):
     assert store.committed("crew") == {}
 
 
-@pytest.mark.parametrize("error", [GroupFencedError("gone"), BrokerError("later", name="REBALANCE_IN_PROGRESS", code=27)])
+@pytest.mark.parametrize(
+    "error", [GroupFencedError("gone"), BrokerError("later", name="REBALANCE_IN_PROGRESS", code=27)]
+)
 def test_an_error_of_a_rebalance_is_logged_or_told(consumer, error, caplog):
     made = planted(consumer, error, error)
     made.is_free.set()
@@ -226,7 +228,11 @@ def test_nothing_that_was_not_waited_for_is_lost(store, how):
         with pytest.raises(ZeroDivisionError), consumer:
             1 / 0  # noqa: B018
     else:
-        {"close": consumer.close, "assign": lambda: consumer.assign([B]), "commit": lambda: consumer.commit({B: 1})}[how]()
+        {
+            "close": consumer.close,
+            "assign": lambda: consumer.assign([B]),
+            "commit": lambda: consumer.commit({B: 1}),
+        }[how]()
     assert store.committed("crew")[A].offset == 8
     consumer.close()
     freeing.join()

@@ -1,6 +1,6 @@
 """What members of a group were given and have committed, line by line, and what must hold of it.
 
-A member is a process of its own: ``python -m tests.interop.group_ledger BOOTSTRAP GROUP TOPIC SETTINGS PATH``, where
+A member is a process: ``python -m tests.interop.group_ledger BOOTSTRAP GROUP TOPIC SETTINGS PATH``, where
 the settings are JSON. It writes a line for each event to the file at PATH, in the call that the event belongs to:
 the records of a poll before the next poll, a revocation inside its callback, a commit before it is sent and after
 its answer. A killed process thus leaves all that it knew. SIGTERM lets the member leave.
@@ -177,9 +177,7 @@ def main(bootstrap: str, group: str, topic: str, settings: str, path: str) -> No
     RemoteMembership.commit = noted_commit  # type: ignore[method-assign]  # automatic commits are seen as well
     backend = RemoteBackend(Client(bootstrap, is_patient=True, metadata_max_age_ms=2_000, fetch_max_wait_ms=100))
     consumer = open_consumer(backend, group, json.loads(settings), {})
-    consumer.subscribe(
-        topic, on_assigned=noted("assigned"), on_revoked=noted("revoked"), on_lost=noted("lost")
-    )
+    consumer.subscribe(topic, on_assigned=noted("assigned"), on_revoked=noted("revoked"), on_lost=noted("lost"))
     while not ends:
         for record in consumer.poll(0.1, max_records=5):
             note("given", {record.partition: record.offset})

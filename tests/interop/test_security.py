@@ -213,7 +213,9 @@ def test_a_user_without_an_acl_is_refused_with_kafkas_code(secured: Secured) -> 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_group_over_sasl_and_tls_with_acls(secured: Secured, protocol: str, mechanism: str) -> None:
+def test_a_group_over_sasl_and_tls_with_acls(
+    secured: Secured, protocol: str, mechanism: str, request: pytest.FixtureRequest
+) -> None:
     topic, group = next(_names), next(_names)
     name = TopicPartition(topic, 0)
     with client_of(secured, "SASL_SSL", "SCRAM-SHA-256") as alice:
@@ -221,6 +223,7 @@ def test_a_group_over_sasl_and_tls_with_acls(secured: Secured, protocol: str, me
         write(alice, name)
     settings = {"auto.offset.reset": "earliest", "group.protocol": protocol, "enable.auto.commit": False}
     backend = RemoteBackend(client_of(secured, "SASL_SSL", mechanism, "bob", metadata_max_age_ms=500))
+    request.addfinalizer(backend.close)
 
     def refused(call: Callable[[], object]) -> str:
         with pytest.raises(BrokerError) as caught:
@@ -255,6 +258,8 @@ def test_a_group_over_sasl_and_tls_with_acls(secured: Secured, protocol: str, me
         assert refused(lambda: alone.commit({name: 1})) == "GROUP_AUTHORIZATION_FAILED"
         assert refused(alone.committed) == "GROUP_AUTHORIZATION_FAILED"
         told: list[Exception | None] = []
+        alone.seek(name, 0)
+        alone.pause(name)
         alone.commit({name: 1}, wait=False, on_commit=lambda _, error: told.append(error))
         alone.commit({name: 1}, wait=False)
         assert refused(lambda: wait_for(lambda: alone.poll(0), 60)) == "GROUP_AUTHORIZATION_FAILED"
@@ -273,16 +278,16 @@ def test_a_group_over_sasl_and_tls_with_acls(secured: Secured, protocol: str, me
         assert owner.assignment == {name}
         assert owner.commit()[name].offset == 1
         assert owner.committed()[name].offset == 1
-    backend.close()
 
 
-def test_a_group_whose_acl_is_taken_away_is_told(secured: Secured) -> None:
+def test_a_group_whose_acl_is_taken_away_is_told(secured: Secured, request: pytest.FixtureRequest) -> None:
     topic, group = next(_names), next(_names)
     with client_of(secured, "SASL_SSL", "SCRAM-SHA-256") as alice:
         alice.create_topics([NewTopic(topic)])
     secured.cluster.allow("bob", "Read", topic=topic)
     secured.cluster.allow("bob", "Read", group=group)
     backend = RemoteBackend(client_of(secured, "SASL_SSL", "SCRAM-SHA-512", "bob"))
+    request.addfinalizer(backend.close)
     with open_consumer(backend, group, {"heartbeat.interval.ms": 500}, {}) as member:
         member.subscribe(topic)
         wait_for(lambda: member.poll(0.1) or member.assignment, 60)
@@ -290,7 +295,6 @@ def test_a_group_whose_acl_is_taken_away_is_told(secured: Secured) -> None:
         with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED") as caught:
             wait_for(lambda: member.poll(0.1), 60)
         assert caught.value.code == 30
-    backend.close()
 
 
 # --- refusals --------------------------------------------------------------------------------------

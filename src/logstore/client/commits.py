@@ -51,11 +51,13 @@ class _Answer(NamedTuple):
 class CommitQueue:
     """Commits that are made one after another, in the order in which they were put.
 
-    Those that come while one is being made are made as one; if that is refused, each by itself. The thread begins with the first, and ends with the
-    last: a consumer that is dropped leaves none behind.
+    Those that come while one is being made are made as one; if that is refused, each by itself. The thread begins
+    with the first, and ends with the last: a consumer that is dropped leaves none behind.
     """
 
-    def __init__(self, make: Callable[[Mapping[TopicPartition, OffsetAndMetadata], Ack | str | None], None]) -> None:
+    def __init__(
+        self, make: Callable[[Mapping[TopicPartition, OffsetAndMetadata], Ack | str | None], None]
+    ) -> None:
         self._make = make
         self._changed = Condition()
         self._waiting: list[_Commit] = []
@@ -279,13 +281,13 @@ class Commits:
             partition.done = partition.position
 
     def _commit_processed(self) -> None:
+        self.drain()
         news = {
             each.name: OffsetAndMetadata(each.done, topic_id=each.topic_id)
             for each in self._subscription.turns
             if each.done >= 0 and each.done != each.stored and not self._is_another_topic(each)
         }
         if news:
-            self.drain()
             try:
                 self._commit(self.group, news, None)
             except LogstoreError as error:

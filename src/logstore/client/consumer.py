@@ -162,10 +162,10 @@ class Consumer:
     ) -> None:
         """Read the partitions of these topics that the group assigns to this consumer, from now on.
 
-        A compiled pattern stands for all topics whose whole name matches it, those made later included. The members
-        of the group divide the partitions among them, and divide again when members come and go. `poll` and
-        `records` take part in that: a consumer that calls neither for ``max.poll.interval.ms`` loses its
-        partitions.
+        A compiled pattern stands for all topics whose whole name matches it, those made later included: they are
+        found within ``metadata.max.age.ms``. The members of the group divide the partitions among them, and divide
+        again when members come and go. `poll` and `records` take part in that: a consumer that calls neither for
+        ``max.poll.interval.ms`` loses its partitions.
 
         The callbacks get a list of partitions, run inside `poll`, `records` and `close`, and may commit, seek and
         pause. ``on_assigned`` is called before the first record of new partitions, also if there are none.
@@ -249,7 +249,7 @@ class Consumer:
         """
         with self._use():
             found = self._subscription.one(partition)
-            self._rules.find(found)
+            self._rules.find([found])
             return found.position
 
     def seek(self, partition: Wanted, offset: int | OffsetAndMetadata) -> None:
@@ -273,11 +273,11 @@ class Consumer:
 
     def seek_to_beginning(self, *partitions: Wanted) -> None:
         """Seek to the oldest record that is kept, in these partitions or in all."""
-        self._go_to(partitions, lambda partition: partition.cursor.log_start_offset)
+        self._go_to(partitions, self._rules.starts)
 
     def seek_to_end(self, *partitions: Wanted) -> None:
         """Seek past the last record, in these partitions or in all."""
-        self._go_to(partitions, lambda partition: partition.cursor.end_offset(self._isolation))
+        self._go_to(partitions, self._rules.ends)
 
     def seek_to_time(self, timestamp: When, *partitions: Wanted) -> None:
         """Seek to the first record of this time or later, else to the end.
@@ -285,12 +285,16 @@ class Consumer:
         ``timestamp`` is milliseconds, an aware datetime, or an age: a timedelta, or a text such as ``"-2h"``.
         """
         wanted = moment_of(timestamp, self._clock)
-        self._go_to(partitions, lambda partition: self._rules.offset_at(partition, wanted))
+        self._go_to(partitions, lambda chosen: self._rules.offsets_at(chosen, wanted))
 
-    def _go_to(self, partitions: tuple[Wanted, ...], offset_in: Callable[[PartitionPosition], int]) -> None:
+    def _go_to(
+        self,
+        partitions: tuple[Wanted, ...],
+        offsets_in: Callable[[list[PartitionPosition]], dict[PartitionPosition, int]],
+    ) -> None:
         with self._use():
-            for partition in self._subscription.chosen(partitions):
-                partition.go_to(offset_in(partition))
+            for partition, offset in offsets_in(self._subscription.chosen(partitions)).items():
+                partition.go_to(offset)
 
     def beginning_offsets(self, partitions: Iterable[Wanted]) -> dict[TopicPartition, int]:
         """Return the oldest offsets that are kept; the partitions need not be assigned."""

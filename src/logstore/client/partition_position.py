@@ -8,13 +8,14 @@ rule also holds for an offset out of the log's range. One thread at a time: the 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping
 
 from logstore.batch._batch import RecordIterator
 from logstore.client.backend.backend import Backend
 from logstore.client.backend.partitions import Mark, PartitionCursor
 from logstore.config.client import ConsumerConfig
 from logstore.errors import LogstoreError, NoOffsetError, OffsetOutOfRangeError
-from logstore.groups.resume import not_behind_its_epoch
+from logstore.groups.resume import resume_offset
 from logstore.records import TopicPartition
 
 _logger = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class PositionRules:
                 # A loop of another thread may be inside it, and would hand out records that are read again here.
                 partition.stop()
                 partition.offset, partition.run = run.position, None
-            self.find(partition)
+            self.find([partition])
             try:
                 if partition.cursor._readable_end(self._isolation) == partition.offset:
                     if partition.end is None:
@@ -113,47 +114,67 @@ class PositionRules:
 
     # -- where to begin
 
-    def find(self, partition: PartitionPosition) -> None:
-        """Find where the first read begins, if that is not known yet.
+    def find(self, partitions: Iterable[PartitionPosition]) -> None:
+        """Find where the first read of each begins, if that is not known yet.
+
+        Those of many are found together: on a cluster, by one request to each broker that has some of them.
 
         Raises:
             NoOffsetError: there is no committed offset and no rule.
         """
-        if partition.run is not None or partition.offset >= 0:
+        unknown = [one for one in partitions if one.run is None and one.offset < 0]
+        if not unknown:
             return
-        if self._group:
-            commit = self._offsets.committed(self._group, [partition.name]).get(partition.name)
-            if commit is not None and commit.topic_id in ("", partition.topic_id):
-                partition.go_to(not_behind_its_epoch(partition.cursor, commit.offset, commit.leader_epoch))
-                partition.stored = commit.offset
-                return
-        if partition.added or self._was_added(partition):
-            # With auto.offset.reset=latest, records from before the consumer saw the partition would be skipped.
-            partition.go_to(partition.cursor.log_start_offset)
-            return
-        if self._rule == "none":
+        self._go_to_committed(unknown)
+        unknown = [one for one in unknown if one.offset < 0]
+        # With auto.offset.reset=latest, records from before the consumer saw the partition would be skipped.
+        added = self._added_among(unknown)
+        _go_to_each(self.starts(added))
+        rest = [one for one in unknown if one.offset < 0]
+        if rest and self._rule == "none":
             raise NoOffsetError(
-                f"{partition.name}: group {self._group!r} has committed no offset and auto.offset.reset is none; "
+                f"{rest[0].name}: group {self._group!r} has committed no offset and auto.offset.reset is none; "
                 "call seek() or commit()"
             )
-        partition.go_to(self._first_offset(partition))
+        _go_to_each(self._first_offsets(rest))
+
+    def _go_to_committed(self, partitions: list[PartitionPosition]) -> None:
+        if not self._group:
+            return
+        commits = self._offsets.committed(self._group, [one.name for one in partitions])
+        found = {
+            one: commit
+            for one in partitions
+            if (commit := commits.get(one.name)) is not None and commit.topic_id in ("", one.topic_id)
+        }
+        epochs = {one.name: commit.leader_epoch for one, commit in found.items() if commit.leader_epoch >= 0}
+        ends = self._backend.epoch_ends(epochs) if epochs else {}
+        for one, (offset, *_) in found.items():
+            one.go_to(resume_offset(one.cursor, offset, epochs.get(one.name, -1), ends.get(one.name)))
+            one.stored = offset
+
+    def _added_among(self, partitions: list[PartitionPosition]) -> list[PartitionPosition]:
+        """Return those that were added to a topic that the consumer, or its group, already reads."""
+        added = [one for one in partitions if one.added]
+        late = [one for one in partitions if not one.added and self._group and self._was_added(one)]
+        if late:
+            commits = self._offsets.committed(self._group)
+            known = {(name.topic, commit.topic_id) for name, commit in commits.items()}
+            added += [
+                one for one in late if not known.isdisjoint((one.name.topic, id) for id in ("", one.topic_id))
+            ]
+        return added
 
     def _was_added(self, partition: PartitionPosition) -> bool:
-        """Tell whether the partition was added to a topic that the group already reads."""
         topic, number = partition.name
-        if not self._group or number < self._backend.facts(topic, partition.topic_id).added_from:
-            return False
-        commits = self._offsets.committed(self._group)
-        return any(
-            name.topic == topic and commit.topic_id in ("", partition.topic_id) for name, commit in commits.items()
-        )
+        return number >= self._backend.facts(topic, partition.topic_id).added_from
 
     def _reset(self, partition: PartitionPosition, error: OffsetOutOfRangeError) -> None:
         """Reset the position: the offset is below the log start or past the end."""
         if self._rule == "none":
             raise error
         before = partition.offset
-        partition.go_to(self._first_offset(partition))
+        _go_to_each(self._first_offsets([partition]))
         _logger.warning(
             "offset out of range, reset: partition=%s group=%s offset=%d new_offset=%d rule=%s",
             partition.name,
@@ -163,16 +184,30 @@ class PositionRules:
             self._rule,
         )
 
-    def _first_offset(self, partition: PartitionPosition) -> int:
+    def _first_offsets(self, partitions: list[PartitionPosition]) -> dict[PartitionPosition, int]:
         if self._age_ms is not None:
-            return self.offset_at(partition, max(self._backend.clock.now_ms() - self._age_ms, 0))
-        if self._rule == "earliest":
-            return partition.cursor.log_start_offset
-        return partition.cursor.end_offset(self._isolation)
+            return self.offsets_at(partitions, max(self._backend.clock.now_ms() - self._age_ms, 0))
+        return self.starts(partitions) if self._rule == "earliest" else self.ends(partitions)
 
-    def offset_at(self, partition: PartitionPosition, timestamp_ms: int) -> int:
-        """Return the offset of the first record of ``timestamp_ms`` or later, or the end."""
-        # The end is read first: records appended concurrently must not be skipped.
-        end = partition.cursor.end_offset(self._isolation)
-        found = partition.cursor.offset_for_time(timestamp_ms, isolation=self._isolation)
-        return end if found is None else found.offset
+    def starts(self, partitions: list[PartitionPosition]) -> dict[PartitionPosition, int]:
+        """Return the oldest offset that is kept of each."""
+        found = self._backend.start_offsets([one.name for one in partitions]) if partitions else {}
+        return {one: found[one.name] for one in partitions}
+
+    def ends(self, partitions: list[PartitionPosition]) -> dict[PartitionPosition, int]:
+        """Return the end of what the consumer sees of each."""
+        found = self._backend.end_offsets([one.name for one in partitions], self._isolation) if partitions else {}
+        return {one: found[one.name] for one in partitions}
+
+    def offsets_at(self, partitions: list[PartitionPosition], timestamp_ms: int) -> dict[PartitionPosition, int]:
+        """Return the offset of the first record of ``timestamp_ms`` or later in each, or the end."""
+        # The ends are read first: records appended concurrently must not be skipped.
+        ends = self.ends(partitions)
+        times = {one.name: timestamp_ms for one in partitions}
+        found = self._backend.offsets_for_times(times, self._isolation) if partitions else {}
+        return {one: end if (at := found[one.name]) is None else at.offset for one, end in ends.items()}
+
+
+def _go_to_each(offsets: Mapping[PartitionPosition, int]) -> None:
+    for partition, offset in offsets.items():
+        partition.go_to(offset)

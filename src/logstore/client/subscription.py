@@ -99,9 +99,7 @@ class Subscription:
             if self._has_rule:
                 # All at once: else the last of many would begin at the latest end at its turn, and skip records. A
                 # commit would leave out partitions whose turn has not come, and so would their lag.
-                for partition in self.turns:
-                    if not partition.paused:
-                        self.rules.find(partition)
+                self.rules.find(partition for partition in self.turns if not partition.paused)
         except BaseException:
             self.may_have_grown = True
             raise
@@ -171,8 +169,7 @@ class Subscription:
     def positions(self) -> dict[TopicPartition, int]:
         """Return the position of every assigned partition."""
         self.check_assigned()
-        for partition in self.turns:
-            self.rules.find(partition)
+        self.rules.find(self.turns)
         return {name: partition.position for name, partition in self.partitions.items()}
 
     def was_added(self, wanted: Wanted) -> bool:

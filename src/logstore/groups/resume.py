@@ -30,9 +30,11 @@ class EpochSource(Protocol):
 
 def not_behind_its_epoch(log: EpochSource, offset: int, epoch: int) -> int:
     """Return the stored offset, or the end of its epoch if lower: later records have replaced those read."""
-    if epoch < 0:
-        return offset
-    end = log._end_of_epoch(epoch)
+    return offset if epoch < 0 else resume_offset(log, offset, epoch, log._end_of_epoch(epoch))
+
+
+def resume_offset(log: EpochSource, offset: int, epoch: int, end: int | None) -> int:
+    """Return as `not_behind_its_epoch` for an epoch whose end is known; None: the epoch is not."""
     if end is None or end >= offset:
         return offset
     _logger.warning(

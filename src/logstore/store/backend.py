@@ -68,6 +68,9 @@ class LocalBackend(Backend):
             for name, when in times.items()
         }
 
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        return {name: self._host._log_of(*name)._end_of_epoch(epoch) for name, epoch in epochs.items()}
+
     def partition(self, name: TopicPartition, topic_id: str | None = None) -> Partition:
         return self._host.partition(*name, topic_id=topic_id)
 

@@ -359,6 +359,22 @@ class GroupCases:
         reader.leave()
 
     @BOTH
+    def test_a_pattern_is_python_s_and_finds_topics_within_metadata_max_age(self, kind: str) -> None:
+        # A lookahead and a reference back: the RE2 of brokers has neither.
+        pattern = re.compile(rf"{re.escape(self.topic)}-(?!bb)(\w)\1")
+        self.create(1, f"{self.topic}-aa")
+        reader = self.reader(kind, pattern)
+        self.wait_for_shares(reader, total=1)
+        for ending in ("bb", "ab", "cc"):
+            self.create(1, f"{self.topic}-{ending}")
+        began = time.monotonic()
+        self.wait_for_shares(reader, total=2)
+        # metadata.max.age.ms is 500 in these cases; the rest is for a rebalance on a busy machine.
+        assert time.monotonic() - began < 0.5 + 15
+        assert {name.topic for name in reader.holds} == {f"{self.topic}-aa", f"{self.topic}-cc"}
+        reader.leave()
+
+    @BOTH
     def test_added_partitions_are_divided_too(self, kind: str) -> None:
         self.create(2)
         reader = self.reader(kind, auto_offset_reset="latest")
@@ -460,7 +476,11 @@ class GroupCases:
             self.wait(lambda: take() or len(got) + len(other.got) == 40, "the later records, too")
         self.wait_for_shares(other, total=2)
         other.leave()
-        assert len({*got, *((name.partition, offset) for name, offset in other.got)}) == len(got) + len(other.got) == 40
+        assert (
+            len({*got, *((name.partition, offset) for name, offset in other.got)})
+            == len(got) + len(other.got)
+            == 40
+        )
         assert told
         assert set(told) == {None}
 

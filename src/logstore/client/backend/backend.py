@@ -111,6 +111,14 @@ class Backend(ABC):
             UnknownTopicError, UnknownPartitionError: one of them does not exist.
         """
 
+    @abstractmethod
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Return the offset at which the records of each partition's leader epoch end; None for an unknown epoch.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: one of them does not exist.
+        """
+
     # -- reading
 
     @abstractmethod

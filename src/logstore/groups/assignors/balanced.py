@@ -1,4 +1,7 @@
-"""The sticky division of members that all subscribe to the same topics (KIP-54, KIP-429, KIP-881)."""
+"""The sticky division of members that all subscribe to the same topics (KIP-54, KIP-429, KIP-881).
+
+The order of steps is that of `AbstractStickyAssignor` in Kafka's Java client, since members of both must agree.
+"""
 
 from __future__ import annotations
 

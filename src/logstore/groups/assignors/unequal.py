@@ -1,8 +1,12 @@
-"""The sticky division of members that subscribe to different topics (KIP-54, KIP-881)."""
+"""The sticky division of members that subscribe to different topics (KIP-54, KIP-881).
+
+The order of steps is that of `AbstractStickyAssignor` in Kafka's Java client, since members of both must agree.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from logstore.groups.assignors.claims import Claims, java_buckets
@@ -47,66 +51,85 @@ def _java_place(count: int) -> Callable[[TopicPartition], int]:
     return lambda partition: bucket(31 * (31 + partition.partition) + java_hash(partition.topic))
 
 
-class _Balance:
-    """The members that may still change, ordered by how much they have, then by id."""
+class _Table:
+    """What each member may have and has, and the members that may still change, those with the least first."""
 
     def __init__(self, members: Members, topics: Mapping[str, int]) -> None:
         self.topics = topics
-        self.wanted = {
-            name: frozenset(topic for topic in member.topics if topic in topics) for name, member in members.items()
-        }
-        self.members_of: dict[str, list[str]] = {topic: [] for topic in topics}
-        for name, wanted in self.wanted.items():
-            for topic in wanted:
-                self.members_of[topic].append(name)
+        self.wanted = {name: topics.keys() & set(member.topics) for name, member in members.items()}
+        self.readers = Counter(topic for wanted in self.wanted.values() for topic in wanted)
+        self.partitions = [
+            TopicPartition(topic, n)
+            for topic in sorted(topics, key=lambda one: (self.readers[one], java_order(one)))
+            for n in range(topics[topic])
+        ]
         self.of: dict[str, dict[TopicPartition, None]] = {name: {} for name in members}
         self.owner: dict[TopicPartition, str] = {}
-        self._order: list[tuple[int, bytes, str]] = []
-        self._key = {name: java_order(name) for name in members}
+        self.settled: dict[str, dict[TopicPartition, None]] = {}  #: of members that were taken out
+        self._rank = {name: java_order(name) for name in members}
+        self._queue: list[tuple[int, bytes, str]] = []  #: the members of ``of``: size, rank, name
 
-    def sort(self) -> None:
-        """Order the members; until then `put` and `take` do not."""
-        self._order = sorted((len(found), self._key[name], name) for name, found in self.of.items())
+    # -- claims
 
-    def _at(self, member_id: str) -> int:
-        return bisect_left(self._order, (len(self.of[member_id]), self._key[member_id], member_id))
+    def keep(self, claims: Claims, near: Nearness) -> bool:
+        """Leave members what they claim; tell whether one must give a partition up that it may not have now."""
+        gives_up = False
+        exists = set(self.partitions)
+        for name, owned in claims.owned.items():
+            for one in owned:
+                if one not in exists or one in claims.doubtful:
+                    continue
+                if one.topic in self.wanted[name] and near.may_keep(name, one):
+                    self.of[name][one] = None
+                    self.owner[one] = name
+                else:
+                    gives_up = True
+        self._queue = sorted(map(self._place, self.of))
+        return gives_up
 
-    def put(self, member_id: str, partition: TopicPartition) -> None:
-        del self._order[self._at(member_id)]
-        self.of[member_id][partition] = None
-        self.owner[partition] = member_id
-        insort(self._order, (len(self.of[member_id]), self._key[member_id], member_id))
+    # -- the queue of members
 
-    def take(self, partition: TopicPartition) -> None:
-        member_id = self.owner.pop(partition)
-        del self._order[self._at(member_id)]
-        del self.of[member_id][partition]
-        insort(self._order, (len(self.of[member_id]), self._key[member_id], member_id))
+    def _place(self, name: str) -> tuple[int, bytes, str]:
+        return len(self.of[name]), self._rank[name], name
 
-    def smallest(self, partition: TopicPartition, near: Nearness | None = None) -> str | None:
-        """Return the member with the fewest partitions that subscribes to the topic, and is near if asked for."""
-        return next(
-            (
-                name
-                for _, _, name in self._order
-                if partition.topic in self.wanted[name] and (near is None or near.is_near(name, partition))
-            ),
-            None,
-        )
+    def _leave_queue(self, name: str) -> None:
+        del self._queue[bisect_left(self._queue, self._place(name))]
 
-    def offer(self, partition: TopicPartition, near: Nearness | None = None) -> None:
-        """Give a partition to the `smallest` member, if there is one."""
-        chosen = self.smallest(partition, near)
-        if chosen is not None:
-            self.put(chosen, partition)
+    def give(self, partition: TopicPartition, name: str) -> None:
+        """Make a member the owner of a partition."""
+        before = self.owner.get(partition)
+        if before is not None:
+            self._leave_queue(before)
+            del self.of[before][partition]
+            insort(self._queue, self._place(before))
+        self._leave_queue(name)
+        self.of[name][partition] = None
+        self.owner[partition] = name
+        insort(self._queue, self._place(name))
 
-    def set_aside(self, member_id: str) -> dict[TopicPartition, None]:
-        """Take a member out of the order with what it has."""
-        del self._order[self._at(member_id)]
-        return self.of.pop(member_id)
+    def least(self, partition: TopicPartition, near: Nearness | None = None) -> str | None:
+        """Return the member with the least that subscribes to the topic, and is near if that is asked for."""
+        for _, _, name in self._queue:
+            if partition.topic in self.wanted[name] and (near is None or near.is_near(name, partition)):
+                return name
+        return None
 
-    def size(self, member_id: str) -> int:
-        return len(self.of[member_id])
+    def size(self, name: str) -> int:
+        return len(self.of[name])
+
+    # -- what may move
+
+    def is_shared(self, partition: TopicPartition) -> bool:
+        """Tell whether more than one member subscribes to the topic."""
+        return self.readers[partition.topic] > 1
+
+    def settle(self) -> None:
+        """Take those members out that have all they may have, none of it wanted by another."""
+        for name, wanted in self.wanted.items():
+            found = self.of[name]
+            if len(found) >= sum(self.topics[topic] for topic in wanted) and not any(map(self.is_shared, found)):
+                self._leave_queue(name)
+                self.settled[name] = self.of.pop(name)
 
 
 def divide(topics: Mapping[str, int], members: Members, claims: Claims, near: Nearness) -> Assigned:
@@ -117,86 +140,65 @@ def divide(topics: Mapping[str, int], members: Members, claims: Claims, near: Ne
     that had lost it by an older claim. If that does not improve balance, what was kept and given stays as it
     was.
     """
-    balance = _Balance(members, topics)
-    ordered = [
-        TopicPartition(topic, n)
-        for topic in sorted(topics, key=lambda one: (len(balance.members_of[one]), java_order(one)))
-        for n in range(topics[topic])
-    ]
-    exists = set(ordered)
-    was_revoked = False
-    for name, owned in claims.owned.items():
-        for one in owned:
-            if one not in exists or one in claims.doubtful:
-                continue
-            if one.topic not in balance.wanted[name] or not near.may_keep(name, one):
-                was_revoked = True
-                continue
-            balance.of[name][one] = None
-            balance.owner[one] = name
-    balance.sort()
-    is_first = not any(balance.of.values())
-    rest = [one for one in ordered if one not in balance.owner]
-    if near.counts:
-        rest = near.rarest_first(rest)
-        for one in rest:
-            balance.offer(one, near)
-    for one in rest:
-        if one not in balance.owner:
-            balance.offer(one)
-    movable = [one for one in ordered if len(balance.members_of[one.topic]) > 1]
-    fixed: dict[str, dict[TopicPartition, None]] = {}
-    for name in members:
-        possible = sum(topics[topic] for topic in balance.wanted[name])
-        if balance.size(name) >= possible and not any(
-            len(balance.members_of[one.topic]) > 1 for one in balance.of[name]
-        ):
-            fixed[name] = balance.set_aside(name)
-    before = {name: dict(found) for name, found in balance.of.items()}
+    table = _Table(members, topics)
+    gives_up = table.keep(claims, near)
+    is_new = not table.owner
+    rest = [one for one in table.partitions if one not in table.owner]
+    _hand_out(table, near.rarest_first(rest) if near.counts else rest, near)
+    table.settle()
+    before = {name: dict(found) for name, found in table.of.items()}
+    shared = [one for one in table.partitions if table.is_shared(one)]
+    # What was handed out moves first, unless that may be what a member has to give up.
+    handed = set(rest)
+    turns = [shared] if gives_up else [[one for one in shared if one in handed], shared]
     moves = _Moves()
-    moved = False
-    if not was_revoked:
-        unplaced = set(rest)
-        moved = _even_out(balance, [one for one in movable if one in unplaced], claims.lost, moves, near)
-    moved = _even_out(balance, movable, claims.lost, moves, near) or moved
-    if moved and not is_first and _spread(balance.of) >= _spread(before):
-        balance.of = before
-    return {name: [*(fixed.get(name) or balance.of.get(name) or {})] for name in members}
+    has_moved = [_even_out(table, turn, claims.lost, moves, near) for turn in turns]
+    is_better = is_new or _spread(table.of) < _spread(before)
+    of = table.of if is_better or not any(has_moved) else before
+    return {name: [*(table.settled.get(name) or of.get(name, ()))] for name in members}
+
+
+def _hand_out(table: _Table, rest: Sequence[TopicPartition], near: Nearness) -> None:
+    """Give each partition to the subscriber with the least; where racks count, first to those that are near."""
+    for nearness in [near, None] if near.counts else [None]:
+        for one in rest:
+            if one not in table.owner and (name := table.least(one, nearness)) is not None:
+                table.give(one, name)
 
 
 def _even_out(
-    balance: _Balance,
-    movable: Sequence[TopicPartition],
+    table: _Table,
+    partitions: Sequence[TopicPartition],
     lost: Mapping[TopicPartition, str],
     moves: _Moves,
     near: Nearness,
 ) -> bool:
     """Move partitions until none can be moved for better balance; tell whether any has moved."""
-    moved_any = False
-    moved = True
-    while moved:
-        moved = False
-        for partition in movable:
-            owner = balance.owner[partition]
-            size = balance.size(owner)
-            before = lost.get(partition)
-            if before not in balance.of or partition.topic not in balance.wanted[before]:
-                before = None  # Kafka's assignor fails here, or gives it to a member that does not subscribe
-            if before is not None and size > balance.size(before) + 1:
-                target = before
-            else:
-                smallest = balance.smallest(partition, near if near.counts else None)
-                if smallest is None or size <= balance.size(smallest) + 1:
-                    smallest = balance.smallest(partition)
-                if smallest is None or size <= balance.size(smallest) + 1:
-                    continue
-                target = smallest
-            chosen = moves.instead(partition, owner, target)
-            moves.note(chosen, balance.owner[chosen], target)
-            balance.take(chosen)
-            balance.put(target, chosen)
-            moved = moved_any = True
-    return moved_any
+    has_moved = False
+    goes_on = True
+    while goes_on:
+        goes_on = False
+        for one in partitions:
+            target = _better_owner(table, one, lost.get(one), near)
+            if target is not None:
+                chosen = moves.instead(one, table.owner[one], target)
+                moves.note(chosen, table.owner[chosen], target)
+                table.give(chosen, target)
+                goes_on = has_moved = True
+    return has_moved
+
+
+def _better_owner(table: _Table, partition: TopicPartition, loser: str | None, near: Nearness) -> str | None:
+    """Return a member that has at least two less than the owner: the one that has lost it, one near, or any."""
+    limit = table.size(table.owner[partition]) - 1
+    # Kafka's assignor fails for a loser that is gone, or gives it what it does not subscribe to.
+    if loser in table.of and partition.topic in table.wanted[loser] and table.size(loser) < limit:
+        return loser
+    for nearness in [near, None] if near.counts else [None]:
+        found = table.least(partition, nearness)
+        if found is not None and table.size(found) < limit:
+            return found
+    return None
 
 
 def _spread(of: Mapping[str, Mapping[TopicPartition, None]]) -> int:

@@ -29,7 +29,7 @@ from logstore.remote.backend.batch_writer import RemoteBatchWriter
 from logstore.remote.backend.fetcher import RemoteFetcher
 from logstore.remote.backend.group_offsets import RemoteOffsets
 from logstore.remote.backend.membership import RemoteMembership
-from logstore.remote.backend.partition import RemotePartition, first_records
+from logstore.remote.backend.partition import RemotePartition, epoch_ends, first_records
 from logstore.remote.client import EARLIEST, LATEST, Client
 from logstore.remote.metadata.known import KnownTopic
 from logstore.remote.topic_settings import TopicSettings
@@ -126,6 +126,9 @@ class RemoteBackend(Backend):
         self, times: Mapping[TopicPartition, int], isolation: Isolation
     ) -> dict[TopicPartition, TimestampOffset | None]:
         return first_records(self._client, times, isolation)
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        return epoch_ends(self._client, epochs)
 
     # -- reading
 

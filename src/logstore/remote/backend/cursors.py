@@ -18,7 +18,7 @@ from logstore.clock import Clock
 from logstore.errors import LogstoreError
 from logstore.io._interrupts import held
 from logstore.records import Isolation, TopicPartition
-from logstore.remote.backend.partition import RemotePartition
+from logstore.remote.backend.partition import RemotePartition, epoch_ends
 from logstore.remote.client import Client, Fetched
 from logstore.remote.fetch.position import FetchPosition
 
@@ -190,5 +190,4 @@ class RemoteCursor(RemotePartition):
     # -- what a broker is asked
 
     def _end_of_epoch(self, epoch: int) -> int | None:
-        found = self._client.offset_for_leader_epoch({self.name: epoch})[self.name]
-        return None if found.leader_epoch < 0 or found.end_offset < 0 else found.end_offset
+        return epoch_ends(self._client, {self.name: epoch})[self.name]

@@ -102,7 +102,13 @@ class MemberLoop:
         return time.monotonic_ns() // 1_000_000
 
     def subscribe(self, names: frozenset[str], pattern: re.Pattern[str] | None) -> None:
-        """Subscribe to names, or to those that will match a pattern."""
+        """Subscribe to names, or to those that will match a pattern.
+
+        Patterns are matched here by either protocol, and the coordinator is told names. Brokers could match one
+        for a member by KIP-848, but they read it as RE2: lookarounds and references to groups are refused, and
+        flags such as ``re.VERBOSE`` are no part of the text. One pattern would stand for other topics by the other
+        protocol. Java's ``subscribe(Pattern)`` is matched by the client, too, for the same reason.
+        """
         self.check_usable()
         with held(self.lock):
             self._pattern = pattern

@@ -37,6 +37,15 @@ def first_records(
     }
 
 
+def epoch_ends(client: Client, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+    """Return the offset at which the records of each partition's leader epoch end; None for an unknown epoch."""
+    found = client.offset_for_leader_epoch(epochs)
+    return {
+        name: None if each.leader_epoch < 0 or each.end_offset < 0 else each.end_offset
+        for name, each in found.items()
+    }
+
+
 def next_batch_offset(client: Client, name: TopicPartition, offset: int, topic_id: str) -> int:
     """Return the base offset of the batch that holds or follows an offset; -1 if the broker returns none.
 

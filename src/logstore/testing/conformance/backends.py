@@ -229,6 +229,11 @@ class BackendConformance:
                 assert epoch >= 0
                 assert cursor._end_of_epoch(epoch) == 2
                 assert cursor._end_of_epoch(epoch + 7) is None
+            scene.create("ships")
+            other = TopicPartition("ships", 0)
+            scene.append(other, [b"c"])
+            assert scene.backend.epoch_ends({name: epoch, other: epoch + 7}) == {name: 2, other: None}
+            assert scene.backend.epoch_ends({}) == {}
 
     # -- ranges
 

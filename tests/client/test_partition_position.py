@@ -1,0 +1,126 @@
+"""Where many partitions begin: what brokers are asked, and that it is asked for all of them at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from logstore.client.consumer import Consumer, open_consumer
+from logstore.client.partition_position import PositionRules
+from logstore.protocol.generated.messages import (
+    ListOffsetsRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+)
+from logstore.records import TopicPartition
+from logstore.remote.backend.backend import RemoteBackend
+from logstore.remote.client import Client
+from tests.kit.waiting import wait_for
+from tests.remote.fake_cluster import FakeCluster
+
+COUNT = 1_000
+NAMES = [TopicPartition("flights", number) for number in range(COUNT)]
+ASKED = (OffsetFetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster(3, long_polls=True) as cluster:
+        for number, partition in enumerate(cluster.topic("flights", COUNT, leaders=[1, 2, 3])):
+            if number < 6:
+                partition.add([b"%d" % n for n in range(5)])
+        yield cluster
+
+
+@pytest.fixture
+def consumer(cluster: FakeCluster, request: pytest.FixtureRequest) -> Callable[..., Consumer]:
+    def made(**settings: Any) -> Consumer:
+        backend = RemoteBackend(Client(cluster.bootstrap, fetch_max_wait_ms=100))
+        request.addfinalizer(backend.close)
+        return open_consumer(backend, None, {"enable.auto.commit": False}, settings)
+
+    return made
+
+
+def asked(cluster: FakeCluster) -> Counter[str]:
+    return Counter({cls.__name__: count for cls in ASKED if (count := len(cluster.requests(cls)))})
+
+
+@pytest.mark.parametrize(
+    ("reset", "lists", "begin"), [("earliest", 3, 0), ("latest", 3, 5), ("by_duration:PT1H", 6, 0)]
+)
+def test_each_leader_is_asked_once_where_its_partitions_begin(
+    cluster: FakeCluster, consumer: Callable[..., Consumer], reset: str, lists: int, begin: int
+) -> None:
+    with consumer(auto_offset_reset=reset) as reader:
+        reader.assign(NAMES)
+        reader.poll()
+        assert asked(cluster) == {"ListOffsetsRequest": lists}
+        assert {reader.position(name) for name in NAMES[6:]} == {0}
+        if reset != "by_duration:PT1H":
+            assert reader._subscription.partitions[NAMES[0]].offset == begin
+        assert asked(cluster) == {"ListOffsetsRequest": lists}
+
+
+def test_the_coordinator_is_asked_once_for_the_offsets_of_a_group(
+    cluster: FakeCluster, consumer: Callable[..., Consumer]
+) -> None:
+    for name in NAMES[:500]:
+        cluster.offsets["crew"][name] = (0, "", -1)
+    for name in NAMES[:6]:
+        cluster.offsets["crew"][name] = (3, "", 0)  # as clients commit that name the epoch
+    with consumer(group_id="crew", auto_offset_reset="latest") as reader:
+        reader.assign(NAMES)
+        assert {record.offset for record in reader.poll(10)} == {3, 4}
+        assert asked(cluster) == {
+            "OffsetFetchRequest": 1, "OffsetForLeaderEpochRequest": 3, "ListOffsetsRequest": 3,
+        }  # fmt: skip
+        assert {each.stored for each in reader._subscription.turns} == {-1, 0, 3}
+        assert len(reader.committed()) == COUNT
+        assert asked(cluster)["OffsetFetchRequest"] == 2
+
+
+def test_partitions_of_a_subscription_are_asked_for_together(
+    cluster: FakeCluster, consumer: Callable[..., Consumer]
+) -> None:
+    with consumer(group_id="crew", auto_offset_reset="latest") as reader:
+        reader.subscribe("flights")
+        wait_for(lambda: reader.poll(0.1) or len(reader.assignment) == COUNT, 30)
+        reader.poll()
+        assert asked(cluster) == {"OffsetFetchRequest": 1, "ListOffsetsRequest": 3}
+
+
+@pytest.mark.parametrize("where", ["beginning", "end", "time"])
+def test_each_leader_is_asked_once_where_to_seek(
+    cluster: FakeCluster, consumer: Callable[..., Consumer], where: str
+) -> None:
+    with consumer(auto_offset_reset="earliest") as reader:
+        reader.assign(NAMES)
+        reader.poll()
+        before = asked(cluster)
+        if where == "time":
+            reader.seek_to_time(0)
+        else:
+            getattr(reader, f"seek_to_{where}")()
+        assert asked(cluster) - before == {"ListOffsetsRequest": 6 if where == "time" else 3}
+        assert reader.position(NAMES[0]) == (5 if where == "end" else 0)
+
+
+def test_partitions_asked_for_one_by_one_are_found(
+    cluster: FakeCluster, consumer: Callable[..., Consumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted bug: without `PositionRules.find` over all, the requests are counted in hundreds."""
+    find = PositionRules.find
+
+    def one_by_one(rules: PositionRules, partitions: Any) -> None:
+        for one in partitions:
+            find(rules, [one])
+
+    monkeypatch.setattr(PositionRules, "find", one_by_one)
+    with consumer(auto_offset_reset="earliest") as reader:
+        reader.assign(NAMES[:200])
+        reader.poll()
+    assert asked(cluster) == {"ListOffsetsRequest": 200}
