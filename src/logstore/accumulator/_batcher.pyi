@@ -1,5 +1,5 @@
 import datetime
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import Any, Self, final
 

@@ -498,7 +498,7 @@ def test_a_topic_of_the_same_name_is_not_read_for_the_deleted_one(cluster):
         assert reader.take(1) == [b"old"]
         with cluster.lock:
             cluster.topic("gone")[0].add([b"never", b"never"])
-        with pytest.raises(UnknownTopicError, match="another (topic has that|one has its) name"):
+        with pytest.raises(UnknownTopicError, match=r"another (topic has that|one has its) name"):
             reader.consumer.poll(30)
 
 

@@ -238,11 +238,14 @@ def test_a_login_that_never_ends_is_refused() -> None:
     def ask(request: Any) -> Any:
         return SaslHandshakeResponse() if isinstance(request, SaslHandshakeRequest) else SaslAuthenticateResponse()
 
-    steps = login_requests(Login("PLAIN"), endless(), (), "a broker")
-    request = next(steps)
-    with pytest.raises(AuthenticationError, match="never ends the exchange"):
+    def log_in() -> None:
+        steps = login_requests(Login("PLAIN"), endless(), (), "a broker")
+        request = next(steps)
         while True:
             request = steps.send(ask(request))
+
+    with pytest.raises(AuthenticationError, match="never ends the exchange"):
+        log_in()
 
 
 # --- SCRAM -----------------------------------------------------------------------------------------

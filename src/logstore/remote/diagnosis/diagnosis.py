@@ -22,10 +22,10 @@ from logstore.errors import BrokerError, LogstoreError, UnsupportedVersionError
 from logstore.protocol import codes
 from logstore.protocol.generated import messages as m
 from logstore.remote.client import Client
-from logstore.remote.connection import BrokerConnection
 from logstore.remote.diagnosis.contact import Contact, explained, shown
 from logstore.remote.diagnosis.partitions import least_in_sync, unhealthy
 from logstore.remote.diagnosis.rights import Purpose, Resource, lacking, missing, principal_of
+from logstore.remote.network.link import BrokerLink
 
 #: What a producer and a consumer cannot do without.
 _REQUESTS = (
@@ -276,7 +276,7 @@ class _Look:
     def _on_group(self, home: Client, group: str) -> int:
         """Return the operations on a group that its coordinator permits, as bits."""
 
-        def coordinator(connection: BrokerConnection) -> Any:
+        def coordinator(connection: BrokerLink) -> Any:
             version = connection.version_of(m.FindCoordinatorRequest, 3)
             found = connection.ask(m.FindCoordinatorRequest(key=group), version=version)
             if found.error_code:
@@ -310,7 +310,7 @@ def _asked(client: Client, request: Any, most: int | None = None) -> Any:
         return connection.ask(request, version=connection.version_of(request, most))
 
 
-def _unknown_requests(connection: BrokerConnection) -> list[str]:
+def _unknown_requests(connection: BrokerLink) -> list[str]:
     """Return the requests that a client needs, and of which a broker knows no version of ours."""
     found = []
     for each in _REQUESTS:
