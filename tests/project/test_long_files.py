@@ -41,6 +41,7 @@ NOUNS = {
     "log/tools/verify.py": "verification",
     "remote/backend/fetching.py": "consumer",
     "remote/network/connection.py": "connection",
+    "remote/produce/sending.py": "sender",
     "store/admin/kafka_directories.py": "kafka directory",
     "store/catalog/topics.py": "topics",
     "store/store.py": "store",

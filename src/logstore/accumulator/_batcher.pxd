@@ -18,7 +18,7 @@ cdef class BatchResult:
     cdef readonly int64_t first_offset       # -1 until it is known
     cdef int64_t _append_time_ms             # -1: each record has its own
     cdef readonly object error               # of a batch in parts: the first one's
-    cdef object _parts                       # where it was written in parts: see `acknowledge_parts`
+    cdef list _parts                         # where it was written in parts: see `acknowledge_parts`
     cdef int64_t _claimed                    # number of futures that were made
     cdef int64_t _kept                       # number of those that are still referenced
     cdef State _state

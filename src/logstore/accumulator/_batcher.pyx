@@ -145,13 +145,13 @@ cdef class BatchResult:
         """
         if self._state >= ACKNOWLEDGED:
             return
-        self.error = next((part[3] for part in parts if part[3] is not None), None)
-        if self._failures is None:
-            self.error = None
-            parts = [(*part[:3], None) for part in parts]
-        elif self.error is not None and self._kept < self._claimed:
+        # Plain tuples: futures read them, and without a list of failures no error.
+        kept = [(record, offset, time, error if self._failures is not None else None)
+                for record, offset, time, error in parts]
+        self.error = next((part[3] for part in kept if part[3] is not None), None)
+        if self.error is not None and self._kept < self._claimed:
             self._failures.append(self)
-        self._parts = parts
+        self._parts = kept
         self._answer(ACKNOWLEDGED)
 
     cdef int _answer(self, State state) except -1:
