@@ -707,7 +707,8 @@ class Sending:
         if self._asks_for_id:
             return
         if not known.brokers:
-            self._id_failed(self._metadata.problem or BrokerUnreachableError("a producer id: no broker is known yet"), now_s)
+            unknown = BrokerUnreachableError("a producer id: no broker is known yet")
+            self._id_failed(self._metadata.problem or unknown, now_s)
             return
         numbers = sorted(known.brokers, key=lambda each: (self._broker(each).ready() is None, each))
         broker = self._broker(numbers[self._id_failures % len(numbers)])
