@@ -552,6 +552,15 @@ class LogClosedError(LogstoreError, ValueError):
     code = 56
 
 
+class TopicDeletedError(LogClosedError, UnknownTopicError):
+    """The topic of this log or scan was deleted, or deleted and created again with the same name.
+
+    It is an `UnknownTopicError`, which a cluster raises for the same, and a `LogClosedError`: the files are closed.
+    """
+
+    code = 3
+
+
 class StoreClosedError(LogClosedError):
     """The store, or the producer or consumer of it, is closed."""
 

@@ -18,6 +18,7 @@ from logstore.errors import (
     OffsetOutOfRangeError,
     RecordTooLargeError,
     StoreClosedError,
+    TopicDeletedError,
     UnknownPartitionError,
     UnknownSettingError,
     UnknownTopicError,
@@ -132,12 +133,12 @@ def empty_log(place: Setting) -> object:
 MISTAKES: dict[str, Mistake] = {
     "a scan of a deleted topic": Mistake(
         scan_of_a_deleted_topic,
-        LogClosedError,
+        TopicDeletedError,
         ("flights-", "its topic was deleted", "store.topics()"),
         ("open it",),
     ),
     "the log of a deleted topic": Mistake(
-        log_of_a_deleted_topic, LogClosedError, ("flights-0", "its topic was deleted"), ("open it",)
+        log_of_a_deleted_topic, TopicDeletedError, ("flights-0", "its topic was deleted"), ("open it",)
     ),
     "a handle of a deleted topic": Mistake(
         deleted_topic,
@@ -146,7 +147,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a scan of a topic that was made again": Mistake(
         deleted_topic_beside_its_writer,
-        LogClosedError,
+        TopicDeletedError,
         ("its topic was deleted and another one has its name", "ask the store for the topic again"),
     ),
     "a scan of a closed store": Mistake(

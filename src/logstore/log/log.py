@@ -30,7 +30,7 @@ from logstore.clock import SYSTEM_CLOCK, Clock
 from logstore.config.log import LogConfig
 from logstore.config.schema import naming_arguments
 from logstore.dropped import hand_over, wait_until
-from logstore.errors import DiskFullError, LogstoreError, OffsetOutOfRangeError
+from logstore.errors import DiskFullError, LogClosedError, LogstoreError, OffsetOutOfRangeError
 from logstore.io._files import LIBC, Files, fork_generation
 from logstore.io._interrupts import held, made, shielded
 from logstore.log.append.append import LogWriter
@@ -267,19 +267,19 @@ class Log(Readable):
             self.close()
             raise
 
-    def close(self, *, reason: str = "") -> None:
+    def close(self, *, reason: str = "", error: type[LogClosedError] = LogClosedError) -> None:
         """Flush, save the indexes and snapshots, mark the log as clean and release the directory.
 
         May be called again. A log that has failed is closed without a flush; opening it recovers. If the disk has
         no space to finish the last roll or for the mark, the records are flushed all the same: the next open
         recovers. An interrupt (Ctrl-C) is raised once the log is closed. Errors of later calls name the ``reason``,
-        such as that the topic was deleted.
+        such as that the topic was deleted, and are of the class ``error``.
         """
-        shielded(self._end, reason)
+        shielded(self._end, reason, error)
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: str, error: type[LogClosedError]) -> None:
         state = self._state
-        state.name_close(reason)
+        state.name_close(reason, error)
         if state.closed:
             return
         if state.fork != fork_generation():

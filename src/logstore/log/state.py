@@ -124,6 +124,7 @@ class State(PartitionLog):
         self.lock = LogLock()
         self.fork = fork_generation()
         self.why_closed = "the log is closed; call Log.open() again"
+        self.closed_error: type[LogClosedError] = LogClosedError
         # Acquired before `lock`, in this order.
         self.compacting = threading.Lock()  # held by a compaction, from its beginning to its end
         self.deleting = threading.Lock()  # held by a deletion, from its beginning until its files are unlinked
@@ -234,7 +235,7 @@ class State(PartitionLog):
 
     def check_open(self) -> None:
         if self.closed:
-            raise LogClosedError(f"{self.name}: {self.why_closed}", path=self.path)
+            raise self.closed_error(f"{self.name}: {self.why_closed}", path=self.path)
         self.check_process()
 
     def check_process(self) -> None:
@@ -642,9 +643,10 @@ class State(PartitionLog):
                 self.transactions.note_aborted(head.aborted)
             self.mode.drop_head()
 
-    def name_close(self, reason: str) -> None:
-        """Give the reason that the errors of calls to the closed log will name, if there is one."""
-        self.why_closed = reason or self.why_closed
+    def name_close(self, reason: str, error: type[LogClosedError]) -> None:
+        """Give the errors of calls to the closed log their class, and the reason that they name, if there is one."""
+        if reason:
+            self.why_closed, self.closed_error = reason, error
 
     def begin_close(self) -> None:
         """Have a running compaction stop: the log is about to be closed."""

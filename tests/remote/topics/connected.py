@@ -10,6 +10,7 @@ from logstore.config.log import LogConfig
 from logstore.errors import (
     ConfigError,
     InvalidPartitionsError,
+    LogstoreError,
     OffsetOutOfRangeError,
     PolicyViolationError,
     RecordTooLargeError,
@@ -57,6 +58,55 @@ def program(store: logstore.Store | RemoteStore) -> list[object]:
     return seen
 
 
+def after_deletion(store: logstore.Store | RemoteStore) -> dict[str, type[BaseException]]:
+    """The errors of each use of a topic that was deleted: of what was opened before, and of what is opened now."""
+    topic = store.create_topic("gone", partitions=1)
+    topic.append_many([b"a", b"b"])
+    partition, scan = topic[0], topic.scan()
+    with store.producer() as producer, store.consumer(auto_offset_reset="earliest") as consumer:
+        producer.send("gone", b"c").result(30)
+        consumer.assign_topics("gone")
+        store.delete_topic("gone")
+
+        def poll() -> None:
+            for _ in range(100):
+                consumer.poll(0.1)
+
+        uses = {
+            "topic": lambda: store.topic("gone"),
+            "describe": lambda: store.describe_topic("gone"),
+            "delete": lambda: store.delete_topic("gone"),
+            "append": lambda: topic.append(b"d"),
+            "append_many": lambda: topic.append_many([b"d"]),
+            "delete_records": lambda: topic.delete_records({0: 1}),
+            "config": lambda: topic.config,
+            "len": lambda: len(topic),
+            "partition": lambda: topic[0],
+            "read": lambda: topic.read(0),
+            "record_at": lambda: topic.record_at(0, 0),
+            "time": lambda: topic.offset_for_time(0),
+            "scan": lambda: topic.scan().count(),
+            "read of a partition at hand": lambda: partition.read(0),
+            "record of a partition at hand": lambda: partition.record_at(0),
+            "scan at hand": lambda: list(scan),
+            "poll": poll,
+            "send": lambda: producer.send("gone", b"d").result(30),
+        }
+        found: dict[str, type[BaseException]] = {}
+        for name, use in uses.items():
+            try:
+                use()
+            except LogstoreError as error:
+                found[name] = next((kind for kind in PROMISED if isinstance(error, kind)), type(error))
+            else:
+                found[name] = type(None)
+    return found
+
+
+#: What a user may rely on, on both sides, of a topic that was deleted.
+PROMISED = (UnknownTopicError,)
+
+
 class ConnectedCases:
     """Cases over the fixture ``cluster``: a `RemoteStore` of brokers without topics."""
 
@@ -65,6 +115,13 @@ class ConnectedCases:
         with logstore.open(tmp_path / "store") as store:
             on_files = program(store)
         assert program(cluster) == on_files
+
+    def test_a_deleted_topic_is_an_unknown_topic_on_a_store_and_on_a_cluster(self, tmp_path, cluster):
+        with logstore.open(tmp_path / "store") as store:
+            on_files = after_deletion(store)
+        on_cluster = after_deletion(cluster)
+        assert on_files == on_cluster
+        assert set(on_cluster.values()) == {UnknownTopicError}
 
     def test_what_only_a_store_has_is_refused_in_one_sentence(self, cluster):
         for name, advice in ONLY_OF_STORES.items():

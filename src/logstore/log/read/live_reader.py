@@ -85,6 +85,7 @@ class LogReader(Readable):
         self._fork = fork_generation()
         self._closed = False
         self._why_closed = "the log is closed; call Log.open() again"
+        self._closed_error: type[LogClosedError] = LogClosedError
         self._watch: Watch | None = None
         self._stuck = -1  # the odd generation whose wait has timed out
         self._aborted: dict[int, list[AbortedTransaction]] = {}
@@ -376,7 +377,7 @@ class LogReader(Readable):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise LogClosedError(f"{self.name}: {self._why_closed}", path=self.path)
+            raise self._closed_error(f"{self.name}: {self._why_closed}", path=self.path)
         if self._fork != fork_generation():
             raise ForkedError(
                 f"{self.name}: the log was opened before a fork; call Log.open() in the child", path=self.path
@@ -408,9 +409,10 @@ class LogReader(Readable):
         """The calls of maintenance, as far as they only read."""
         return RefusingMaintenance(self)
 
-    def close(self, *, reason: str = "") -> None:
-        """Close the files. May be called again. Errors of later calls name the ``reason``."""
-        self._why_closed = reason or self._why_closed
+    def close(self, *, reason: str = "", error: type[LogClosedError] = LogClosedError) -> None:
+        """Close the files. May be called again. Errors of later calls name the ``reason`` and are an ``error``."""
+        if reason:
+            self._why_closed, self._closed_error = reason, error
         if not self._closed:
             self._closed = True
             self._segments.close()

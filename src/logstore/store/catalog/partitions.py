@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from logstore.client.backend.source import Opened
 from logstore.clock import Clock
 from logstore.config.log import LogConfig
-from logstore.errors import LogstoreError, NotALogError, StoreClosedError
+from logstore.errors import LogClosedError, LogstoreError, NotALogError, StoreClosedError
 from logstore.io._interrupts import held, shielded
 from logstore.io.side_by_side import MANY, side_by_side
 from logstore.log import Log, LogReader
@@ -190,8 +190,8 @@ class Partitions:
             with held(turn):
                 pass
 
-    def close_topic(self, topic: str, reason: str = "") -> None:
-        """Close and forget the logs of one topic; errors of later calls give reason. `get` opens them again."""
+    def close_topic(self, topic: str, reason: str = "", error: type[LogClosedError] = LogClosedError) -> None:
+        """Close and forget the logs of one topic; later calls raise ``error``. `get` opens the logs again."""
         if not self._read_only:
             # A log that is being opened would stay open with deleted files, for a later topic of the same name.
             # (A reader does not wait: it finds that its topic was deleted while it opens a log, so it would wait
@@ -200,7 +200,7 @@ class Partitions:
         with held(self._lock):
             doomed = [name for name in self._open if name.topic == topic]
             logs = [self._open.pop(name) for name in doomed]
-        side_by_side(lambda log: log.close(reason=reason), logs, at_least=MANY)
+        side_by_side(lambda log: log.close(reason=reason, error=error), logs, at_least=MANY)
 
     def renew(self, name: TopicPartition, make: Callable[[], object]) -> None:
         """Close the log of a partition, and call ``make`` before it is opened again: threads that want it wait.
@@ -258,8 +258,8 @@ class LentLog(Log):
         self._log = log
         self._store = store
 
-    def close(self, *, reason: str = "") -> None:
-        self._log.close(reason=reason)
+    def close(self, *, reason: str = "", error: type[LogClosedError] = LogClosedError) -> None:
+        self._log.close(reason=reason, error=error)
 
     def __del__(self) -> None:
         """Do nothing: the store closes its logs."""

@@ -23,10 +23,12 @@ from logstore.config.log import LogConfig, Setting, canonical, canonical_keys
 from logstore.config.store import KEEPING, StoreConfig
 from logstore.errors import (
     InvalidPartitionsError,
+    LogClosedError,
     LogstoreError,
     NotALogError,
     PolicyViolationError,
     StorageError,
+    TopicDeletedError,
     TopicExistsError,
     UnknownPartitionError,
     UnknownTopicError,
@@ -612,7 +614,7 @@ class Topics(TopicTable):
         for name in doomed:
             try:
                 if self._partitions is not None:
-                    self._partitions.close_topic(name, DELETED)
+                    self._partitions.close_topic(name, DELETED, TopicDeletedError)
             except LogstoreError as error:
                 # Unflushed records of a deleted topic are not wanted, and a full disk is freed by deleting.
                 _logger.warning("a log was not closed cleanly, it is deleted: topic=%s error=%s", name, error)
@@ -705,7 +707,10 @@ class FollowedTopics(TopicTable):
         for name, entry in known.topics.items():
             now = changed.topics.get(name)
             if self._partitions is not None and (changed_hands or now is None or now.id != entry.id):
-                self._partitions.close_topic(name, DELETED if now is None else REPLACED)
+                is_there = now is not None and now.id == entry.id
+                self._partitions.close_topic(
+                    name, DELETED if now is None else REPLACED, LogClosedError if is_there else TopicDeletedError
+                )
 
     def _listed(self) -> Catalogue:
         """Return the topics that the directories tell, of a root written by Kafka or holding single logs only."""
