@@ -39,8 +39,8 @@ class AnyTopic(ABC):
     ``topic[2]`` is one of its partitions, ``len(topic)`` their number, ``2 in topic`` whether it exists, and
     iterating gives them in order.
 
-    Once the topic was deleted, or deleted and created again, its calls raise `UnknownTopicError`, on both sides; so do
-    the reads of partitions and scans that it gave before.
+    Once the topic was deleted, or deleted and created again, its calls raise `UnknownTopicError`, on both sides; so
+    do the reads of partitions and scans that it gave before.
     """
 
     def __init__(self, home: Any, name: str, topic_id: str, store: Any) -> None:

@@ -644,7 +644,7 @@ class State(PartitionLog):
             self.mode.drop_head()
 
     def name_close(self, reason: str, error: type[LogClosedError]) -> None:
-        """Give the errors of calls to the closed log their class, and the reason that they name, if there is one."""
+        """Give the errors of calls to the closed log their class and reason, if there is a reason."""
         if reason:
             self.why_closed, self.closed_error = reason, error
 
