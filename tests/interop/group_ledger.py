@@ -57,7 +57,7 @@ def held_by(events: Iterable[Event]) -> set[int]:
     return held
 
 
-class _Life:
+class _History:
     """One partition in the order of events: its owner, and which offsets the next owner may begin at.
 
     ``end`` is the offset after the last record that was ever given. ``may`` are the committed offsets that the
@@ -125,17 +125,17 @@ class Ledger:
     """
 
     def __init__(self, events: Iterable[Event]) -> None:
-        lives: dict[int, _Life] = {}
+        histories: dict[int, _History] = {}
         for event in sorted(events):
             if event.what in ("dies", "leaves"):
-                for life in lives.values():
-                    life.take(event)
+                for history in histories.values():
+                    history.take(event)
             else:
-                lives.setdefault(event.partition, _Life(event.partition)).take(event)
-        self.faults = [fault for _, life in sorted(lives.items()) for fault in life.faults]
-        self.again = sum(life.again for life in lives.values())  #: how often a record was given once more
-        self.ends = {partition: life.end for partition, life in lives.items()}
-        self.committed = {partition: life.may for partition, life in lives.items()}
+                histories.setdefault(event.partition, _History(event.partition)).take(event)
+        self.faults = [fault for _, history in sorted(histories.items()) for fault in history.faults]
+        self.again = sum(history.again for history in histories.values())  #: how often a record was given once more
+        self.ends = {partition: history.end for partition, history in histories.items()}
+        self.committed = {partition: history.may for partition, history in histories.items()}
 
     def check(self, written: Mapping[int, int], *, deaths: int) -> None:
         """Fail unless all records, this many in each partition, were given, and some again only after deaths."""

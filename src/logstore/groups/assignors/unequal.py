@@ -155,7 +155,7 @@ def divide(topics: Mapping[str, int], members: Members, claims: Claims, near: Ne
     has_moved = [_even_out(table, turn, claims.lost, moves, near) for turn in turns]
     is_better = is_new or _spread(table.of) < _spread(before)
     of = table.of if is_better or not any(has_moved) else before
-    return {name: list(table.settled.get(name) or of.get(name, {})) for name in members}
+    return {name: [*(table.settled.get(name) or of.get(name) or {})] for name in members}
 
 
 def _hand_out(table: _Table, rest: Sequence[TopicPartition], near: Nearness) -> None:
