@@ -174,11 +174,22 @@ def main(bootstrap: str, group: str, topic: str, settings: str, path: str) -> No
         commit(membership, offsets)
         note("committed", found)
 
-    RemoteMembership.commit = noted_commit  # type: ignore[method-assign]  # automatic commits are seen as well
+    RemoteMembership.commit = noted_commit  # type: ignore[method-assign,assignment]  # automatic commits are seen as well
     backend = RemoteBackend(Client(bootstrap, is_patient=True, metadata_max_age_ms=2_000, fetch_max_wait_ms=100))
     consumer = open_consumer(backend, group, json.loads(settings), {})
-    consumer.subscribe(topic, on_assigned=noted("assigned"), on_revoked=noted("revoked"), on_lost=noted("lost"))
+    longest_s, polled_s = 0.0, time.monotonic()
+
+    def lost(partitions: list[TopicPartition]) -> None:
+        noted("lost")(partitions)
+        member = consumer._group and consumer._group.membership._loop.member  # type: ignore[attr-defined]
+        why = getattr(member, "_reason", None)
+        print(f"lost: {why}; at most {longest_s:.1f} s between polls, now {time.monotonic() - polled_s:.1f} s",
+              file=sys.stderr, flush=True)  # fmt: skip
+
+    consumer.subscribe(topic, on_assigned=noted("assigned"), on_revoked=noted("revoked"), on_lost=lost)
     while not ends:
+        now_s = time.monotonic()
+        longest_s, polled_s = max(longest_s, now_s - polled_s), now_s
         for record in consumer.poll(0.1, max_records=5):
             note("given", {record.partition: record.offset})
     consumer.close()
