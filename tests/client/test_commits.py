@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
 
 import logstore
+import logstore.aio
 from logstore.client.commits import CommitQueue, _Commit
 from logstore.errors import (
     BrokerError,
@@ -257,3 +259,19 @@ def test_refusals(store, consumer):
         consumer.commit({A: 1}, on_commit=print)
     with store.consumer() as without, pytest.raises(InvalidGroupError):
         without.commit({A: 1}, wait=False)
+
+
+def test_a_task_commits_without_waiting(tmp_path):
+    told = []
+
+    async def work():
+        async with logstore.aio.open(tmp_path) as store:
+            await store.create_topic("flights", 1)
+            async with store.consumer(group="crew", enable_auto_commit=False) as consumer:
+                await consumer.assign([A])
+                for offset in (1, 2, 3):
+                    await consumer.commit({A: offset}, wait=False, on_commit=lambda *found: told.append(found))
+            return (await store.committed("crew"))[A].offset
+
+    assert asyncio.run(work()) == 3
+    assert [(offsets[A].offset, error) for offsets, error in told] == [(1, None), (2, None), (3, None)]
