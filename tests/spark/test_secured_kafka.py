@@ -138,17 +138,36 @@ def test_a_pipeline_by_a_profile_over_tls_and_scram_shows_no_secret(
     place = {"path": "", "bootstrap": bed.cluster.address("SASL_SSL"), "profile": str(profile)}
     parameters = dataclasses.replace(files_of(tmp_path, key="carrier", topic="lines"), **place)
     logging.getLogger("py4j").setLevel(logging.INFO)  # of what Python says to the JVM, it logs every word
-    spark.sparkContext.setLogLevel("DEBUG")
-    try:
-        with caplog.at_level(logging.DEBUG):
-            assert files.run(spark, parameters).counts == {"records": 600, "refused": 0}
-    finally:
-        spark.sparkContext.setLogLevel("WARN")
+    with caplog.at_level(logging.DEBUG), all_logged(spark, tmp_path / "spark.log"):
+        assert files.run(spark, parameters).counts == {"records": 600, "refused": 0}
     assert read(spark, "kafka", told, subscribe="lines").count() == 600
     shown = [repr(parameters), str(parameters), caplog.text, *capfd.readouterr()]
-    assert "DEBUG" in shown[-1], "Spark has logged nothing"
+    shown.append((tmp_path / "spark.log").read_text(errors="replace"))
+    assert "MicroBatchExecution" in shown[-1], "Spark has logged nothing"
     shown += [path.read_text(errors="replace") for path in Path(parameters.checkpoint).rglob("*") if path.is_file()]
     assert_hidden(shown)
+
+
+@contextlib.contextmanager
+def all_logged(spark: SparkSession, path: Path) -> Iterator[None]:
+    """Have the log of Spark's JVM, at DEBUG, in a file too."""
+    java: Any = spark._jvm
+    log4j = java.org.apache.logging.log4j
+    made = log4j.core.appender.FileAppender.newBuilder()
+    made.setName("planted")
+    made.withFileName(str(path))
+    made.setLayout(log4j.core.layout.PatternLayout.newBuilder().withPattern("%p %c %m %ex%n").build())
+    appender = made.build()
+    appender.start()
+    root = log4j.LogManager.getRootLogger()
+    root.addAppender(appender)
+    spark.sparkContext.setLogLevel("DEBUG")
+    try:
+        yield
+    finally:
+        spark.sparkContext.setLogLevel("ERROR")
+        root.removeAppender(appender)
+        appender.stop()
 
 
 def test_a_profile_that_cannot_be_used_is_said_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:

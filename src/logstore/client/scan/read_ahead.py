@@ -65,7 +65,7 @@ class _Ahead(Generic[_T]):
         self._begin = begin
         #: a piece, alone in a tuple; an error; or None for the end
         self._ready: SimpleQueue[tuple[_T] | BaseException | None] = SimpleQueue()
-        self._room = threading.Semaphore(1)
+        self._space = threading.Semaphore(1)
         self._is_stopped = False
         self._fork = fork_generation()
         threading.Thread(target=self._read, name="logstore-scan", daemon=True).start()
@@ -77,19 +77,19 @@ class _Ahead(Generic[_T]):
         found = self._ready.get()
         if isinstance(found, BaseException):
             raise found
-        self._room.release()
+        self._space.release()
         return found
 
     def stop(self) -> None:
         """End the thread when its read is done. Does not wait."""
         self._is_stopped = True
-        self._room.release()
+        self._space.release()
 
     def _read(self) -> None:
         end: BaseException | None = None
         try:
             for piece in self._begin():
-                self._room.acquire()
+                self._space.acquire()
                 if self._is_stopped:
                     return
                 self._ready.put((piece,))
