@@ -129,9 +129,12 @@ interop: $(VENV)/.with-interop $(VENV)/.built no-test-yet
 	@$(if $(SPARK_TOO),$(MAKE) --no-print-directory interop-with-java)
 	@test ! -e $(NONE_YET) || { echo 'no test was selected'; exit 5; }
 
-interop-with-java: $(SPARK)/.with-spark-kafka
+interop-with-java: $(SPARK)/.with-spark-kafka $(if $(ON_SPARK),,$(SPARK_NEXT)/.with-spark-test)
 	$(SAY) 'interop: Spark with a real Kafka, and with its own connector'
 	@$(SPARK)/bin/python -m pytest -q -m interop $(SPARK_ARGS) $(COUNTED)
+	$(if $(ON_SPARK),,$(SAY) 'interop: the next Spark with a secured Kafka')
+	$(if $(ON_SPARK),,@$(SPARK_NEXT)/bin/python -m pytest -q -m interop \
+		$(patsubst tests/spark,tests/spark/test_secured_kafka.py,$(SPARK_ARGS)) $(COUNTED))
 
 # Only for a new version of Kafka: what is in tests/fixtures must be read for ever.
 fixtures: $(VENV)/.with-interop $(VENV)/.built
