@@ -315,7 +315,8 @@ def test_a_batch_sent_twice_is_there_once(java: JavaClient, client: Client) -> N
         for number in range(3):
             assert producer.send(tp, encode([b"%d" % number], timestamp_ms=START_MS)) == number
         # As if the answers had been lost: the same batches with the same sequences again.
-        partition = producer._partitions[tp]
+        partition = producer._queues[tp].partition
+        assert partition is not None
         for number in range(3):
             partition.next_sequence = number
             assert producer.send(tp, encode([b"%d" % number], timestamp_ms=START_MS)) == number
@@ -329,7 +330,9 @@ def test_a_hole_in_the_sequence_is_repaired_with_another_producer_id(java: JavaC
     with IdempotentProducer(client) as producer:
         producer.send(tp, encode([b"0"], timestamp_ms=START_MS))
         before = producer.producer_id
-        producer._partitions[tp].next_sequence = 17
+        partition = producer._queues[tp].partition
+        assert partition is not None
+        partition.next_sequence = 17
         for number in range(1, 10):
             producer.submit(tp, encode([b"%d" % number], timestamp_ms=START_MS))
         producer.flush()
