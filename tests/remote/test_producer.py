@@ -478,7 +478,8 @@ def test_a_producer_that_is_dropped_says_how_much_was_not_acknowledged(cluster: 
             with producer._cluster._lock:
                 del producer  # waits for no lock: the collector of cycles runs in the middle of anything
             release_all()
-        assert not delivery.is_done
+        wait_for(lambda: delivery.is_done)
+        assert isinstance(delivery.error, ClientClosedError)
 
 
 def test_a_delivery_ends_in_its_time_where_no_broker_is_left(cluster: FakeCluster) -> None:

@@ -372,6 +372,17 @@ def test_without_retries_an_error_is_final_and_is_the_brokers(cluster: FakeClust
     assert partition.values() == [b"0"]
 
 
+def test_without_retries_a_leader_that_is_not_ready_yet_is_waited_for(
+    cluster: FakeCluster, backend: RemoteBackend
+) -> None:
+    cluster.topic("orders")
+    with producing(backend, acks="0") as producer:
+        cluster.brokers[1].plan(ProduceRequest, NOT_LEADER, NOT_LEADER)
+        assert producer.send("orders", b"0").result(10).offset == 0
+        cluster.brokers[1].plan(ProduceRequest, NOT_LEADER)
+        assert producer.send("orders", b"refused").result(10).offset == -1
+
+
 def test_errors_of_dropped_futures_are_raised_once_and_with_acks_0_never(
     cluster: FakeCluster, backend: RemoteBackend
 ) -> None:
@@ -384,7 +395,7 @@ def test_errors_of_dropped_futures_are_raised_once_and_with_acks_0_never(
             producer.flush(10)
         producer.flush(10)
     with producing(backend, acks="0") as producer:
-        cluster.brokers[1].plan(ProduceRequest, INVALID_RECORD, NOT_LEADER)
+        cluster.brokers[1].plan(ProduceRequest, INVALID_RECORD, NOT_ENOUGH_REPLICAS)
         for _ in range(2):
             producer.send("orders", b"refused")
             producer.flush(10)

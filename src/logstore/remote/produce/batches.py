@@ -110,6 +110,7 @@ class PendingPartition:
     doubt: LogstoreError | None = None  #: the error by which a leader no longer knew the producer
     node: int = -1  #: the broker to which its batches are in flight
     is_known: bool = False  #: whether a batch of this producer id was acknowledged
+    was_led: bool = False  #: whether a leader has acknowledged any batch
     next_sequence: int = 0
     not_before: float = 0.0
     delays: int = 0  #: pauses in a row for which no batch could be sent

@@ -472,6 +472,7 @@ class Sending:
     def _acknowledge(self, partition: PendingPartition, batch: PendingBatch, part: Any) -> None:
         if not batch.is_done:  # else it has failed already, and its answer came later
             partition.is_known = self._settings.is_idempotent
+            partition.was_led = True
             partition.delays = 0
             batch.is_done = True
             delivery = batch.delivery
@@ -515,6 +516,9 @@ class Sending:
         if not codes.is_retriable(code):
             self._fail(partition, error, batch)
             return
+        if code == codes.NOT_LEADER_OR_FOLLOWER and not (self._settings.retries or partition.was_led):
+            # The topic is new, and its leader is not ready yet. Without a retry each first batch could be lost.
+            batch.tries -= 1
         led = False
         told = getattr(part, "current_leader", None)
         if told is not None and told.leader_id >= 0:
