@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -101,6 +103,23 @@ def test_a_silent_broker_is_not_waited_for_beyond_the_time_out(request_kind: typ
         assert time.monotonic() - began < 15, "and not for the 30 s of request.timeout.ms"
         assert {each.name for each in found} <= {"no-answer", "timed-out", "cluster"}
         assert found[-1].name in ("no-answer", "timed-out") or request_kind is m.DescribeConfigsRequest
+
+
+def test_a_resolver_that_never_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+
+    def stuck(*_: object, **__: object) -> Any:
+        ended.wait(120)
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", stuck)
+    try:
+        began = time.monotonic()
+        found = one("kafka-1:9092", "timed-out", timeout_s=0.3)
+        assert time.monotonic() - began < 60
+    finally:
+        ended.set()
+    assert found.what == "the diagnosis was not done after 0.3 s, and waited for the answer of a bootstrap server"
 
 
 # --- protocols, certificates and logins ----------------------------------------------------------
