@@ -11,7 +11,7 @@ import pytest
 
 from logstore.client.backend.findings import Finding, Level
 from logstore.remote.client import Client, NewTopic
-from logstore.remote.diagnosis.diagnosis import Wanted, diagnose
+from logstore.remote.diagnosis.diagnosis import IntendedUse, diagnose
 from logstore.remote.diagnosis.rights import Purpose
 from tests.interop.secured import MECHANISMS, Secured
 from tests.interop.secured import secured as secured_cluster
@@ -28,10 +28,10 @@ def secured(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield made
 
 
-ANYTHING = Wanted()
+ANYTHING = IntendedUse()
 
 
-def look(place: str, wanted: Wanted = ANYTHING, **settings: Any) -> list[Finding]:
+def look(place: str, wanted: IntendedUse = ANYTHING, **settings: Any) -> list[Finding]:
     found = list(diagnose(place, settings, wanted))
     assert not any("\n" in str(each) for each in found)
     return [each for each in found if each.level is not Level.INFO]
@@ -88,7 +88,7 @@ def test_acls_are_missing_until_what_the_line_says_is_permitted(secured: Secured
     with Client(secured.broker.bootstrap) as administrator:
         administrator.create_topics([NewTopic("orders")])
     mine = settings_of(secured, "SASL_SSL", "PLAIN", "bob")
-    wanted = Wanted(("orders",), ("report",), (Purpose.PRODUCE, Purpose.CONSUME, Purpose.MANAGE))
+    wanted = IntendedUse(("orders",), ("report",), (Purpose.PRODUCE, Purpose.CONSUME, Purpose.MANAGE))
     found = {each.name: each for each in look(place, wanted, **mine)}
     assert set(found) == {"missing-acl-topic", "missing-acl-group", "missing-acl-cluster"}
     for kind, each in (("topic", "orders"), ("group", "report"), ("cluster", "kafka-cluster")):
@@ -103,6 +103,6 @@ def test_acls_are_missing_until_what_the_line_says_is_permitted(secured: Secured
 def test_a_certificate_is_known_by_its_subject(secured: Secured, tmp_path: Path) -> None:
     own = secured.authority.issue(name="eve")
     mine = settings_of(secured, "SSL") | {"ssl.keystore.location": str(own.write(tmp_path / "own.pem"))}
-    (found,) = look(secured.broker.address("MTLS"), Wanted(("orders",)), **mine)
+    (found,) = look(secured.broker.address("MTLS"), IntendedUse(("orders",)), **mine)
     assert found.name == "missing-acl-topic"
     assert "--allow-principal User:CN=eve" in found.advice, "before ssl.principal.mapping.rules of the brokers"

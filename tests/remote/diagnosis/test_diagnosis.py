@@ -13,7 +13,7 @@ import pytest
 from logstore.client.backend.findings import Finding, Level
 from logstore.errors import InvalidSettingError
 from logstore.protocol.generated import messages as m
-from logstore.remote.diagnosis.diagnosis import Wanted, diagnose
+from logstore.remote.diagnosis.diagnosis import IntendedUse, diagnose
 from logstore.remote.diagnosis.rights import Operation, Purpose
 from tests.remote import fake_cluster
 from tests.remote.fake_acls import AclGuard
@@ -24,10 +24,12 @@ Broker = m.MetadataResponse.MetadataResponseBroker
 MARK = "s3cr3tmark"
 
 
-ANYTHING = Wanted()
+ANYTHING = IntendedUse()
 
 
-def look(bootstrap: str, wanted: Wanted = ANYTHING, *, timeout_s: float = 10.0, **settings: Any) -> list[Finding]:
+def look(
+    bootstrap: str, wanted: IntendedUse = ANYTHING, *, timeout_s: float = 10.0, **settings: Any
+) -> list[Finding]:
     """The findings that are no mere facts; each is one line, and none shows a password."""
     began = time.monotonic()
     found = list(diagnose(bootstrap, settings, wanted, timeout_s=timeout_s))
@@ -240,7 +242,7 @@ def test_missing_acls_are_named_with_the_line_that_adds_them() -> None:
         guard.allow("group", "mine", Operation.READ)
         guard.allow("group", "seen", Operation.DESCRIBE)
         assert look(cluster.bootstrap, **login()) == [], "of what was not named, no rights are missed"
-        wanted = Wanted(("read", "hidden", "both"), ("mine", "seen", "theirs"))
+        wanted = IntendedUse(("read", "hidden", "both"), ("mine", "seen", "theirs"))
         found = look(cluster.bootstrap, wanted, **login())
         line = (
             f"have an administrator run: kafka-acls.sh --bootstrap-server {cluster.bootstrap} --command-config "
@@ -253,16 +255,16 @@ def test_missing_acls_are_named_with_the_line_that_adds_them() -> None:
             ("group 'theirs'", "--operation Read --group theirs"),
         ]
         assert found[0].what == "the brokers' ACLs do not permit Write to User:alice"
-        assert look(cluster.bootstrap, Wanted(("read",), (), (Purpose.CONSUME,)), **login()) == []
-        (lacks,) = look(cluster.bootstrap, Wanted(purposes=(Purpose.MANAGE,)), **login())
+        assert look(cluster.bootstrap, IntendedUse(("read",), (), (Purpose.CONSUME,)), **login()) == []
+        (lacks,) = look(cluster.bootstrap, IntendedUse(purposes=(Purpose.MANAGE,)), **login())
         assert lacks.advice.endswith("--operation Create --operation Describe --cluster")
         guard.allow("cluster", "", Operation.CREATE, Operation.DESCRIBE)
-        assert look(cluster.bootstrap, Wanted(purposes=(Purpose.MANAGE,)), **login()) == []
+        assert look(cluster.bootstrap, IntendedUse(purposes=(Purpose.MANAGE,)), **login()) == []
 
 
 def test_a_topic_that_is_not_there_is_no_missing_right() -> None:
     with FakeCluster() as cluster:
-        (found,) = look(cluster.bootstrap, Wanted(("x",)))
+        (found,) = look(cluster.bootstrap, IntendedUse(("x",)))
         assert (found.name, found.where) == ("no-topic", "topic 'x'")
         assert not cluster.topics, "and it is not created"
 
@@ -270,4 +272,4 @@ def test_a_topic_that_is_not_there_is_no_missing_right() -> None:
 def test_brokers_that_tell_no_rights_are_not_suspected() -> None:
     with FakeCluster(versions=ALL | {m.MetadataRequest.API_KEY: (0, 7)}) as cluster:
         cluster.topic("t")
-        assert look(cluster.bootstrap, Wanted(("t",))) == []
+        assert look(cluster.bootstrap, IntendedUse(("t",))) == []

@@ -109,5 +109,5 @@ def _of_cluster(
     from logstore.remote.diagnosis.rights import Purpose
 
     bootstrap, settings = options.connection()
-    wanted = diagnosis.Wanted(topics, groups, tuple(map(Purpose, purposes)))
+    wanted = diagnosis.IntendedUse(topics, groups, tuple(map(Purpose, purposes)))
     return bootstrap, diagnosis.diagnose(bootstrap, settings, wanted, timeout_s=timeout_s)

@@ -44,7 +44,7 @@ _REQUESTS = (
 _METADATA_WITH_OPERATIONS, _GROUPS_BEFORE_ERRORS = 8, 5
 
 
-class Wanted(NamedTuple):
+class IntendedUse(NamedTuple):
     """What the client is to be used for; its rights are looked up for that."""
 
     topics: tuple[str, ...] = ()
@@ -53,11 +53,11 @@ class Wanted(NamedTuple):
 
 
 #: Whatever the client is for: no rights are looked up.
-_ANYTHING = Wanted()
+_ANYTHING = IntendedUse()
 
 
 def diagnose(
-    bootstrap: str, settings: Mapping[str, Setting], wanted: Wanted = _ANYTHING, *, timeout_s: float = 30.0
+    bootstrap: str, settings: Mapping[str, Setting], wanted: IntendedUse = _ANYTHING, *, timeout_s: float = 30.0
 ) -> Iterator[Finding]:
     """Find what keeps a client from using a cluster, in the order of looking; ends within ``timeout_s``.
 
@@ -103,7 +103,7 @@ def diagnose(
 class _Look:
     """One look at a cluster. Used by one thread; ``step`` and ``place`` are read by another."""
 
-    def __init__(self, contact: Contact, wanted: Wanted) -> None:
+    def __init__(self, contact: Contact, wanted: IntendedUse) -> None:
         self._contact = contact
         self._wanted = wanted
         self.place = contact.config.bootstrap_servers
