@@ -156,7 +156,7 @@ class Commits:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Store these offsets, by default the position in each partition; see `Consumer.commit`."""
         if wait and on_commit is not None:
-            raise ValueError("on_commit is told of commits that are not waited for; call commit(wait=False)")
+            raise ValueError("on_commit needs a commit that is not waited for; call commit(wait=False)")
         group = self.named_group()
         if wait:
             self.drain()
