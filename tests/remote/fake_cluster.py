@@ -658,7 +658,8 @@ class FakeBroker:
             if not error:
                 self.cluster.topic(each.name, max(each.num_partitions, 1))
                 self.cluster.topics[each.name].settings = {c.name: c.value for c in each.configs}
-            topics.append(R.CreatableTopicResult(name=each.name, error_code=error))
+            topic_id = self.cluster.topics[each.name].id if not error and version >= 7 else ""
+            topics.append(R.CreatableTopicResult(name=each.name, topic_id=topic_id, error_code=error))
         return R(topics=topics)
 
     def delete_topics(self, request: Any, code: int, version: int) -> Any:

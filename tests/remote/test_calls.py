@@ -33,6 +33,7 @@ from logstore.protocol.generated.messages import (
     FetchRequest,
     ListOffsetsRequest,
     MetadataRequest,
+    MetadataResponse,
 )
 from logstore.records import Isolation, TopicPartition
 from logstore.remote.client import EARLIEST, LATEST, Client, EpochEnd, ListedOffset, NewTopic
@@ -582,6 +583,20 @@ def test_a_creation_whose_answer_was_lost_is_no_error(cluster: FakeCluster, clie
     cluster.brokers[1].plan(DeleteTopicsRequest, fake_cluster.disconnect)
     client.delete_topics(["a"])
     assert not cluster.topics
+
+
+def test_a_broker_that_lags_behind_is_asked_until_it_knows_the_new_topic(
+    cluster: FakeCluster, client: Client
+) -> None:
+    client.create_topics(["a"])
+    old = client.topic("a").id
+    R = MetadataResponse
+    partition = R.MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=[1], isr_nodes=[1])
+    told = {"topics": [R.MetadataResponseTopic(name="a", topic_id=old, partitions=[partition])]}
+    client.delete_topics(["a"])
+    cluster.brokers[1].plan(MetadataRequest, told, told)
+    new = client.create_topics(["a"])["a"]
+    assert new == client.topic("a").id == cluster.topics["a"].id != old
 
 
 def test_a_creation_that_is_refused_for_now_is_tried_again(cluster: FakeCluster, client: Client) -> None:

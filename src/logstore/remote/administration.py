@@ -72,6 +72,7 @@ class Administrator:
             each.name: each for each in (NewTopic(each) if isinstance(each, str) else each for each in topics)
         }
         limit = self._limit_ms(timeout_ms)
+        ids: dict[str, str] = {}
 
         def send(connection: BrokerLink, names: list[str]) -> Iterable[_Outcome]:
             version = connection.version_of(CreateTopicsRequest)
@@ -94,10 +95,11 @@ class Administrator:
                 timeout_ms=min(limit, self.config.request_timeout_ms),
             )
             answer = connection.ask(request, version=version)
+            ids.update((each.name, each.topic_id) for each in answer.topics if not each.error_code)
             return [(each.name, each.error_code, each.error_message) for each in answer.topics]
 
         self._change_topics("create topic", wanted, send, TopicExistsError)
-        found = self._await_topics(list(wanted), limit)
+        found = self._await_topics({name: ids.get(name, "") for name in wanted}, limit)
         return {name: found.topics[name].id for name in wanted}
 
     def _change_topics(
@@ -136,20 +138,26 @@ class Administrator:
         if refused:
             raise refused[0]
 
-    def _await_topics(self, names: list[str], timeout_ms: int) -> KnownCluster:
+    def _await_topics(self, ids: Mapping[str, str], timeout_ms: int) -> KnownCluster:
+        """Wait until a broker knows topics by their new ids ("" for one that is not known) and their leaders."""
         attempts = self.cluster.attempts("create topics", timeout_ms)
         while True:
             try:
-                found = self.cluster.refresh(names, attempts)
+                found = self.cluster.refresh(list(ids), attempts)
             except UnknownTopicError as error:
                 attempts.pause(error)
                 continue
-            leaderless = [
-                name for name in names if any(each.leader < 0 for each in found.topics[name].partitions.values())
-            ]
-            if not leaderless:
+            for name, wanted in ids.items():
+                topic = found.topics[name]
+                # A broker that lags behind still knows the topic that had this name before.
+                if topic.id and wanted and topic.id != wanted:
+                    attempts.pause(UnknownTopicError(f"a broker does not know the new topic {name!r} yet"))
+                    break
+                if any(each.leader < 0 for each in topic.partitions.values()):
+                    attempts.pause(codes.error_of(codes.LEADER_NOT_AVAILABLE, f"create topic {name!r}"))
+                    break
+            else:
                 return found
-            attempts.pause(codes.error_of(codes.LEADER_NOT_AVAILABLE, f"create topic {leaderless[0]!r}"))
 
     def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
         """Delete topics with all their records.
