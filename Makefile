@@ -160,7 +160,7 @@ THREADED := tests/sanitize/test_threads.py tests/test_segment.py tests/io/test_f
 	tests/batch/test_codec.py::test_threads_do_not_share_a_context \
 	tests/log/marks/test_watermark.py tests/log/test_beside_changes.py tests/log/append/test_group_commit.py \
 	tests/log/append/test_appender.py tests/accumulator tests/crash/test_hammer.py tests/client/test_producer.py \
-	tests/store/catalog/test_partitions.py tests/store/commit/test_side_by_side.py \
+	tests/store/catalog/test_partitions.py tests/io/test_side_by_side.py \
 	tests/testing/test_faulty_files.py tests/testing/test_simdisk.py
 
 sanitize: $(VENV)/.with-test $(VENV)/.sanitized

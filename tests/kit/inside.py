@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
+
 from logstore._segment import Segment
 from logstore.errors import StorageError
 from logstore.log import Log
@@ -20,6 +22,17 @@ from logstore.records import AbortedTransaction
 def state_of(log: Log) -> State:
     """Return the state of a log that is open, for tests that interrupt its steps."""
     return log._state
+
+
+def on_encoded_append(monkeypatch: pytest.MonkeyPatch, before: Callable[[Log], object]) -> None:
+    """Have a function called before each append of records that were encoded beforehand; it may raise."""
+    honest = Log._append_encoded
+
+    def append(log: Log, encoder: Any, *, ack: Any = None) -> Any:
+        before(log)
+        return honest(log, encoder, ack=ack)
+
+    monkeypatch.setattr(Log, "_append_encoded", append)
 
 
 def finish_rolls(log: Log) -> None:

@@ -24,11 +24,11 @@ from logstore.errors import (
     RecordTypeError,
     UnknownPartitionError,
 )
-from logstore.log import Log
 from logstore.records import Codec
 from logstore.store import bulk_append
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
+from tests.kit.inside import on_encoded_append
 from tests.kit.nothing import NOTHING
 
 COUNT = 4
@@ -326,18 +326,16 @@ def large(monkeypatch):
 def test_a_large_append_is_the_same_as_a_small_one(tmp_path, monkeypatch, ack):
     pairs = [(b"%d" % (n % 50), b"%d" % n) for n in range(1_000)]
     threads = set()
-    honest = Log._append_encoded
+    together = threading.Barrier(COUNT)
 
-    def noting(*args, **kwargs):
+    def note(_log):
         threads.add(threading.current_thread())
         together.wait(timeout=30)
-        return honest(*args, **kwargs)
 
-    together = threading.Barrier(COUNT)
     with logstore.open(tmp_path / "data") as store:
         topic = store.create_topic("flights", partitions=COUNT)
         if ack:
-            monkeypatch.setattr(Log, "_append_encoded", noting)
+            on_encoded_append(monkeypatch, note)
         results = topic.append_many(pairs, ack=ack)
         assert list(results) == [0, 1, 2, 3]
         for partition, result in results.items():
@@ -351,16 +349,15 @@ def test_a_large_append_is_the_same_as_a_small_one(tmp_path, monkeypatch, ack):
 @pytest.mark.usefixtures("large")
 def test_a_large_append_that_fails_half_way_says_what_is_written_and_what_is_not(tmp_path, monkeypatch, failing):
     pairs = [(b"%d" % n, b"v") for n in range(100)]
-    honest = Log._append_encoded
+    refused = set(failing)
 
-    def refusing(log, encoder, *, ack):
-        if log.name.partition in failing:
+    def refuse(log):
+        if log.name.partition in refused:
             raise DiskFullError("the disk is full")
-        return honest(log, encoder, ack=ack)
 
     with logstore.open(tmp_path / "data") as store:
         topic = store.create_topic("flights", partitions=COUNT)
-        monkeypatch.setattr(Log, "_append_encoded", refusing)
+        on_encoded_append(monkeypatch, refuse)
         error = DiskFullError if len(failing) == COUNT else PartialAppendError
         with pytest.raises(error) as raised:
             topic.append_many(pairs, ack="written")
@@ -369,7 +366,7 @@ def test_a_large_append_that_fails_half_way_says_what_is_written_and_what_is_not
         if written:
             assert set(raised.value.results) == written
             assert f"{', '.join(map(str, sorted(failing)))} are not" in str(raised.value)
-        monkeypatch.setattr(Log, "_append_encoded", honest)
+        refused.clear()
         topic.append_many([pair for pair in pairs if partition_of(pair[0], COUNT) not in written])
         for partition in range(COUNT):
             assert pairs_of(topic, partition) == expected_of(pairs, partition, 0)

@@ -169,9 +169,9 @@ def test_no_topic_of_the_user_is_measured_in(there, brokers):
 
 
 def test_the_topic_of_a_measurement_is_deleted_after_an_error(there, brokers):
-    brokers.brokers[1].plan(m.ProduceRequest, 10)
-    brokers.brokers[2].plan(m.ProduceRequest, 10)
-    assert "MESSAGE_TOO_LARGE" in there.error("bench", "-n", "1000")
+    brokers.brokers[1].plan(m.ProduceRequest, 29)
+    brokers.brokers[2].plan(m.ProduceRequest, 29)
+    assert "TOPIC_AUTHORIZATION_FAILED" in there.error("bench", "-n", "1000")
     assert list(brokers.topics) == ["flights"]
 
 

@@ -59,8 +59,9 @@ class TestGroups(GroupCases):
 
 
 def _commits_too_far(commits: Commits) -> None:
+    # Behind what the first member can read before it dies, and before the ends that the second one finds.
     for partition in commits._subscription.turns:
-        partition.done = partition.position + 50
+        partition.done = max(partition.position, 25)
 
 
 def _as_no_member(original: Callable[..., None]) -> Callable[..., None]:
@@ -124,13 +125,21 @@ PLANTED: dict[str, tuple[str, type, str, Callable[[Any], Any]]] = {
 def test_a_planted_bug_is_found(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case, owner, attribute, planted = PLANTED[name]
     monkeypatch.setattr(owner, attribute, planted(getattr(owner, attribute)))
+    # On a machine under load a case may pass by chance: a session ends before the records to be skipped are there.
+    assert any(_is_found(case, kind) for _ in range(3))
+
+
+def _is_found(case: str, kind: str) -> bool:
     cases = TestGroups()
     with FakeCluster(3, long_polls=True, session_ms=SESSION_MS, interval_ms=50) as cluster:
         brokers = FakeBrokers(cluster)
         brokers.patience_s = 5.0
         cases.begin(brokers, "planted")
         try:
-            with pytest.raises((AssertionError, LogstoreError)):
-                getattr(cases, case)(kind)
+            getattr(cases, case)(kind)
+        except (AssertionError, LogstoreError):
+            return True
+        else:
+            return False
         finally:
             cases.end()
