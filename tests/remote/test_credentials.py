@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import logging
 import pickle
+import socket
 import subprocess
 import sys
+import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,15 @@ import pytest
 
 import logstore
 from logstore.config.remote import WireConfig
-from logstore.errors import InvalidSettingError, LogstoreError
+from logstore.errors import AuthenticationError, InvalidSettingError, LogstoreError
 from logstore.protocol.generated.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
 from logstore.remote.client import Client
 from logstore.remote.credentials import Credentials
+from logstore.remote.network.connection import NodeConnection
 from logstore.remote.network.link import BrokerLink
-from logstore.remote.network.loop import Network
+from logstore.remote.network.loop import Network, NetworkThread
 from tests.remote import fake_cluster
-from tests.remote.fake_cluster import FakeCluster
+from tests.remote.fake_cluster import FakeBroker, FakeCluster
 from tests.remote.fake_security import Authority, SaslGuard, TlsGuard
 
 #: What is looked for. Each secret holds it, also where PLAIN and HTTP wrap it in Base64.
@@ -192,6 +195,44 @@ def test_the_package_and_a_plain_client_import_no_tls() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_refused_login_is_told_though_the_broker_closes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an answer means is found beside the thread of the sockets, which may see the end first."""
+    has_ended, errands = threading.Event(), []
+    ended, errand = NodeConnection._ended, NetworkThread.errand
+
+    def end(connection: NodeConnection) -> LogstoreError:
+        has_ended.set()
+        return ended(connection)
+
+    def late(thread: NetworkThread, work: Callable[[], Any], then: Callable[..., None]) -> None:
+        errands.append(work)
+        waits = len(errands) == 3  # for the handshake, the password, and what was answered to it
+
+        def run() -> Any:
+            assert not waits or has_ended.wait(30)
+            return work()
+
+        errand(thread, run, then)
+
+    def answer_and_close(_broker: FakeBroker, connection: socket.socket, out: bytes) -> bool:
+        connection.sendall(out)
+        connection.shutdown(socket.SHUT_RDWR)
+        return True
+
+    monkeypatch.setattr(NodeConnection, "_ended", end)
+    monkeypatch.setattr(NetworkThread, "errand", late)
+    with FakeCluster(guard=SaslGuard({"alice": "right"})) as cluster:
+        cluster.brokers[1].plan(SaslAuthenticateRequest, answer_and_close)
+        config = WireConfig(
+            security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="alice", sasl_password="no"
+        )
+        network = Network(config)
+        with pytest.raises(AuthenticationError, match="SASL_AUTHENTICATION_FAILED"):
+            BrokerLink(network, config, ("127.0.0.1", cluster.brokers[1].port))
+        network.close()
+    assert has_ended.is_set()
 
 
 def test_faults_at_the_login_are_planted_where_they_are_meant() -> None:

@@ -604,6 +604,11 @@ def test_wrong_certificates_hosts_ports_and_passwords_are_errors_of_their_own(
         link = secured(connect, cluster)
         with pytest.raises(BrokerUnreachableError, match="a listener with SASL does so"):
             link.ask(everything())
+    guard = SaslGuard(USERS, tls=TlsGuard(authority.issue("127.0.0.1"), tmp_path))
+    with begin(guard) as cluster:
+        link = secured(connect, cluster, **trusting)
+        with pytest.raises(BrokerUnreachableError, match="a listener with SASL does so"):
+            link.ask(everything())
 
 
 @pytest.mark.parametrize("request_cls", [SaslHandshakeRequest, SaslAuthenticateRequest])

@@ -114,6 +114,7 @@ class NodeConnection:
         self._deadline_s = math.inf  #: of the opening, or of a step of it
         self._steps: Generator[Any, Any, Any] | None = None
         self._asked: tuple[Asked, int] | None = None  #: the request of an opening that is out, and its number
+        self._ends_with: LogstoreError | None = None  #: the socket has ended while an errand was under way
         self._login_due_s = math.inf
         self._queue: deque[Call] = deque()
         self._in_flight: deque[Call] = deque()
@@ -267,6 +268,8 @@ class NodeConnection:
             problem = ClientClosedError(f"{self}: the login failed: {type(error).__name__}")
             problem.__cause__ = error
             self.fail(problem)
+        if self._ends_with is not None:
+            self.fail(self._ends_with)
 
     def _step_done(self, result: Any, now_s: float) -> None:
         if self.stage is Stage.NEGOTIATES:
@@ -382,7 +385,7 @@ class NodeConnection:
             if self._transport is not None and events & transport.read_event:
                 self._read(now_s)
         except OSError as error:
-            self.fail(self._lost(error))
+            self._end(self._lost(error))
 
     @property
     def is_hungry(self) -> bool:
@@ -398,7 +401,7 @@ class NodeConnection:
                 if self._transport is None:
                     return
         except EndOfStreamError:
-            self.fail(self._ended())
+            self._end(self._ended())
             return
         except ProtocolError as error:
             self.fail(self._no_frame(error))
@@ -497,6 +500,16 @@ class NodeConnection:
         for each in calls:
             each.settle(None, each_its_own(error))
 
+    def _end(self, error: LogstoreError) -> None:
+        """Fail: the socket has ended. An errand says first what the last answer meant, such as a refused login."""
+        if self._steps is None or self._asked is not None:
+            self.fail(error)
+            return
+        self._ends_with = error
+        if self._socket is not None and self._events:
+            self._thread.unwatch(self._socket)
+            self._events = 0
+
     def _watch(self, events: int) -> None:
         if events != self._events and self._socket is not None:
             self._events = events
@@ -521,7 +534,8 @@ class NodeConnection:
         return f"check that this is the port of a {self._credentials.protocol} listener (security.protocol)"
 
     def _ended(self) -> LogstoreError:
-        if self.stage is Stage.SHAKES or (self._credentials.has_tls and not self._has_worked):
+        # With TLS 1.3 a client whose certificate is refused learns it at its first read.
+        if self.stage is Stage.SHAKES or (self._credentials.has_tls and not self.versions):
             return self._lost(OSError("the end of the stream"))
         if self.stage is Stage.NEGOTIATES:
             return BrokerUnreachableError(
