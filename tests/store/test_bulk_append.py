@@ -25,7 +25,6 @@ from logstore.errors import (
     UnknownPartitionError,
 )
 from logstore.records import Codec
-from logstore.store import bulk_append
 from logstore.testing import ManualClock
 from logstore.testing._faults import FaultyFiles
 from tests.kit.inside import on_encoded_append
@@ -315,15 +314,8 @@ def test_a_disk_that_fills_up_half_way_says_what_is_written_and_what_is_not(topi
         assert pairs_of(topic, partition) == expected_of(pairs, partition, 0) * 2
 
 
-@pytest.fixture
-def large(monkeypatch):
-    """Have each append count as a large one, whose partitions are written side by side."""
-    monkeypatch.setattr(bulk_append, "_LARGE_BYTES", 1)
-
-
-@pytest.mark.parametrize("ack", [None, "written", "synced"])
-@pytest.mark.usefixtures("large")
-def test_a_large_append_is_the_same_as_a_small_one(tmp_path, monkeypatch, ack):
+@pytest.mark.parametrize("by", ["call", "setting"])
+def test_synced_partitions_are_written_side_by_side(tmp_path, monkeypatch, by):
     pairs = [(b"%d" % (n % 50), b"%d" % n) for n in range(1_000)]
     threads = set()
     together = threading.Barrier(COUNT)
@@ -333,21 +325,21 @@ def test_a_large_append_is_the_same_as_a_small_one(tmp_path, monkeypatch, ack):
         together.wait(timeout=30)
 
     with logstore.open(tmp_path / "data") as store:
-        topic = store.create_topic("flights", partitions=COUNT)
-        if ack:
-            on_encoded_append(monkeypatch, note)
-        results = topic.append_many(pairs, ack=ack)
+        settings = {"logstore.ack": "synced"} if by == "setting" else {}
+        topic = store.create_topic("flights", partitions=COUNT, settings=settings)
+        on_encoded_append(monkeypatch, note)
+        results = topic.append_many(pairs, ack="synced" if by == "call" else None)
         assert list(results) == [0, 1, 2, 3]
         for partition, result in results.items():
             mine = expected_of(pairs, partition, 0)
             assert (result.first_offset, result.last_offset) == (0, len(mine) - 1)
             assert pairs_of(topic, partition) == mine
-    assert len(threads) == (COUNT if ack else 0)
+        assert [log.synced_end for log in topic] == [result.last_offset + 1 for result in results.values()]
+    assert len(threads) == COUNT
 
 
 @pytest.mark.parametrize("failing", [{2}, {0}, {0, 3}, {0, 1, 2, 3}])
-@pytest.mark.usefixtures("large")
-def test_a_large_append_that_fails_half_way_says_what_is_written_and_what_is_not(tmp_path, monkeypatch, failing):
+def test_a_synced_append_that_fails_half_way_says_what_is_written_and_what_is_not(tmp_path, monkeypatch, failing):
     pairs = [(b"%d" % n, b"v") for n in range(100)]
     refused = set(failing)
 
@@ -360,7 +352,7 @@ def test_a_large_append_that_fails_half_way_says_what_is_written_and_what_is_not
         on_encoded_append(monkeypatch, refuse)
         error = DiskFullError if len(failing) == COUNT else PartialAppendError
         with pytest.raises(error) as raised:
-            topic.append_many(pairs, ack="written")
+            topic.append_many(pairs, ack="synced")
         written = set(range(COUNT)) - failing
         assert [log.log_end_offset > 0 for log in topic] == [number in written for number in range(COUNT)]
         if written:

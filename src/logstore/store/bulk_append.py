@@ -2,7 +2,7 @@
 
 Every invalid record is found before the first byte is written. The records are encoded for each partition and
 compared with the rules of its log. Only the disk can fail after that. If it fails for some partitions, the error
-says which records are in the log. The partitions of a large append are written side by side, each in order.
+says which records are in the log. Partitions that are to be synced are written side by side.
 """
 
 from __future__ import annotations
@@ -21,10 +21,6 @@ from logstore.records import Ack, AppendResult, Codec, TimestampType
 
 _SPARE_ENCODERS = 16
 _SPARE_BYTES = 4 << 20  #: a buffer that has grown past this is not kept
-
-#: From so many bytes on, partitions are written side by side: a thread costs as much as writing a tenth of them.
-_LARGE_BYTES = 1 << 20
-_WRITERS = 4
 
 #: With the settings that each has begun with.
 _spare: list[tuple[LogConfig, Codec | None, Encoder]] = []
@@ -73,7 +69,8 @@ def append_by_key(
         logs = {partition: topic._log_to_write(partition) for partition in encoders}
         for partition, log in logs.items():
             log._state.check_encoded(encoders[partition], now_ms, log._writer)
-        return _append(logs, encoders, now_ms, settled)
+        is_synced = (settled or config.default_ack) is Ack.SYNCED
+        return _append(logs, encoders, now_ms, settled, is_synced=is_synced)
     finally:
         _spare.extend((config, codec, encoder) for encoder in taken if encoder.pending_bytes <= _SPARE_BYTES)
         del _spare[_SPARE_ENCODERS:]
@@ -99,7 +96,7 @@ def _begun(config: LogConfig, codec: Codec | None, stamp_ms: int) -> Encoder:
 
 
 def _append(
-    logs: dict[int, Log], encoders: dict[int, Encoder], now_ms: int, ack: Ack | None
+    logs: dict[int, Log], encoders: dict[int, Encoder], now_ms: int, ack: Ack | None, *, is_synced: bool
 ) -> dict[int, AppendResult]:
     results: dict[int, AppendResult] = {}
     failed: dict[int, LogstoreError] = {}
@@ -113,8 +110,9 @@ def _append(
             failed[partition] = error
 
     full = [partition for partition in logs if encoders[partition].record_count]
-    if sum(encoders[partition].pending_bytes for partition in full) >= _LARGE_BYTES:
-        side_by_side(append, full, logs[full[0]]._state.directory.files, threads=_WRITERS)
+    if is_synced:
+        # Their syncs together take little longer than one. Writes alone do not gain: measured.
+        side_by_side(append, full, logs[full[0]]._state.directory.files)
     else:
         for partition in full:
             append(partition)

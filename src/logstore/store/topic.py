@@ -196,7 +196,7 @@ class Topic(AnyTopic):
 
         Everything is encoded and checked before the first byte is written: bad records change nothing.
         Without records (an empty list, frame or array) nothing is written, and the answer is empty.
-        Partitions are written one after the other, those of 1 MiB and more in all side by side.
+        Partitions are written one after the other, or with ``"synced"`` written and synced side by side.
 
         Raises:
             PartialAppendError: the disk refused after some partitions were written; it names them.
