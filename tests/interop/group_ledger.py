@@ -181,6 +181,7 @@ def main(bootstrap: str, group: str, topic: str, settings: str, path: str) -> No
 
     def lost(partitions: list[TopicPartition]) -> None:
         noted("lost")(partitions)
+        # The contract has no loop; that of brokers has.
         member = consumer._group and consumer._group.membership._loop.member  # type: ignore[attr-defined]
         why = getattr(member, "_reason", None)
         print(f"lost: {why}; at most {longest_s:.1f} s between polls, now {time.monotonic() - polled_s:.1f} s",

@@ -197,6 +197,18 @@ def test_the_package_and_a_plain_client_import_no_tls() -> None:
     assert done.stdout == "[]\n"
 
 
+def log_in(cluster: FakeCluster, user: str, password: str) -> None:
+    """Open a connection to the first broker by the mechanism PLAIN, and close it."""
+    config = WireConfig(
+        security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username=user, sasl_password=password
+    )
+    network = Network(config)
+    try:
+        BrokerLink(network, config, ("127.0.0.1", cluster.brokers[1].port))
+    finally:
+        network.close()
+
+
 def test_a_refused_login_is_told_though_the_broker_closes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an answer means is found beside the thread of the sockets, which may see the end first."""
     has_ended, errands = threading.Event(), []
@@ -225,13 +237,8 @@ def test_a_refused_login_is_told_though_the_broker_closes_at_once(monkeypatch: p
     monkeypatch.setattr(NetworkThread, "errand", late)
     with FakeCluster(guard=SaslGuard({"alice": "right"})) as cluster:
         cluster.brokers[1].plan(SaslAuthenticateRequest, answer_and_close)
-        config = WireConfig(
-            security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="alice", sasl_password="no"
-        )
-        network = Network(config)
         with pytest.raises(AuthenticationError, match="SASL_AUTHENTICATION_FAILED"):
-            BrokerLink(network, config, ("127.0.0.1", cluster.brokers[1].port))
-        network.close()
+            log_in(cluster, "alice", "no")
     assert has_ended.is_set()
 
 
@@ -240,13 +247,8 @@ def test_faults_at_the_login_are_planted_where_they_are_meant() -> None:
     guard = SaslGuard({"a": "b"})
     with FakeCluster(guard=guard) as cluster:
         cluster.brokers[1].plan(SaslAuthenticateRequest, fake_cluster.disconnect)
-        config = WireConfig(
-            security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="a", sasl_password="b"
-        )
-        network = Network(config)
         with pytest.raises(LogstoreError, match="closed the connection during the login"):
-            BrokerLink(network, config, ("127.0.0.1", cluster.brokers[1].port))
-        network.close()
+            log_in(cluster, "a", "b")
 
 
 def use(store: Any, shown: list[str]) -> None:

@@ -456,7 +456,7 @@ class GroupCases:
                 wait_for(lambda: time.monotonic() >= until)
                 commit_as(*given)
 
-            offsets.commit_as = commit_late  # type: ignore[method-assign]
+            offsets.commit_as = commit_late  # type: ignore[method-assign]  # of this object alone
             told: list[Exception | None] = []
 
             def commit(_: object = None) -> None:

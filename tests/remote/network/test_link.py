@@ -540,11 +540,6 @@ def login(mechanism: str, **more: Any) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority()
-
-
 def secured(connect: Linker, cluster: FakeCluster, **settings: Any) -> BrokerLink:
     config = WireConfig.of(settings)
     network = Network(config)

@@ -596,7 +596,7 @@ class Sending:
     # -- the end of a batch ------------------------------------------------------------------------
 
     def _fail(self, partition: PendingPartition, error: LogstoreError, batch: PendingBatch | None = None) -> None:
-        """Fail a batch that is neither unsent nor in flight nor returned; without one, the first unsent batch.
+        """Fail a batch that is not in flight; without one, the first unsent batch.
 
         With `ProduceSettings.fails_together` all others of its partition fail with it.
         """
@@ -696,15 +696,7 @@ class Sending:
                 f"answer was lost, and the leader no longer knows this producer: {partition.doubt}"
             )
             late.__cause__ = partition.doubt
-            self._fail_pending(partition, lost, late)
-
-    def _fail_pending(self, partition: PendingPartition, batch: PendingBatch, error: LogstoreError) -> None:
-        if self._settings.fails_together:
-            self._fail(partition, error, batch)
-            return
-        self._settle(partition, batch, error)
-        self._remove(partition, batch)
-        self._forget_if_empty(partition)
+            self._fail(partition, late, lost)
 
     def _ask_for_id(self, partition: PendingPartition, known: KnownCluster, now_s: float) -> None:
         """Ask a broker for a producer id: one that is connected, after a failure each in its turn."""
