@@ -9,18 +9,29 @@ import errno
 import gc
 import logging
 import os
+from functools import partial
 
 import pytest
 
 from logstore.errors import StorageFailedError
+from logstore.log import Stop
+from logstore.records import TopicPartition
+from logstore.replication import facts
 from logstore.replication.api import Acks
+from logstore.replication.insync import InSyncReplica
+from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.log_copy import LogCopy
+from logstore.replication.placement import Arrival, InSyncPlacement
 from logstore.testing.cluster.cluster import SimCluster
 from logstore.testing.cluster.ledger import Acknowledged, InvariantError
 from logstore.testing.cluster.life import live
+from logstore.testing.cluster.steps import StepJudge
 from tests.replication.plants import quorum
 
+#: All lives together, and how many of them are of which kind; the rest has one partition, in sync.
 COUNT = int(os.environ.get("LOGSTORE_SIMULATIONS", "300"))
+SEVERAL, QUORUM, COMPACTED = COUNT // 10, COUNT * 2 // 15, COUNT // 10
+IN_SYNC = COUNT - SEVERAL - QUORUM - COMPACTED
 SECONDS = int(os.environ.get("LOGSTORE_SIMULATED_S", "10"))
 SEED = int(os.environ.get("LOGSTORE_SEED", "0"))
 
@@ -47,7 +58,7 @@ def quiet(caplog):
 def test_lives_lose_nothing_that_was_promised(part):
     acknowledged = elections = reads = logs_failed = 0
     faults: dict[str, int] = {}
-    for seed in range(SEED + part, SEED + COUNT, PARTS):
+    for seed in range(SEED + part, SEED + IN_SYNC, PARTS):
         nodes, minimum = SIZES[(seed // PARTS) % len(SIZES)]
         cluster = live(seed, seconds=SECONDS, nodes=nodes, min_insync=minimum)
         ledger = cluster.ledger
@@ -61,7 +72,7 @@ def test_lives_lose_nothing_that_was_promised(part):
     # Else the lives were so quiet that they show nothing.
     assert acknowledged > 0
     assert reads > 0
-    assert elections >= COUNT // PARTS
+    assert elections >= IN_SYNC // PARTS
     assert len(faults) >= 5, faults
     assert logs_failed > 0
 
@@ -70,7 +81,7 @@ def test_lives_lose_nothing_that_was_promised(part):
 @pytest.mark.row("F2", "F4", "F8", "C17")
 def test_lives_of_several_partitions_lose_nothing_that_was_promised(part):
     """Each node leads some of them, and what fails on one node touches all of them at once."""
-    for seed in range(SEED + part, SEED + COUNT // 6, 4):
+    for seed in range(SEED + part, SEED + SEVERAL, 4):
         by_quorum = quorum(nodes=3) if seed % 5 == 4 else {}
         nodes, minimum = SIZES[(seed // 4) % len(SIZES)]
         cluster = live(
@@ -169,6 +180,52 @@ def test_a_cut_that_a_leader_has_asked_for_is_judged_right_when_the_disk_fails_b
     cluster.close()
 
 
+class _TrustsItsLog(InSyncPlacement):
+    """The plant: a log that may have lost records is taken for whole."""
+
+    def __init__(self, replica, node, arrival, **options):
+        super().__init__(replica, node, Arrival(is_same_disk=True, stop=Stop.CLEAN), **options)
+
+
+@pytest.mark.parametrize("trusts_its_log", [False, True])
+@pytest.mark.row("F8", part="a leader that another node names again")
+def test_a_leader_that_is_named_again_is_judged_when_it_leads(monkeypatch, trusts_its_log):
+    """Its log has lost records; before it takes part, another node raises the epoch and leaves its name there.
+
+    That is no election: the leader takes its own name out first. If it does not, the ledger finds it (I3).
+    """
+    kind = _TrustsItsLog if trusts_its_log else InSyncPlacement
+    monkeypatch.setattr(StepJudge, "_judge_doubtful", lambda judge, node: None)  # which finds it by I10
+    registry = LocalRegistry()
+    cluster = SimCluster(
+        4,
+        registry=registry,
+        make_replica=lambda log, node, life: InSyncReplica(log, node, life, min_insync=2),
+        make_placement=partial(kind, min_insync=2),
+    )
+    cluster.run(1_000)
+    cluster.append([b"a", b"b"], Acks.ALL)
+    cluster.run(200)
+    before = cluster.state()
+    leader = cluster.nodes[before.leader]
+    leader.cut_power("lost")
+    leader.start()
+    session = registry.connect()
+    after = before._replace(leader_epoch=before.leader_epoch + 1)
+    session.commit(facts.changes_to(TopicPartition("t", 0), before, after, {}))
+    cluster.ledger.note_state(before, after, by=before.leader % 3 + 1)
+    session.close()
+    if trusts_its_log:
+        with pytest.raises(InvariantError, match=r"^I3 .*is elected"):
+            cluster.run(3_000)
+    else:
+        cluster.run(3_000)
+        assert cluster.state().leader != leader.node
+        cluster.settle()
+        assert [record.value for record in leader.log][:2] == [b"a", b"b"]
+    cluster.close()
+
+
 @pytest.mark.parametrize("partition", range(3))
 def test_each_partition_is_judged_by_its_own_ledger(partition):
     """A record that one partition is said to have acknowledged, and lacks, is found there and nowhere else."""
@@ -184,14 +241,14 @@ def test_each_partition_is_judged_by_its_own_ledger(partition):
 @pytest.mark.row("F11")
 def test_lives_of_a_quorum_lose_nothing_that_was_promised(part):
     acknowledged = elections = 0
-    for seed in range(SEED + part, SEED + COUNT // 6, 4):
+    for seed in range(SEED + part, SEED + QUORUM, 4):
         cluster = live(seed, seconds=SECONDS, **quorum(nodes=5 if seed % 3 == 0 else 3))
         ledger = cluster.ledger
         assert not [each for each in ledger.lost_acknowledged if each.acks is Acks.ALL]
         acknowledged += len(ledger.acknowledged)
         elections += ledger.elections
     assert acknowledged > 0
-    assert elections > COUNT // 24
+    assert elections > QUORUM // 4
 
 
 @pytest.mark.parametrize("part", range(2))
@@ -199,7 +256,7 @@ def test_lives_of_a_quorum_lose_nothing_that_was_promised(part):
 def test_lives_of_a_compacted_topic_lose_no_key_and_revive_none(part):
     """Each replica compacts for itself, and deletes tombstones while others are away."""
     compactions = drops = 0
-    for seed in range(SEED + part, SEED + COUNT // 10, 2):
+    for seed in range(SEED + part, SEED + COMPACTED, 2):
         by_quorum = quorum(nodes=3) if seed % 6 >= 4 else {}
         nodes, minimum = SIZES[(seed // 2) % len(SIZES)]
         cluster = live(
@@ -209,8 +266,8 @@ def test_lives_of_a_compacted_topic_lose_no_key_and_revive_none(part):
         assert not [each for each in ledger.lost_acknowledged if each.acks is Acks.ALL]
         compactions += ledger.compactions
         drops += ledger.tombstone_drops
-    assert compactions > COUNT // 10
-    assert drops > COUNT // 10
+    assert compactions > COMPACTED
+    assert drops > COMPACTED
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

@@ -51,6 +51,7 @@ class Ledger:
         self.may_have_lost = False  #: more copies were lost than the rules allow for, or an election was unclean
         self._ends: dict[NodeId, int] = {}  # the log end of each process that runs, or ran last
         self._newest: PartitionState | None = None
+        self._expected: int | None = None  # the epoch of a leader that takes no part yet; it is judged when it does
         #: Judges what each step changes.
         self.steps = StepJudge(scene, partition, self._fail)
         #: Of a compacted topic: key -> offset and record of the newest one that was below a high watermark.
@@ -116,13 +117,21 @@ class Ledger:
         if self._scene.allows_unclean and is_unclean(before, after):
             self.may_have_lost = True
         leader = self._members[after.leader]
+        if leader.replica is None and by != after.leader:
+            # Named by another node before it takes part: if its log has lost records, it takes its name out first.
+            self._expected = after.leader_epoch
+        else:
+            self._judge_leader(leader)
+
+    def _judge_leader(self, leader: SeenMember) -> None:
+        """Demand that the leader of a new epoch has all that was promised."""
+        self._expected = None
         if leader.log is None or self.may_have_lost:
             return
-        self._demand_table(leader, f"node {after.leader} is elected")
-        self._demand_records(
-            leader, self._promised(), "I3", f"was acknowledged, and node {after.leader} is elected"
-        )
-        self._demand_records(leader, self.seen, "I5", f"was read, and node {after.leader} is elected")
+        why = f"node {leader.node} is elected"
+        self._demand_table(leader, why)
+        self._demand_records(leader, self._promised(), "I3", f"was acknowledged, and {why}")
+        self._demand_records(leader, self.seen, "I5", f"was read, and {why}")
 
     def _promised(self) -> dict[int, bytes]:
         return {record.offset: record.value for record in self.acknowledged if record.acks is Acks.ALL}
@@ -150,6 +159,8 @@ class Ledger:
         leader = self.leaders.setdefault(state.leader_epoch, node.node)
         if leader != node.node:
             self._fail("I1", f"nodes {leader} and {node.node} lead in epoch {state.leader_epoch}")
+        if self._expected == state.leader_epoch:
+            self._judge_leader(node)
         newest = self._newest
         if newest is not None and newest.leader_epoch == state.leader_epoch:
             self._judge_behind(newest, mark)
