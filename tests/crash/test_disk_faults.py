@@ -14,6 +14,8 @@ import pytest
 
 from logstore import Log
 from logstore.errors import DamagedLogError, DiskFullError, LogstoreError, StorageError
+from logstore.log import durability
+from logstore.log.durability import Durability
 from logstore.testing import SimDisk
 from logstore.testing.simdisk import POLICIES
 from tests.crash.histories import PARTITION, History, Sent
@@ -152,6 +154,39 @@ def test_planted_a_failure_that_no_mark_tells_of_is_forgotten(monkeypatch):
     monkeypatch.setattr(SimDisk, "untold", Forgetful(), raising=False)
     with pytest.raises(AssertionError, match="change"):
         reopened_after_a_disk_that_takes_nothing(rereads=False)
+
+
+def killed_before_the_mark(monkeypatch) -> int:
+    """A sync fails, and the process is killed before it can tell: the next one writes what may be lost again."""
+    monkeypatch.setattr(Durability, "suspect_locked", lambda durability: None)
+    fired = 0
+    for nth in range(1, 40):
+        disk = SimDisk(nth)
+        disk.fail("fdatasync", nth, path_contains=".log")
+        workload = ScriptedWorkload(ROOT, disk)
+        ended = workload.run()
+        if not disk.fired():
+            break
+        fired += 1
+        after = disk.kill()
+        disk.heal()
+        workload.abandon()
+        acknowledged = workload.sent[-1].last + 1 if workload.sent else 0
+        try:
+            check(after, workload, acknowledged)
+        except (AssertionError, LogstoreError) as error:
+            raise AssertionError(f"fdatasync {nth}, {ended}: {error!r}") from error
+    return fired
+
+
+def test_a_process_that_is_killed_before_the_mark_of_a_failed_sync_loses_nothing_by_the_next_power_cut(monkeypatch):
+    assert killed_before_the_mark(monkeypatch) > 5
+
+
+def test_planted_bytes_of_an_earlier_process_are_taken_for_written(monkeypatch):
+    monkeypatch.setattr(durability, "_may_have_lost", lambda found, boot: False)
+    with pytest.raises(AssertionError, match="fdatasync"):
+        killed_before_the_mark(monkeypatch)
 
 
 # --- a full disk ------------------------------------------------------------------------------

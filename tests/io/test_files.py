@@ -16,10 +16,17 @@ from hypothesis import strategies as st
 
 from logstore._segment import Segment
 from logstore.batch._encode import encode
-from logstore.errors import DiskFullError, LogstoreError, ReadOnlyError, StorageError, StorageFailedError
+from logstore.errors import (
+    DiskFullError,
+    LogstoreError,
+    ReadOnlyError,
+    StorageError,
+    StorageFailedError,
+    TooManyFilesError,
+)
 from logstore.io._files import LIBC, File, Files, Mapping, errno_of, fork_generation
 from logstore.io._watch import Watch
-from logstore.testing import FaultyFiles
+from logstore.testing import FaultyFiles, SimDisk
 from tests.kit.waiting import wait_for
 
 
@@ -428,6 +435,75 @@ def test_an_unsynced_file_is_synced_before_its_descriptor_goes(tmp_path: Path) -
     first.sync()  # nothing is left to do
     assert files.call_counts()["fdatasync"] == 1
     assert descriptors_in(tmp_path) == ["second", "third"]
+
+
+DOUBTFUL = bytes(range(256)) * 2_500  # three pieces of 256 KiB, and a part
+
+
+def doubted(path: Path, **options: bool) -> tuple[SimDisk, File]:
+    """A file whose sync has lost bytes in a process of which nothing is left, in the next process."""
+    disk = SimDisk()
+    file = disk.open(str(path), create=True, writable=True)
+    file.write(DOUBTFUL, 0)
+    disk.fail("fdatasync", 1, errno.EIO)
+    with pytest.raises(StorageFailedError):
+        file.sync()
+    after = disk.kill()
+    again = after.open(str(path), **options)
+    again.doubt(1_000, len(DOUBTFUL))
+    return after, again
+
+
+def on_disk(disk: SimDisk, path: Path) -> bytes:
+    return disk.crash("none").image().get(str(path), b"")
+
+
+@pytest.mark.parametrize("options", [{}, {"writable": True}])
+def test_doubtful_bytes_are_written_again_by_the_next_sync_and_by_no_other(options: dict[str, bool]) -> None:
+    path = Path("/f")
+    disk, file = doubted(path, **options)
+    disk.sync_directory("/")
+    file.mark_dirty()
+    file.sync()
+    left = on_disk(disk, path)
+    assert left[1_000:] == DOUBTFUL[1_000:]
+    assert left[:1_000] == bytes(1_000)  # what was not doubted stays lost
+    written = disk.counts()["pwrite"]
+    file.mark_dirty()
+    file.sync()
+    assert disk.counts()["pwrite"] == written
+
+
+def test_doubtful_bytes_that_are_cut_do_not_come_back() -> None:
+    path = Path("/f")
+    disk, file = doubted(path, writable=True)
+    disk.sync_directory("/")
+    file.truncate(5_000)
+    file.sync()
+    assert on_disk(disk, path)[1_000:] == DOUBTFUL[1_000:5_000]
+    file.truncate(500)
+    file.sync()
+    assert file.size() == 500
+
+
+def test_doubtful_bytes_that_cannot_be_written_again_fail_the_sync_for_good() -> None:
+    disk, file = doubted(Path("/f"), writable=True)
+    disk.fail("pwrite", 2, errno.EIO)
+    for _ in range(2):
+        with pytest.raises(StorageFailedError):
+            file.sync()
+
+
+def test_doubtful_bytes_of_a_read_only_file_wait_for_a_descriptor() -> None:
+    path = Path("/f")
+    disk, file = doubted(path)
+    disk.sync_directory("/")
+    disk.fail("open", 1, errno.EMFILE, times=-1)
+    with pytest.raises(TooManyFilesError):
+        file.sync()
+    disk.heal()
+    file.sync()
+    assert on_disk(disk, path)[1_000:] == DOUBTFUL[1_000:]
 
 
 def test_a_clean_file_is_not_synced_again(files: Files, tmp_path: Path) -> None:

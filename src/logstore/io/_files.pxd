@@ -81,6 +81,8 @@ cdef class File:
     cdef bint _hint
     cdef readonly bint dirty
     cdef int _sync_errno
+    cdef int64_t _doubtful_from         # up to `_doubtful_end`, bytes that the next sync writes again
+    cdef int64_t _doubtful_end
     cdef int _syncing                   # syncs that are under way
     cdef int64_t _warm_until_ns         # until then, the pages of the last write are still in the page cache
     cdef object _sync_lock              # one sync at a time
@@ -94,6 +96,7 @@ cdef class File:
     cdef int _close_descriptor(self) except -1
     cdef void _drop_descriptor(self) noexcept
     cdef int _sync(self) except -1
+    cdef int _write_again(self) except -1
     cdef FileInfo _info(self, bint with_birth=*) except *
     cpdef bint is_at_hand(self) noexcept
     cpdef int64_t size(self) except -1

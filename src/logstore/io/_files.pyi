@@ -116,6 +116,13 @@ class File:
     def rename_to(self, path: str) -> None:
         """Rename the file. It stays open; a reopened descriptor uses the new name."""
 
+    def doubt(self, position: int, end: int) -> None:
+        """Have the next `sync` write the bytes from ``position`` to ``end`` again first, as a read finds them.
+
+        A sync of the process that wrote them may have failed, of which nothing tells any more. The kernel takes the
+        pages that it lost for written then, and no sync but one after a write would bring them to the disk.
+        """
+
     def mark_dirty(self) -> None:
         """Mark the file as unsynced: an earlier process may have written to it."""
 

@@ -19,6 +19,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.errno cimport EINTR, EAGAIN, EACCES, EINVAL, EMFILE, ENFILE, ENOENT
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from logstore.io._libc cimport call_libc
@@ -394,6 +395,10 @@ cdef class Files:
         file._listed = True
 
 
+cdef enum:
+    PIECE_BYTES = 262_144             # some 0.1 ms to read and write
+
+
 cdef class File:
     """File, with a descriptor while the cache grants it one.
 
@@ -571,6 +576,59 @@ cdef class File:
             self._sync_errno = <int>-status
         return 0
 
+    cdef int _write_again(self) except -1:
+        """Write the doubtful bytes again, in place; a failure is stored in the file as that of a sync.
+
+        At the top of the loop the bytes before ``_doubtful_from`` are written. Each piece is read and written
+        without releasing the GIL: a truncation in between would be undone.
+
+        Raises:
+            StorageError: no descriptor is free, or the file is gone. Nothing has failed, and a later sync tries again.
+        """
+        cdef Files files = self.files
+        cdef FileOps *ops = &files.ops
+        cdef int64_t status = 0, size
+        cdef int fd
+        cdef File other = None
+        cdef uint8_t *piece = <uint8_t *>malloc(PIECE_BYTES)
+        if piece == NULL:
+            raise MemoryError
+        try:
+            if not self._flags & O_RDWR:
+                # A sealed segment is open for reading.
+                other = files.open(self.path, writable=True)
+            fd = self.acquire() if other is None else other.acquire()
+            try:
+                while self._doubtful_from < self._doubtful_end:
+                    size = min(<int64_t>PIECE_BYTES, self._doubtful_end - self._doubtful_from)
+                    files.calls[OP_PREADV] += 1
+                    status = read_upto(ops, fd, piece, size, self._doubtful_from)
+                    if status <= 0:
+                        break
+                    size = status
+                    files.calls[OP_PWRITE] += 1
+                    status = write_all(ops, fd, piece, size, self._doubtful_from)
+                    if status < 0:
+                        break
+                    self._doubtful_from += size
+                    with nogil:
+                        pass  # another thread's turn
+            finally:
+                if other is None:
+                    self.release()
+                else:
+                    other.release()
+                    other.close()
+        finally:
+            free(piece)
+        self.dirty = True
+        if status < 0:
+            self._sync_errno = <int>-status
+        else:
+            # Also behind the end of a file that is shorter by now.
+            self._doubtful_from = self._doubtful_end
+        return 0
+
     def _sync_if_open(self):
         """Sync the file unless its descriptor was closed meanwhile; a failure is raised by the next `sync`."""
         with self._sync_lock:
@@ -596,6 +654,8 @@ cdef class File:
         # One at a time: a caller that finds the file clean would return while the sync that cleared the mark may
         # still fail.
         with self._sync_lock:
+            if self._sync_errno == 0 and self._doubtful_from < self._doubtful_end:
+                self._write_again()
             if self._sync_errno == 0 and self.dirty:
                 self.acquire()
                 try:
@@ -676,6 +736,7 @@ cdef class File:
         cdef FileOps *ops = &self.files.ops
         cdef int fd = self.acquire()
         self.dirty = True
+        self._doubtful_end = min(self._doubtful_end, size)
         self.files.calls[OP_FTRUNCATE] += 1
         with nogil:
             status = on_file(ops, OP_FTRUNCATE, fd, NULL, size, 0)
@@ -729,6 +790,14 @@ cdef class File:
     def mark_dirty(self):
         """Mark the file as unsynced: an earlier process may have written to it."""
         self.dirty = True
+
+    def doubt(self, int64_t position, int64_t end):
+        """Have the next `sync` write the bytes from ``position`` to ``end`` again first, as a read finds them.
+
+        A sync of the process that wrote them may have failed, of which nothing tells any more. The kernel takes the
+        pages that it lost for written then, and no sync but one after a write would bring them to the disk.
+        """
+        self._doubtful_from, self._doubtful_end = position, end
 
     def lock(self):
         """Take the write lock of the file; return 0, or the pid of its holder (-1: unknown)."""

@@ -38,6 +38,13 @@ _logger = logging.getLogger(__name__)
 WRITE_ATTEMPTS = 4
 
 
+def _may_have_lost(found: Recovered, boot: bytes) -> bool:
+    """Whether a sync of an earlier process may have failed, of which the kernel knows and no file tells."""
+    was_written_again = found.point.suspect
+    is_new_run = found.run is not None and found.run.boot != boot
+    return not (found.was_clean or was_written_again or is_new_run)
+
+
 class DurableLog(Protocol):
     """The open log whose durability this is: its `State`."""
 
@@ -81,8 +88,12 @@ class Durability:
         self._start_mutex = Lock()  # one writer of the log start's second copy; its holder waits for no other lock
         if found.segments.active.next_offset > found.synced_end:
             # An earlier process wrote these bytes, perhaps not to disk. Without the mark a flush would skip them.
+            may_be_lost = _may_have_lost(found, directory.files.boot())
             for segment in (*unsynced, found.segments.active):
                 segment.file.mark_dirty()
+                if may_be_lost:
+                    is_partly_synced = found.point.segment_base_offset == segment.base_offset
+                    segment.file.doubt(found.point.position if is_partly_synced else 0, segment.size)
 
     @property
     def _log(self) -> DurableLog:
