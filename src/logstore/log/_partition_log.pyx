@@ -633,7 +633,8 @@ cdef class PartitionLog:
                         self._append(&run, 1, now, &first)):
                     result = _result(first, first + run.record_count - 1)
                     break
-                if left == 0 or writer.is_ready_locked(run.size, run.record_count, run.newest):
+                if writer.is_ready_locked(run.size, run.record_count, run.newest) or (
+                        left <= 0 and not writer.must_wait_locked(run.size, run.record_count, run.newest)):
                     result = writer.write_other_locked(encoder, producer, now)
                     break
             except LogstoreError:

@@ -488,6 +488,20 @@ class State(PartitionLog):
             return self._can_switch_locked()
         return self.segments.active.file.is_at_hand()
 
+    def must_wait_locked(self, size: int, span: int, newest: int) -> bool:
+        """Return whether an append has to let `make_ready` prepare the next segment, however often it has before.
+
+        Others may have filled each segment that this one has waited for. The roll at once, under the lock, is
+        for logs that have no prepared segment, and for appends of more than one.
+        """
+        helps = not self.closed and self.failed is None and not self.mode.in_memory and self.transactions.is_saved
+        return (
+            helps
+            and size <= self.config.segment_bytes
+            and self.roll_is_due_locked(size, self.end.value + span - 1, newest)
+            and not self.rolls.may_switch_locked()
+        )
+
     def _can_switch_locked(self) -> bool:
         return bool(self.rolls.may_switch_locked() and self.rolls.is_next_at_hand)
 
@@ -537,7 +551,7 @@ class State(PartitionLog):
     def get_ready(self, size: int, span: int, newest: int) -> None:
         """Do first, without the lock, what an append of these bytes, offsets and newest timestamp would wait for.
 
-        Another append may come between: then this one waits under the lock.
+        Another append may come between: see `must_wait_locked`.
         """
         for _ in range(READY_ATTEMPTS):
             if self.is_ready_locked(size, span, newest):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click.testing
 import pytest
 
-from logstore import Log
+from logstore import Codec, Log
+from logstore.batch._encode import encode
 from logstore.cli.main import cli
 from logstore.errors import DiskFullError, StorageFailedError
 from logstore.log import maintenance
@@ -18,6 +20,8 @@ from logstore.log.directory import files as log_names
 from logstore.log.directory import next_segment
 from logstore.log.directory.files import Directory
 from logstore.log.directory.next_segment import name_after
+from logstore.log.durability import Durability
+from logstore.log.formats.recovery_point import RecoveryPointFile
 from logstore.log.rolling import rolls, worker
 from logstore.log.state import State
 from logstore.log.tools import repair, verify
@@ -257,6 +261,57 @@ def test_threads_finish_rolls_while_others_append_and_read(tmp_path):
         assert len(values_of(again)) == 450
 
 
+def rolls_under_the_lock(monkeypatch, tmp_path, how: str) -> tuple[int, int]:
+    """Eight threads that fill segments faster than one thread prepares them: (rolls under the lock, all rolls)."""
+    at_once = State._roll_at_once_locked
+    counted: list[int] = []
+
+    def counting(state, begin):
+        counted.append(1)
+        at_once(state, begin)
+
+    monkeypatch.setattr(State, "_roll_at_once_locked", counting)
+    encoded = bytes(encode([VALUE]))
+    with open_log(tmp_path) as log:
+        appends = {
+            "append": lambda: log.append([VALUE]),
+            "append_many": lambda: log.append([VALUE] * 5),
+            "codec": lambda: log.append([VALUE], timestamp=1, codec=Codec.LZ4),
+            "append_batch": lambda: log.replica.append_batch(encoded),
+            "append_batch, checked": lambda: log.replica.append_batch(bytearray(encoded)),
+            "append_turn": lambda: log.replica.append_turn([encoded] * 3),
+        }
+
+        def fill() -> None:
+            for _ in range(150):
+                appends[how]()
+
+        with ThreadPoolExecutor(8) as pool:
+            for done in [pool.submit(fill) for _ in range(8)]:
+                done.result()
+        return len(counted), log.metrics().counters["rolls"]
+
+
+WAYS = ["append", "append_many", "codec", "append_batch", "append_batch, checked", "append_turn"]
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_no_append_of_many_threads_rolls_under_the_lock(monkeypatch, tmp_path, how):
+    under_the_lock, all_rolls = rolls_under_the_lock(monkeypatch, tmp_path, how)
+    assert under_the_lock == 0
+    assert all_rolls > 20
+
+
+@pytest.mark.parametrize("how", ["append", "append_batch, checked"])
+def test_planted_an_append_that_has_waited_often_enough_rolls_under_the_lock(monkeypatch, tmp_path, how):
+    monkeypatch.setattr(State, "must_wait_locked", lambda state, size, span, newest: False)
+    for attempt in range(10):  # it takes threads that meet
+        (tmp_path / str(attempt)).mkdir()
+        if rolls_under_the_lock(monkeypatch, tmp_path / str(attempt), how)[0]:
+            return
+    pytest.fail("no append has rolled under the lock")
+
+
 def test_tools_find_the_records_of_a_roll_that_a_kill_has_interrupted(tmp_path, background):
     """The newest segment has the name of a prepared file, until the next open for writing."""
     with open_log(tmp_path) as log:
@@ -330,3 +385,42 @@ def test_a_roll_prepares_once_more_when_an_append_has_taken_what_was_prepared(
             assert log.maintenance.retain(state.clock.now_ms() + 3 * DAY_MS).rolled
         assert log.maintenance.segments[-1].size == 0
         assert len(under_the_lock) == (attempts == 1)
+
+
+def is_free(log: Log) -> bool:
+    """Whether another thread gets the log's lock now."""
+    got = threading.Event()
+
+    def take() -> None:
+        with state_of(log).lock:
+            got.set()
+
+    threading.Thread(target=take, daemon=True).start()
+    return got.wait(0.5)
+
+
+def first_append_after_a_clean_close(monkeypatch, tmp_path) -> list[bool]:
+    """Whether the lock was free at each durable write of a recovery point."""
+    open_log(tmp_path).close()
+    with open_log(tmp_path) as log:
+        log.append([VALUE])
+    honest, free = RecoveryPointFile.write_durably, []
+
+    def write(file, point):
+        free.append(is_free(log))
+        honest(file, point)
+
+    with open_log(tmp_path) as log:
+        monkeypatch.setattr(RecoveryPointFile, "write_durably", write)
+        log.append([VALUE])
+        monkeypatch.undo()
+    return free
+
+
+def test_the_first_append_after_a_clean_close_removes_the_mark_without_the_lock(monkeypatch, tmp_path):
+    assert first_append_after_a_clean_close(monkeypatch, tmp_path) == [True]
+
+
+def test_planted_a_clean_mark_that_goes_under_the_lock_is_found(monkeypatch, tmp_path):
+    monkeypatch.setattr(Durability, "unmark", lambda durability: None)
+    assert first_append_after_a_clean_close(monkeypatch, tmp_path) == [False]

@@ -4,7 +4,7 @@
 steps. Bytes are written first; leader epochs, producer state and marks follow. (Marks are offsets such as the log
 end offset and the high watermark.) So a reader, or recovery after a crash, finds no mark above missing bytes. Any
 thread may append. The lock is held for one write at a time, and never while space is reclaimed. The syncs of a
-flush run without it, but a roll may sync under it: see `State.roll_locked`.
+flush and of a roll run without it; `State.roll_locked` says which rolls are done under it.
 """
 
 from __future__ import annotations
@@ -61,11 +61,8 @@ class LogWriter:
         self.commit = self.flusher.commit
         self._clock = state.clock
         self.settle_locked = partial(settle_locked, state)
-        self.is_ready_locked, self.make_ready, self.follow_up = (
-            state.is_ready_locked,
-            state.make_ready,
-            state.follow_up,
-        )
+        self.is_ready_locked, self.must_wait_locked = state.is_ready_locked, state.must_wait_locked
+        self.make_ready, self.follow_up = state.make_ready, state.follow_up
         self._special_encoders: list[Encoder] = []
         self.configure(state.config)
 
@@ -171,9 +168,9 @@ class LogWriter:
             self.check(encoder, now)
 
             def write() -> AppendResult:
-                state.get_ready(len(encoder), encoder.record_count, encoder.max_timestamp_ms)
-                return locked(
-                    state.lock, self.settle_locked, self._write_expected_locked, expect, encoder, producer, now
+                size, span, newest = len(encoder), encoder.record_count, encoder.max_timestamp_ms
+                return self._write_when_ready(
+                    size, span, newest, self._write_expected_locked, expect, encoder, producer, now
                 )
 
             result = with_space(state.quota, len(encoder), write)
@@ -281,10 +278,10 @@ class LogWriter:
         state = self.state
 
         def write() -> AppendResult:
-            state.get_ready(len(admitted.data), admitted.span, admitted.max_timestamp_ms)
-            return locked(
-                state.lock,
-                self.settle_locked,
+            return self._write_when_ready(
+                len(admitted.data),
+                admitted.span,
+                admitted.max_timestamp_ms,
                 write_locked,
                 state,
                 admitted.data,
@@ -304,6 +301,22 @@ class LogWriter:
         if self.append_time and not result.duplicate:
             return result._replace(timestamp_ms=now)
         return result
+
+    def _write_when_ready(
+        self, size: int, span: int, newest: int, write: Callable[..., AppendResult], *arguments: Any
+    ) -> AppendResult:
+        """Call ``write`` under the lock, once a roll that it needs waits for nothing."""
+        state = self.state
+
+        def step() -> AppendResult | None:
+            # Another append may have taken the segment that was prepared.
+            return None if state.must_wait_locked(size, span, newest) else write(*arguments)
+
+        while True:
+            state.get_ready(size, span, newest)
+            result = locked(state.lock, self.settle_locked, step)
+            if result is not None:
+                return result
 
     def settled(self, ack: Ack | str | None) -> Ack:
         """Return the acknowledgement that an append asks for, by default that of the settings."""
