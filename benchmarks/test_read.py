@@ -128,7 +128,7 @@ def test_random_reads_by_the_size_of_batches(benchmark: Any, places: Any, per_ba
 # --- to a socket -----------------------------------------------------------------------------------
 
 
-@pytest.mark.row("S5")
+@pytest.mark.row("S12")
 def test_fetch_of_small_batches_beside_sendfile(benchmark: Any, places: Any) -> None:
     """Regions of 1 MiB of 1 KiB batches, to a socket that a process empties; the bare loop knows their places."""
     log = Ours(places()).log
@@ -167,14 +167,22 @@ def test_fetch_of_small_batches_beside_sendfile(benchmark: Any, places: Any) -> 
             offset = region.next_offset
         return sent
 
+    buffer = memoryview(bytearray(1 << 20))
+
+    def read_and_send(_state: None) -> int:
+        for position, size in regions:
+            part = buffer[: os.preadv(fd, [buffer[:size]], position)]
+            out.sendall(part)
+        return total
+
     race(
         benchmark,
         Runner(fetch, same(total)),
-        {"sendfile": Runner(bare, same(total))},
+        {"sendfile": Runner(bare, same(total)), "read and send": Runner(read_and_send, same(total))},
         workload="fetch of 1 KiB batches, to a socket",
         records=log.log_end_offset,
         size=total,
-        bars={"sendfile": Bar(1 / 1.25, 1)},
+        bars={"sendfile": Bar(1 / 1.25, 1), "read and send": Bar(1)},
         codec="none",
         output_bytes=total,
     )

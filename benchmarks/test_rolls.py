@@ -8,7 +8,6 @@ import threading
 import time
 from typing import Any
 
-import pytest
 from interleave import Runner, Target, race
 
 from logstore import Log
@@ -26,7 +25,6 @@ def worst(latencies: list[float], share: float = 0.999) -> float:
     return statistics.quantiles(latencies, n=1_000)[round(share * 1_000) - 1] * 1e3
 
 
-@pytest.mark.row("S12", part="appends beside rolls")
 def test_appends_while_another_partition_rolls(benchmark: Any, places: Any) -> None:
     """One thread fills segments of 1 GiB as fast as it can; another appends records, and turns of ten batches."""
     place = places()
@@ -86,7 +84,6 @@ def test_appends_while_another_partition_rolls(benchmark: Any, places: Any) -> N
     )
 
 
-@pytest.mark.row("S12", part="appends beside retention of their own log")
 def test_appends_while_their_own_log_deletes(benchmark: Any, places: Any) -> None:
     """One thread appends records to a log; another has retention delete sealed segments of it, 1 GiB at a time.
 

@@ -114,7 +114,6 @@ with Log.open("root/t-0", flush_messages=1) as log:
     assert order == [False, True] * 50
 
 
-@pytest.mark.row("S12", part="nothing waits under the lock")
 def test_a_thread_that_appends_makes_no_call_but_writes_while_segments_roll(tmp_path: Path) -> None:
     """Syncs, names and new files of rolls are for the background; the program waits for it here and there."""
     calls = traced(
@@ -149,6 +148,45 @@ with Log.open("root/t-0", segment_bytes=200_000, retention_ms=-1) as log:
     assert others & {"rename", "renameat", "renameat2"}
 
 
+@pytest.mark.row("S12")
+def test_a_fetch_goes_from_the_file_to_the_socket_and_no_payload_through_the_process(tmp_path: Path) -> None:
+    """16 MiB, fetched by regions of 1 MiB: sendfile carries the bytes, and reads are of headers alone."""
+    calls = traced(
+        """
+import socket, threading
+from logstore.batch._encode import encode
+BATCH = bytes(encode([b"v" * 1_000] * 16))
+log = Log.open("root/t-0")
+for n in range(1_000):
+    log.replica.append_batch(BATCH)
+ours, theirs = socket.socketpair()
+got = [0]
+def drain():
+    while data := theirs.recv(1 << 20):
+        got[0] += len(data)
+draining = threading.Thread(target=drain, daemon=True)
+draining.start()
+mark()
+offset = 0
+while offset < log.high_watermark:
+    region = log.replica.fetch_region(offset, max_bytes=1 << 20).region
+    region.send_to(ours)
+    offset = region.next_offset
+    region.close()
+ours.close()
+draining.join()
+assert got[0] == 1_000 * len(BATCH), got
+os._exit(0)
+""",
+        tmp_path,
+    )
+    assert not [call for call in calls if call.name in ("write", "writev") or (call.name == "mmap" and call.path)]
+    # A region of 1 MiB: the bytes by sendfile, the place of its end by at most two reads.
+    assert count(calls, ("read", "readv"), ".log") == 0
+    assert count(calls, ("pread64", "preadv", "preadv2"), ".log") <= 2 * 16
+    assert len([call for call in calls if call.name == "sendfile"]) >= 16
+
+
 #: Ways to append 1 MiB in batches of about a KiB: what comes before the mark, and one round.
 APPENDS = {
     "append": ("", "for _ in range(1_000): log.append([VALUE])"),
@@ -161,7 +199,6 @@ APPENDS = {
 }
 
 
-@pytest.mark.row("S12", part="nothing waits under the lock")
 @pytest.mark.parametrize("way", APPENDS)
 def test_no_way_to_append_makes_another_call_than_its_write_across_rolls(tmp_path: Path, way: str) -> None:
     """The program never pauses. Its segments take longer to fill than a disk needs for the last one.

@@ -381,7 +381,6 @@ print(Files().open(sys.argv[1], writable=True).lock())
 # --- the descriptor cache ----------------------------------------------------------------------
 
 
-@pytest.mark.row("M4")
 @given(accesses=st.lists(st.integers(0, 11), max_size=60), limit=st.integers(1, 6))
 def test_never_more_descriptors_than_the_limit(
     tmp_path_factory: pytest.TempPathFactory, accesses: list[int], limit: int

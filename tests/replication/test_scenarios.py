@@ -16,7 +16,13 @@ from tests.replication.scenario import play
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 
 
-@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+#: The rows of the mission that a scenario is the proof of.
+ROWS = {"high_watermark": pytest.mark.row("C17")}
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, marks=ROWS.get(path.stem, ()), id=path.stem) for path in SCENARIOS]
+)
 def test_a_scenario(path):
     found = play(path)
     if os.environ.get("LOGSTORE_REWRITE_SCENARIOS"):

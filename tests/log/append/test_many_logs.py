@@ -42,7 +42,6 @@ def locked_while_another_file_is_synced(root: Path) -> list[bool]:
     return found
 
 
-@pytest.mark.row("S11")
 def test_the_file_that_is_closed_for_another_is_synced_under_no_lock_of_a_log(tmp_path: Path) -> None:
     assert not any(locked_while_another_file_is_synced(tmp_path))
 

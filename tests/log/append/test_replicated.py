@@ -106,7 +106,7 @@ def differing(found: dict[str, object], wanted: dict[str, object]) -> list[str]:
     return [name for name, fact in wanted.items() if found[name] != fact]
 
 
-@pytest.mark.row("S5")
+@pytest.mark.row("S5", part="leader and follower")
 @pytest.mark.parametrize(
     "settings", [{}, {"segment_bytes": 700}, {"segment_bytes": 61}, {"tail": "memory"}, {"offset_mode": "bytes"}]
 )

@@ -21,8 +21,6 @@ from tests.kit.waiting import wait_for
 from tests.log.cleanup.deleting import COUNT, SETTINGS, delete_all, delete_some, fill, value
 from tests.log.logs import open_log, values_of
 
-pytestmark = pytest.mark.row("S12", part="appends beside a deletion")
-
 PATH = "/data/t-0"
 PATIENCE_S = 120
 

@@ -46,8 +46,6 @@ from tests.log.cleanup.deleting import (
 )
 from tests.log.logs import open_log, values_of
 
-pytestmark = pytest.mark.row("S12", part="appends beside a deletion")
-
 PATH = "/data/t-0"
 
 
