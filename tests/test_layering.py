@@ -26,7 +26,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore": (
         "__main__",
         "cli",
-        "aio spark testing",
+        "aio broker spark testing",
         "replication",
         "remote store",
         "client",
@@ -53,6 +53,14 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "store",
         "clients topics",
         "threads wakeups",
+    ),
+    "logstore.broker": (
+        "broker",
+        "requests",
+        "fetch produce topics",
+        "cluster offsets",
+        "served",
+        "_loop",
     ),
     "logstore.batch": (
         "moments runs",
@@ -411,11 +419,12 @@ REACH: dict[str, set[str]] = {
     "spark": _VOCABULARY | {"batch", "client", "columns", "groups", "remote", "store"},
     "aio": _VOCABULARY | {"batch", "client", "io", "log", "remote", "store"},
     "replication": _LOG | {"protocol", "store"},
+    "broker": _LOG | {"protocol", "replication", "store"},
     "testing": _CLIENT | {"replication", "store"},
 }
 
 #: The outermost: of the package, only the command line imports them.
-OUTERMOST = {"aio", "cli", "spark", "testing"}
+OUTERMOST = {"aio", "broker", "cli", "spark", "testing"}
 
 #: typing_extensions stands for the stubs, which no program imports.
 _NUMBERS_AND_CODECS = {"numpy", "lz4", "zstandard", "cramjam", "typing_extensions"}

@@ -380,6 +380,12 @@ class Topics(TopicTable):
                 self._make_locked(announced)
             return [self.catalogue.topics[each.name] for each in wanted]
 
+    def check_new(self, wanted: NewTopic) -> None:
+        """Raise what `create_all` would raise for a topic, without the disk's errors; create nothing."""
+        check_names([wanted.name], self.names(internal=True))
+        self._is_there(wanted, if_not_exists=False)
+        self._announced(wanted)
+
     def _is_there(self, wanted: NewTopic, if_not_exists: bool) -> bool:
         found = self.find(check_is_name(wanted.name))
         if found is not None and not if_not_exists:

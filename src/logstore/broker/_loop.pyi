@@ -1,0 +1,84 @@
+from collections.abc import Callable, Iterable
+from socket import socket as Socket
+from typing import Any, Protocol
+
+from logstore.clock import Clock
+from logstore.io._file_region import FileRegion
+from logstore.io._notifier import Notifier, NotifierGroup
+
+class Handler(Protocol):
+    def request(self, answer: Answer, frame: bytes) -> None: ...
+    def notified(self, notifier: Notifier) -> None: ...
+    def closed(self, connection: Connection) -> None: ...
+
+class Answer:
+    """The place of one request in the order of its connection."""
+
+    connection: Connection
+    def complete(self, pieces: Iterable[bytes | FileRegion]) -> None:
+        """Answer with bytes and file regions, in this order; with none, if the client waits for no answer."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the request is answered, or its connection closed."""
+
+class Connection:
+    """One connection of a client."""
+
+    socket: Socket
+    peer: Any
+    local: Any
+    is_closed: bool
+    state: Any
+    def hold(self) -> None:
+        """Take no further request until as many calls of `release`: the order of what is in progress matters."""
+
+    def close(self) -> None:
+        """Close the connection; its requests get no answer."""
+
+    def release(self) -> None:
+        """Take requests again."""
+
+class Loop:
+    """The loop of one broker's connections."""
+
+    group: NotifierGroup
+    max_frame_bytes: int
+    max_received_bytes: int
+    max_connections: int
+    received_bytes: int
+    bytes_sendfile: int
+    bytes_copied: int
+    bytes_in: int
+    requests: int
+    refused_connections: int
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        max_frame_bytes: int,
+        max_received_bytes: int,
+        max_connections: int,
+        clock: Clock = ...,
+    ) -> None: ...
+    @property
+    def connection_count(self) -> int:
+        """The number of open connections."""
+
+    def post(self, call: Callable[[], object]) -> None:
+        """Have the loop's thread make a call; any thread may. After the end of `run` it is not made."""
+
+    def stop(self) -> None:
+        """Have `run` close every connection and return; any thread may call."""
+
+    def listen(self, listener: Socket) -> None:
+        """Accept the connections of a listening socket, which belongs to the loop from now on. Before `run` too."""
+
+    def call_later(self, delay_s: float, call: Callable[[], object]) -> list[Any]:
+        """Make a call after some seconds; return the timer, for `cancel`."""
+
+    def cancel(self, timer: list[Any]) -> None:
+        """Have a timer's call not made."""
+
+    def run(self) -> None:
+        """Serve until `stop`."""

@@ -1,0 +1,66 @@
+"""Requests about the cluster: DescribeCluster and InitProducerId.
+
+Each function returns the response to one request; it may run in the loop's thread or in the pool.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from logstore.broker._loop import Connection
+from logstore.broker.served import NODE, Served
+from logstore.errors import LogstoreError
+from logstore.protocol.frames import Request
+from logstore.protocol.generated.messages import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+
+_logger = logging.getLogger(__name__)
+
+#: Kafka's codes for a coordinator that does not exist, and for an endpoint that is no broker's.
+COORDINATOR_NOT_AVAILABLE = 15
+MISMATCHED_ENDPOINT_TYPE = 114
+
+_BROKERS = 1
+#: Kafka's value of authorized operations that were not asked for.
+NOT_ASKED = -(2**31)
+
+
+def describe_cluster(served: Served, request: Request, connection: Connection) -> DescribeClusterResponse:
+    """Return the one node, at the address that the client has connected to."""
+    asked = request.message
+    assert isinstance(asked, DescribeClusterRequest)
+    if asked.endpoint_type != _BROKERS:
+        return DescribeClusterResponse(
+            error_code=MISMATCHED_ENDPOINT_TYPE,
+            error_message="this endpoint is a broker's",
+            endpoint_type=_BROKERS,
+            cluster_authorized_operations=NOT_ASKED,
+        )
+    host, port = connection.local[:2]
+    return DescribeClusterResponse(
+        endpoint_type=_BROKERS,
+        cluster_id=served.cluster_id,
+        controller_id=NODE,
+        brokers=[DescribeClusterResponse.DescribeClusterBroker(broker_id=NODE, host=host, port=port)],
+        cluster_authorized_operations=NOT_ASKED,
+    )
+
+
+def init_producer_id(served: Served, request: Request, _connection: Connection) -> InitProducerIdResponse:
+    """Return a new producer id with epoch 0, for an idempotent producer.
+
+    Transactions are not served: a producer with a transactional id is told that there is no coordinator.
+    """
+    asked = request.message
+    assert isinstance(asked, InitProducerIdRequest)
+    if asked.transactional_id is not None:
+        return InitProducerIdResponse(error_code=COORDINATOR_NOT_AVAILABLE, producer_epoch=-1)
+    try:
+        return InitProducerIdResponse(producer_id=served.host.next_producer_id(), producer_epoch=0)
+    except LogstoreError as error:
+        _logger.warning("no producer id: %s", error)
+        return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)

@@ -1,0 +1,167 @@
+"""Produce: one batch for each partition, appended by the loop's thread when its log is open and its lock is free.
+
+What may block (an opening, a lock that an embedded writer holds, an append that is synced) goes to the pool. The
+connection takes no further request meanwhile: its batches reach a log in the order in which they were sent.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+
+from logstore.broker._loop import Answer
+from logstore.broker.served import Served
+from logstore.errors import InvalidRecordError, LogstoreError
+from logstore.log import Log
+from logstore.protocol.frames import Request, encode_response
+from logstore.protocol.generated.messages import ProduceRequest, ProduceResponse
+from logstore.topic_names import check_writable_by_users
+
+_logger = logging.getLogger(__name__)
+
+INVALID_REQUIRED_ACKS = 21
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+UNKNOWN_TOPIC_ID = 100
+UNKNOWN_SERVER_ERROR = -1
+INVALID_TXN_STATE = 48
+
+#: Kafka protocol, record batch v2: baseOffset 8, batchLength 4, …; the header's size; where the attributes are.
+_LENGTH_AT = 8
+_HEADER_BYTES = 61
+_MAGIC_AT = 16
+_ATTRIBUTES_AT = 21
+_TRANSACTIONAL_OR_CONTROL = 0x30
+
+_Answered = ProduceResponse.PartitionProduceResponse
+
+
+def produce(served: Served, request: Request, answer: Answer) -> None:
+    """Append the batches of a request, and answer unless its acks are 0."""
+    asked = request.message
+    assert isinstance(asked, ProduceRequest)
+    work = functools.partial(_append_all, served, asked)
+    if asked.acks not in (-1, 0, 1):
+        _complete(answer, request, _refused(asked, INVALID_REQUIRED_ACKS))
+    elif _is_quick(served, asked):
+        _complete(answer, request, work())
+    else:
+        connection = answer.connection
+        connection.hold()
+
+        def then(response: ProduceResponse) -> None:
+            _complete(answer, request, response)
+            connection.release()
+
+        served.run(_guarded(work, asked), then)
+
+
+def _guarded(work: Callable[[], ProduceResponse], asked: ProduceRequest) -> Callable[[], ProduceResponse]:
+    """Return work that answers also what went wrong unexpectedly: else the connection would wait for ever."""
+
+    def guarded() -> ProduceResponse:
+        try:
+            return work()
+        except Exception:
+            _logger.exception("a produce request failed")
+            return _refused(asked, UNKNOWN_SERVER_ERROR)
+
+    return guarded
+
+
+def _complete(answer: Answer, request: Request, response: ProduceResponse) -> None:
+    asked = request.message
+    assert isinstance(asked, ProduceRequest)
+    if asked.acks:
+        answer.complete([encode_response(response, request.version, request.correlation_id)])
+        return
+    if any(each.error_code for topic in response.responses for each in topic.partition_responses):
+        # As Kafka: it is all that a producer without acks can be told.
+        _logger.info("connection of %s closed: a batch with acks=0 was refused", answer.connection.peer)
+        answer.connection.close()
+        return
+    answer.complete([])
+
+
+def _is_quick(served: Served, asked: ProduceRequest) -> bool:
+    """Return whether every append of a request can be made without waiting."""
+    for topic in asked.topic_data:
+        name = topic.name or served.name_of(topic.topic_id)
+        for each in topic.partition_data:
+            try:
+                log = None if name is None else served.find_open(name, each.index)
+            except LogstoreError:
+                continue  # answered at once
+            if name is not None and (log is None or log.config.ack != "written" or log._state.lock.locked):
+                return False
+    return True
+
+
+def _append_all(served: Served, asked: ProduceRequest) -> ProduceResponse:
+    topics = []
+    for topic in asked.topic_data:
+        name = topic.name or served.name_of(topic.topic_id)
+        answers = []
+        for each in topic.partition_data:
+            if name is None:
+                answers.append(_failed(each.index, UNKNOWN_TOPIC_ID))
+                continue
+            try:
+                check_writable_by_users(name)
+                answers.append(_append(served.led(name, each.index), each))
+            except LogstoreError as error:
+                answers.append(_failed(each.index, error.code, str(error)))
+        topics.append(_of_topic(topic, answers))
+    return ProduceResponse(responses=topics)
+
+
+def _append(log: Log, asked: ProduceRequest.PartitionProduceData) -> _Answered:
+    batch = b"" if asked.records is None else bytes(asked.records)
+    _check_one_batch(log, batch)
+    if batch[_ATTRIBUTES_AT + 1] & _TRANSACTIONAL_OR_CONTROL:
+        # Transactions have no coordinator yet: an open one would stop every reader with read_committed.
+        return _failed(asked.index, INVALID_TXN_STATE, "transactions are not served")
+    result = log.replica.append_batch(batch)
+    is_log_time = log.config.message_timestamp_type == "logappendtime" and not result.duplicate
+    return _Answered(
+        index=asked.index,
+        base_offset=result.first_offset,
+        log_append_time_ms=result.timestamp_ms if is_log_time else -1,
+        log_start_offset=log.log_start_offset,
+    )
+
+
+def _check_one_batch(log: Log, batch: bytes) -> None:
+    """Refuse what is not one batch of the present format; its contents are checked by the append.
+
+    Raises:
+        InvalidRecordError: there is no batch, an old format, or more than one batch.
+    """
+    if len(batch) < _HEADER_BYTES:
+        raise InvalidRecordError(f"{log.name}: a batch needs {_HEADER_BYTES} bytes, found {len(batch)}")
+    if batch[_MAGIC_AT] != 2:
+        raise InvalidRecordError(f"{log.name}: expected batches of magic 2, found {batch[_MAGIC_AT]}")
+    size = _LENGTH_AT + 4 + int.from_bytes(batch[_LENGTH_AT : _LENGTH_AT + 4], "big", signed=True)
+    if _HEADER_BYTES <= size < len(batch):
+        raise InvalidRecordError(f"{log.name}: expected one batch of {size} bytes, found {len(batch)}")
+
+
+def _of_topic(
+    topic: ProduceRequest.TopicProduceData, answers: list[_Answered]
+) -> ProduceResponse.TopicProduceResponse:
+    return ProduceResponse.TopicProduceResponse(
+        name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+    )
+
+
+def _refused(asked: ProduceRequest, code: int) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            _of_topic(topic, [_failed(each.index, code) for each in topic.partition_data])
+            for topic in asked.topic_data
+        ]
+    )
+
+
+def _failed(index: int, code: int, message: str | None = None) -> _Answered:
+    return _Answered(index=index, error_code=code, base_offset=-1, error_message=message)

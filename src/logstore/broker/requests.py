@@ -1,0 +1,138 @@
+"""`Requests`: the handler of a broker's loop, which hands each frame to the family of its API key.
+
+The table says which versions are served; ApiVersions announces exactly these. A key or version outside it closes
+the connection, as Kafka does, but for ApiVersions itself. Used by the loop's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from logstore.broker import cluster, fetch, offsets, produce, topics
+from logstore.broker._loop import Answer, Connection
+from logstore.broker.served import Served
+from logstore.errors import LogstoreError, UnsupportedVersionError
+from logstore.io._notifier import Notifier
+from logstore.protocol import frames
+from logstore.protocol.frames import Request, encode_response
+from logstore.protocol.generated.messages import ApiVersionsResponse
+from logstore.protocol.message import Message
+
+_logger = logging.getLogger(__name__)
+
+
+class Family(NamedTuple):
+    """How one API key is served."""
+
+    #: Returns the response; in the pool if it ``is_slow``, else in the loop's thread. None: it answers by itself.
+    respond: Callable[[Served, Request, Connection], Message] | None
+    min_version: int
+    max_version: int
+    is_slow: bool = False
+    announced_from: int | None = None  #: where that differs from ``min_version``
+
+
+API_VERSIONS = 18
+PRODUCE = 0
+FETCH = 1
+
+FAMILIES: dict[int, Family] = {
+    # Announced from 0 on: librdkafka turns compression off for a broker without Produce 0 (KAFKA-18659).
+    PRODUCE: Family(None, 3, 13, announced_from=0),
+    FETCH: Family(None, 4, 17),
+    2: Family(offsets.list_offsets, 1, 10, is_slow=True),
+    3: Family(topics.metadata, 0, 13, is_slow=True),
+    API_VERSIONS: Family(None, 0, 4),
+    19: Family(topics.create_topics, 2, 7, is_slow=True),
+    20: Family(topics.delete_topics, 1, 6, is_slow=True),
+    22: Family(cluster.init_producer_id, 0, 5, is_slow=True),
+    60: Family(cluster.describe_cluster, 0, 2),
+}
+
+
+class Requests:
+    """The requests of all connections of one broker."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._fetches = fetch.Fetches(served)
+
+    def request(self, answer: Answer, frame: bytes) -> None:
+        """Answer a request, at once or later.
+
+        Raises:
+            ProtocolError: the frame is no request that is served. Its connection is closed.
+        """
+        head = frames.request_head(frame)
+        family = FAMILIES.get(head.api_key)
+        if family is None:
+            raise UnsupportedVersionError(f"API key {head.api_key} is not served")
+        if head.api_key == API_VERSIONS:
+            self._answer_versions(answer, head.version, head.correlation_id, frame)
+            return
+        if not family.min_version <= head.version <= family.max_version:
+            raise UnsupportedVersionError(
+                f"API key {head.api_key} is served from version {family.min_version} to {family.max_version}, "
+                f"found {head.version}"
+            )
+        request = frames.decode_request(frame)
+        if head.api_key == PRODUCE:
+            produce.produce(self._served, request, answer)
+        elif head.api_key == FETCH:
+            self._fetches.fetch(request, answer)
+        else:
+            self._respond(family, request, answer)
+
+    def notified(self, notifier: Notifier) -> None:
+        """Look again at a fetch that waits."""
+        self._fetches.notified(notifier)
+
+    def closed(self, connection: Connection) -> None:
+        """Forget what waits for a connection."""
+        self._fetches.closed(connection)
+
+    def _answer_versions(self, answer: Answer, version: int, correlation_id: int, frame: bytes) -> None:
+        family = FAMILIES[API_VERSIONS]
+        known = family.min_version <= version <= family.max_version
+        if known:
+            frames.decode_request(frame)
+        response = ApiVersionsResponse(
+            error_code=0 if known else UnsupportedVersionError.code,
+            api_keys=[
+                ApiVersionsResponse.ApiVersion(
+                    api_key=key,
+                    min_version=each.min_version if each.announced_from is None else each.announced_from,
+                    max_version=each.max_version,
+                )
+                for key, each in FAMILIES.items()
+            ],
+        )
+        answer.complete([encode_response(response, version if known else 0, correlation_id)])
+
+    def _respond(self, family: Family, request: Request, answer: Answer) -> None:
+        respond, served, connection = family.respond, self._served, answer.connection
+        assert respond is not None
+
+        def work() -> bytes | None:
+            try:
+                response = respond(served, request, connection)
+                return encode_response(response, request.version, request.correlation_id)
+            except LogstoreError as error:
+                _logger.warning("request of API key %d failed: %s", request.api_key, error)
+            except Exception:
+                _logger.exception("request of API key %d failed", request.api_key)
+            return None
+
+        def then(found: bytes | None) -> None:
+            if found is None:
+                # Without an answer its client would wait: the connection takes no more of them.
+                connection.close()
+            else:
+                answer.complete([found])
+
+        if family.is_slow:
+            served.run(work, then)
+        else:
+            then(work())

@@ -1,0 +1,125 @@
+"""What a broker serves: the store, its topics by name and by id, the logs that it leads, and a pool for what is slow.
+
+Every family of requests reaches a log through `Served.led`, which is the one place that decides whether this node
+leads a partition. Used by the loop's thread; the pool runs what was handed to it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from logstore.errors import NotLeaderError, UnknownPartitionError, UnknownTopicError
+from logstore.log import Log
+
+if TYPE_CHECKING:
+    from logstore.broker._loop import Loop
+    from logstore.store import Store
+    from logstore.store.catalog.topic_list import Catalogue, TopicEntry
+
+R = TypeVar("R")
+
+_logger = logging.getLogger(__name__)
+
+#: The id of a node that is alone.
+NODE = 1
+#: Threads for syncs, openings of logs and changes of topics.
+_POOL = 4
+
+
+class Served:
+    """The store of one broker."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.host = store._host
+        self.loop: Loop
+        self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="logstore-broker-pool")
+        self._catalogue: Catalogue | None = None
+        self._by_id: dict[str, str] = {}
+
+    def begin(self, loop: Loop) -> None:
+        """Set the loop that calls come back to."""
+        self.loop = loop
+
+    def end(self) -> None:
+        """Wait for what the pool has begun."""
+        self._pool.shutdown()
+
+    @property
+    def cluster_id(self) -> str:
+        return self.host.cluster_id
+
+    def topics(self) -> list[tuple[str, TopicEntry]]:
+        """Return every topic with its entry, sorted by name."""
+        return [(name, self.entry(name)) for name in self.host.topics(internal=True)]
+
+    def name_of(self, topic_id: str) -> str | None:
+        """Return the name of the topic with an id; None if there is none."""
+        catalogue = self.host._topics_known()
+        if catalogue is not self._catalogue:
+            self._by_id = {entry.id: name for name, entry in catalogue.topics.items()}
+            self._catalogue = catalogue
+        return self._by_id.get(topic_id)
+
+    def entry(self, name: str) -> TopicEntry:
+        """Return a topic's entry.
+
+        Raises:
+            UnknownTopicError: there is none.
+        """
+        entry = self.host.table.find(name)
+        if entry is None:
+            raise UnknownTopicError(f"topic {name!r} does not exist")
+        return entry
+
+    def find_open(self, name: str, partition: int) -> Log | None:
+        """Return the log of a partition that this node leads; None if it has to be opened, by the pool.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError: there is none.
+            NotLeaderError: the topic has replicas, whose node answers for it.
+        """
+        entry = self.entry(name)
+        if not 0 <= partition < entry.partitions:
+            raise UnknownPartitionError(f"topic {name!r} has {entry.partitions} partitions, not {partition}")
+        found = self.host.partitions.found((name, partition))
+        if found is None:
+            return None
+        assert isinstance(found, Log), found
+        if found.config.replicated:
+            raise NotLeaderError(f"{name}-{partition}: a topic with replicas is not served")
+        return found
+
+    def led(self, name: str, partition: int) -> Log:
+        """Return the log of a partition that this node leads, opened if it is not.
+
+        Raises:
+            UnknownTopicError, UnknownPartitionError, NotLeaderError: as `find_open`.
+            DamagedLogError, StorageError: it cannot be opened.
+        """
+        log = self.find_open(name, partition)
+        if log is None:
+            self.host._log_of(name, partition)
+            log = self.find_open(name, partition)
+            assert log is not None
+        return log
+
+    def run(self, work: Callable[[], R], then: Callable[[R], object]) -> None:
+        """Run ``work`` in the pool, then ``then`` with its result in the loop's thread.
+
+        ``work`` turns the errors that it expects into answers; of any other the log tells, and ``then`` is not
+        called.
+        """
+
+        def in_pool() -> None:
+            try:
+                result = work()
+            except BaseException:
+                _logger.exception("a request failed in the pool")
+                return
+            self.loop.post(lambda: then(result))
+
+        self._pool.submit(in_pool)
