@@ -90,9 +90,8 @@ class Fetches:
                     self._served.led(name, partition)
                 except LogstoreError:
                     continue  # the answer says why
-            # Other errors leave the log closed too: the answer says that this node does not lead it.
 
-        self._served.run(open_logs, lambda _: self._begin(request, answer))
+        self._served.run(answer.connection, open_logs, lambda _: self._begin(request, answer))
 
     def notified(self, notifier: Notifier) -> None:
         """Look at a parked fetch: a mark that it waits for has moved."""

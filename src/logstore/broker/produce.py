@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
 
 from logstore.broker._loop import Answer
 from logstore.broker.served import Served
@@ -23,7 +22,6 @@ _logger = logging.getLogger(__name__)
 INVALID_REQUIRED_ACKS = 21
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 UNKNOWN_TOPIC_ID = 100
-UNKNOWN_SERVER_ERROR = -1
 INVALID_TXN_STATE = 48
 
 #: Kafka protocol, record batch v2: baseOffset 8, batchLength 4, …; the header's size; where the attributes are.
@@ -53,20 +51,7 @@ def produce(served: Served, request: Request, answer: Answer) -> None:
             _complete(answer, request, response)
             connection.release()
 
-        served.run(_guarded(work, asked), then)
-
-
-def _guarded(work: Callable[[], ProduceResponse], asked: ProduceRequest) -> Callable[[], ProduceResponse]:
-    """Return work that answers also what went wrong unexpectedly: else the connection would wait for ever."""
-
-    def guarded() -> ProduceResponse:
-        try:
-            return work()
-        except Exception:
-            _logger.exception("a produce request failed")
-            return _refused(asked, UNKNOWN_SERVER_ERROR)
-
-    return guarded
+        served.run(connection, work, then)
 
 
 def _complete(answer: Answer, request: Request, response: ProduceResponse) -> None:
@@ -92,7 +77,7 @@ def _is_quick(served: Served, asked: ProduceRequest) -> bool:
                 log = None if name is None else served.find_open(name, each.index)
             except LogstoreError:
                 continue  # answered at once
-            if name is not None and (log is None or log.config.ack != "written" or log._state.lock.locked):
+            if name is not None and (log is None or log._state.config.ack != "written" or log._state.lock.locked):
                 return False
     return True
 
@@ -122,7 +107,7 @@ def _append(log: Log, asked: ProduceRequest.PartitionProduceData) -> _Answered:
         # Transactions have no coordinator yet: an open one would stop every reader with read_committed.
         return _failed(asked.index, INVALID_TXN_STATE, "transactions are not served")
     result = log.replica.append_batch(batch)
-    is_log_time = log.config.message_timestamp_type == "logappendtime" and not result.duplicate
+    is_log_time = log._state.config.message_timestamp_type == "logappendtime" and not result.duplicate
     return _Answered(
         index=asked.index,
         base_offset=result.first_offset,

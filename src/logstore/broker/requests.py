@@ -6,21 +6,18 @@ the connection, as Kafka does, but for ApiVersions itself. Used by the loop's th
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
 from logstore.broker import cluster, fetch, offsets, produce, topics
 from logstore.broker._loop import Answer, Connection
 from logstore.broker.served import Served
-from logstore.errors import LogstoreError, UnsupportedVersionError
+from logstore.errors import UnsupportedVersionError
 from logstore.io._notifier import Notifier
 from logstore.protocol import frames
 from logstore.protocol.frames import Request, encode_response
 from logstore.protocol.generated.messages import ApiVersionsResponse
 from logstore.protocol.message import Message
-
-_logger = logging.getLogger(__name__)
 
 
 class Family(NamedTuple):
@@ -115,24 +112,13 @@ class Requests:
         respond, served, connection = family.respond, self._served, answer.connection
         assert respond is not None
 
-        def work() -> bytes | None:
-            try:
-                response = respond(served, request, connection)
-                return encode_response(response, request.version, request.correlation_id)
-            except LogstoreError as error:
-                _logger.warning("request of API key %d failed: %s", request.api_key, error)
-            except Exception:
-                _logger.exception("request of API key %d failed", request.api_key)
-            return None
+        def work() -> bytes:
+            return encode_response(respond(served, request, connection), request.version, request.correlation_id)
 
-        def then(found: bytes | None) -> None:
-            if found is None:
-                # Without an answer its client would wait: the connection takes no more of them.
-                connection.close()
-            else:
-                answer.complete([found])
+        def then(found: bytes) -> None:
+            answer.complete([found])
 
         if family.is_slow:
-            served.run(work, then)
+            served.run(connection, work, then)
         else:
             then(work())

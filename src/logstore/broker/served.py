@@ -15,7 +15,7 @@ from logstore.errors import NotLeaderError, UnknownPartitionError, UnknownTopicE
 from logstore.log import Log
 
 if TYPE_CHECKING:
-    from logstore.broker._loop import Loop
+    from logstore.broker._loop import Connection, Loop
     from logstore.store import Store
     from logstore.store.catalog.topic_list import Catalogue, TopicEntry
 
@@ -89,7 +89,7 @@ class Served:
         if found is None:
             return None
         assert isinstance(found, Log), found
-        if found.config.replicated:
+        if found._state.config.replicated:
             raise NotLeaderError(f"{name}-{partition}: a topic with replicas is not served")
         return found
 
@@ -107,18 +107,19 @@ class Served:
             assert log is not None
         return log
 
-    def run(self, work: Callable[[], R], then: Callable[[R], object]) -> None:
+    def run(self, connection: Connection, work: Callable[[], R], then: Callable[[R], object]) -> None:
         """Run ``work`` in the pool, then ``then`` with its result in the loop's thread.
 
-        ``work`` turns the errors that it expects into answers; of any other the log tells, and ``then`` is not
-        called.
+        ``work`` turns the errors that it expects into answers. Any other is logged and closes the connection: its
+        client would wait for an answer that does not come.
         """
 
         def in_pool() -> None:
             try:
                 result = work()
             except BaseException:
-                _logger.exception("a request failed in the pool")
+                _logger.exception("a request failed in the pool: client=%s", connection.peer)
+                self.loop.post(connection.close)
                 return
             self.loop.post(lambda: then(result))
 
