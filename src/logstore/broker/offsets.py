@@ -21,6 +21,9 @@ UNKNOWN_LEADER_EPOCH = 75
 FENCED_LEADER_EPOCH = 74
 UNSUPPORTED_VERSION = 35
 
+#: The first version whose answer names a leader epoch.
+_WITH_EPOCH = 4
+
 _Answered = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
@@ -35,7 +38,7 @@ def list_offsets(served: Served, request: Request, _connection: Connection) -> L
         for each in topic.partitions:
             try:
                 log = served.led(topic.name, each.partition_index)
-                found.append(_of_partition(log, each, isolation))
+                found.append(_of_partition(log, each, isolation, request.version))
             except LogstoreError as error:
                 found.append(_Answered(partition_index=each.partition_index, error_code=error.code))
         topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=found))
@@ -50,12 +53,14 @@ def epoch_error(log: Log, epoch: int) -> int:
     return FENCED_LEADER_EPOCH if epoch < current else UNKNOWN_LEADER_EPOCH
 
 
-def _of_partition(log: Log, asked: ListOffsetsRequest.ListOffsetsPartition, isolation: Isolation) -> _Answered:
+def _of_partition(
+    log: Log, asked: ListOffsetsRequest.ListOffsetsPartition, isolation: Isolation, version: int
+) -> _Answered:
     answer = _Answered(partition_index=asked.partition_index)
     answer.error_code = epoch_error(log, asked.current_leader_epoch)
     if answer.error_code:
         return answer
-    answer.leader_epoch = log.replica.leader_epoch
+    epoch = log.replica.leader_epoch
     end = log.last_stable_offset if isolation is Isolation.READ_COMMITTED else log.high_watermark
     when = asked.timestamp
     if when == LATEST:
@@ -63,18 +68,17 @@ def _of_partition(log: Log, asked: ListOffsetsRequest.ListOffsetsPartition, isol
     elif when in (EARLIEST, EARLIEST_LOCAL):
         answer.offset = log.log_start_offset
     elif when == LATEST_TIERED:
-        answer.leader_epoch = -1  # nothing is elsewhere
+        pass  # nothing is elsewhere
     elif when == MAX_TIMESTAMP:
         newest = log.replica.offset_of_max_timestamp(isolation=isolation)
         if newest is not None:
             answer.timestamp, answer.offset = newest
     elif when < 0:
         answer.error_code = UNSUPPORTED_VERSION
-        answer.leader_epoch = -1
     else:
         found = log.offset_for_time(when, isolation=isolation)
         if found is not None:
             answer.timestamp, answer.offset = found
-        else:
-            answer.leader_epoch = -1
+    if answer.offset >= 0 and version >= _WITH_EPOCH:
+        answer.leader_epoch = epoch
     return answer
