@@ -21,7 +21,10 @@ with warnings.catch_warnings():
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 #: As a broker's clients see them: key, value, headers.
-RECORDS = [(b"k%d" % n, b"value %d" % n, [("h", b"%d" % n)]) for n in range(200)] + [(None, b"", []), (b"k", None, [])]
+RECORDS = [(b"k%d" % n, b"value %d" % n, [("h", b"%d" % n)]) for n in range(200)] + [
+    (None, b"", []),
+    (b"k", None, []),
+]
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -69,7 +69,7 @@ def test_every_key_and_version_is_answered(store: Store, broker: Broker) -> None
     with Wire(broker) as wire:
         for key, version, request in _requests("flights", topic.id):
             found = wire.ask(request, version)
-            assert found.API_KEY == key
+            assert key == found.API_KEY
             if key == 0:
                 (each,) = found.responses[0].partition_responses  # type: ignore[attr-defined]
                 assert (each.error_code, each.base_offset) == (87, -1)

@@ -188,7 +188,9 @@ class Fetches:
             name = topic.topic or self._served.name_of(topic.topic_id)
             answers = []
             for each in topic.partitions:
-                one = self._of_partition(name, each, min(left - size, each.partition_max_bytes), size == 0, isolation)
+                one = self._of_partition(
+                    name, each, min(left - size, each.partition_max_bytes), size == 0, isolation
+                )
                 has_error = has_error or one.code != 0
                 size += 0 if one.region is None else one.region.size
                 answers.append(one)

@@ -1,4 +1,4 @@
-"""ListOffsets: offsets of a partition by its ends and by time. It runs in the pool: a search by time reads files."""
+"""ListOffsets: offsets of a partition by its ends and by time. In the pool: a search by time reads files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker serves: the store, its topics by name and by id, the logs that it leads, and a pool for what is slow.
+"""What a broker serves: the store, topics by name and by id, the logs that it leads, a pool for what is slow.
 
 Every family of requests reaches a log through `Served.led`, which is the one place that decides whether this node
 leads a partition. Used by the loop's thread; the pool runs what was handed to it.

@@ -1,0 +1,61 @@
+"""``logstore serve``: the line it prints, its clean end, and what survives a kill."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import logstore
+from logstore.log.formats.last_stop import Stop
+
+
+@contextmanager
+def _served(directory: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-m", "logstore", "serve", str(directory), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith(f"serving {directory} at 127.0.0.1:"), line + process.communicate()[1]
+            yield process, line.split()[-1]
+        finally:
+            process.kill()
+
+
+def test_sigterm_leaves_the_clean_mark(tmp_path: Path) -> None:
+    with _served(tmp_path / "data") as (process, bootstrap):
+        with logstore.connect(bootstrap) as cluster:
+            cluster.create_topic("flights").append(b"AA 1141")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == "stopped cleanly\n"
+    with logstore.open(tmp_path / "data") as store:
+        log = store["flights"].log(0)
+        assert log.replica.last_stop.stop is Stop.CLEAN
+        assert [each.value for each in log.read(0)] == [b"AA 1141"]
+
+
+def test_a_kill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    with _served(tmp_path / "data") as (process, bootstrap):
+        with logstore.connect(bootstrap) as cluster:
+            topic = cluster.create_topic("flights")
+            for n in range(100):
+                topic.append(b"%d" % n)
+            process.kill()
+            process.wait(30)
+    with logstore.open(tmp_path / "data") as store:
+        assert [each.value for each in store["flights"].log(0).read(0)] == [b"%d" % n for n in range(100)]
+
+
+def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
+    with _served(tmp_path / "data") as (_, bootstrap):
+        command = [sys.executable, "-m", "logstore", "serve", str(tmp_path / "other"), "--listen", bootstrap]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode != 0
+    assert found.stderr == f"error: {bootstrap} cannot be listened on: Address already in use\n"
+    assert found.stdout == ""
