@@ -71,7 +71,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.cli": (
         "commands",
-        "completion __main__",
+        "completion __main__ serve",
         "forms main positions store_option",
         "advice output param_types",
     ),

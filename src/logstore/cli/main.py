@@ -46,7 +46,7 @@ COMMANDS = {
     "produce": ("commands.produce", "produce", "Append records from standard input."),
     "rebuild": ("commands.dir_commands", "rebuild", "Rebuild a lost list of topics from the directories."),
     "segment": ("commands.segments", "segment", "List, dump, verify and repair the files of partitions."),
-    "serve": ("commands.serve", "serve", "Serve the store to Kafka clients."),
+    "serve": ("serve", "serve", "Serve the store to Kafka clients."),
     "snapshot": ("commands.dir_commands", "snapshot", "Copy the whole store."),
     "tail": ("commands.excerpt", "tail", "Print the newest records of a topic."),
     "topic": ("commands.topics", "topic", "Create, list, describe, alter, delete and trim topics."),
