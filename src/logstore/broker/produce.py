@@ -77,9 +77,14 @@ def _is_quick(served: Served, asked: ProduceRequest) -> bool:
                 log = None if name is None else served.find_open(name, each.index)
             except LogstoreError:
                 continue  # answered at once
-            if name is not None and (log is None or log._state.config.ack != "written" or log._state.lock.locked):
+            if name is not None and (log is None or not _is_free(log)):
                 return False
     return True
+
+
+def _is_free(log: Log) -> bool:
+    """Return whether an append to a log needs no sync, and no thread has the log's lock now."""
+    return log._state.config.ack == "written" and not log._state.lock.locked()
 
 
 def _append_all(served: Served, asked: ProduceRequest) -> ProduceResponse:

@@ -1,0 +1,78 @@
+"""Appends by the loop's thread, and by the pool when something holds them up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from logstore.batch._encode import encode
+from logstore.broker import Broker
+from logstore.protocol.generated.messages import ApiVersionsRequest, ProduceRequest
+from logstore.store import Store
+from tests.broker.wire import Wire
+
+BATCH = bytes(encode([b"one", b"two"]))
+
+
+def _request(records: bytes, acks: int = 1, name: str = "flights") -> ProduceRequest:
+    data = ProduceRequest.PartitionProduceData(index=0, records=records)
+    topic = ProduceRequest.TopicProduceData(name=name, partition_data=[data])
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[topic])
+
+
+def _answer(wire: Wire, request: ProduceRequest) -> tuple[int, int]:
+    (found,) = wire.ask(request, 9).responses[0].partition_responses  # type: ignore[attr-defined]
+    return found.error_code, found.base_offset
+
+
+def test_an_open_and_free_log_is_appended_to_without_the_pool(
+    store: Store, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.create_topic("flights").append(b"opens the log")
+    monkeypatch.setattr(broker._served, "run", None)
+    with Wire(broker) as wire:
+        assert _answer(wire, _request(BATCH)) == (0, 1)
+
+
+def test_a_log_whose_lock_is_held_holds_up_its_own_connection_only(store: Store, broker: Broker) -> None:
+    topic = store.create_topic("flights")
+    topic.append(b"opens the log")
+    with Wire(broker) as wire, Wire(broker) as other:
+        with topic.log(0)._state.lock:
+            wire.send(_request(BATCH), 9)
+            assert other.ask(ApiVersionsRequest(), 0).error_code == 0  # type: ignore[attr-defined]
+            assert topic.log(0).log_end_offset == 1
+        (found,) = wire.receive(ProduceRequest, 9).responses[0].partition_responses  # type: ignore[attr-defined]
+        assert (found.error_code, found.base_offset) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("request_of", "code"),
+    [
+        pytest.param(lambda: _request(BATCH, acks=2), 21, id="acks"),
+        pytest.param(lambda: _request(BATCH, name="missing"), 3, id="topic"),
+        pytest.param(lambda: _request(BATCH, name="__consumer_offsets"), 17, id="internal topic"),
+        pytest.param(lambda: _request(b""), 87, id="no batch"),
+        pytest.param(lambda: _request(BATCH + BATCH), 87, id="two batches"),
+        pytest.param(lambda: _request(BATCH[:16] + b"\1" + BATCH[17:]), 87, id="old magic"),
+        pytest.param(lambda: _request(BATCH[:-1] + b"!"), 2, id="checksum"),
+    ],
+)
+def test_a_refused_batch_gets_the_error_of_kafka(
+    store: Store, broker: Broker, request_of: Callable[[], ProduceRequest], code: int
+) -> None:
+    topic = store.create_topic("flights")
+    with Wire(broker) as wire:
+        assert _answer(wire, request_of()) == (code, -1)
+    assert topic.log(0).log_end_offset == 0
+
+
+def test_acks_0_gets_no_answer_and_a_refused_one_closes_the_connection(store: Store, broker: Broker) -> None:
+    store.create_topic("flights")
+    with Wire(broker) as wire:
+        wire.send(_request(BATCH, acks=0), 9)
+        assert wire.ask(ApiVersionsRequest(), 0).error_code == 0  # type: ignore[attr-defined]
+        assert store["flights"].log(0).log_end_offset == 2
+        wire.send(_request(b"", acks=0), 9)
+        assert wire.frame() == b""
