@@ -9,12 +9,12 @@ from logstore.io._notifier import Notifier, NotifierGroup
 class Handler(Protocol):
     def request(self, answer: Answer, frame: bytes) -> None: ...
     def notified(self, notifier: Notifier) -> None: ...
-    def closed(self, connection: Connection) -> None: ...
+    def closed(self, connection: ClientConnection) -> None: ...
 
 class Answer:
     """The place of one request in the order of its connection."""
 
-    connection: Connection
+    connection: ClientConnection
     def complete(self, pieces: Iterable[bytes | FileRegion]) -> None:
         """Answer with bytes and file regions, in this order; with none, if the client waits for no answer."""
 
@@ -22,7 +22,7 @@ class Answer:
     def is_done(self) -> bool:
         """Whether the request is answered, or its connection closed."""
 
-class Connection:
+class ClientConnection:
     """One connection of a client."""
 
     socket: Socket

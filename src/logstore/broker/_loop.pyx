@@ -62,7 +62,7 @@ _logger = logging.getLogger(__name__)
 cdef class Answer:
     """The place of one request in the order of its connection."""
 
-    cdef readonly Connection connection
+    cdef readonly ClientConnection connection
     cdef object _pieces           # None: the request is in progress
 
     def complete(self, object pieces) -> None:
@@ -81,7 +81,7 @@ cdef class Answer:
         return self._pieces is not None or self.connection.is_closed
 
 
-cdef class Connection:
+cdef class ClientConnection:
     """One connection of a client.
 
     Owns: its socket, until it is closed.
@@ -209,7 +209,7 @@ cdef class Loop:
         """Serve until `stop`."""
         cdef epoll_event events[EVENTS]
         cdef int count, n, timeout_ms, fd
-        cdef Connection connection
+        cdef ClientConnection connection
         try:
             while not self._stops:
                 timeout_ms = self._run_timers()
@@ -273,7 +273,7 @@ cdef class Loop:
     # -- connections
 
     cdef int _accept(self, object listener) except -1:
-        cdef Connection connection
+        cdef ClientConnection connection
         try:
             socket, peer = listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionError):
@@ -297,7 +297,7 @@ cdef class Loop:
         except OSError:
             socket.close()
             return 0
-        connection = Connection.__new__(Connection)
+        connection = ClientConnection.__new__(ClientConnection)
         connection._loop = self
         connection.socket = socket
         connection.peer = peer
@@ -314,7 +314,7 @@ cdef class Loop:
         if listener.fileno() in self._listeners:
             self._watch(EPOLL_CTL_MOD, listener.fileno(), EPOLLIN)
 
-    cdef int _serve(self, Connection connection, uint32_t events) except -1:
+    cdef int _serve(self, ClientConnection connection, uint32_t events) except -1:
         if events & (EPOLLERR | EPOLLHUP):
             self._close(connection)
             return 0
@@ -324,7 +324,7 @@ cdef class Loop:
             self._receive(connection)
         return 0
 
-    cdef int _close(self, Connection connection) except -1:
+    cdef int _close(self, ClientConnection connection) except -1:
         if connection.is_closed:
             return 0
         connection.is_closed = True
@@ -336,7 +336,7 @@ cdef class Loop:
         self._handler.closed(connection)
         return 0
 
-    cdef int _receive(self, Connection connection) except -1:
+    cdef int _receive(self, ClientConnection connection) except -1:
         cdef ssize_t count
         cdef int fd = connection._fd
         cdef uint8_t *buffer = self._buffer
@@ -357,7 +357,7 @@ cdef class Loop:
             self._close(connection)
         return 0
 
-    cdef int _parse(self, Connection connection) except -1:
+    cdef int _parse(self, ClientConnection connection) except -1:
         """Hand over the whole frames that have come, as far as the connection may have requests in progress."""
         cdef bytearray received
         cdef int64_t size
@@ -397,7 +397,7 @@ cdef class Loop:
             self._set_events(connection)
         return 0
 
-    cdef int _set_events(self, Connection connection) except -1:
+    cdef int _set_events(self, ClientConnection connection) except -1:
         """Ask for what the connection can take now: a client that does not read its answers is not read either."""
         cdef uint32_t wanted = 0
         cdef Answer first = connection._answers[0] if connection._answers else None
@@ -410,7 +410,7 @@ cdef class Loop:
             self._watch(EPOLL_CTL_MOD, connection._fd, wanted)
         return 0
 
-    cdef int _send(self, Connection connection) except -1:
+    cdef int _send(self, ClientConnection connection) except -1:
         """Send the answers whose turn has come, as far as the socket takes them."""
         cdef Answer answer
         cdef bint was_sent = True
@@ -439,7 +439,7 @@ cdef class Loop:
                 self._parse(connection)
         return 0
 
-    cdef bint _send_pieces(self, Connection connection, list pieces) except -1:
+    cdef bint _send_pieces(self, ClientConnection connection, list pieces) except -1:
         """Send an answer from where it stands; return whether all of it is sent."""
         cdef object piece
         cdef int64_t size, count

@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from logstore.broker._loop import Loop
-from logstore.broker.requests import Requests
+from logstore.broker.requests import RequestHandler
 from logstore.broker.served import Served
 from logstore.errors import BrokerUnreachableError, InvalidSettingError, StoreClosedError
 
@@ -37,7 +37,7 @@ class Broker:
     def __init__(self, store: Store, listener: socket.socket, *, request_bytes: int, received_bytes: int) -> None:
         self.address: tuple[str, int] = listener.getsockname()[:2]
         self._served = Served(store)
-        self._requests = Requests(self._served)
+        self._requests = RequestHandler(self._served)
         self._loop = Loop(
             self._requests,
             max_frame_bytes=request_bytes,
@@ -87,7 +87,7 @@ class Broker:
     def close(self) -> None:
         """Close the listener and every connection, and end the threads. May be called again.
 
-        Requests in progress get no answer. The store stays open: close it afterwards, and its logs are marked
+        RequestHandler in progress get no answer. The store stays open: close it afterwards, and its logs are marked
         clean.
         """
         self._loop.stop()
@@ -97,7 +97,7 @@ class Broker:
     def _run(self) -> None:
         try:
             self._loop.run()
-        except BaseException as error:  # the thread's last line: whoever waits is told
+        except BaseException as error:  # the thread's last line: `wait` raises it
             _logger.exception("broker ended: address=%s", self.bootstrap)
             self._failure = error
         finally:
@@ -126,7 +126,7 @@ def serve(
     connected. ``request_bytes`` is the size of the largest request (Kafka's ``socket.request.max.bytes``), and
     ``received_bytes`` bounds what all connections have sent of requests that are not whole.
 
-    There is no login and no encryption: whoever reaches the port may read, write and delete every topic. Close the
+    There is no login and no encryption: each client that reaches it may read, write and delete every topic. Close the
     broker before the store.
 
     Raises:

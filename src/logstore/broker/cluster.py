@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from logstore.broker._loop import Connection
+from logstore.broker._loop import ClientConnection
 from logstore.broker.served import NODE, Served
 from logstore.errors import LogstoreError
 from logstore.protocol.frames import Request
@@ -29,7 +29,7 @@ _BROKERS = 1
 NOT_ASKED = -(2**31)
 
 
-def describe_cluster(served: Served, request: Request, connection: Connection) -> DescribeClusterResponse:
+def describe_cluster(served: Served, request: Request, connection: ClientConnection) -> DescribeClusterResponse:
     """Return the one node, at the address that the client has connected to."""
     asked = request.message
     assert isinstance(asked, DescribeClusterRequest)
@@ -50,7 +50,7 @@ def describe_cluster(served: Served, request: Request, connection: Connection) -
     )
 
 
-def init_producer_id(served: Served, request: Request, _connection: Connection) -> InitProducerIdResponse:
+def init_producer_id(served: Served, request: Request, _connection: ClientConnection) -> InitProducerIdResponse:
     """Return a new producer id with epoch 0, for an idempotent producer.
 
     Transactions are not served: a producer with a transactional id is told that there is no coordinator.

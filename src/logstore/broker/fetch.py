@@ -12,7 +12,7 @@ import base64
 import struct
 from typing import NamedTuple
 
-from logstore.broker._loop import Answer, Connection
+from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker.offsets import epoch_error
 from logstore.broker.served import Served
 from logstore.errors import LogstoreError
@@ -99,7 +99,7 @@ class Fetches:
         if parked is not None:
             self._look(notifier, parked)
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: ClientConnection) -> None:
         """Forget the fetches of a connection."""
         for notifier, parked in list(self._parked.items()):
             if parked.answer.connection is connection:

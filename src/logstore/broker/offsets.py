@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logstore.broker._loop import Connection
+from logstore.broker._loop import ClientConnection
 from logstore.broker.served import Served
 from logstore.errors import LogstoreError
 from logstore.log import Log
@@ -27,7 +27,7 @@ _WITH_EPOCH = 4
 _Answered = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
-def list_offsets(served: Served, request: Request, _connection: Connection) -> ListOffsetsResponse:
+def list_offsets(served: Served, request: Request, _connection: ClientConnection) -> ListOffsetsResponse:
     """Return, for each partition, the first offset at or after a time, or an end of it."""
     asked = request.message
     assert isinstance(asked, ListOffsetsRequest)

@@ -1,4 +1,4 @@
-"""`Requests`: the handler of a broker's loop, which hands each frame to the family of its API key.
+"""`RequestHandler`: the handler of a broker's loop, which hands each frame to the family of its API key.
 
 The table says which versions are served; ApiVersions announces exactly these. A key or version outside it closes
 the connection, as Kafka does, but for ApiVersions itself. Used by the loop's thread.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from logstore.broker import cluster, fetch, offsets, produce, topics
-from logstore.broker._loop import Answer, Connection
+from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker.served import Served
 from logstore.errors import UnsupportedVersionError
 from logstore.io._notifier import Notifier
@@ -24,7 +24,7 @@ class Family(NamedTuple):
     """How one API key is served."""
 
     #: Returns the response; in the pool if it ``is_slow``, else in the loop's thread. None: it answers by itself.
-    respond: Callable[[Served, Request, Connection], Message] | None
+    respond: Callable[[Served, Request, ClientConnection], Message] | None
     min_version: int
     max_version: int
     is_slow: bool = False
@@ -49,7 +49,7 @@ FAMILIES: dict[int, Family] = {
 }
 
 
-class Requests:
+class RequestHandler:
     """The requests of all connections of one broker."""
 
     def __init__(self, served: Served) -> None:
@@ -86,7 +86,7 @@ class Requests:
         """Look again at a fetch that waits."""
         self._fetches.notified(notifier)
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: ClientConnection) -> None:
         """Forget what waits for a connection."""
         self._fetches.closed(connection)
 

@@ -15,7 +15,7 @@ from logstore.errors import NotLeaderError, UnknownPartitionError, UnknownTopicE
 from logstore.log import Log
 
 if TYPE_CHECKING:
-    from logstore.broker._loop import Connection, Loop
+    from logstore.broker._loop import ClientConnection, Loop
     from logstore.store import Store
     from logstore.store.catalog.topic_list import Catalogue, TopicEntry
 
@@ -107,7 +107,7 @@ class Served:
             assert log is not None
         return log
 
-    def run(self, connection: Connection, work: Callable[[], R], then: Callable[[R], object]) -> None:
+    def run(self, connection: ClientConnection, work: Callable[[], R], then: Callable[[R], object]) -> None:
         """Run ``work`` in the pool, then ``then`` with its result in the loop's thread.
 
         ``work`` turns the errors that it expects into answers. Any other is logged and closes the connection: its

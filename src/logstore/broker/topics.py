@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from logstore.broker._loop import Connection
+from logstore.broker._loop import ClientConnection
 from logstore.broker.cluster import NOT_ASKED
 from logstore.broker.served import NODE, Served
 from logstore.errors import LogstoreError
@@ -32,7 +32,7 @@ _Created = CreateTopicsResponse.CreatableTopicResult
 _Deleted = DeleteTopicsResponse.DeletableTopicResult
 
 
-def metadata(served: Served, request: Request, connection: Connection) -> MetadataResponse:
+def metadata(served: Served, request: Request, connection: ClientConnection) -> MetadataResponse:
     """Return the one node, and the topics that were asked for: by name, by id, all or none.
 
     A topic that is asked for by its name and does not exist is made if client and store let it be.
@@ -93,7 +93,7 @@ def _unknown(name: str | None, code: int, topic_id: str = "") -> _Topic:
     return _Topic(error_code=code, name=name, topic_id=topic_id, topic_authorized_operations=NOT_ASKED)
 
 
-def create_topics(served: Served, request: Request, _connection: Connection) -> CreateTopicsResponse:
+def create_topics(served: Served, request: Request, _connection: ClientConnection) -> CreateTopicsResponse:
     """Create topics, each for itself: one that cannot be made does not hinder the others."""
     asked = request.message
     assert isinstance(asked, CreateTopicsRequest)
@@ -147,7 +147,7 @@ def _refused(name: str, code: int, message: str) -> _Created:
     return _Created(name=name, error_code=code, error_message=message, configs=None)
 
 
-def delete_topics(served: Served, request: Request, _connection: Connection) -> DeleteTopicsResponse:
+def delete_topics(served: Served, request: Request, _connection: ClientConnection) -> DeleteTopicsResponse:
     """Delete topics by name or id, each for itself. Durable when the answer is sent."""
     asked = request.message
     assert isinstance(asked, DeleteTopicsRequest)

@@ -24,8 +24,8 @@ from logstore.cli.store_option import StoreOptions, directory_argument, store_op
 def serve(listen: str, options: StoreOptions) -> int:
     """Serve the topics of DIRECTORY (else --dir) to Kafka's clients, until SIGTERM or Ctrl-C.
 
-    Prints one line with the bootstrap server once clients can connect. There is no login: whoever reaches the port
-    may read, write and delete every topic.
+    Prints one line with the bootstrap server once clients can connect. There is no login: a client that
+    reaches the port may read, write and delete every topic.
     """
     from logstore.broker import serve as serve_store  # here: no other command needs the broker
 
