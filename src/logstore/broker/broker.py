@@ -126,8 +126,8 @@ def serve(
     connected. ``request_bytes`` is the size of the largest request (Kafka's ``socket.request.max.bytes``), and
     ``received_bytes`` bounds what all connections have sent of requests that are not whole.
 
-    There is no login and no encryption: each client that reaches it may read, write and delete every topic. Close the
-    broker before the store.
+    There is no login and no encryption: each client that reaches it may read, write and delete every topic.
+    Close the broker before the store.
 
     Raises:
         InvalidSettingError: ``listen`` is not ``HOST:PORT``.
