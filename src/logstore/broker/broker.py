@@ -87,7 +87,7 @@ class Broker:
     def close(self) -> None:
         """Close the listener and every connection, and end the threads. May be called again.
 
-        RequestHandler in progress get no answer. The store stays open: close it afterwards, and its logs are marked
+        Requests in progress get no answer. The store stays open: close it afterwards, and its logs are marked
         clean.
         """
         self._loop.stop()
