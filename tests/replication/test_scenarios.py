@@ -17,7 +17,14 @@ SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 
 
 #: The rows of the mission that a scenario is the proof of.
-ROWS = {"high_watermark": pytest.mark.row("C17")}
+ROWS = {
+    "high_watermark": pytest.mark.row("C17", "F7"),
+    "rf5_minimum3": pytest.mark.row("F9"),
+    "rf5_minimum5": pytest.mark.row("F9"),
+    "smaller_isr_before_the_ack": pytest.mark.row("F6"),
+    "unclean_election": pytest.mark.row("F13"),
+    "zombie_controller": pytest.mark.row("Z3", part="without a broker"),
+}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import struct
+import tracemalloc
 
 import pytest
 
@@ -400,3 +401,28 @@ def test_a_power_cut_leaves_a_prefix_of_the_leaders_batches():
                     raise AssertionError(f"operation {number}, {policy}") from error
             states += 1
     assert states > 150
+
+
+def peak_bytes(tmp_path, batches: int, records: int) -> int:
+    """The most memory of Python objects that the append of a run takes, beside the run itself."""
+    with Log.open(tmp_path / f"of-{batches}-{records}" / "t-0") as leader:
+        for _ in range(batches):
+            leader.append([b"v" * 10] * records)
+        run = run_of(leader)
+    with Log.open(tmp_path / f"to-{batches}-{records}" / "t-0", policy=Led()) as follower:
+        follower.replica.append_replicated(run[: len(run) // batches])
+        rest = run[len(run) // batches :]
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            assert follower.replica.append_replicated(rest)[1] == batches * records - 1
+            return tracemalloc.get_traced_memory()[1] - before
+        finally:
+            tracemalloc.stop()
+
+
+def test_a_run_makes_no_object_for_a_batch_or_a_record(tmp_path):
+    few, many, large = (peak_bytes(tmp_path, *each) for each in ((10, 10), (1_000, 10), (10, 1_000)))
+    # An object for each batch or record would take 32 kB more, at least.
+    assert many < few + 8_000
+    assert large < few + 8_000

@@ -48,7 +48,7 @@ def test_a_topic_of_an_old_tool_gets_an_id(cluster, office):
     assert cluster.state("t").isr == (1, 2)
 
 
-@pytest.mark.row("F10", "P9")
+@pytest.mark.row("Z4", part="without a broker")
 def test_a_lost_broker_is_replaced_and_comes_back(cluster, office):
     cluster.create("t", {0: (1, 2, 3)}, min_insync_replicas=2)
     cluster.settle(office)
@@ -74,7 +74,7 @@ def test_a_lost_follower_leaves_the_isr_at_once(cluster, office):
     assert (state.leader, state.leader_epoch, state.isr) == (1, 1, (1, 2))
 
 
-@pytest.mark.row("F12")
+@pytest.mark.row("F4", part="the controller elects")
 def test_the_last_of_the_isr_leads_once_it_is_back_and_no_other(cluster, office):
     cluster.create("t", {0: (1, 2)})
     cluster.settle(office)
@@ -240,6 +240,7 @@ def test_a_broker_that_shuts_down_hands_over_and_is_counted_down(cluster, office
     assert all(1 not in cluster.state("t", partition).isr for partition in range(3))
 
 
+@pytest.mark.row("Z2", "Z3", part="without a broker")
 def test_another_controller_takes_over_and_the_first_one_changes_nothing(cluster, office, caplog):
     cluster.create("t", {0: (1, 2, 3)})
     cluster.settle(office)
@@ -323,7 +324,7 @@ def test_a_command_that_does_not_arrive_is_sent_again_as_it_is_then(cluster, off
     assert cluster.brokers[2].told[T0] == cluster.state("t")
 
 
-@pytest.mark.row("P9")
+@pytest.mark.row("Z3", part="without a broker")
 def test_commands_of_an_older_controller_or_for_an_earlier_process_are_not_obeyed(cluster, office):
     cluster.create("t", {0: (1, 2)})
     cluster.settle(office)

@@ -259,7 +259,7 @@ def test_controllers_come_and_go_and_leave_nothing_half_done(part):
     assert late_commands > 0
 
 
-@pytest.mark.row("P9")
+@pytest.mark.row("Z3", part="without a broker")
 def test_a_zombie_makes_the_state_of_a_topic_that_is_gone_unless_its_epoch_is_checked():
     """Lives do not find it: the zombie must sleep between the creation of a topic and its end.
 

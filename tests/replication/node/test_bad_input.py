@@ -112,7 +112,7 @@ WRONG = {
 }
 
 
-@pytest.mark.row("F6", part="answers that are wrong, in one process")
+@pytest.mark.row("S8", part="followers check what a leader answers")
 @pytest.mark.parametrize(("alter", "name"), WRONG.values(), ids=list(WRONG))
 def test_an_answer_that_is_wrong_is_refused_named_counted_and_asked_again(cluster, caplog, alter, name):
     cluster.start(1, 2)
@@ -262,6 +262,7 @@ def moods(cluster):
         mood.may_go.set()
 
 
+@pytest.mark.row("Z5", part="nodes of one process")
 @pytest.mark.parametrize(
     "error",
     [

@@ -41,7 +41,7 @@ def state(cluster, place=T0):
     return facts.decode_state(cluster.registry.read(facts.state_path(place)), ())
 
 
-@pytest.mark.row("F10", "P9")
+@pytest.mark.row("Z2", part="nodes of one process")
 def test_the_controller_elects_and_another_one_takes_over(controlled):
     cluster = controlled
     cluster.create(1, 2, 3, minimum=2)
@@ -60,7 +60,7 @@ def test_the_controller_elects_and_another_one_takes_over(controlled):
         assert [record.value for record in store["t"].read()] == [b"a", b"b"]
 
 
-@pytest.mark.row("F15", "Z3")
+@pytest.mark.row("F15", part="nodes of one process")
 def test_a_partition_moves_to_a_new_node_while_records_are_written(controlled):
     cluster = controlled
     cluster.create(1, 2, minimum=2)

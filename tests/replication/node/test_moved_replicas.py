@@ -306,7 +306,7 @@ def is_cleared(cluster, node, place):
     return layout.is_unused(Directory(cluster.path / str(node) / str(place)))
 
 
-@pytest.mark.row("F15", "Z3")
+@pytest.mark.row("F15", part="nodes of one process")
 def test_a_node_clears_the_partition_that_moves_away_and_copies_it_when_it_comes_back(cluster):
     topic = cluster.nodes[1].create_topic("t", 2, replicas=[1, 2])
     wait_for(lambda: all(len(state(cluster, place).isr) == 2 for place in (T0, T1)))

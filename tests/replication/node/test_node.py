@@ -256,6 +256,21 @@ def test_topics_that_cannot_be_are_refused_whole(cluster):
         node.create_topic("t")
 
 
+def test_settings_that_no_replica_can_have_are_refused_later_too(cluster):
+    cluster.start(1, 2)
+    topic = cluster.create(1, 2, minimum=2)
+    wait_for(lambda: cluster.in_sync(1, 2))
+    for setting, value, what in (
+        ("logstore.tail", "memory", "a replica has its records in the file"),
+        ("logstore.visible.after", "flush", "rises with the other replicas"),
+    ):
+        with pytest.raises(InvalidSettingError, match=what):
+            cluster.stores[1].alter_topic("t", {setting: value})
+    # As in Kafka, a minimum above the number of replicas counts as that number.
+    cluster.stores[1].alter_topic("t", {"min.insync.replicas": "3"})
+    assert topic.append(b"a", acks="all").offset == 0
+
+
 @pytest.mark.parametrize("value", [b"\xff", b"[]", b'{"leader": 1, "leader_epoch": 1, "isr": [2]}'])
 def test_a_state_that_is_not_ours_is_named_and_changes_nothing(cluster, caplog, value):
     cluster.start(1, 2)

@@ -160,7 +160,7 @@ def test_a_partition_without_acks_does_not_hold_up_another(cluster):
     assert [future.result().offset for future in slow] == list(range(10))
 
 
-@pytest.mark.row("F4", part="a producer through a change of leaders, in one process")
+@pytest.mark.row("M6", "P13", part="through a change of leaders, in one process")
 def test_a_change_of_leaders_stores_every_record_once_and_in_order(cluster):
     """Leadership leaves the producer's node, and returns: its batches are sent again."""
     cluster.start(1, 2)
