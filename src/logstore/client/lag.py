@@ -7,6 +7,7 @@ that of reading the headers of the unread batches. Reads only; any thread may ca
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -34,17 +35,27 @@ class Lag(NamedTuple):
     lost: int = 0
 
 
-def lag_of(log: Partition, offset: int, now_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> Lag:
-    """Return how far a reader at ``offset`` is behind; a reader past the end is not."""
+def lag_of(
+    log: Partition,
+    offset: int,
+    now_ms: int,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    known: tuple[int, int] | None = None,
+) -> Lag:
+    """Return how far a reader at ``offset`` is behind; a reader past the end is not.
+
+    ``known`` has the log start and the end, if the caller has asked for them.
+    """
     end = INT64_MAX
     while True:
-        start = log.log_start_offset
+        start, now_ends = (log.log_start_offset, log.end_offset(isolation)) if known is None else known
+        known = None
         # The end only falls: else a writer and its retention could restart this loop for ever.
-        end = max(start, min(end, log.end_offset(isolation)))
+        end = max(start, min(end, now_ends))
         first = min(max(offset, start), end)
         records, oldest_ms = 0, None
         try:
-            for batches in log.scan(first, end, isolation=isolation).chunks():
+            for batches in log.scan(first, end, isolation=isolation).chunks() if first < end else ():
                 count = batches.count()
                 if count and oldest_ms is None:
                     oldest_ms = next(iter(batches)).timestamp_ms
@@ -81,11 +92,28 @@ def lag_of_group(
         for number in range(facts.added_from, facts.partitions):
             begins.setdefault(TopicPartition(topic, number), 0)
     wanted = set(begins) if partitions is None else set(partitions)
-    found = []
+    logs = {}
     for name in sorted(wanted & begins.keys()):
-        try:
-            log = backend.partition(name)
-        except (UnknownTopicError, UnknownPartitionError):
-            continue
-        found.append(lag_of(log, begins[name], backend.clock.now_ms(), isolation))
+        with contextlib.suppress(UnknownTopicError, UnknownPartitionError):
+            logs[name] = backend.partition(name)
+    known = _known(backend, logs.keys(), isolation)
+    found = []
+    for name, log in logs.items():
+        with contextlib.suppress(UnknownTopicError, UnknownPartitionError):
+            found.append(lag_of(log, begins[name], backend.clock.now_ms(), isolation, known.get(name)))
     return found
+
+
+def _known(
+    backend: Backend, names: Iterable[TopicPartition], isolation: Isolation
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Return log start and end of the partitions, of a cluster by one request each to every leader.
+
+    Empty, if one of them is gone by now: then each is asked for by itself.
+    """
+    try:
+        starts = backend.start_offsets(names)
+        ends = backend.end_offsets(names, isolation)
+    except (UnknownTopicError, UnknownPartitionError):
+        return {}
+    return {name: (starts[name], ends[name]) for name in names}

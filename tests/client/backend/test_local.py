@@ -9,9 +9,11 @@ import pytest
 
 import logstore
 from logstore.client.producer import Producer
+from logstore.clock import SYSTEM_CLOCK
 from logstore.errors import ReadOnlyError
 from logstore.records import TopicPartition
 from logstore.store.backend import LocalBackend
+from logstore.testing import temporary_store
 from logstore.testing.conformance import BackendConformance, ProducerConformance
 from logstore.testing.conformance.backends import BackendUnderTest
 
@@ -48,6 +50,15 @@ class TestStore(BackendConformance, ProducerConformance):
     @contextmanager
     def under_test(self) -> Iterator[BackendUnderTest]:
         with logstore.open(self.root) as store:
+            yield StoreUnderTest(store, store)
+
+
+class TestStoreInMemory(BackendConformance, ProducerConformance):
+    """The store that tests of programs use: no file of the machine, on a real clock, since the suite waits."""
+
+    @contextmanager
+    def under_test(self) -> Iterator[BackendUnderTest]:
+        with temporary_store(clock=SYSTEM_CLOCK) as store:
             yield StoreUnderTest(store, store)
 
 

@@ -12,7 +12,7 @@ import pytest
 import logstore
 from logstore.client.scan.topic_scan import TopicScan
 from logstore.errors import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
-from logstore.protocol.generated.messages import FetchRequest, ListOffsetsRequest
+from logstore.protocol.generated.messages import FetchRequest, ListOffsetsRequest, OffsetFetchRequest
 from logstore.records import TopicPartition
 from tests.kit.waiting import wait_for
 from tests.remote.fake_cluster import FakeBroker, FakeCluster
@@ -162,6 +162,18 @@ def test_a_topic_that_is_deleted_meanwhile_ends_the_scan_with_its_error(brokers:
 
 
 # --- the range ---------------------------------------------------------------------------------
+
+
+def test_the_lag_of_a_group_asks_each_broker_once_for_all_partitions(brokers: FakeCluster) -> None:
+    names = [TopicPartition("flights", number) for number in range(PARTITIONS)]
+    with connect(brokers) as store:
+        with store.consumer(group="report") as consumer:
+            consumer.assign(names)
+            consumer.commit(dict.fromkeys(names, 200))
+        before = len(brokers.requests(ListOffsetsRequest)), len(brokers.requests(OffsetFetchRequest))
+        assert [(each.end_offset, each.records) for each in store.lag("report")] == [(200, 0)] * PARTITIONS
+        assert len(brokers.requests(ListOffsetsRequest)) - before[0] == 2 * 3
+        assert len(brokers.requests(OffsetFetchRequest)) - before[1] == 1
 
 
 def test_the_ends_of_all_partitions_are_asked_for_together(brokers: FakeCluster) -> None:
