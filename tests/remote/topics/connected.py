@@ -91,6 +91,8 @@ def after_deletion(store: logstore.Store | RemoteStore) -> dict[str, type[BaseEx
             "scan": lambda: topic.scan().count(),
             "read of a partition at hand": lambda: partition.read(0),
             "record of a partition at hand": lambda: partition.record_at(0),
+            "start of a partition at hand": lambda: partition.log_start_offset,
+            "end of a partition at hand": lambda: partition.end_offset(),
             "scan at hand": lambda: list(scan),
             "poll": poll,
             "send": lambda: producer.send("gone", b"d").result(30),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from logstore.client.backend.source import Opened
 from logstore.clock import Clock
 from logstore.config.log import LogConfig
-from logstore.errors import LogClosedError, LogstoreError, NotALogError, StoreClosedError
+from logstore.errors import LogClosedError, LogstoreError, NotALogError, StoreClosedError, TopicDeletedError
 from logstore.io._interrupts import held, shielded
 from logstore.io.side_by_side import MANY, side_by_side
 from logstore.log import Log, LogReader
@@ -257,6 +257,39 @@ class LentLog(Log):
         self.__dict__ = log.__dict__  # shared: a change of either holds for both
         self._log = log
         self._store = store
+
+    @property
+    def log_start_offset(self) -> int:
+        state = self._state
+        if state.closed:
+            self._check_that_topic_is_there()
+        return state.log_start
+
+    @property
+    def log_end_offset(self) -> int:
+        state = self._state
+        if state.closed:
+            self._check_that_topic_is_there()
+        return state.end.value
+
+    @property
+    def high_watermark(self) -> int:
+        state = self._state
+        if state.closed:
+            self._check_that_topic_is_there()
+        return state.high_watermark.value
+
+    @property
+    def last_stable_offset(self) -> int:
+        state = self._state
+        if state.closed:
+            self._check_that_topic_is_there()
+        return state.last_stable.value
+
+    def _check_that_topic_is_there(self) -> None:
+        """Raise if the topic was deleted. After a `close` the offsets stay readable."""
+        if self._state.closed_error is TopicDeletedError:
+            self._state.check_open()
 
     def close(self, *, reason: str = "", error: type[LogClosedError] = LogClosedError) -> None:
         self._log.close(reason=reason, error=error)
