@@ -11,6 +11,7 @@ from logstore.broker import Broker
 from logstore.protocol.generated.messages import ApiVersionsRequest, ProduceRequest
 from logstore.store import Store
 from tests.broker.wire import Wire
+from tests.kit.inside import state_of
 
 BATCH = bytes(encode([b"one", b"two"]))
 
@@ -39,7 +40,7 @@ def test_a_log_whose_lock_is_held_holds_up_its_own_connection_only(store: Store,
     topic = store.create_topic("flights")
     topic.append(b"opens the log")
     with Wire(broker) as wire, Wire(broker) as other:
-        with topic.log(0)._state.lock:
+        with state_of(topic.log(0)).lock:
             wire.send(_request(BATCH), 9)
             assert other.ask(ApiVersionsRequest(), 0).error_code == 0  # type: ignore[attr-defined]
             assert topic.log(0).log_end_offset == 1
