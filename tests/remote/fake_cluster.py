@@ -237,6 +237,7 @@ class FakeCluster:
         self.topics: dict[str, FakeTopic] = {}
         self.versions = ALL if versions is None else versions
         self.next_producer_id = 1000
+        self.got: list[Any] = []  #: every request of every broker, in the order in which they came
         self.brokers = {number: FakeBroker(self, number) for number in range(1, brokers + 1)}
 
     @property
@@ -265,7 +266,7 @@ class FakeCluster:
 
     def requests(self, cls: type[Any]) -> list[Any]:
         """Every request of a kind that any broker got, in order."""
-        return [each for broker in self.brokers.values() for each in broker.got if isinstance(each, cls)]
+        return [each for each in list(self.got) if isinstance(each, cls)]
 
     def __enter__(self) -> FakeCluster:
         return self
@@ -367,6 +368,7 @@ class FakeBroker:
                 self._await_records(asked, version)
         with self.cluster.lock:
             self.got.append(request.message)
+            self.cluster.got.append(request.message)
             fault = self._faults[api_key].popleft() if self._faults[api_key] else None
             code = fault if isinstance(fault, int) else 0
             answer = session.answer(request.message)

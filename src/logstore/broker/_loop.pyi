@@ -2,15 +2,18 @@ from collections.abc import Callable, Iterable
 from socket import socket as Socket
 from typing import Any, Protocol
 
+from typing_extensions import disjoint_base
+
 from logstore.clock import Clock
 from logstore.io._file_region import FileRegion
 from logstore.io._notifier import Notifier, NotifierGroup
 
-class Handler(Protocol):
+class _Handler(Protocol):
     def request(self, answer: Answer, frame: bytes) -> None: ...
     def notified(self, notifier: Notifier) -> None: ...
     def closed(self, connection: ClientConnection) -> None: ...
 
+@disjoint_base
 class Answer:
     """The place of one request in the order of its connection."""
 
@@ -22,6 +25,7 @@ class Answer:
     def is_done(self) -> bool:
         """Whether the request is answered, or its connection closed."""
 
+@disjoint_base
 class ClientConnection:
     """One connection of a client."""
 
@@ -39,6 +43,7 @@ class ClientConnection:
     def release(self) -> None:
         """Take requests again."""
 
+@disjoint_base
 class Loop:
     """The loop of one broker's connections."""
 
@@ -54,7 +59,7 @@ class Loop:
     refused_connections: int
     def __init__(
         self,
-        handler: Handler,
+        handler: _Handler,
         *,
         max_frame_bytes: int,
         max_received_bytes: int,

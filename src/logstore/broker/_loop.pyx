@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The epoll loop of a broker: sockets, frames, answers in the order of their requests, timers, calls of other threads.
+"""The epoll loop of a broker: sockets, frames, answers in the order of their requests, timers, calls from outside.
 
 What a request means is the business of its `Handler`. One thread runs a loop and everything that it calls; only
 `Loop.post` and `Loop.stop` may be called by others. Memory follows the bytes that have arrived: the size that a
@@ -123,8 +123,8 @@ cdef class Loop:
 
     ``handler.request(answer, frame)`` is called for each frame, without its size, and answers at once or later; an
     exception closes the connection. ``handler.closed(connection)`` is called for each connection that ends.
-    ``max_frame_bytes`` is the largest frame, ``max_received_bytes`` bounds what all connections have sent of requests
-    that are not whole; the connection that exceeds either is closed.
+    ``max_frame_bytes`` is the largest frame, ``max_received_bytes`` bounds what all connections have sent of
+    requests that are not whole; the connection that exceeds either is closed.
 
     Owns: the epoll descriptor, listening sockets and connections, until `run` returns.
     """

@@ -583,7 +583,7 @@ cdef class File:
         without releasing the GIL: a truncation in between would be undone.
 
         Raises:
-            StorageError: no descriptor is free, or the file is gone. Nothing has failed, and a later sync tries again.
+            StorageError: no descriptor is free, or the file is gone. Nothing has failed: a later sync tries again.
         """
         cdef Files files = self.files
         cdef FileOps *ops = &files.ops
