@@ -123,6 +123,8 @@ def produce_aiokafka(bootstrap: str, topic: str, count: int) -> int:
 
 
 def consume_logstore(bootstrap: str, topic: str, count: int) -> int:
+    import lz4.frame  # noqa: F401  the peers' codecs are loaded with them, before the work begins
+
     import logstore
 
     seen = 0
@@ -141,9 +143,11 @@ def consume_logstore(bootstrap: str, topic: str, count: int) -> int:
 
 
 def consume_arrow(bootstrap: str, topic: str, count: int) -> int:
+    import lz4.frame  # noqa: F401  as above
     import pyarrow as pa
 
     import logstore
+    import logstore.columns._export  # noqa: F401  loaded by the first scan
 
     seen = 0
     with logstore.connect(bootstrap) as cluster:

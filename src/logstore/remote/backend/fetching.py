@@ -114,7 +114,7 @@ class Fetching:
         self._ends = False
         self._has_begun = False
         self._must_look = False  #: whether a turn has something to do besides what is due
-        self._wakes = True  #: whether `go_on` has to wake the thread
+        self._wakes = True  #: whether `go_on` has to tell the thread
         self._due_s = math.inf
         self._nodes: dict[int, _Node] = {}
         self._known: KnownCluster | None = None
@@ -136,8 +136,8 @@ class Fetching:
             self._has_begun = True
             self._thread.hand_over(self._thread.add, self)
         elif self._wakes:
-            self._thread.check()
-            self._thread.wake()
+            # Work, and not a bare wake-up: it costs no system call while the thread is awake.
+            self._thread.hand_over(self._look)
 
     def stop(self) -> None:
         """End the fetches. Takes no lock, and may be called again."""
@@ -147,6 +147,9 @@ class Fetching:
                 self._thread.hand_over(self._thread.remove, self)
 
     # -- of the thread of the sockets
+
+    def _look(self, now_s: float) -> None:
+        self._must_look = True
 
     def turn(self, now_s: float) -> float:
         known = self._metadata.known

@@ -1,8 +1,8 @@
 """Frames as they arrive on one connection.
 
-The memory of a frame grows with what has arrived of it, never with what its size announces: a peer that announces a
-gigabyte and sends nothing costs nothing. Small frames are read together, large ones into their own buffer, which
-becomes the frame without a copy. No socket of its own; one thread calls it.
+The memory of a frame is what its size announces up to 2 MiB, and beyond that grows with what has arrived: a peer that
+announces a gigabyte and sends nothing costs 2 MiB. Small frames are read together, large ones into their own buffer,
+which becomes the frame without a copy. No socket of its own; one thread calls it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from logstore.remote.security.transports import SocketTransport
 FIRST_FRAME_BYTES = 1 << 20
 FRAME_BYTES = (1 << 30) - 1
 
-#: Bytes that are read together, and the first part of the memory of a large frame.
+#: Bytes that are read together.
 READ_BYTES = 1 << 16
+#: Memory that a frame gets at once: that of an answer to a fetch of ``max.partition.fetch.bytes``. Growing moves bytes.
+FIRST_BODY_BYTES = 1 << 21
 #: What one connection may read before the others have their turn.
 TURN_BYTES = 1 << 22
 
@@ -101,7 +103,7 @@ class FramesIn:
                 yield frame
                 continue
             self._size, self._filled = size, there
-            self._body = bytearray(min(size, max(2 * there, READ_BYTES)))
+            self._body = bytearray(min(size, FIRST_BODY_BYTES))
             self._body[:there] = scratch[at:end]
             return
         self._head = bytes(scratch[at:end])

@@ -160,6 +160,9 @@ class Sending:
         # Before the look: what is handed over from now on tells the thread again.
         self._is_told = False
         self._must_look = True
+        if self._ended is None:
+            # At once: in the turn of all services the next fetches of consumers could be made before.
+            self.turn(now_s)
 
     def turn(self, now_s: float) -> float:
         known = self._metadata.known
