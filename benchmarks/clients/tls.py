@@ -1,0 +1,92 @@
+"""Scans of a topic over TLS beside plain ones, on one real Kafka: ``python -m benchmarks.clients.tls``.
+
+Each round scans the same topic by the plain listener and by the one with TLS, in turn. Beside the ratio of the two
+speeds stands what a GB of records takes of the CPU, of this client and of the broker: whichever of them is busy for
+all of the wall clock is the limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+import logstore
+from benchmarks.clients.contenders import CHUNK, SIZE, cpu_s, values
+from logstore.records import NewTopic
+from tests.interop.secured import secured
+
+#: What is wanted of a scan over TLS, as a ratio to the plain one.
+BAR = 0.7
+
+
+class Took(NamedTuple):
+    """Seconds of one scan: of the wall clock, and of the CPU of both sides."""
+
+    wall_s: float
+    client_s: float
+    broker_s: float
+
+
+def cpu_of(pid: int) -> float:
+    """Return the seconds of CPU that a process has used, all threads."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def scanned(cluster: Any, topic: str, count: int, pid: int) -> Took:
+    wall, client, broker = time.perf_counter(), cpu_s(), cpu_of(pid)
+    stream = cluster[topic].scan(isolation="read_committed", columns=["value"])
+    assert sum(each.num_rows for each in pa.RecordBatchReader.from_stream(stream)) == count
+    return Took(time.perf_counter() - wall, cpu_s() - client, cpu_of(pid) - broker)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    some, gigabytes = values(CHUNK), given.records * SIZE / 1e9
+    with tempfile.TemporaryDirectory(prefix="kafka-") as folder:
+        made = secured(Path(folder) / "cluster", racks=["alone"])
+        with made.cluster as brokers:
+            brokers.allow("ANONYMOUS", "All", topic="*")
+            settings = {"security.protocol": "SSL", **made.tls()}
+            with (
+                logstore.connect(brokers.bootstrap) as plain,
+                logstore.connect(brokers.address("SSL"), settings) as tls,
+            ):
+                for codec in ("none", "lz4"):
+                    topic = f"scanned-{codec}"
+                    plain.create_topics([NewTopic(topic, given.partitions)])
+                    with plain.producer(linger_ms=5, compression_type=codec, batch_size=131_072) as producer:
+                        for _ in range(given.records // CHUNK):
+                            for value in some:
+                                producer.send(topic, value)
+                    found: dict[str, list[Took]] = {"plain": [], "TLS": []}
+                    for number in range(given.rounds + 1):
+                        for name, cluster in (("plain", plain), ("TLS", tls)):
+                            took = scanned(cluster, topic, given.records, made.broker.pid)
+                            if number:  # the first one warms both sides
+                                found[name].append(took)
+                    for name, rounds in found.items():
+                        wall_s, client_s, broker_s = (statistics.median(each) for each in zip(*rounds, strict=True))
+                        print(
+                            f"scan     {codec:4} {name:5} {gigabytes * 1e3 / wall_s:6.0f} MB/s; CPU of a GB: client "
+                            f"{client_s / gigabytes:.2f} s, broker {broker_s / gigabytes:.2f} s, of "
+                            f"{wall_s / gigabytes:.2f} s"
+                        )
+                    pairs = zip(found["plain"], found["TLS"], strict=True)
+                    ratio = statistics.median(one.wall_s / other.wall_s for one, other in pairs)
+                    print(f"scan     {codec:4} TLS over plain: {ratio:.2f} (wanted {BAR})")
+
+
+if __name__ == "__main__":
+    main()
