@@ -147,7 +147,7 @@ def consume_arrow(bootstrap: str, topic: str, count: int) -> int:
     import pyarrow as pa
 
     import logstore
-    import logstore.columns._export  # noqa: F401  loaded by the first scan
+    import logstore.columns._export  # loaded by the first scan
 
     seen = 0
     with logstore.connect(bootstrap) as cluster:

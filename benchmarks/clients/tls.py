@@ -77,7 +77,8 @@ def main() -> None:
                             if number:  # the first one warms both sides
                                 found[name].append(took)
                     for name, rounds in found.items():
-                        wall_s, client_s, broker_s = (statistics.median(each) for each in zip(*rounds, strict=True))
+                        columns = zip(*rounds, strict=True)
+                        wall_s, client_s, broker_s = (statistics.median(column) for column in columns)
                         print(
                             f"scan     {codec:4} {name:5} {gigabytes * 1e3 / wall_s:6.0f} MB/s; CPU of a GB: client "
                             f"{client_s / gigabytes:.2f} s, broker {broker_s / gigabytes:.2f} s, of "

@@ -1,8 +1,8 @@
 """Frames as they arrive on one connection.
 
-The memory of a frame is what its size announces up to 2 MiB, and beyond that grows with what has arrived: a peer that
-announces a gigabyte and sends nothing costs 2 MiB. Small frames are read together, large ones into their own buffer,
-which becomes the frame without a copy. No socket of its own; one thread calls it.
+The memory of a frame is what its size announces up to 2 MiB, and grows beyond that with what has arrived: a peer
+that announces a gigabyte and sends nothing costs 2 MiB. Small frames are read together, large ones into their own
+buffer, which becomes the frame without a copy. No socket of its own; one thread calls it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FRAME_BYTES = (1 << 30) - 1
 
 #: Bytes that are read together.
 READ_BYTES = 1 << 16
-#: Memory that a frame gets at once: that of an answer to a fetch of ``max.partition.fetch.bytes``. Growing moves bytes.
+#: Memory that a frame gets at once: enough for the answer to a fetch of one partition. Growing moves bytes.
 FIRST_BODY_BYTES = 1 << 21
 #: What one connection may read before the others have their turn.
 TURN_BYTES = 1 << 22

@@ -46,7 +46,7 @@ _IDLE_S = 30.0
 #: How long the end of the interpreter, and how long `Network.close`, waits for the thread.
 _END_S = 2.0
 _CLOSE_S = 30.0
-#: A block of this size is freed when the thread begins. It tells glibc to keep freed blocks, up to twice the size.
+#: See `_keep_freed_blocks`; glibc heeds 32 MiB at most.
 _KEPT_BYTES = 1 << 24
 #: A service that has failed is called again after this pause.
 _SERVICE_PAUSE_S = 1.0
@@ -133,6 +133,16 @@ class Network:
         self.thread.stop(_CLOSE_S)
 
 
+def _keep_freed_blocks() -> None:
+    """Have glibc keep freed memory, up to twice `_KEPT_BYTES`, unless the program has set that itself (mallopt).
+
+    It returns large blocks to the system otherwise, and each answer is read into fresh pages: that took a third of the
+    CPU of a scan (``python -m benchmarks.clients.tls``, plain and not compressed).
+    """
+    # The free of a mapped block raises both of its limits; no page of it is touched.
+    bytes(_KEPT_BYTES)
+
+
 def _closed(connection: NodeConnection, now_s: float) -> None:
     connection.fail(ClientClosedError(f"{connection}: the connection is closed"))
 
@@ -191,9 +201,7 @@ class NetworkThread:
     def _begin(self) -> None:
         with held(self._start):
             if self._thread is None:
-                # glibc gives large blocks back to the system: each answer would be read into fresh pages, which took
-                # a third of a scan's CPU. What the program has set itself (mallopt, MALLOC_*) stays.
-                bytes(_KEPT_BYTES)
+                _keep_freed_blocks()
                 _running.add(self)
                 thread = threading.Thread(target=self._run, name="logstore-network", daemon=True)
                 thread.start()

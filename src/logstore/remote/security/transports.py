@@ -94,6 +94,7 @@ class TlsTransport(SocketTransport):
         self.file = self._tls = context.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
         #: What OpenSSL was given and has not taken: it wants the same bytes again.
         self._unsent = b""
+        self._failed: OSError | None = None  #: what came behind the bytes received last
 
     def shake(self) -> bool:
         try:
@@ -108,18 +109,27 @@ class TlsTransport(SocketTransport):
         return True
 
     def receive_into(self, buffer: memoryview) -> int:
+        if self._failed is not None:
+            raise self._failed
+        filled, size, receive = 0, len(buffer), self._tls.recv_into
+        self.read_event = selectors.EVENT_READ
         try:
-            found = self.file.recv_into(buffer)
+            # OpenSSL gives one record at a time, of 16 KiB at most: a turn of the thread for each would cost more
+            # than its decryption.
+            while filled < size and (found := receive(buffer[filled:])):
+                filled += found
         except self._wants_read:
-            self.read_event = selectors.EVENT_READ
-            return -1
+            return filled or -1
         except self._wants_write:
             self.read_event = selectors.EVENT_WRITE
-            return -1
+            return filled or -1
         except self._end:
-            return 0
-        self.read_event = selectors.EVENT_READ
-        return found
+            pass  # told again by the next call
+        except OSError as error:
+            if not filled:
+                raise
+            self._failed = error  # the bytes before it come first, as an answer that says why
+        return filled
 
     def send(self, pieces: deque[memoryview]) -> int:
         if not self._unsent:
