@@ -218,6 +218,7 @@ bench-clients: $(VENV)/.with-bench $(VENV)/.built
 	$(SAY) 'bench-clients: ours, confluent-kafka and aiokafka on a real Kafka, in turn'
 	@$(PY) -m tests.interop.broker
 	@$(PY) -m tests.interop.broker $(PY) -m benchmarks.clients --bootstrap BOOTSTRAP $(ARGS)
+	@$(PY) -m benchmarks.clients.tls $(ARGS)
 
 rows: $(VENV)/.made
 	@$(PY) tests/rows.py $(ARGS)

@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--latencies", type=int, default=300)
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", help="produce, consume or latency")
+    parser.add_argument("--only", help="produce, consume or latency; scan is for benchmarks.clients.tls")
     given = parser.parse_args()
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     with logstore.connect(given.bootstrap) as cluster:

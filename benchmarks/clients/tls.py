@@ -47,12 +47,22 @@ def scanned(cluster: Any, topic: str, count: int, pid: int) -> Took:
     return Took(time.perf_counter() - wall, cpu_s() - client, cpu_of(pid) - broker)
 
 
+def told(rounds: list[Took], gigabytes: float) -> str:
+    """Return the medians of some scans, for each GB of values."""
+    wall_s, client_s, broker_s = (statistics.median(each) / gigabytes for each in zip(*rounds, strict=True))
+    speed = f"{1e3 / wall_s:6.0f} MB/s; a GB takes {wall_s:.2f} s"
+    return f"{speed}; CPU: client {client_s:.2f} s, broker {broker_s:.2f} s"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+    parser.add_argument("--only", help="scan, or a work of benchmarks.clients: then nothing is done")
+    given, _ = parser.parse_known_args()  # the others are for benchmarks.clients
+    if given.only not in (None, "scan"):
+        return
     some, gigabytes = values(CHUNK), given.records * SIZE / 1e9
     with tempfile.TemporaryDirectory(prefix="kafka-") as folder:
         made = secured(Path(folder) / "cluster", racks=["alone"])
@@ -77,13 +87,7 @@ def main() -> None:
                             if number:  # the first one warms both sides
                                 found[name].append(took)
                     for name, rounds in found.items():
-                        columns = zip(*rounds, strict=True)
-                        wall_s, client_s, broker_s = (statistics.median(column) for column in columns)
-                        print(
-                            f"scan     {codec:4} {name:5} {gigabytes * 1e3 / wall_s:6.0f} MB/s; CPU of a GB: client "
-                            f"{client_s / gigabytes:.2f} s, broker {broker_s / gigabytes:.2f} s, of "
-                            f"{wall_s / gigabytes:.2f} s"
-                        )
+                        print(f"scan     {codec:4} {name:5} {told(rounds, gigabytes)}")
                     pairs = zip(found["plain"], found["TLS"], strict=True)
                     ratio = statistics.median(one.wall_s / other.wall_s for one, other in pairs)
                     print(f"scan     {codec:4} TLS over plain: {ratio:.2f} (wanted {BAR})")

@@ -136,8 +136,8 @@ class Network:
 def _keep_freed_blocks() -> None:
     """Have glibc keep freed memory, up to twice `_KEPT_BYTES`, unless the program has set that itself (mallopt).
 
-    It returns large blocks to the system otherwise, and each answer is read into fresh pages: that took a third of the
-    CPU of a scan (``python -m benchmarks.clients.tls``, plain and not compressed).
+    It returns large blocks to the system otherwise, and each answer is read into fresh pages: that took a third of
+    the CPU of a scan (``python -m benchmarks.clients.tls``, plain and not compressed).
     """
     # The free of a mapped block raises both of its limits; no page of it is touched.
     bytes(_KEPT_BYTES)
