@@ -168,6 +168,8 @@ def consume_confluent(bootstrap: str, topic: str, count: int) -> int:
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "check.crcs": True,
+            # By default it pauses for a second once 64 MB are fetched ahead. The CPU of a record is the same.
+            "fetch.queue.backoff.ms": 10,
         }
     )
     found = consumer.list_topics(topic).topics[topic].partitions
