@@ -434,8 +434,7 @@ THIRD_PARTY: dict[str, set[str]] = dict.fromkeys(
     ("batch", "io", "columns", "log", "accumulator", "client", "store", "protocol"), _NUMBERS_AND_CODECS
 )
 THIRD_PARTY |= dict.fromkeys(("_index", "_segment", "_segment_index", "_segment_scan"), _NUMBERS_AND_CODECS)
-THIRD_PARTY["aio"] = {"typing_extensions"}
-THIRD_PARTY["replication"] = {"typing_extensions"}
+THIRD_PARTY |= dict.fromkeys(("aio", "broker", "replication"), {"typing_extensions"})
 
 #: These may import any package.
 FREE = {"cli", "remote", "spark", "testing"}
