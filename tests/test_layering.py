@@ -58,9 +58,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "broker",
         "requests",
         "fetch produce topics",
+        "_produce",
         "cluster offsets",
         "served",
-        "_loop",
+        "_loop _wire",
     ),
     "logstore.batch": (
         "moments runs",
@@ -160,7 +161,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "append",
         "flush",
         "_log_rounds",
-        "appender _group_commit _replicated_run validation",
+        "appender _group_commit _offers _replicated_run validation",
     ),
     "logstore.log.cleanup": (
         "retention",
@@ -434,7 +435,7 @@ THIRD_PARTY: dict[str, set[str]] = dict.fromkeys(
     ("batch", "io", "columns", "log", "accumulator", "client", "store", "protocol"), _NUMBERS_AND_CODECS
 )
 THIRD_PARTY |= dict.fromkeys(("_index", "_segment", "_segment_index", "_segment_scan"), _NUMBERS_AND_CODECS)
-THIRD_PARTY |= dict.fromkeys(("aio", "broker", "replication"), {"typing_extensions"})
+THIRD_PARTY |= {folder: {"typing_extensions"} for folder in ("aio", "broker", "replication")}
 
 #: These may import any package.
 FREE = {"cli", "remote", "spark", "testing"}

@@ -105,6 +105,7 @@ def test_administration_by_confluent_kafka(store: Store, broker: Broker) -> None
     made["flights"].result(20)
     assert store["flights"].config.retention_ms == 1000
     assert len(admin.list_topics("flights", 20).topics["flights"].partitions) == 4
+    assert set(admin.list_topics(timeout=20).topics) == {"flights"}
     described = admin.describe_cluster().result(20)
     assert described.cluster_id == store._host.cluster_id
     assert [node.id for node in described.nodes] == [1]

@@ -272,7 +272,7 @@ def test_no_public_method_changes_a_record(log):
     }
     assert writing == {
         *("append", "append_batch", "append_turn", "append_control", "append_encoded", "append_run"),
-        *("append_replicated", "ingest_file", "appender", "begin_epoch"),
+        *("append_replicated", "ingest_file", "appender", "begin_epoch", "offers"),
         # Of a record these take all or nothing.
         *("truncate_to", "restart_at", "begin_copy", "end_copy", "delete_before", "retain", "compact"),
     }

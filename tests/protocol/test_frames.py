@@ -57,6 +57,11 @@ def test_tagged_fields_of_a_header_are_skipped() -> None:
     assert frames.decode_response(12, 4, frame) == (5, HeartbeatResponse())
 
 
+def test_bytes_behind_a_request_are_ignored():
+    frame = frames.encode_request(HeartbeatRequest(group_id="g"), 4, 9, "client")[4:] + b"\0\0\0"
+    assert frames.decode_request(frame).message == HeartbeatRequest(group_id="g")
+
+
 def test_the_answer_to_an_unknown_version_of_api_versions_is_read_as_version_0() -> None:
     known = ApiVersionsResponse.ApiVersion(api_key=18, min_version=0, max_version=4)
     told = ApiVersionsResponse(error_code=35, api_keys=[known])

@@ -26,6 +26,10 @@ class Answer:
         """Whether the request is answered, or its connection closed."""
 
 @disjoint_base
+class QuickRequests:
+    """The requests that need no object of Python each, if any: the handler gets all others."""
+
+@disjoint_base
 class ClientConnection:
     """One connection of a client."""
 
@@ -64,6 +68,7 @@ class Loop:
         max_frame_bytes: int,
         max_received_bytes: int,
         max_connections: int,
+        quick: QuickRequests | None = None,
         clock: Clock = ...,
     ) -> None: ...
     @property

@@ -13,11 +13,14 @@ import logging
 import os
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_CLEAR
 from libc.errno cimport EAGAIN, EINTR, errno as c_errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
 
-from logstore.batch._bytes cimport load32
+from logstore.batch._bytes cimport load16, load32
 from logstore.io._file_region cimport FileRegion
 from logstore.io._notifier cimport Notifier, NotifierGroup
 
@@ -41,10 +44,23 @@ cdef extern from "<sys/epoll.h>" nogil:
     enum: EPOLLERR
     enum: EPOLLHUP
 
+cdef extern from "<sys/uio.h>" nogil:
+    struct iovec:
+        void *iov_base
+        size_t iov_len
+    ssize_t c_readv "readv"(int fd, const iovec *parts, int count)
+
 cdef extern from "<sys/socket.h>" nogil:
-    ssize_t c_send "send"(int fd, const void *data, size_t size, int flags)
-    ssize_t c_recv "recv"(int fd, void *data, size_t size, int flags)
+    struct msghdr:
+        iovec *msg_iov
+        size_t msg_iovlen
+    ssize_t c_sendmsg "sendmsg"(int fd, const msghdr *message, int flags)
+    enum: MSG_MORE
     enum: MSG_NOSIGNAL
+
+cdef extern from "Python.h":
+    PyObject *new_bytes "PyBytes_FromStringAndSize"(const char *data, Py_ssize_t size) except NULL
+    int _PyBytes_Resize(PyObject **data, Py_ssize_t size) except -1
 
 cdef extern from "<unistd.h>" nogil:
     int c_close "close"(int fd)
@@ -53,6 +69,8 @@ cdef enum:
     EVENTS = 256                  # taken from the kernel at once
     RECEIVE_BYTES = 1 << 18       # received at once
     SIZE_BYTES = 4
+    FIRST_FRAME_BYTES = 1 << 20   # memory that a frame gets at first; untouched, it costs nothing
+    PARTS = 64                    # of answers, sent by one call
     IN_FLIGHT = 256               # requests of one connection that are not answered; more are not read
     ACCEPT_PAUSE_MS = 100         # without a descriptor for a connection
 
@@ -62,18 +80,19 @@ _logger = logging.getLogger(__name__)
 cdef class Answer:
     """The place of one request in the order of its connection."""
 
-    cdef readonly ClientConnection connection
-    cdef object _pieces           # None: the request is in progress
-
     def complete(self, object pieces) -> None:
         """Answer with bytes and file regions, in this order; with none, if the client waits for no answer.
 
         An answer whose connection has closed meanwhile is dropped.
         """
+        self.give(list(pieces))
+
+    cdef int give(self, list pieces) except -1:
         if self._pieces is not None:
             raise ValueError("the request is answered already")
-        self._pieces = list(pieces)
-        self.connection._loop._send(self.connection)
+        self._pieces = pieces
+        self.connection._loop._owe(self.connection)
+        return 0
 
     @property
     def is_done(self) -> bool:
@@ -81,27 +100,33 @@ cdef class Answer:
         return self._pieces is not None or self.connection.is_closed
 
 
+cdef class QuickRequests:
+    """The requests that need no object of Python each, if any: the handler gets all others."""
+
+    cdef bint gathers(self, int api_key) except -1:
+        """Return whether requests of a key may wait for the end of the turn."""
+        return False
+
+    cdef bint take(self, Answer answer, bytes frame) except -1:
+        """Take a frame, to be answered at once or by the end of the turn; False leaves it to the handler.
+
+        An exception closes the connection.
+        """
+        return False
+
+    cdef int end_turn(self) except -1:
+        """Do what was gathered from requests of this turn; answers are sent after it."""
+        return 0
+
+
 cdef class ClientConnection:
     """One connection of a client.
 
-    Owns: its socket, until it is closed.
+    Owns: its socket, until it is closed. Invariants: at most one of `_waiting`, `_head` and `_frame` holds bytes.
     """
 
-    cdef Loop _loop
-    cdef readonly object socket
-    cdef readonly object peer
-    cdef readonly object local    # the address that the client has connected to
-    cdef readonly bint is_closed
-    cdef public object state      # of its handler
-    cdef int _fd
-    cdef bytearray _received      # bytes that are no whole frame yet, or whose turn has not come
-    cdef object _answers          # in the order of the requests
-    cdef Py_ssize_t _piece        # of the first answer, which is being sent
-    cdef int64_t _sent            # bytes of that piece
-    cdef uint32_t _events
-    cdef int _holds
-    cdef bint _sends              # `_send` runs, perhaps below a handler that answers at once
-    cdef bint _parses
+    def __dealloc__(self):
+        Py_CLEAR(self._frame)
 
     def hold(self) -> None:
         """Take no further request until as many calls of `release`: the order of what is in progress matters."""
@@ -114,33 +139,74 @@ cdef class ClientConnection:
     def release(self) -> None:
         """Take requests again."""
         self._holds -= 1
-        if self._holds == 0 and not self.is_closed:
-            self._loop._parse(self)
+        if not self.is_closed:
+            self._loop._owe(self)
+
+    cdef bint _takes_requests(self) except -1:
+        """Return whether another request may be handed over: a client that does not read is not read either."""
+        return not (self.is_closed or self._holds or self._is_full) and len(self._answers) < IN_FLIGHT
+
+    cdef int _begin_frame(self, int64_t size, const uint8_t *data, int64_t there) except -1:
+        """Keep the first bytes of a frame, of which more will come."""
+        self._frame_room = min(size, max(there, <int64_t>FIRST_FRAME_BYTES))
+        self._frame = new_bytes(NULL, self._frame_room)
+        self._frame_size, self._filled = size, there
+        memcpy(PyBytes_AS_STRING(<object>self._frame), data, <size_t>there)
+        return 0
+
+    cdef int _grow_frame(self) except -1:
+        """Double the memory of a frame, up to its size: it follows what has come."""
+        self._frame_room = min(2 * self._frame_room, self._frame_size)
+        _PyBytes_Resize(&self._frame, self._frame_room)
+        return 0
+
+    cdef bytes _whole_frame(self):
+        cdef bytes frame = <bytes>self._frame
+        Py_CLEAR(self._frame)
+        return frame
+
+    cdef int _drop_requests(self) except -1:
+        self._held_bytes, self._head_bytes, self._waiting = 0, 0, b""
+        Py_CLEAR(self._frame)
+        return 0
+
+    cdef int _advance(self, int64_t count) except -1:
+        """Step over bytes that were sent, and over answers that are sent; each piece releases its file."""
+        cdef Answer answer
+        cdef object piece
+        cdef int64_t left
+        while self._answers:
+            answer = self._answers[0]
+            if answer._pieces is None:
+                return 0
+            while self._piece < len(answer._pieces):
+                piece = answer._pieces[self._piece]
+                left = ((<FileRegion>piece).size if isinstance(piece, FileRegion)
+                        else PyBytes_GET_SIZE(<bytes?>piece)) - self._sent
+                if count < left:
+                    self._sent += count
+                    return 0
+                count -= left
+                answer._pieces[self._piece] = None
+                self._piece += 1
+                self._sent = 0
+            self._answers.popleft()
+            self._piece = 0
+        return 0
 
 
 cdef class Loop:
     """The loop of one broker's connections.
 
     ``handler.request(answer, frame)`` is called for each frame, without its size, and answers at once or later; an
-    exception closes the connection. ``handler.closed(connection)`` is called for each connection that ends.
-    ``max_frame_bytes`` is the largest frame, ``max_received_bytes`` bounds what all connections have sent of
-    requests that are not whole; the connection that exceeds either is closed.
+    exception closes the connection. ``quick`` is asked first. ``handler.closed(connection)`` is called for each
+    connection that ends. ``max_frame_bytes`` is the largest frame, ``max_received_bytes`` bounds what all
+    connections have sent of requests that are not whole; the connection that exceeds either is closed.
+
+    A turn is what one look at the sockets brings. Answers are sent at its end, those of one connection together.
 
     Owns: the epoll descriptor, listening sockets and connections, until `run` returns.
     """
-
-    cdef int _epoll
-    cdef readonly NotifierGroup group
-    cdef Notifier _posted
-    cdef object _calls, _handler, _clock
-    cdef dict _listeners, _connections
-    cdef list _timers
-    cdef int64_t _timer_count
-    cdef readonly int64_t max_frame_bytes, max_received_bytes, max_connections
-    cdef readonly int64_t received_bytes          # held of requests that are not whole
-    cdef readonly int64_t bytes_sendfile, bytes_copied, bytes_in, requests, refused_connections
-    cdef bint _stops
-    cdef uint8_t *_buffer
 
     def __cinit__(self):
         self._epoll = -1
@@ -149,7 +215,7 @@ cdef class Loop:
             raise MemoryError
 
     def __init__(self, handler: object, *, max_frame_bytes: int, max_received_bytes: int, max_connections: int,
-                 clock: object = SYSTEM_CLOCK):
+                 QuickRequests quick: QuickRequests | None = None, clock: object = SYSTEM_CLOCK):
         self._epoll = epoll_create1(EPOLL_CLOEXEC)
         if self._epoll < 0:
             raise OSError(c_errno, os.strerror(c_errno))
@@ -157,8 +223,9 @@ cdef class Loop:
         self._posted = Notifier(group=self.group)
         self._calls = collections.deque()
         self._handler = handler
+        self._quick = QuickRequests() if quick is None else quick
         self._clock = clock
-        self._listeners, self._connections, self._timers = {}, {}, []
+        self._listeners, self._connections, self._timers, self._owed = {}, {}, [], []
         self.max_frame_bytes = max_frame_bytes
         self.max_received_bytes = max_received_bytes
         self.max_connections = max_connections
@@ -212,6 +279,7 @@ cdef class Loop:
         cdef ClientConnection connection
         try:
             while not self._stops:
+                self._settle()
                 timeout_ms = self._run_timers()
                 with nogil:
                     count = epoll_wait(self._epoll, events, EVENTS, timeout_ms)
@@ -255,7 +323,7 @@ cdef class Loop:
             call = heapq.heappop(self._timers)[2]
             if call is not None:
                 call()
-        if self._calls:
+        if self._calls or self._owed:
             return 0
         if not self._timers:
             return -1
@@ -268,6 +336,26 @@ cdef class Loop:
                     self._calls.popleft()()
             else:
                 self._handler.notified(notifier)
+        return 0
+
+    cdef int _settle(self) except -1:
+        """End a turn: appends that were gathered, answers, and then the requests whose turn has come by that."""
+        cdef ClientConnection connection
+        while True:
+            self._quick.end_turn()
+            if not self._owed:
+                return 0
+            owed, self._owed = self._owed, []
+            for connection in owed:
+                connection._is_owed = False
+                self._send(connection)
+                self._take_waiting(connection)
+
+    cdef int _owe(self, ClientConnection connection) except -1:
+        """Look at a connection at the end of the turn."""
+        if not connection._is_owed:
+            connection._is_owed = True
+            self._owed.append(connection)
         return 0
 
     # -- connections
@@ -303,7 +391,7 @@ cdef class Loop:
         connection.peer = peer
         connection.local = local
         connection._fd = socket.fileno()
-        connection._received = bytearray()
+        connection._waiting = b""
         connection._answers = collections.deque()
         connection._events = EPOLLIN
         self._connections[connection._fd] = connection
@@ -319,8 +407,9 @@ cdef class Loop:
             self._close(connection)
             return 0
         if events & EPOLLOUT:
-            self._send(connection)
-        if events & EPOLLIN and not connection.is_closed:
+            connection._is_full = False
+            self._owe(connection)
+        if events & EPOLLIN:
             self._receive(connection)
         return 0
 
@@ -328,8 +417,8 @@ cdef class Loop:
         if connection.is_closed:
             return 0
         connection.is_closed = True
-        self.received_bytes -= len(connection._received)
-        connection._received = bytearray()
+        self.received_bytes -= connection._held_bytes
+        connection._drop_requests()
         connection._answers.clear()
         del self._connections[connection._fd]
         connection.socket.close()
@@ -337,74 +426,130 @@ cdef class Loop:
         return 0
 
     cdef int _receive(self, ClientConnection connection) except -1:
-        cdef ssize_t count
-        cdef int fd = connection._fd
-        cdef uint8_t *buffer = self._buffer
-        with nogil:
-            count = c_recv(fd, buffer, RECEIVE_BYTES, 0)
-        if count < 0 and c_errno in (EAGAIN, EINTR):
+        """Receive what the socket has: the rest of a frame into its own memory, and what follows behind it."""
+        cdef iovec parts[2]
+        cdef int count = 0
+        cdef int64_t found, room = 0, head = connection._head_bytes
+        if not connection._takes_requests() or connection._waiting:
+            return 0  # an event of before
+        if connection._frame != NULL:
+            if connection._filled == connection._frame_room:
+                connection._grow_frame()
+            room = connection._frame_room - connection._filled
+            parts[0].iov_base = PyBytes_AS_STRING(<object>connection._frame) + connection._filled
+            parts[0].iov_len = <size_t>room
+            count = 1
+        memcpy(self._buffer, connection._head, <size_t>head)
+        if connection._frame == NULL or connection._frame_room == connection._frame_size:
+            parts[count].iov_base = self._buffer + head
+            parts[count].iov_len = <size_t>(RECEIVE_BYTES - head)
+            count += 1
+        # With the interpreter's lock: the call does not wait, and to get the lock back may take 5 ms.
+        found = c_readv(connection._fd, parts, count)
+        if found < 0 and c_errno in (EAGAIN, EINTR):
             return 0
-        if count <= 0:
+        if found < 0 or found == 0 and not connection._answers:
             self._close(connection)
             return 0
-        self.bytes_in += count
-        connection._received += PyBytes_FromStringAndSize(<char *>buffer, count)
-        self.received_bytes += count
-        self._parse(connection)
-        if self.received_bytes > self.max_received_bytes and not connection.is_closed and connection._received:
+        if found == 0:
+            # Half closed: what was asked is still answered.
+            connection._has_ended = True
+            self._set_events(connection)
+            return 0
+        self.bytes_in += found
+        self.received_bytes += found
+        connection._held_bytes += found
+        if room:
+            room = min(room, found)
+            found -= room
+            connection._filled += room
+            if connection._filled == connection._frame_size:
+                self._hand_over(connection, connection._whole_frame())
+        if found:
+            connection._head_bytes = 0
+            self._take(connection, self._buffer, head + found)
+        if self.received_bytes > self.max_received_bytes and not connection.is_closed and connection._held_bytes:
             _logger.warning("connection of %s closed: %d bytes of unfinished requests are held, the limit is %d",
                             connection.peer, self.received_bytes, self.max_received_bytes)
             self._close(connection)
+        if not connection.is_closed:
+            self._set_events(connection)
         return 0
 
-    cdef int _parse(self, ClientConnection connection) except -1:
-        """Hand over the whole frames that have come, as far as the connection may have requests in progress."""
-        cdef bytearray received
-        cdef int64_t size
-        cdef Answer answer
-        cdef object frame
-        if connection._parses:
-            return 0  # the frame before this one is being handled: the loop below goes on with the next
-        connection._parses = True
+    cdef int64_t _check_size(self, ClientConnection connection, const uint8_t *data) except -2:
+        """Return the size that a frame announces; -1, with the connection closed, if it is none."""
+        cdef int64_t size = load32(data)
+        if 0 <= size <= self.max_frame_bytes:
+            return size
+        _logger.info("connection of %s closed: a frame of %d bytes, expected 0 to %d",
+                     connection.peer, size, self.max_frame_bytes)
+        self._close(connection)
+        return -1
+
+    cdef int _take(self, ClientConnection connection, const uint8_t *data, int64_t size) except -1:
+        """Hand over the whole frames in bytes that have come, and keep what is left."""
+        cdef int64_t frame_size
+        while size >= SIZE_BYTES and connection._takes_requests():
+            frame_size = self._check_size(connection, data)
+            if frame_size < 0:
+                return 0
+            if size - SIZE_BYTES < frame_size:
+                connection._begin_frame(frame_size, data + SIZE_BYTES, size - SIZE_BYTES)
+                return 0
+            if frame_size < 2 or not self._quick.gathers(load16(data + SIZE_BYTES)):
+                # What was gathered comes before it, and may hold the connection.
+                self._quick.end_turn()
+                if not connection._takes_requests():
+                    break
+            data += SIZE_BYTES
+            size -= SIZE_BYTES
+            self._hand_over(connection, PyBytes_FromStringAndSize(<const char *>data, frame_size))
+            data += frame_size
+            size -= frame_size
+        if connection.is_closed or not size:
+            return 0
+        if size < SIZE_BYTES:
+            memcpy(connection._head, data, <size_t>size)
+            connection._head_bytes = <int>size
+        else:
+            connection._waiting = PyBytes_FromStringAndSize(<const char *>data, size)
+        return 0
+
+    cdef int _hand_over(self, ClientConnection connection, bytes frame) except -1:
+        cdef Answer answer = Answer.__new__(Answer)
+        cdef int64_t size = SIZE_BYTES + PyBytes_GET_SIZE(frame)
+        self.received_bytes -= size
+        connection._held_bytes -= size
+        self.requests += 1
+        answer.connection = connection
+        connection._answers.append(answer)
         try:
-            while not connection.is_closed and connection._holds == 0 and len(connection._answers) < IN_FLIGHT:
-                received = connection._received
-                if len(received) < SIZE_BYTES:
-                    break
-                size = load32(<const uint8_t *><char *>received)
-                if size < 0 or size > self.max_frame_bytes:
-                    _logger.info("connection of %s closed: a frame of %d bytes, expected 0 to %d",
-                                 connection.peer, size, self.max_frame_bytes)
-                    self._close(connection)
-                    break
-                if len(received) - SIZE_BYTES < size:
-                    break
-                frame = PyBytes_FromStringAndSize(<char *>received + SIZE_BYTES, size)
-                del received[:SIZE_BYTES + size]
-                self.received_bytes -= SIZE_BYTES + size
-                self.requests += 1
-                answer = Answer.__new__(Answer)
-                answer.connection = connection
-                connection._answers.append(answer)
-                try:
-                    self._handler.request(answer, frame)
-                except Exception as error:
-                    _logger.info("connection of %s closed: %s: %s", connection.peer, type(error).__name__, error)
-                    self._close(connection)
-        finally:
-            connection._parses = False
+            if not self._quick.take(answer, frame):
+                self._handler.request(answer, frame)
+        except Exception as error:
+            _logger.info("connection of %s closed: %s: %s", connection.peer, type(error).__name__, error)
+            self._close(connection)
+        return 0
+
+    cdef int _take_waiting(self, ClientConnection connection) except -1:
+        """Hand over frames that have waited, if the connection takes requests again."""
+        cdef bytes waiting = connection._waiting
+        if waiting and connection._takes_requests():
+            connection._waiting = b""
+            self._take(connection, <const uint8_t *>PyBytes_AS_STRING(waiting), PyBytes_GET_SIZE(waiting))
+        if connection._has_ended and not connection._answers and not connection._waiting:
+            self._close(connection)
         if not connection.is_closed:
             self._set_events(connection)
         return 0
 
     cdef int _set_events(self, ClientConnection connection) except -1:
-        """Ask for what the connection can take now: a client that does not read its answers is not read either."""
+        """Ask for what the connection can take now."""
         cdef uint32_t wanted = 0
-        cdef Answer first = connection._answers[0] if connection._answers else None
-        if connection._holds == 0 and len(connection._answers) < IN_FLIGHT:
-            wanted = EPOLLIN
-        if first is not None and first._pieces is not None:
+        if connection._is_full:
             wanted = EPOLLOUT
+        elif connection._takes_requests() and not connection._waiting and not connection._has_ended:
+            wanted = EPOLLIN
         if wanted != connection._events:
             connection._events = wanted
             self._watch(EPOLL_CTL_MOD, connection._fd, wanted)
@@ -412,56 +557,62 @@ cdef class Loop:
 
     cdef int _send(self, ClientConnection connection) except -1:
         """Send the answers whose turn has come, as far as the socket takes them."""
-        cdef Answer answer
-        cdef bint was_sent = True
-        if connection.is_closed or connection._sends:
+        if connection.is_closed or connection._is_full:
             return 0
-        connection._sends = True
         try:
-            while connection._answers and was_sent:
-                answer = connection._answers[0]
-                if answer._pieces is None:
-                    break
-                was_sent = self._send_pieces(connection, <list>answer._pieces)
-                if was_sent:
-                    connection._answers.popleft()
-                    connection._piece = connection._sent = 0
+            while self._send_next(connection):
+                pass
         except Exception as error:
             # The socket's error, or a file that ends inside a region.
             if not isinstance(error, ConnectionError):
                 _logger.warning("connection of %s closed: %s: %s", connection.peer, type(error).__name__, error)
             self._close(connection)
-        finally:
-            connection._sends = False
-        if not connection.is_closed:
-            self._set_events(connection)
-            if connection._received:
-                self._parse(connection)
         return 0
 
-    cdef bint _send_pieces(self, ClientConnection connection, list pieces) except -1:
-        """Send an answer from where it stands; return whether all of it is sent."""
+    cdef bint _send_next(self, ClientConnection connection) except -1:
+        """Send bytes up to the next region, of several answers together, or that region; False: no more for now."""
+        cdef iovec parts[PARTS]
+        cdef msghdr message
+        cdef Answer answer
+        cdef FileRegion region = None
         cdef object piece
-        cdef int64_t size, count
-        while connection._piece < len(pieces):
-            piece = pieces[connection._piece]
-            if isinstance(piece, FileRegion):
-                size = (<FileRegion>piece).size
-                count = piece.send_to(connection._fd, connection._sent)
-                self.bytes_sendfile += count
-            else:
-                size = PyBytes_GET_SIZE(<bytes?>piece)
-                count = c_send(connection._fd, PyBytes_AS_STRING(piece) + connection._sent,
-                               <size_t>(size - connection._sent), MSG_NOSIGNAL)
-                if count < 0:
-                    if c_errno in (EAGAIN, EINTR):
-                        return False
-                    raise OSError(c_errno, os.strerror(c_errno))
-                self.bytes_copied += count
-            connection._sent += count
-            if connection._sent < size:
-                return False
-            pieces[connection._piece] = None  # releases its file
-            connection._piece += 1
-            connection._sent = 0
-        return True
+        cdef Py_ssize_t at
+        cdef size_t count = 0
+        cdef int64_t wanted = 0, sent, start
+        connection._advance(0)
+        at, start = connection._piece, connection._sent
+        for answer in connection._answers:
+            if answer._pieces is None:
+                break
+            while at < len(answer._pieces) and count < PARTS:
+                piece = answer._pieces[at]
+                if isinstance(piece, FileRegion):
+                    region = piece
+                    break
+                parts[count].iov_base = PyBytes_AS_STRING(<bytes?>piece) + start
+                parts[count].iov_len = <size_t>(PyBytes_GET_SIZE(piece) - start)
+                wanted += PyBytes_GET_SIZE(piece) - start
+                start = 0
+                count += 1
+                at += 1
+            if region is not None or count == PARTS:
+                break
+            at = 0
+        if count:
+            memset(&message, 0, sizeof(message))
+            message.msg_iov, message.msg_iovlen = parts, count
+            # The region that follows goes out in the same packet.
+            sent = c_sendmsg(connection._fd, &message, MSG_NOSIGNAL | (MSG_MORE if region is not None else 0))
+            if sent < 0 and c_errno not in (EAGAIN, EINTR):
+                raise OSError(c_errno, os.strerror(c_errno))
+            sent = max(sent, <int64_t>0)
+            self.bytes_copied += sent
+        elif region is not None:
+            wanted = region.size - start
+            sent = region.send_to(connection._fd, start)
+            self.bytes_sendfile += sent
+        else:
+            return False
+        connection._advance(sent)
+        connection._is_full = sent < wanted
+        return sent == wanted

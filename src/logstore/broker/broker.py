@@ -43,6 +43,7 @@ class Broker:
             max_frame_bytes=request_bytes,
             max_received_bytes=received_bytes,
             max_connections=CONNECTIONS,
+            quick=self._requests.quick,
         )
         self._served.begin(self._loop)
         self._loop.listen(listener)

@@ -1,17 +1,19 @@
-"""Produce: one batch for each partition, appended by the loop's thread when its log is open and its lock is free.
+"""Produce: what `_produce` leaves of the requests of a turn, and the errors of what is refused.
 
-What may block (an opening, a lock that an embedded writer holds, an append that is synced) goes to the pool. The
-connection takes no further request meanwhile: its batches reach a log in the order in which they were sent.
+It may have to wait for the opening of a log, a lock that an embedded writer holds, a roll or a sync, so the pool
+appends it. The connection takes no further request meanwhile: its batches reach a log in the order in which they were
+sent.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
+from collections.abc import Iterator
 
-from logstore.broker._loop import Answer
-from logstore.broker.served import Served
-from logstore.errors import InvalidRecordError, LogstoreError
+from logstore.broker._loop import Answer, ClientConnection
+from logstore.broker._produce import ProduceRequestBytes, ProduceTurn, Route
+from logstore.broker.served import Served, id_text
+from logstore.errors import InvalidRecordError, LogstoreError, ProtocolError
 from logstore.log import Log
 from logstore.protocol.frames import Request, encode_response
 from logstore.protocol.generated.messages import ProduceRequest, ProduceResponse
@@ -34,29 +36,62 @@ _TRANSACTIONAL_OR_CONTROL = 0x30
 _Answered = ProduceResponse.PartitionProduceResponse
 
 
-def produce(served: Served, request: Request, answer: Answer) -> None:
-    """Append the batches of a request, and answer unless its acks are 0."""
-    asked = request.message
-    assert isinstance(asked, ProduceRequest)
-    work = functools.partial(_append_all, served, asked)
-    if asked.acks not in (-1, 0, 1):
-        _complete(answer, request, _refused(asked, INVALID_REQUIRED_ACKS))
-    elif _is_quick(served, asked):
-        _complete(answer, request, work())
-    else:
-        connection = answer.connection
-        connection.hold()
+class Produces:
+    """The produce requests of all connections: those of a turn, and what they leave."""
 
-        def then(response: ProduceResponse) -> None:
-            _complete(answer, request, response)
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self.turn = ProduceTurn(self._route_to, served.table, self._finish)
+
+    def _route_to(self, topic: bytes, partition: int, is_id: bool) -> Route | None:
+        """Return the way into a log that is open and takes clients' batches; None if there is none."""
+        try:
+            name = self._served.name_of(id_text(topic)) if is_id else topic.decode()
+            if name is None:
+                return None
+            check_writable_by_users(name)
+            log = self._served.find_open(name, partition)
+        except (LogstoreError, UnicodeDecodeError):
+            return None
+        return None if log is None else Route(log.replica.offers())
+
+    def _finish(self, connection: ClientConnection, undone: list[ProduceRequestBytes]) -> None:
+        """Append what the turn has left of a connection's requests, and answer each unless its acks are 0."""
+        try:
+            requests = [each.decode() for each in undone]
+        except ProtocolError as error:
+            _logger.info("connection of %s closed: %s", connection.peer, error)
+            connection.close()
+            return
+
+        def work() -> list[ProduceResponse]:
+            return [
+                _appended(self._served, request, each.results)
+                for request, each in zip(requests, undone, strict=True)
+            ]
+
+        def then(responses: list[ProduceResponse]) -> None:
+            for each, request, response in zip(undone, requests, responses, strict=True):
+                _complete(each.answer, request, response)
             connection.release()
 
-        served.run(connection, work, then)
+        connection.hold()
+        self._served.run(connection, work, then)
+
+
+def _appended(served: Served, request: Request, results: list[tuple[int, int, int] | None]) -> ProduceResponse:
+    asked = request.message
+    assert isinstance(asked, ProduceRequest)
+    if asked.acks not in (-1, 0, 1):
+        return _refused(asked, INVALID_REQUIRED_ACKS)
+    return _append_all(served, asked, iter(results))
 
 
 def _complete(answer: Answer, request: Request, response: ProduceResponse) -> None:
     asked = request.message
     assert isinstance(asked, ProduceRequest)
+    if answer.is_done:
+        return  # its connection has closed
     if asked.acks:
         answer.complete([encode_response(response, request.version, request.correlation_id)])
         return
@@ -68,31 +103,22 @@ def _complete(answer: Answer, request: Request, response: ProduceResponse) -> No
     answer.complete([])
 
 
-def _is_quick(served: Served, asked: ProduceRequest) -> bool:
-    """Return whether every append of a request can be made without waiting."""
-    for topic in asked.topic_data:
-        name = topic.name or served.name_of(topic.topic_id)
-        for each in topic.partition_data:
-            try:
-                log = None if name is None else served.find_open(name, each.index)
-            except LogstoreError:
-                continue  # answered at once
-            if name is not None and (log is None or not _is_free(log)):
-                return False
-    return True
-
-
-def _is_free(log: Log) -> bool:
-    """Return whether an append to a log needs no sync, and no thread has the log's lock now."""
-    return log._state.config.ack == "written" and not log._state.lock.locked()
-
-
-def _append_all(served: Served, asked: ProduceRequest) -> ProduceResponse:
+def _append_all(
+    served: Served, asked: ProduceRequest, results: Iterator[tuple[int, int, int] | None]
+) -> ProduceResponse:
+    """Append the batches of a request that have no result yet."""
     topics = []
     for topic in asked.topic_data:
         name = topic.name or served.name_of(topic.topic_id)
         answers = []
         for each in topic.partition_data:
+            known = next(results, None)
+            if known is not None:
+                code, first, log_start = known
+                answers.append(
+                    _Answered(index=each.index, error_code=code, base_offset=first, log_start_offset=log_start)
+                )
+                continue
             if name is None:
                 answers.append(_failed(each.index, UNKNOWN_TOPIC_ID))
                 continue

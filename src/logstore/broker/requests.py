@@ -55,6 +55,8 @@ class RequestHandler:
     def __init__(self, served: Served) -> None:
         self._served = served
         self._fetches = fetch.Fetches(served)
+        #: The requests that the loop asks before this handler.
+        self.quick = produce.Produces(served).turn
 
     def request(self, answer: Answer, frame: bytes) -> None:
         """Answer a request, at once or later.
@@ -75,9 +77,7 @@ class RequestHandler:
                 f"found {head.version}"
             )
         request = frames.decode_request(frame)
-        if head.api_key == PRODUCE:
-            produce.produce(self._served, request, answer)
-        elif head.api_key == FETCH:
+        if head.api_key == FETCH:
             self._fetches.fetch(request, answer)
         else:
             self._respond(family, request, answer)

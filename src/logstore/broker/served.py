@@ -6,6 +6,7 @@ leads a partition. Used by the loop's thread; the pool runs what was handed to i
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,11 @@ _logger = logging.getLogger(__name__)
 NODE = 1
 #: Threads for syncs, openings of logs and changes of topics.
 _POOL = 4
+
+
+def id_text(topic_id: bytes) -> str:
+    """Return the 16 bytes of a topic's id as Kafka's text form of it."""
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 class Served:
@@ -55,6 +61,10 @@ class Served:
     def topics(self) -> list[tuple[str, TopicEntry]]:
         """Return every topic with its entry, sorted by name."""
         return [(name, self.entry(name)) for name in self.host.topics(internal=True)]
+
+    def table(self) -> object:
+        """Return the table of topics: another object after each change."""
+        return self.host._topics_known()
 
     def name_of(self, topic_id: str) -> str | None:
         """Return the name of the topic with an id; None if there is none."""

@@ -31,6 +31,12 @@ cdef struct Run:                  # whole batches to append, with what their hea
     PyObject *encoder             # that has them, and shall know that they are in the log; else NULL
 
 
+cdef struct Offer:                # a client's batch, offered by a caller that does not wait
+    const uint8_t *data
+    int64_t size
+    int64_t first                 # its first offset, once it is in the log
+
+
 cpdef int mark_appended(batches, int64_t first) except -1
 
 
@@ -125,7 +131,8 @@ cdef class PartitionLog:
     cdef int _measure(self, uint8_t *data, int64_t size, Run *run) except -1
     cdef object _append_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
     cdef bint _admits(self, const uint8_t *p, const BatchHeader *header, int64_t now) except -1
-    cdef bint _describe(self, bytes batch, int64_t now, Run *run) except -1
+    cdef bint _describe(self, const uint8_t *p, int64_t size, int64_t now, Run *run) except -1
+    cdef Py_ssize_t offer(self, Offer *offers, Py_ssize_t count, object writer) except -1
     cdef object _write_encoded(self, Encoder encoder, object producer, int64_t now, object writer)
     cdef Py_ssize_t _write_turn(self, Run *runs, Py_ssize_t count, list results, int64_t now,
                                 object writer) except -1

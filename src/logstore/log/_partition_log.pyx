@@ -58,6 +58,7 @@ cdef enum:
     EXPIRY_MS = 600_000           # Kafka's producer.id.expiration.check.interval.ms
     KEPT_BYTES = 1 << 20          # of the copy of clients' batches, from one append to the next
     TURN_BATCHES = 128            # of clients, in one write at most
+    OFFERED = 32                  # of clients, by a caller that does not wait
     ATTEMPTS = 3
     SURVEYED_BYTES = 32_768       # of a client's records, in 2 to 5 us
 
@@ -475,7 +476,8 @@ cdef class PartitionLog:
     cdef object _append_batch(self, bytes batch, int64_t now, object writer):
         cdef Run run
         cdef list results = []
-        if self.fork != fork_generation() or not self._describe(batch, now, &run):
+        if self.fork != fork_generation() or not self._describe(<const uint8_t *>PyBytes_AS_STRING(batch),
+                                                                PyBytes_GET_SIZE(batch), now, &run):
             return None
         if not self._write_turn(&run, 1, results, now, writer):
             return None
@@ -493,12 +495,15 @@ cdef class PartitionLog:
         """
         cdef Py_ssize_t count = len(batches), done = 0, plain, taken, n
         cdef list results = []
+        cdef bytes batch
         cdef Run *runs = <Run *>malloc(<size_t>max(count, 1) * sizeof(Run))
         if runs == NULL:
             raise MemoryError
         try:
             for n in range(count):
-                if not self._describe(batches[n], now, &runs[n]):
+                batch = batches[n]
+                if not self._describe(<const uint8_t *>PyBytes_AS_STRING(batch), PyBytes_GET_SIZE(batch), now,
+                                      &runs[n]):
                     runs[n].size = -1
             while done < count:
                 plain = done
@@ -512,6 +517,42 @@ cdef class PartitionLog:
         finally:
             free(runs)
         return results
+
+    cdef Py_ssize_t offer(self, Offer *offers, Py_ssize_t count, object writer) except -1:
+        """Append the first of clients' batches in one write, as far as that waits for nothing; return how many.
+
+        It does not wait for the lock, nor for a roll, nor for a sync that the settings ask for. Each that is in the
+        log has its first offset. What is left, such as a batch that breaks a rule, is for the steps that may wait;
+        nothing of it is done. If it raises, the log has failed, and none of the batches may be called written.
+        """
+        cdef Run runs[OFFERED]
+        cdef int64_t first = -1, now
+        cdef Py_ssize_t plain = 0, taken = 0, n
+        if not self._takes_plain():
+            return 0
+        now = now_ms(self.clock, SYSTEM_CLOCK)
+        while plain < count and plain < OFFERED and self._describe(offers[plain].data, offers[plain].size, now,
+                                                                   &runs[plain]):
+            plain += 1
+        if not plain or not self.lock.acquire(False):
+            return 0
+        try:
+            taken = self._append(runs, plain, now, &first)
+        except LogstoreError:
+            if first >= 0:
+                raise
+            return 0  # the steps that may wait find out what there is to do, or raise it again
+        except BaseException as error:
+            self._settle(error, writer)
+            raise error
+        finally:
+            self.lock.release()
+        if self.has_work:
+            writer.follow_up()
+        for n in range(taken):
+            offers[n].first = first
+            first += runs[n].record_count
+        return taken
 
     def append_run(self, run: Buffer, producer: ProducerStamp, int64_t newest: int, int64_t now: int,
                    writer: LogWriter) -> tuple[int, AppendResult] | None:
@@ -567,11 +608,9 @@ cdef class PartitionLog:
         run.size = done
         return 0
 
-    cdef bint _describe(self, bytes batch, int64_t now, Run *run) except -1:
+    cdef bint _describe(self, const uint8_t *p, int64_t size, int64_t now, Run *run) except -1:
         """Fill ``run`` from a client's batch; False if the batch is not plain, or breaks a rule."""
         cdef BatchHeader header
-        cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(batch)
-        cdef int64_t size = PyBytes_GET_SIZE(batch)
         if (not self._keeps_times or size > self._message_bytes or check_batch(p, p + size, &header) != OK
                 or header.size != size or not self._admits(p, &header, now)):
             return False

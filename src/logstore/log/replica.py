@@ -17,6 +17,7 @@ from logstore.io._file_region import FileRegion
 from logstore.io._interrupts import held, locked, shielded
 from logstore.io._notifier import Notifier
 from logstore.log.append import ingest_file
+from logstore.log.append._offers import BatchOffers
 from logstore.log.append.append import NO_PRODUCER, LogWriter
 from logstore.log.append.encoded_run import append_run
 from logstore.log.append.ingest_file import Whole
@@ -219,6 +220,10 @@ class LogReplica(ReaderReplica):
         """
         self._state.check_writable()
         return append_replicated(self._writer, run, ack, leader_epoch, is_contiguous)
+
+    def offers(self) -> BatchOffers:
+        """Return what a loop of sockets offers clients' batches to: it appends only what waits for nothing."""
+        return BatchOffers(self._state, self._writer)
 
     def append_turn(
         self, batches: Iterable[Buffer], *, ack: Ack | str | None = None

@@ -190,14 +190,17 @@ cdef class Schema:
         return w.taken()
 
     def decode_request(self, buffer, int version, Py_ssize_t position=0):
-        """Return the client id and the message of a frame without its size; the caller knows key and version."""
+        """Return the client id and the message of a frame without its size; the caller knows key and version.
+
+        Bytes behind the message are ignored, as Kafka's broker does: librdkafka sends some with Metadata.
+        """
         cdef Reader r = self._reader(buffer, version, position)
         request_header(buffer, position)
         r.p += 8
         client_id = plain_old_string(r, "client_id")
         if r.flexible:
             skip_tags(r)
-        return client_id, self._message(r)
+        return client_id, read_struct(r, self._structs)
 
     def decode_response(self, buffer, int version, Py_ssize_t position=0):
         """Return the correlation id and the message of a frame without its size."""

@@ -101,6 +101,8 @@ def request_head(frame: Buffer, position: int = 0) -> RequestHead:
 def decode_request(frame: Buffer, position: int = 0) -> Request:
     """Decode the request in a frame without its size; records are views of ``frame``.
 
+    Bytes behind the request are ignored, as Kafka's broker does: some clients send a few.
+
     Raises:
         UnsupportedVersionError: the API key or its version is unknown (`request_head` returns both).
         MalformedMessageError: the bytes are not a request of that key and version.

@@ -1,0 +1,86 @@
+# cython: language_level=3
+"""The loop, as other compiled modules of the broker see it; `_loop.pyx` describes it."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
+from logstore.io._notifier cimport Notifier, NotifierGroup
+
+
+cdef class Answer:
+    cdef readonly ClientConnection connection
+    cdef list _pieces             # None: the request is in progress
+    cdef int give(self, list pieces) except -1
+
+
+cdef class QuickRequests:
+    cdef bint gathers(self, int api_key) except -1
+    cdef bint take(self, Answer answer, bytes frame) except -1
+    cdef int end_turn(self) except -1
+
+
+cdef class ClientConnection:
+    cdef Loop _loop
+    cdef readonly object socket
+    cdef readonly object peer
+    cdef readonly object local    # the address that the client has connected to
+    cdef readonly bint is_closed
+    cdef public object state      # of its handler
+    cdef int _fd
+    # What has come of requests that are not handed over.
+    cdef int64_t _held_bytes
+    cdef bytes _waiting           # whole frames, and perhaps a part of one, while the connection takes no request
+    cdef uint8_t _head[4]         # the first bytes of a frame's size
+    cdef int _head_bytes
+    cdef PyObject *_frame         # a bytes object of a frame that has come in part; NULL: there is none
+    cdef int64_t _frame_size      # the whole frame's
+    cdef int64_t _frame_room      # of the object
+    cdef int64_t _filled          # bytes of the frame that have come
+    # Answers.
+    cdef object _answers          # in the order of the requests
+    cdef Py_ssize_t _piece        # of the first answer, which is being sent
+    cdef int64_t _sent            # bytes of that piece
+    cdef bint _is_owed            # the loop looks at it at the end of the turn
+    cdef bint _is_full            # the socket takes no more for now
+    cdef bint _has_ended          # the client sends no more; it may still read
+    cdef uint32_t _events
+    cdef int _holds
+    cdef bint _takes_requests(self) except -1
+    cdef int _begin_frame(self, int64_t size, const uint8_t *data, int64_t there) except -1
+    cdef int _grow_frame(self) except -1
+    cdef bytes _whole_frame(self)
+    cdef int _drop_requests(self) except -1
+    cdef int _advance(self, int64_t count) except -1
+
+
+cdef class Loop:
+    cdef int _epoll
+    cdef readonly NotifierGroup group
+    cdef Notifier _posted
+    cdef object _calls, _handler, _clock
+    cdef QuickRequests _quick
+    cdef dict _listeners, _connections
+    cdef list _timers, _owed
+    cdef int64_t _timer_count
+    cdef readonly int64_t max_frame_bytes, max_received_bytes, max_connections
+    cdef readonly int64_t received_bytes          # held of requests that are not whole
+    cdef readonly int64_t bytes_sendfile, bytes_copied, bytes_in, requests, refused_connections
+    cdef bint _stops
+    cdef uint8_t *_buffer
+    cdef int _end(self) except -1
+    cdef int _watch(self, int operation, int fd, uint32_t events) except -1
+    cdef int _run_timers(self) except -2
+    cdef int _take_notes(self) except -1
+    cdef int _settle(self) except -1
+    cdef int _owe(self, ClientConnection connection) except -1
+    cdef int _accept(self, object listener) except -1
+    cdef int _serve(self, ClientConnection connection, uint32_t events) except -1
+    cdef int _close(self, ClientConnection connection) except -1
+    cdef int _receive(self, ClientConnection connection) except -1
+    cdef int64_t _check_size(self, ClientConnection connection, const uint8_t *data) except -2
+    cdef int _take(self, ClientConnection connection, const uint8_t *data, int64_t size) except -1
+    cdef int _hand_over(self, ClientConnection connection, bytes frame) except -1
+    cdef int _take_waiting(self, ClientConnection connection) except -1
+    cdef int _set_events(self, ClientConnection connection) except -1
+    cdef int _send(self, ClientConnection connection) except -1
+    cdef bint _send_next(self, ClientConnection connection) except -1
