@@ -1,8 +1,8 @@
 """Produce: what `_produce` leaves of the requests of a turn, and the errors of what is refused.
 
 It may have to wait for the opening of a log, a lock that an embedded writer holds, a roll or a sync, so the pool
-appends it. The connection takes no further request meanwhile: its batches reach a log in the order in which they were
-sent.
+appends it. The connection takes no further request meanwhile: its batches reach a log in the order in which they
+were sent.
 """
 
 from __future__ import annotations
