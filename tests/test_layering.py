@@ -58,9 +58,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "broker",
         "requests",
         "fetch produce topics",
-        "_produce",
-        "cluster offsets",
-        "served",
+        "cluster fetch_answer offsets _produce",
+        "fetch_sessions served",
         "_loop _wire",
     ),
     "logstore.batch": (

@@ -1,87 +1,72 @@
 """Fetch: regions of files for each partition, at once or when marks have moved.
 
-A region goes from the page cache to the socket by sendfile: the answer is written here byte by byte around it
-(Kafka protocol guide, "Fetch Response"). A fetch that finds less than its ``min_bytes`` is parked: one notifier is
-registered with the mark of each partition, and a timer ends it. Sessions are not given: every answer has session 0,
-so a client asks for all of its partitions each time. Used by the loop's thread.
+A region goes from the page cache to the socket by sendfile. A fetch that finds less than its ``min_bytes`` is
+parked: one notifier is registered with the mark of each partition, and a timer ends it. Used by the loop's thread.
 """
 
 from __future__ import annotations
 
-import base64
-import struct
-from typing import NamedTuple
-
 from logstore.broker._loop import Answer, ClientConnection
+from logstore.broker.fetch_answer import pieces_of
+from logstore.broker.fetch_sessions import FetchSessions, Found, Plan, Wanted
 from logstore.broker.offsets import epoch_error
 from logstore.broker.served import Served
-from logstore.errors import LogstoreError
-from logstore.io._file_region import FileRegion
+from logstore.errors import LogstoreError, OffsetOutOfRangeError
 from logstore.io._notifier import Notifier
 from logstore.log import Log
 from logstore.log.marks._watermark import Registration
+from logstore.protocol import codes
 from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import FetchRequest
-from logstore.records import AbortedTransaction, Isolation
-
-FETCH_SESSION_ID_NOT_FOUND = 70
-UNKNOWN_TOPIC_ID = 100
-NOT_LEADER_OR_FOLLOWER = 6
+from logstore.records import Isolation
 
 #: Kafka's default of ``fetch.max.bytes`` of a broker.
 MAX_BYTES = 55 << 20
 #: The longest wait of a fetch: a timer that a client sets.
 _MAX_WAIT_MS = 2**31 - 1
 
-_FLEXIBLE = 12
-_TOPIC_IDS = 13
+_Found = list[tuple[Wanted, Found]]
 
 
-class _Found(NamedTuple):
-    """The answer for one partition."""
+class _Asked:
+    """One fetch in progress. While it is parked, the registrations of its notifier end with it."""
 
-    partition: int
-    code: int
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    aborted: tuple[AbortedTransaction, ...] | None = None
-    region: FileRegion | None = None
+    __slots__ = ("answer", "isolation", "max_bytes", "message", "plan", "registrations", "request", "timer")
 
-
-_Topics = list[tuple[FetchRequest.FetchTopic, list[_Found]]]
-
-
-class _Parked:
-    """A fetch that waits for records. The registrations of its notifier end with it."""
-
-    __slots__ = ("answer", "registrations", "request", "timer")
-
-    def __init__(self, request: Request, answer: Answer, timer: list[object]) -> None:
+    def __init__(self, request: Request, message: FetchRequest, plan: Plan, answer: Answer) -> None:
         self.request = request
+        self.message = message
+        self.plan = plan
         self.answer = answer
-        self.timer = timer
+        self.isolation = Isolation.READ_COMMITTED if message.isolation_level == 1 else Isolation.READ_UNCOMMITTED
+        self.max_bytes = min(message.max_bytes if message.max_bytes > 0 else MAX_BYTES, MAX_BYTES)
         self.registrations: list[Registration] = []
+        self.timer: list[object] = []
+
+    def complete(self, found: _Found) -> None:
+        version, correlation_id = self.request.version, self.request.correlation_id
+        told = self.plan.to_tell(found)
+        self.answer.complete(
+            pieces_of(version, correlation_id, told, code=self.plan.code, session_id=self.plan.session_id)
+        )
 
 
 class Fetches:
-    """The fetches of all connections, with those that wait."""
+    """The fetches of all connections, with those that wait, and the sessions of the clients."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
-        self._parked: dict[Notifier, _Parked] = {}
+        self._parked: dict[Notifier, _Asked] = {}
+        self.sessions = FetchSessions()
 
     def fetch(self, request: Request, answer: Answer) -> None:
         """Answer a fetch, or park it; a partition whose log is not open is opened by the pool first."""
-        asked = request.message
-        assert isinstance(asked, FetchRequest)
-        if asked.session_id:
-            # A session of a broker before this one.
-            answer.complete([_encoded(request, [], FETCH_SESSION_ID_NOT_FOUND)])
-            return
-        closed = self._closed_logs(asked)
+        message = request.message
+        assert isinstance(message, FetchRequest)
+        asked = _Asked(request, message, self.sessions.plan(message, request.version), answer)
+        closed = self._closed_logs(asked.plan.wanted)
         if not closed:
-            self._begin(request, answer)
+            self._begin(asked)
             return
 
         def open_logs() -> None:
@@ -91,7 +76,7 @@ class Fetches:
                 except LogstoreError:
                     continue  # the answer says why
 
-        self._served.run(answer.connection, open_logs, lambda _: self._begin(request, answer))
+        self._served.run(answer.connection, open_logs, lambda _: self._begin(asked))
 
     def notified(self, notifier: Notifier) -> None:
         """Look at a parked fetch: a mark that it waits for has moved."""
@@ -101,76 +86,74 @@ class Fetches:
 
     def closed(self, connection: ClientConnection) -> None:
         """Forget the fetches of a connection."""
-        for notifier, parked in list(self._parked.items()):
-            if parked.answer.connection is connection:
-                self._unpark(notifier, parked)
+        for notifier in list(connection.state or ()):
+            self._unpark(notifier, self._parked[notifier])
 
-    def _closed_logs(self, asked: FetchRequest) -> list[tuple[str, int]]:
+    def _name(self, wanted: Wanted) -> str | None:
+        return wanted.topic or self._served.name_of(wanted.topic_id)
+
+    def _closed_logs(self, wanted: list[Wanted]) -> list[tuple[str, int]]:
         closed = []
-        for topic in asked.topics:
-            name = topic.topic or self._served.name_of(topic.topic_id)
-            for each in topic.partitions:
-                try:
-                    if name is not None and self._served.find_open(name, each.partition) is None:
-                        closed.append((name, each.partition))
-                except LogstoreError:
-                    continue
+        for each in wanted:
+            name = self._name(each)
+            try:
+                if name is not None and self._served.find_open(name, each.asked.partition) is None:
+                    closed.append((name, each.asked.partition))
+            except LogstoreError:
+                continue
         return closed
 
-    def _begin(self, request: Request, answer: Answer) -> None:
-        asked = request.message
-        assert isinstance(asked, FetchRequest)
-        if answer.is_done:
+    def _begin(self, asked: _Asked) -> None:
+        if asked.answer.is_done:
             return
         found, size, must_answer = self._find(asked)
-        if must_answer or size >= asked.min_bytes or asked.max_wait_ms <= 0 or not asked.topics:
-            answer.complete([*_pieces(request, found)])
+        message = asked.message
+        if must_answer or size >= message.min_bytes or message.max_wait_ms <= 0 or not asked.plan.wanted:
+            asked.complete(found)
             return
         notifier = Notifier(group=self._served.loop.group)
-        wait_s = min(asked.max_wait_ms, _MAX_WAIT_MS) / 1000
-        timer = self._served.loop.call_later(wait_s, lambda: self._time_out(notifier))
-        parked = self._parked[notifier] = _Parked(request, answer, timer)
-        self._arm(notifier, parked)
+        wait_s = min(message.max_wait_ms, _MAX_WAIT_MS) / 1000
+        asked.timer = self._served.loop.call_later(wait_s, lambda: self._time_out(notifier))
+        self._parked[notifier] = asked
+        connection = asked.answer.connection
+        if connection.state is None:
+            connection.state = set()
+        connection.state.add(notifier)
+        self._arm(notifier, asked)
 
-    def _arm(self, notifier: Notifier, parked: _Parked) -> None:
+    def _arm(self, notifier: Notifier, asked: _Asked) -> None:
         """Register with every mark, and look once more if one has moved meanwhile."""
-        asked = parked.request.message
-        assert isinstance(asked, FetchRequest)
-        isolation = _isolation(asked)
-        parked.registrations = []
-        for topic in asked.topics:
-            name = topic.topic or self._served.name_of(topic.topic_id)
-            for each in topic.partitions:
-                log = self._log(name, each.partition)
-                if log is None:
-                    continue
-                mark = log._end_mark(isolation)
-                registration = Registration(mark, notifier)
-                parked.registrations.append(registration)
-                # What was found was too little: only a mark beyond what is there now brings more.
-                if not registration.arm_for(max(mark.value, each.fetch_offset) + 1):
-                    notifier.notify()
-                    return
+        asked.registrations = []
+        for each in asked.plan.wanted:
+            log = self._log(self._name(each), each.asked.partition)
+            if log is None:
+                continue
+            mark = log._end_mark(asked.isolation)
+            registration = Registration(mark, notifier)
+            asked.registrations.append(registration)
+            # What was found was too little: only a mark beyond what is there now brings more.
+            if not registration.arm_for(max(mark.value, each.asked.fetch_offset) + 1):
+                notifier.notify()
+                return
 
-    def _look(self, notifier: Notifier, parked: _Parked, *, is_over: bool = False) -> None:
-        asked = parked.request.message
-        assert isinstance(asked, FetchRequest)
+    def _look(self, notifier: Notifier, asked: _Asked, *, is_over: bool = False) -> None:
         found, size, must_answer = self._find(asked)
-        if is_over or must_answer or size >= asked.min_bytes:
-            self._unpark(notifier, parked)
-            parked.answer.complete([*_pieces(parked.request, found)])
+        if is_over or must_answer or size >= asked.message.min_bytes:
+            self._unpark(notifier, asked)
+            asked.complete(found)
         else:
-            self._arm(notifier, parked)
+            self._arm(notifier, asked)
 
     def _time_out(self, notifier: Notifier) -> None:
         parked = self._parked.get(notifier)
         if parked is not None:
             self._look(notifier, parked, is_over=True)
 
-    def _unpark(self, notifier: Notifier, parked: _Parked) -> None:
+    def _unpark(self, notifier: Notifier, asked: _Asked) -> None:
         del self._parked[notifier]
-        self._served.loop.cancel(parked.timer)
-        for registration in parked.registrations:
+        asked.answer.connection.state.discard(notifier)
+        self._served.loop.cancel(asked.timer)
+        for registration in asked.registrations:
             registration.disarm()
 
     def _log(self, name: str | None, partition: int) -> Log | None:
@@ -179,135 +162,55 @@ class Fetches:
         except LogstoreError:
             return None
 
-    def _find(self, asked: FetchRequest) -> tuple[_Topics, int, bool]:
-        """Return what there is now, its size in bytes, and whether an error asks for an answer at once."""
-        left = min(asked.max_bytes if asked.max_bytes > 0 else MAX_BYTES, MAX_BYTES)
-        isolation = _isolation(asked)
-        size, has_error, found = 0, False, []
-        for topic in asked.topics:
-            name = topic.topic or self._served.name_of(topic.topic_id)
-            answers = []
-            for each in topic.partitions:
-                one = self._of_partition(
-                    name, each, min(left - size, each.partition_max_bytes), size == 0, isolation
-                )
-                has_error = has_error or one.code != 0
-                size += 0 if one.region is None else one.region.size
-                answers.append(one)
-            found.append((topic, answers))
-        return found, size, has_error
+    def _find(self, asked: _Asked) -> tuple[_Found, int, bool]:
+        """Return what there is now, its size in bytes, and whether something asks for an answer at once."""
+        size, is_urgent, found = 0, False, []
+        for each in asked.plan.wanted:
+            most = max(min(asked.max_bytes - size, each.asked.partition_max_bytes), 0)
+            one = self._of_partition(each, most, size == 0, asked.isolation)
+            is_urgent = is_urgent or one.code != 0 or one.diverging is not None
+            size += 0 if one.region is None else one.region.size
+            found.append((each, one))
+        return found, size, is_urgent
 
-    def _of_partition(
-        self,
-        name: str | None,
-        asked: FetchRequest.FetchPartition,
-        max_bytes: int,
-        at_least_one: bool,
-        isolation: Isolation,
-    ) -> _Found:
+    def _of_partition(self, wanted: Wanted, max_bytes: int, at_least_one: bool, isolation: Isolation) -> Found:
+        name, asked = self._name(wanted), wanted.asked
         if name is None:
-            return _Found(asked.partition, UNKNOWN_TOPIC_ID)
+            return Found(codes.UNKNOWN_TOPIC_ID)
         try:
             log = self._served.find_open(name, asked.partition)
             if log is None:
-                return _Found(asked.partition, NOT_LEADER_OR_FOLLOWER)
+                return Found(codes.NOT_LEADER_OR_FOLLOWER)
             code = epoch_error(log, asked.current_leader_epoch)
             if code:
-                return _Found(asked.partition, code)
+                return Found(code)
+            diverging = _divergence(log, asked)
             found = log.replica.fetch_region(
-                asked.fetch_offset, max_bytes=max(max_bytes, 0), at_least_one=at_least_one, isolation=isolation
+                log.log_start_offset if diverging else asked.fetch_offset,
+                max_bytes=0 if diverging else max_bytes,
+                at_least_one=at_least_one and not diverging,
+                isolation=isolation,
             )
         except LogstoreError as error:
-            return _Found(asked.partition, error.code)
-        aborted = found.aborted if isolation is Isolation.READ_COMMITTED else None
-        return _Found(
-            asked.partition,
+            return Found(error.code)
+        return Found(
             0,
             found.high_watermark,
             found.last_stable_offset,
             found.log_start_offset,
-            aborted,
+            found.aborted if isolation is Isolation.READ_COMMITTED else None,
             found.region,
+            diverging,
         )
 
 
-def _isolation(asked: FetchRequest) -> Isolation:
-    return Isolation.READ_COMMITTED if asked.isolation_level == 1 else Isolation.READ_UNCOMMITTED
-
-
-# -- the answer's bytes
-
-
-def _encoded(request: Request, found: _Topics, code: int) -> bytes:
-    return b"".join(piece for piece in _pieces(request, found, code) if isinstance(piece, bytes))
-
-
-def _pieces(request: Request, found: _Topics, code: int = 0) -> list[bytes | FileRegion]:
-    """Return the frame of an answer: bytes, and between them the regions of its partitions."""
-    version = request.version
-    flexible = version >= _FLEXIBLE
-    pieces: list[bytes | FileRegion] = []
-    out = bytearray(struct.pack(">i", request.correlation_id) + (b"\0" if flexible else b""))
-    out += struct.pack(">i", 0)  # throttle time
-    if version >= 7:
-        out += struct.pack(">hi", code, 0)  # session 0: none
-    out += _count(len(found), flexible)
-    for topic, partitions in found:
-        out += _topic(topic, version)
-        out += _count(len(partitions), flexible)
-        for each in partitions:
-            _put_partition(out, each, version)
-            if each.region is not None:
-                pieces += [bytes(out), each.region]
-                out = bytearray()
-            if flexible:
-                out += b"\0"
-        if flexible:
-            out += b"\0"
-    if flexible:
-        out += b"\0"
-    pieces.append(bytes(out))
-    size = sum(piece.size if isinstance(piece, FileRegion) else len(piece) for piece in pieces)
-    first = pieces[0]
-    assert isinstance(first, bytes)
-    pieces[0] = struct.pack(">i", size) + first
-    return pieces
-
-
-def _topic(topic: FetchRequest.FetchTopic, version: int) -> bytes:
-    if version >= _TOPIC_IDS:
-        return base64.urlsafe_b64decode(topic.topic_id + "==") if topic.topic_id else bytes(16)
-    name = topic.topic.encode()
-    return (_count(len(name), True) if version >= _FLEXIBLE else struct.pack(">h", len(name))) + name
-
-
-def _put_partition(out: bytearray, found: _Found, version: int) -> None:
-    flexible = version >= _FLEXIBLE
-    out += struct.pack(">ihqq", found.partition, found.code, found.high_watermark, found.last_stable_offset)
-    if version >= 5:
-        out += struct.pack(">q", found.log_start_offset)
-    if found.aborted is None:
-        out += b"\0" if flexible else b"\xff\xff\xff\xff"
-    else:
-        out += _count(len(found.aborted), flexible)
-        for each in found.aborted:
-            out += struct.pack(">qq", each.producer_id, each.first_offset)
-            if flexible:
-                out += b"\0"
-    if version >= 11:
-        out += struct.pack(">i", -1)  # no preferred replica
-    # "No records" is zero bytes: some clients cannot read null.
-    out += _count(0 if found.region is None else found.region.size, flexible)
-
-
-def _count(number: int, flexible: bool) -> bytes:
-    """Return a length or count: four bytes, or an unsigned varint of one more."""
-    if not flexible:
-        return struct.pack(">i", number)
-    number += 1
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+def _divergence(log: Log, asked: FetchRequest.FetchPartition) -> tuple[int, int] | None:
+    """Return where the log leaves the one that a client has read, by the epoch of its last batch (KIP-595)."""
+    if asked.last_fetched_epoch < 0:
+        return None
+    epoch, end = log.replica.epochs.end_offset_for(asked.last_fetched_epoch, log.log_end_offset)
+    if epoch < 0:
+        raise OffsetOutOfRangeError(
+            f"{log.name}: a client has read leader epoch {asked.last_fetched_epoch}, which the log does not know"
+        )
+    return (epoch, end) if end < asked.fetch_offset or epoch < asked.last_fetched_epoch else None

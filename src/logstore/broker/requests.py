@@ -38,7 +38,7 @@ FETCH = 1
 FAMILIES: dict[int, Family] = {
     # Announced from 0 on: librdkafka turns compression off for a broker without Produce 0 (KAFKA-18659).
     PRODUCE: Family(None, 3, 13, announced_from=0),
-    FETCH: Family(None, 4, 17),
+    FETCH: Family(None, 4, 18),
     2: Family(offsets.list_offsets, 1, 10, is_slow=True),
     3: Family(topics.metadata, 0, 13, is_slow=True),
     API_VERSIONS: Family(None, 0, 4),

@@ -1,0 +1,95 @@
+"""The answer to a fetch, byte by byte around the regions of files that it sends.
+
+Kafka protocol guide, "Fetch Response". Bytes only; used by the loop's thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from itertools import groupby
+
+from logstore.broker.fetch_sessions import BY_ID, Found, Wanted
+from logstore.io._file_region import FileRegion
+
+_FLEXIBLE = 12
+
+
+def pieces_of(
+    version: int, correlation_id: int, found: list[tuple[Wanted, Found]], *, code: int = 0, session_id: int = 0
+) -> list[bytes | FileRegion]:
+    """Return the frame of an answer: bytes, and between them the regions of its partitions."""
+    flexible = version >= _FLEXIBLE
+    pieces: list[bytes | FileRegion] = []
+    out = bytearray(struct.pack(">i", correlation_id) + (b"\0" if flexible else b""))
+    out += struct.pack(">i", 0)  # throttle time
+    if version >= 7:
+        out += struct.pack(">hi", code, session_id)
+    # A topic may come more than once: its partitions keep the order of their turns.
+    topics = [(key, list(group)) for key, group in groupby(found, lambda each: (each[0].topic, each[0].topic_id))]
+    out += _count(len(topics), flexible)
+    for (name, topic_id), partitions in topics:
+        out += _topic(name, topic_id, version)
+        out += _count(len(partitions), flexible)
+        for wanted, each in partitions:
+            _put_partition(out, wanted.asked.partition, each, version)
+            if each.region is not None:
+                pieces += [bytes(out), each.region]
+                out = bytearray()
+            if flexible:
+                out += b"\0" if each.diverging is None else _diverging(*each.diverging)
+        if flexible:
+            out += b"\0"
+    if flexible:
+        out += b"\0"
+    pieces.append(bytes(out))
+    size = sum(piece.size if isinstance(piece, FileRegion) else len(piece) for piece in pieces)
+    first = pieces[0]
+    assert isinstance(first, bytes)
+    pieces[0] = struct.pack(">i", size) + first
+    return pieces
+
+
+def _topic(name: str, topic_id: str, version: int) -> bytes:
+    if version >= BY_ID:
+        return base64.urlsafe_b64decode(topic_id + "==") if topic_id else bytes(16)
+    data = name.encode()
+    return (_count(len(data), True) if version >= _FLEXIBLE else struct.pack(">h", len(data))) + data
+
+
+def _put_partition(out: bytearray, partition: int, found: Found, version: int) -> None:
+    flexible = version >= _FLEXIBLE
+    out += struct.pack(">ihqq", partition, found.code, found.high_watermark, found.last_stable_offset)
+    if version >= 5:
+        out += struct.pack(">q", found.log_start_offset)
+    if found.aborted is None:
+        out += b"\0" if flexible else b"\xff\xff\xff\xff"
+    else:
+        out += _count(len(found.aborted), flexible)
+        for each in found.aborted:
+            out += struct.pack(">qq", each.producer_id, each.first_offset)
+            if flexible:
+                out += b"\0"
+    if version >= 11:
+        out += struct.pack(">i", -1)  # no preferred replica
+    # "No records" is zero bytes: some clients cannot read null.
+    out += _count(0 if found.region is None else found.region.size, flexible)
+
+
+def _diverging(epoch: int, end_offset: int) -> bytes:
+    """Return the tagged fields of a partition: one, with tag 0."""
+    value = struct.pack(">iq", epoch, end_offset) + b"\0"
+    return bytes([1, 0, len(value)]) + value
+
+
+def _count(number: int, flexible: bool) -> bytes:
+    """Return a length or count: four bytes, or an unsigned varint of one more."""
+    if not flexible:
+        return struct.pack(">i", number)
+    number += 1
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
