@@ -57,10 +57,14 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.broker": (
         "broker",
         "requests",
-        "fetch produce topics",
-        "cluster fetch_answer offsets _produce",
+        "families fetch produce",
+        "fetch_answer offsets _produce",
         "fetch_sessions served",
         "_loop _wire",
+    ),
+    "logstore.broker.families": (
+        "topics",
+        "cluster offsets",
     ),
     "logstore.batch": (
         "moments runs",

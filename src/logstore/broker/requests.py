@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from logstore.broker import cluster, fetch, offsets, produce, topics
+from logstore.broker import fetch, produce
 from logstore.broker._loop import Answer, ClientConnection
+from logstore.broker.families import cluster, offsets, topics
 from logstore.broker.served import Served
 from logstore.errors import UnsupportedVersionError
 from logstore.io._notifier import Notifier

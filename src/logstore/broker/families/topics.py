@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from logstore.broker._loop import ClientConnection
-from logstore.broker.cluster import NOT_ASKED
+from logstore.broker.families.cluster import NOT_ASKED
 from logstore.broker.served import NODE, Served
 from logstore.errors import LogstoreError
 from logstore.protocol.frames import Request
