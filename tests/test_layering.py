@@ -64,7 +64,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.broker.families": (
         "topics",
-        "cluster offsets",
+        "config_changes",
+        "configs",
+        "cluster described offsets",
     ),
     "logstore.batch": (
         "moments runs",

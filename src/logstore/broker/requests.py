@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from logstore.broker import fetch, produce
 from logstore.broker._loop import Answer, ClientConnection
-from logstore.broker.families import cluster, offsets, topics
+from logstore.broker.families import cluster, config_changes, configs, offsets, topics
 from logstore.broker.served import Served
 from logstore.errors import UnsupportedVersionError
 from logstore.io._notifier import Notifier
@@ -46,7 +46,11 @@ FAMILIES: dict[int, Family] = {
     19: Family(topics.create_topics, 2, 7, is_slow=True),
     20: Family(topics.delete_topics, 1, 6, is_slow=True),
     22: Family(cluster.init_producer_id, 0, 5, is_slow=True),
+    32: Family(configs.describe_configs, 1, 4, is_slow=True),
+    33: Family(config_changes.alter_configs, 0, 2, is_slow=True),
+    44: Family(config_changes.incremental_alter_configs, 0, 1, is_slow=True),
     60: Family(cluster.describe_cluster, 0, 2),
+    74: Family(configs.list_config_resources, 0, 1, is_slow=True),
 }
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from logstore.errors import NotLeaderError, UnknownPartitionError, UnknownTopicError
 from logstore.log import Log
+from logstore.records import TopicPartition
 
 if TYPE_CHECKING:
     from logstore.broker._loop import ClientConnection, Loop
@@ -68,7 +69,8 @@ class Served:
 
     def name_of(self, topic_id: str) -> str | None:
         """Return the name of the topic with an id; None if there is none."""
-        catalogue = self.host._topics_known()
+        self.host.check_open()
+        catalogue = self.host.table.catalogue
         if catalogue is not self._catalogue:
             self._by_id = {entry.id: name for name, entry in catalogue.topics.items()}
             self._catalogue = catalogue
@@ -99,7 +101,7 @@ class Served:
         if found is None:
             return None
         assert isinstance(found, Log), found
-        if found._state.config.replicated:
+        if found.maintenance.config.replicated:
             raise NotLeaderError(f"{name}-{partition}: a topic with replicas is not served")
         return found
 
@@ -112,7 +114,7 @@ class Served:
         """
         log = self.find_open(name, partition)
         if log is None:
-            self.host._log_of(name, partition)
+            self.host.partitions.get(TopicPartition(name, partition))
             log = self.find_open(name, partition)
             assert log is not None
         return log

@@ -193,6 +193,17 @@ class LogMaintenance(ReaderMaintenance):
         """
         shielded(self._reconfigure, LogConfig.of(config, **settings), drop_keyless)
 
+    def check_reconfigure(self, config: LogConfig) -> None:
+        """Check that the open log could take new settings; it keeps those that it has.
+
+        Records without a key are not looked for.
+
+        Raises:
+            InvalidSettingError: a setting cannot change while the log is open; every one is named.
+        """
+        self._state.check_open()
+        self._state.check_reconfigure(config)
+
     def _reconfigure(self, settled: LogConfig, drop_keyless: bool) -> None:
         before = self._state.config
         begins = settled.compacts and not before.compacts and not drop_keyless

@@ -598,15 +598,19 @@ class State(PartitionLog):
         """
         self.check_writable()
         with held(self.lock):
-            problems = {
-                key: f"cannot change from {getattr(self.config, name)} to {getattr(config, name)} while the log is "
-                "open; call close(), then Log.open() with the new setting"
-                for name, key in _FIXED.items()
-                if getattr(self.config, name) != getattr(config, name)
-            }
-            if problems:
-                raise InvalidSettingError(problems)
+            self.check_reconfigure(config)
             self._reconfigure_locked(config)
+
+    def check_reconfigure(self, config: LogConfig) -> None:
+        """Raise what `reconfigure` raises for settings that cannot change; change nothing."""
+        problems = {
+            key: f"cannot change from {getattr(self.config, name)} to {getattr(config, name)} while the log is "
+            "open; call close(), then Log.open() with the new setting"
+            for name, key in _FIXED.items()
+            if getattr(self.config, name) != getattr(config, name)
+        }
+        if problems:
+            raise InvalidSettingError(problems)
 
     def _reconfigure_locked(self, config: LogConfig) -> None:
         self.cleaned.reconfigure(compacts=config.compacts)

@@ -35,7 +35,7 @@ from logstore.renamed import keep_names, warn
 from logstore.store.backend import LocalBackend
 from logstore.store.descriptions import describe
 from logstore.store.host import Path, Settings, StoreHost, briefly
-from logstore.store.maintenance.disk_quota import Limits, may_go
+from logstore.store.maintenance.disk_quota import Limits
 from logstore.store.maintenance.scheduler import Progress
 from logstore.store.topic import Topic
 from logstore.topic_names import SINKS
@@ -227,17 +227,8 @@ class Store(AnyStore):
             InvalidSettingError: records that may not be deleted would exceed ``logstore.disk.budget``. Nothing was
                 changed.
         """
-        self._host.check_writable()
         changes = {**(settings or {}), **cast("Mapping[str, Setting]", more_settings)}
-        after, own = self._host.topics_table.altered(name, changes)
-        quota = self._host.disk_quota
-        if quota.limits.is_set:
-            chosen = self._host.topics_table.is_retention_chosen(name, own)
-            quota.check_pinned(
-                lambda topic, config: (
-                    may_go(topic, after, chosen=chosen) if topic == name else quota.may_go(topic, config)
-                )
-            )
+        after = self._host.check_alter(name, changes)
         if after.compacts and not self._host.topics_table.config_of(name).compacts and not drop_keyless:
             # Read all keys before the catalogue is locked; `alter` checks the records that are appended meanwhile.
             for number in range(self._host.topics_table.entry(name).partitions):

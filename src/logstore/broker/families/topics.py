@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from logstore.broker._loop import ClientConnection
+from logstore.broker.families import described
 from logstore.broker.families.cluster import NOT_ASKED
+from logstore.broker.families.config_changes import check_topic_keys
+from logstore.broker.families.configs import of_topic
+from logstore.broker.families.described import Described
 from logstore.broker.served import NODE, Served
+from logstore.config.log import canonical
 from logstore.errors import LogstoreError
 from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import (
@@ -21,6 +26,7 @@ from logstore.records import NewTopic
 from logstore.store.catalog.topic_list import TopicEntry
 from logstore.topic_names import INTERNAL, check_name
 
+INVALID_CONFIG = 40
 INVALID_REPLICATION_FACTOR = 38
 INVALID_REPLICA_ASSIGNMENT = 39
 INVALID_REQUEST = 42
@@ -124,22 +130,39 @@ def _created(served: Served, topic: CreateTopicsRequest.CreatableTopic, *, valid
         return _refused(
             name, INVALID_REPLICATION_FACTOR, f"there is one node, found a factor of {topic.replication_factor}"
         )
-    settings = {each.name: each.value for each in topic.configs if each.value is not None}
+    without_value = [each.name for each in topic.configs if each.value is None]
+    if without_value:
+        return _refused(name, INVALID_CONFIG, f"a value is missing: {', '.join(without_value)}")
+    settings = {each.name: each.value for each in topic.configs}
     total = served.host.config.num_partitions if count == -1 else count
+    new = NewTopic(name, total, 1, settings)
     try:
+        check_topic_keys(list(settings))
         if validate_only:
-            served.host.topics_table.check_new(NewTopic(name, total, 1, settings))
-            return _Created(name=name, error_message=None, num_partitions=total, replication_factor=1, configs=None)
-        served.host.create_topics([NewTopic(name, total, 1, settings)])
+            config = served.host.topics_table.check_new(new)
+            found = described.of_topic(canonical(settings), config, served.host.config)
+        else:
+            served.host.create_topics([new])
+            found = of_topic(served, name)
+        return _Created(
+            name=name,
+            topic_id="" if validate_only else served.host.topic_id(name),
+            error_message=None,
+            num_partitions=total,
+            replication_factor=1,
+            configs=[_told(each) for each in found],
+        )
     except LogstoreError as error:
         return _refused(name, error.code, str(error))
-    return _Created(
-        name=name,
-        topic_id=served.host.topic_id(name),
-        error_message=None,
-        num_partitions=total,
-        replication_factor=1,
-        configs=[],
+
+
+def _told(setting: Described) -> CreateTopicsResponse.CreatableTopicConfigs:
+    return CreateTopicsResponse.CreatableTopicConfigs(
+        name=setting.name,
+        value=setting.value,
+        read_only=setting.is_read_only,
+        config_source=setting.source,
+        is_sensitive=setting.is_sensitive,
     )
 
 

@@ -380,11 +380,14 @@ class Topics(TopicTable):
                 self._make_locked(announced)
             return [self.catalogue.topics[each.name] for each in wanted]
 
-    def check_new(self, wanted: NewTopic) -> None:
-        """Raise what `create_all` would raise for a topic, without the disk's errors; create nothing."""
+    def check_new(self, wanted: NewTopic) -> LogConfig:
+        """Return all settings that a new topic would have; create nothing.
+
+        Raises what `create_all` would raise, without the disk's errors.
+        """
         check_names([wanted.name], self.names(internal=True))
         self._is_there(wanted, if_not_exists=False)
-        self._announced(wanted)
+        return self.effective(self._announced(wanted))
 
     def _is_there(self, wanted: NewTopic, if_not_exists: bool) -> bool:
         found = self.find(check_is_name(wanted.name))
@@ -522,11 +525,20 @@ class Topics(TopicTable):
                 raise
             return changed
 
-    def altered(self, name: str, changes: Mapping[str, Setting]) -> tuple[LogConfig, dict[str, str]]:
-        """Return all settings of a topic as they would be after `alter`, and its own."""
+    def check_alter(self, name: str, changes: Mapping[str, Setting]) -> tuple[LogConfig, dict[str, str]]:
+        """Return all settings of a topic as they would be after `alter`, and its own; change nothing.
+
+        Raises what `alter` would raise, but for records without a key and for the disk's errors.
+        """
         entry = self.entry(name)
         own = _changed(entry.settings, changes)
-        return self.effective(entry, own), own
+        after = self.effective(entry, own)
+        _check_internal(name, after)
+        if self._partitions is not None:
+            for log in self._partitions.opened(name):
+                if isinstance(log, Log):
+                    log.maintenance.check_reconfigure(after)
+        return after, own
 
     def _reconfigure(self, name: str, config: LogConfig, drop_keyless: bool) -> None:
         if self._partitions is not None:

@@ -1,0 +1,177 @@
+"""AlterConfigs and IncrementalAlterConfigs: settings of topics, each resource for itself. In the pool.
+
+A topic takes all changes of a request or none. A broker's settings are those that its store was opened with, so a
+change of one is refused, as Kafka refuses one of a key that is read only at its start.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from logstore.broker._loop import ClientConnection
+from logstore.broker.families.configs import BROKER, INVALID_REQUEST, TOPIC, not_configured, not_this_node, of_topic
+from logstore.broker.families.described import is_list, topic_keys
+from logstore.broker.served import Served
+from logstore.config.schema import nearest
+from logstore.errors import InvalidSettingError, LogstoreError, UnknownSettingError
+from logstore.protocol.frames import Request
+from logstore.protocol.generated.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from logstore.topic_names import check_name
+
+#: Kafka's numbers for what is done to a setting.
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+#: A resource of one of the two requests: they are alike but for the operation.
+_R = TypeVar("_R", AlterConfigsRequest.AlterConfigsResource, IncrementalAlterConfigsRequest.AlterConfigsResource)
+
+#: Key -> its new value, or None for the store's default.
+_Changes = Mapping[str, str | None]
+
+
+class _Refused(Exception):
+    """A resource is refused as Kafka refuses a request; the message says why."""
+
+
+class _Outcome(NamedTuple):
+    code: int
+    message: str | None
+
+
+def alter_configs(served: Served, request: Request, _connection: ClientConnection) -> AlterConfigsResponse:
+    """Give each topic the settings of the request instead of its own: a key that is not named is reset."""
+    asked = request.message
+    assert isinstance(asked, AlterConfigsRequest)
+
+    def changes(resource: AlterConfigsRequest.AlterConfigsResource) -> _Changes:
+        given = {each.name: each.value for each in resource.configs}
+        _refuse_nulls(name for name, value in given.items() if value is None)
+        return dict.fromkeys(served.entry(resource.resource_name).settings) | given
+
+    each = AlterConfigsResponse.AlterConfigsResourceResponse
+    outcomes = _change_all(served, asked.resources, changes, validate_only=asked.validate_only)
+    return AlterConfigsResponse(
+        responses=[
+            each(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, (code, message) in zip(asked.resources, outcomes, strict=True)
+        ]
+    )
+
+
+def incremental_alter_configs(
+    served: Served, request: Request, _connection: ClientConnection
+) -> IncrementalAlterConfigsResponse:
+    """Set, reset, append to and subtract from settings of each topic."""
+    asked = request.message
+    assert isinstance(asked, IncrementalAlterConfigsRequest)
+
+    def changes(resource: IncrementalAlterConfigsRequest.AlterConfigsResource) -> _Changes:
+        _refuse_nulls(
+            each.name for each in resource.configs if each.value is None and each.config_operation != DELETE
+        )
+        return {
+            each.name: _changed(served, resource.resource_name, each.name, each.config_operation, each.value)
+            for each in resource.configs
+        }
+
+    each = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+    outcomes = _change_all(served, asked.resources, changes, validate_only=asked.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            each(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, (code, message) in zip(asked.resources, outcomes, strict=True)
+        ]
+    )
+
+
+def check_topic_keys(names: Sequence[str]) -> None:
+    """Refuse keys that a topic does not have, such as a broker's name of one: Kafka does.
+
+    Raises:
+        UnknownSettingError: naming each, and the nearest key.
+    """
+    known = topic_keys()
+    unknown = {name: nearest(name, known) for name in names if name not in known}
+    if unknown:
+        raise UnknownSettingError(unknown)
+
+
+def _change_all(
+    served: Served, resources: Sequence[_R], changes: Callable[[_R], _Changes], *, validate_only: bool
+) -> list[_Outcome]:
+    """Change each resource, or say why not."""
+    times = Counter((each.resource_type, each.resource_name) for each in resources)
+    outcomes = []
+    for each in resources:
+        try:
+            if times[each.resource_type, each.resource_name] > 1:
+                raise _Refused(f"resource {each.resource_name[:300]!r} is named twice")
+            _change(served, each, changes, validate_only=validate_only)
+        except _Refused as error:
+            outcomes.append(_Outcome(INVALID_REQUEST, str(error)))
+        except LogstoreError as error:
+            outcomes.append(_Outcome(error.code, str(error)))
+        else:
+            outcomes.append(_Outcome(0, None))
+    return outcomes
+
+
+def _change(served: Served, resource: _R, changes: Callable[[_R], _Changes], *, validate_only: bool) -> None:
+    names = [each.name for each in resource.configs]
+    if len(set(names)) < len(names):
+        raise _Refused("a key is named twice")
+    if resource.resource_type == BROKER:
+        problem = not_this_node(resource.resource_name) if resource.resource_name else ""
+        raise _Refused(problem or "the settings of a broker are read when its store is opened; open it with others")
+    if resource.resource_type != TOPIC:
+        raise _Refused(not_configured(resource.resource_type))
+    name = check_name(resource.resource_name)
+    check_topic_keys(names)
+    wanted = changes(resource)
+    if validate_only:
+        served.host.check_alter(name, wanted)
+    else:
+        served.store.alter_topic(name, wanted)
+
+
+def _changed(served: Served, topic: str, key: str, operation: int, value: str | None) -> str | None:
+    """Return the new value of a key; None for the default."""
+    if operation == DELETE:
+        return None
+    assert value is not None
+    if operation == SET:
+        return value
+    if operation not in (APPEND, SUBTRACT):
+        raise _Refused(f"operation {operation} is none; expected {SET} to {SUBTRACT}")
+    if not is_list(key):
+        raise InvalidSettingError({key: "holds one value, to which none is appended and from which none is taken"})
+    (now,) = of_topic(served, topic, [key])
+    values = [each for each in (now.value or "").split(",") if each]
+    given = [each.strip() for each in value.split(",")]
+    if operation == APPEND:
+        values += [each for each in dict.fromkeys(given) if each not in values]
+    else:
+        values = [each for each in values if each not in given]
+    return ",".join(values)
+
+
+def _refuse_nulls(names: Iterable[str]) -> None:
+    found = list(names)
+    if found:
+        raise _Refused(f"a value is missing: {', '.join(found)}")

@@ -1,0 +1,148 @@
+"""DescribeConfigs and ListConfigResources: the settings of topics and of the node. Any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from logstore.broker._loop import ClientConnection
+from logstore.broker.families import described
+from logstore.broker.families.described import Described
+from logstore.broker.served import NODE, Served
+from logstore.errors import LogstoreError
+from logstore.protocol.frames import Request
+from logstore.protocol.generated.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from logstore.topic_names import check_name
+
+#: Kafka's numbers for what has settings.
+TOPIC = 2
+BROKER = 4
+BROKER_LOGGER = 8
+CLIENT_METRICS = 16
+GROUP = 32
+
+INVALID_REQUEST = 42
+UNSUPPORTED_VERSION = 35
+
+#: From this version on a client may ask for other resources than metrics.
+_ANY_TYPE = 1
+
+_Result = DescribeConfigsResponse.DescribeConfigsResult
+_Setting = DescribeConfigsResponse.DescribeConfigsResourceResult
+_Synonym = DescribeConfigsResponse.DescribeConfigsSynonym
+_Listed = ListConfigResourcesResponse.ConfigResource
+
+
+def describe_configs(served: Served, request: Request, connection: ClientConnection) -> DescribeConfigsResponse:
+    """Return the settings of each resource that was asked for: all keys, or those that were named."""
+    asked = request.message
+    assert isinstance(asked, DescribeConfigsRequest)
+    results = []
+    for each in asked.resources:
+        result = _Result(
+            resource_type=each.resource_type, resource_name=each.resource_name, error_message=None, configs=[]
+        )
+        try:
+            found = _of(served, each, connection)
+        except LogstoreError as error:
+            result.error_code, result.error_message = error.code, str(error)
+        else:
+            if isinstance(found, str):
+                result.error_code, result.error_message = INVALID_REQUEST, found
+            else:
+                result.configs = [_told(setting, asked) for setting in found]
+        results.append(result)
+    return DescribeConfigsResponse(results=results)
+
+
+def _of(
+    served: Served, asked: DescribeConfigsRequest.DescribeConfigsResource, connection: ClientConnection
+) -> Sequence[Described] | str:
+    """Return the settings of one resource, or why it is not described."""
+    keys = asked.configuration_keys
+    if asked.resource_type == TOPIC:
+        return of_topic(served, asked.resource_name, keys)
+    if asked.resource_type != BROKER:
+        return not_configured(asked.resource_type)
+    if not asked.resource_name:
+        return []  # no setting was given to all brokers at once, nor can be
+    problem = not_this_node(asked.resource_name)
+    if problem:
+        return problem
+    return described.of_broker(served.host.config, _facts(served, connection), keys)
+
+
+def of_topic(served: Served, name: str, keys: Sequence[str] | None = None) -> list[Described]:
+    """Return the settings of a topic.
+
+    Raises:
+        InvalidTopicError, UnknownTopicError: no topic can have that name, or none has it.
+    """
+    entry = served.entry(check_name(name))
+    return described.of_topic(entry.settings, served.host.topic_config(name), served.host.config, keys)
+
+
+def not_configured(resource_type: int) -> str:
+    """Return why a resource that is neither a topic nor a broker is refused."""
+    return f"resource type {resource_type} has no settings here; topics ({TOPIC}) and brokers ({BROKER}) have"
+
+
+def not_this_node(name: str) -> str:
+    """Return why a broker's name is refused; "" for this node's."""
+    if not (name.isascii() and name.removeprefix("-").isdecimal()):
+        return f"broker {name[:100]!r} is no number"
+    return "" if int(name) == NODE else f"broker {name[:100]} is another one than this, which is {NODE}"
+
+
+def _facts(served: Served, connection: ClientConnection) -> dict[str, str]:
+    """Return what is so of this node, whatever was configured."""
+    host, port = connection.local[:2]
+    address = f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
+    return {
+        "advertised.listeners": address,
+        "broker.id": str(NODE),
+        "listeners": address,
+        "log.dir": served.host.path,
+        "log.dirs": served.host.path,
+        "node.id": str(NODE),
+        "process.roles": "broker,controller",
+    }
+
+
+def _told(setting: Described, asked: DescribeConfigsRequest) -> _Setting:
+    synonyms = setting.synonyms if asked.include_synonyms else ()
+    return _Setting(
+        name=setting.name,
+        value=setting.value,
+        read_only=setting.is_read_only,
+        config_source=setting.source,
+        is_sensitive=setting.is_sensitive,
+        synonyms=[_Synonym(name=each.name, value=each.value, source=each.source) for each in synonyms],
+        config_type=setting.type,
+        documentation=setting.documentation if asked.include_documentation else None,
+    )
+
+
+def list_config_resources(
+    served: Served, request: Request, _connection: ClientConnection
+) -> ListConfigResourcesResponse:
+    """Return what has settings, of the types asked for: topics and the node. Metrics and groups have none."""
+    asked = request.message
+    assert isinstance(asked, ListConfigResourcesRequest)
+    if request.version < _ANY_TYPE:
+        return ListConfigResourcesResponse(config_resources=[])
+    types = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+    wanted = asked.resource_types or types
+    if not set(wanted) <= set(types):
+        return ListConfigResourcesResponse(error_code=UNSUPPORTED_VERSION, config_resources=[])
+    found = []
+    if TOPIC in wanted:
+        names = served.host.topics(internal=True)
+        found += [_Listed(resource_name=name, resource_type=TOPIC) for name in names]
+    if BROKER in wanted:
+        found.append(_Listed(resource_name=str(NODE), resource_type=BROKER))
+    return ListConfigResourcesResponse(config_resources=found)
