@@ -65,8 +65,8 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.broker.families": (
         "topics",
         "config_changes",
-        "configs",
-        "cluster described offsets",
+        "configs partitions",
+        "cluster described elections log_dirs offsets producers records",
     ),
     "logstore.batch": (
         "moments runs",

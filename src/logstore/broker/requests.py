@@ -11,7 +11,18 @@ from typing import NamedTuple
 
 from logstore.broker import fetch, produce
 from logstore.broker._loop import Answer, ClientConnection
-from logstore.broker.families import cluster, config_changes, configs, offsets, topics
+from logstore.broker.families import (
+    cluster,
+    config_changes,
+    configs,
+    elections,
+    log_dirs,
+    offsets,
+    partitions,
+    producers,
+    records,
+    topics,
+)
 from logstore.broker.served import Served
 from logstore.errors import UnsupportedVersionError
 from logstore.io._notifier import Notifier
@@ -40,17 +51,25 @@ FAMILIES: dict[int, Family] = {
     # Announced from 0 on: librdkafka turns compression off for a broker without Produce 0 (KAFKA-18659).
     PRODUCE: Family(None, 3, 13, announced_from=0),
     FETCH: Family(None, 4, 18),
-    2: Family(offsets.list_offsets, 1, 10, is_slow=True),
+    2: Family(offsets.list_offsets, 1, 11, is_slow=True),
     3: Family(topics.metadata, 0, 13, is_slow=True),
     API_VERSIONS: Family(None, 0, 4),
     19: Family(topics.create_topics, 2, 7, is_slow=True),
     20: Family(topics.delete_topics, 1, 6, is_slow=True),
+    21: Family(records.delete_records, 0, 2, is_slow=True),
     22: Family(cluster.init_producer_id, 0, 5, is_slow=True),
+    23: Family(offsets.offset_for_leader_epoch, 2, 4, is_slow=True),
     32: Family(configs.describe_configs, 1, 4, is_slow=True),
     33: Family(config_changes.alter_configs, 0, 2, is_slow=True),
+    35: Family(log_dirs.describe_log_dirs, 1, 5, is_slow=True),
+    37: Family(partitions.create_partitions, 0, 3, is_slow=True),
+    43: Family(elections.elect_leaders, 0, 2),
     44: Family(config_changes.incremental_alter_configs, 0, 1, is_slow=True),
+    46: Family(elections.list_partition_reassignments, 0, 0),
     60: Family(cluster.describe_cluster, 0, 2),
+    61: Family(producers.describe_producers, 0, 0, is_slow=True),
     74: Family(configs.list_config_resources, 0, 1, is_slow=True),
+    75: Family(partitions.describe_topic_partitions, 0, 0, is_slow=True),
 }
 
 

@@ -57,6 +57,17 @@ class FetchedRegion(NamedTuple):
     aborted: tuple[AbortedTransaction, ...]
 
 
+class ActiveProducer(NamedTuple):
+    """A producer that a log remembers, see `LogReplica.active_producers`."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int  #: of its newest record; -1 if it has written none with a sequence in this epoch
+    last_timestamp_ms: int  #: of its newest batch or marker
+    coordinator_epoch: int  #: of its newest transaction marker; -1 if it has none
+    transaction_first_offset: int | None  #: None without an open transaction
+
+
 #: An offset above it would leave no room for a batch, see `batch._batch`.
 LAST_START = 2**62
 
@@ -150,6 +161,22 @@ class LogReplica(ReaderReplica):
         with held(self._state.lock):
             found = self._state.transactions.producers.get(producer_id)
             return -1 if found is None else found.epoch
+
+    def active_producers(self) -> list[ActiveProducer]:
+        """Return the producers with an id that have written here, until ``producer.id.expiration.ms`` after it."""
+        self._state.check_open()
+        with held(self._state.lock):
+            return [
+                ActiveProducer(
+                    each.producer_id,
+                    each.epoch,
+                    each.batches[-1].last_sequence if each.batches else -1,
+                    each.timestamp_ms,
+                    each.coordinator_epoch,
+                    each.transaction_first_offset,
+                )
+                for each in self._state.transactions.producers
+            ]
 
     # -- appending
 

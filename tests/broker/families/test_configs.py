@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from logstore.broker import Broker
+from logstore.broker.families.described import of_broker, of_topic
 from logstore.config import kafka_keys
 from logstore.config.log import DEFAULTS
 from logstore.config.store import StoreConfig
@@ -23,12 +22,6 @@ from tests.broker.wire import Wire
 
 TOPIC, NODE = 2, 4
 OF_TOPIC, OF_NODE, DEFAULT = 1, 4, 5
-
-
-@pytest.fixture
-def wire(broker: Broker) -> Iterator[Wire]:
-    with Wire(broker) as wire:
-        yield wire
 
 
 def _describe(
@@ -99,8 +92,6 @@ def test_the_node_has_every_key_of_a_broker_read_only(store: Store, wire: Wire) 
 
 
 def test_what_the_store_was_given_is_the_nodes() -> None:
-    from logstore.broker.families.described import of_broker, of_topic
-
     config = StoreConfig.of({"log.retention.hours": 2, "segment.bytes": 5000})
     names = ["log.retention.hours", "log.retention.minutes", "log.retention.ms", "log.segment.bytes"]
     found = {each.name: (each.value, each.source) for each in of_broker(config, {}, names)}
@@ -209,7 +200,7 @@ def test_settings_are_set_deleted_appended_and_subtracted(store: Store, wire: Wi
         pytest.param([("retention.ms", -1, "1")], 42, id="negative operation"),
         pytest.param([("retention.ms", 0, None)], 42, id="no value"),
         pytest.param([("retention.ms", 0, "1"), ("retention.ms", 0, "2")], 42, id="key twice"),
-        pytest.param([("logstore.offset.mode", 0, "bytes")], 40, id="cannot change while the log is open"),
+        pytest.param([("logstore.tail", 0, "memory")], 40, id="cannot change while the log is open"),
     ],
 )
 @pytest.mark.parametrize("validate_only", [False, True])

@@ -1,6 +1,11 @@
-"""ListOffsets: offsets of a partition by its ends and by time. In the pool: a search by time reads files."""
+"""ListOffsets and OffsetForLeaderEpoch: offsets of a partition by its ends, by time and by leader epoch.
+
+In the pool: a search by time reads files.
+"""
 
 from __future__ import annotations
+
+from collections import Counter
 
 from logstore.broker._loop import ClientConnection
 from logstore.broker.offsets import epoch_error
@@ -8,22 +13,41 @@ from logstore.broker.served import Served
 from logstore.errors import LogstoreError
 from logstore.log import Log
 from logstore.protocol.frames import Request
-from logstore.protocol.generated.messages import ListOffsetsRequest, ListOffsetsResponse
+from logstore.protocol.generated.messages import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 from logstore.records import Isolation
 
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
-#: Of tiered storage: the oldest offset on this machine, and the newest elsewhere.
+#: Of tiered storage: the oldest offset on this machine, the newest elsewhere, and the oldest that is only here and
+#: is to be copied. Nothing is elsewhere.
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+#: The first version in which each special time may be asked for (Kafka's ``timestampMinSupportedVersion``).
+_SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 
 UNSUPPORTED_VERSION = 35
+INVALID_REQUEST = 42
 
 #: The first version whose answer names a leader epoch.
 _WITH_EPOCH = 4
 
 _Answered = ListOffsetsResponse.ListOffsetsPartitionResponse
+_Ended = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
 def list_offsets(served: Served, request: Request, _connection: ClientConnection) -> ListOffsetsResponse:
@@ -31,45 +55,86 @@ def list_offsets(served: Served, request: Request, _connection: ClientConnection
     asked = request.message
     assert isinstance(asked, ListOffsetsRequest)
     isolation = Isolation.READ_COMMITTED if asked.isolation_level == 1 else Isolation.READ_UNCOMMITTED
+    times = Counter((topic.name, each.partition_index) for topic in asked.topics for each in topic.partitions)
     topics = []
     for topic in asked.topics:
         found = []
         for each in topic.partitions:
+            answer = _Answered(partition_index=each.partition_index)
             try:
-                log = served.led(topic.name, each.partition_index)
-                found.append(_of_partition(log, each, isolation, request.version))
+                if times[topic.name, each.partition_index] > 1:
+                    answer.error_code = INVALID_REQUEST
+                elif each.timestamp < 0 and request.version < _SINCE.get(each.timestamp, request.version + 1):
+                    answer.error_code = UNSUPPORTED_VERSION
+                else:
+                    _look_up(served.led(topic.name, each.partition_index), each, isolation, request.version, answer)
             except LogstoreError as error:
-                found.append(_Answered(partition_index=each.partition_index, error_code=error.code))
+                answer = _Answered(partition_index=each.partition_index, error_code=error.code)
+            found.append(answer)
         topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=found))
     return ListOffsetsResponse(topics=topics)
 
 
-def _of_partition(
-    log: Log, asked: ListOffsetsRequest.ListOffsetsPartition, isolation: Isolation, version: int
-) -> _Answered:
-    answer = _Answered(partition_index=asked.partition_index)
+def _look_up(
+    log: Log,
+    asked: ListOffsetsRequest.ListOffsetsPartition,
+    isolation: Isolation,
+    version: int,
+    answer: _Answered,
+) -> None:
     answer.error_code = epoch_error(log, asked.current_leader_epoch)
     if answer.error_code:
-        return answer
-    epoch = log.replica.leader_epoch
-    end = log.last_stable_offset if isolation is Isolation.READ_COMMITTED else log.high_watermark
+        return
     when = asked.timestamp
     if when == LATEST:
-        answer.offset = end
+        answer.offset = log.end_offset(isolation)
     elif when in (EARLIEST, EARLIEST_LOCAL):
         answer.offset = log.log_start_offset
-    elif when == LATEST_TIERED:
-        pass  # nothing is elsewhere
-    elif when == MAX_TIMESTAMP:
-        newest = log.replica.offset_of_max_timestamp(isolation=isolation)
-        if newest is not None:
-            answer.timestamp, answer.offset = newest
-    elif when < 0:
-        answer.error_code = UNSUPPORTED_VERSION
-    else:
-        found = log.offset_for_time(when, isolation=isolation)
+    elif when not in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        found = (
+            log.replica.offset_of_max_timestamp(isolation=isolation)
+            if when == MAX_TIMESTAMP
+            else log.offset_for_time(when, isolation=isolation)
+        )
         if found is not None:
             answer.timestamp, answer.offset = found
     if answer.offset >= 0 and version >= _WITH_EPOCH:
-        answer.leader_epoch = epoch
-    return answer
+        epoch = None if when == LATEST else log.replica.epochs.epoch_at(answer.offset)
+        answer.leader_epoch = log.replica.leader_epoch if epoch is None else epoch
+
+
+def offset_for_leader_epoch(
+    served: Served, request: Request, _connection: ClientConnection
+) -> OffsetForLeaderEpochResponse:
+    """Return, for each partition, where the records of a leader epoch end: a reader beyond it has lost some."""
+    asked = request.message
+    assert isinstance(asked, OffsetForLeaderEpochRequest)
+    topics = []
+    for topic in asked.topics:
+        found = []
+        for each in topic.partitions:
+            answer = _Ended(partition=each.partition)
+            try:
+                log = served.led(topic.topic, each.partition)
+                answer.error_code = epoch_error(log, each.current_leader_epoch)
+                if not answer.error_code:
+                    answer.leader_epoch, answer.end_offset = _end_of(log, each.leader_epoch)
+            except LogstoreError as error:
+                answer.error_code = error.code
+            found.append(answer)
+        topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _end_of(log: Log, epoch: int) -> tuple[int, int]:
+    """Return the newest epoch up to one, and the offset at which its records end; (-1, -1) if it is not known.
+
+    The table of a log has only epochs with records. The present one may have none yet: it begins at the log end.
+    """
+    end, known = log.log_end_offset, log.replica.epochs
+    current, latest = log.replica.leader_epoch, known.latest
+    if epoch == current:
+        return epoch, end
+    if latest is not None and latest.epoch < epoch < current:
+        return latest.epoch, end
+    return known.end_offset_for(epoch, end)

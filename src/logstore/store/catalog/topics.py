@@ -546,21 +546,29 @@ class Topics(TopicTable):
                 if isinstance(log, Log) and log._config != config:
                     log.maintenance.reconfigure(config, drop_keyless=drop_keyless)
 
+    def check_grow(self, name: str, total: int) -> TopicEntry:
+        """Return a topic's entry; raise what `grow` would raise, without the disk's errors. Change nothing.
+
+        Raises:
+            UnknownTopicError: there is no such topic.
+            InvalidPartitionsError: it cannot have that number of partitions.
+        """
+        entry = self.entry(name)
+        check_partition_count(total)
+        if name in INTERNAL:
+            # The partition of a group's offsets follows from the partition count.
+            raise InvalidPartitionsError(f"topic {name!r} has a fixed number of partitions, set when it is created")
+        if total <= entry.partitions:
+            raise InvalidPartitionsError(
+                f"topic {name!r} has {entry.partitions} partition(s) already; a topic can only grow"
+            )
+        return entry
+
     def grow(self, name: str, total: int) -> TopicEntry:
         """Give a topic more partitions. Durable on return; on an error it has the old ones."""
         with held(self._lock):
             self.make(name)
-            entry = self.entry(name)
-            check_partition_count(total)
-            if name in INTERNAL:
-                # The partition of a group's offsets follows from the partition count.
-                raise InvalidPartitionsError(
-                    f"topic {name!r} has a fixed number of partitions, set when it is created"
-                )
-            if total <= entry.partitions:
-                raise InvalidPartitionsError(
-                    f"topic {name!r} has {entry.partitions} partition(s) already; a topic can only grow"
-                )
+            entry = self.check_grow(name, total)
             self._refuse_in_the_way(name, range(entry.partitions, total))
             self._save_locked({name: entry.replace(state=TopicState.GROWING, target=total)})
             try:

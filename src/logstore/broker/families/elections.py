@@ -1,0 +1,55 @@
+"""ElectLeaders and ListPartitionReassignments of a node that is alone: it leads all partitions, and none moves."""
+
+from __future__ import annotations
+
+from logstore.broker._loop import ClientConnection
+from logstore.broker.served import Served
+from logstore.errors import UnknownTopicError
+from logstore.protocol.frames import Request
+from logstore.protocol.generated.messages import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+INVALID_REQUEST = 42
+ELECTION_NOT_NEEDED = 84
+
+#: Kafka's numbers for an election of the first replica, and of any replica that is there.
+PREFERRED, UNCLEAN = 0, 1
+
+_Elected = ElectLeadersResponse.ReplicaElectionResult
+_Result = ElectLeadersResponse.PartitionResult
+
+
+def elect_leaders(served: Served, request: Request, _connection: ClientConnection) -> ElectLeadersResponse:
+    """Say of each partition that its leader leads it already; of all partitions at once, nothing is to be said."""
+    asked = request.message
+    assert isinstance(asked, ElectLeadersRequest)
+    known = asked.election_type in (PREFERRED, UNCLEAN)
+    found = []
+    for topic in asked.topic_partitions or ():
+        results = []
+        for number in topic.partitions:
+            code = _code(served, topic.topic, number) if known else INVALID_REQUEST
+            results.append(_Result(partition_id=number, error_code=code, error_message=None))
+        found.append(_Elected(topic=topic.topic, partition_result=results))
+    return ElectLeadersResponse(error_code=0 if known else INVALID_REQUEST, replica_election_results=found)
+
+
+def _code(served: Served, name: str, number: int) -> int:
+    try:
+        partitions = served.entry(name).partitions
+    except UnknownTopicError:
+        return UNKNOWN_TOPIC_OR_PARTITION
+    return ELECTION_NOT_NEEDED if 0 <= number < partitions else UNKNOWN_TOPIC_OR_PARTITION
+
+
+def list_partition_reassignments(
+    _served: Served, request: Request, _connection: ClientConnection
+) -> ListPartitionReassignmentsResponse:
+    """Return that no partition moves from one node to another."""
+    assert isinstance(request.message, ListPartitionReassignmentsRequest)
+    return ListPartitionReassignmentsResponse(error_message=None, topics=[])

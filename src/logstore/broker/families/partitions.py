@@ -1,0 +1,131 @@
+"""CreatePartitions and DescribeTopicPartitions. In the pool: partitions are made on the disk."""
+
+from __future__ import annotations
+
+from logstore.broker._loop import ClientConnection
+from logstore.broker.families.cluster import NOT_ASKED
+from logstore.broker.served import NODE, Served
+from logstore.errors import InvalidTopicError, LogstoreError
+from logstore.log import Log
+from logstore.protocol.frames import Request
+from logstore.protocol.generated.messages import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+from logstore.topic_names import INTERNAL, check_name
+
+INVALID_REPLICA_ASSIGNMENT = 39
+INVALID_REQUEST = 42
+UNKNOWN_TOPIC_OR_PARTITION = 3
+
+#: Kafka's default of ``max.request.partition.size.limit``: the most partitions of one answer.
+MOST_DESCRIBED = 2000
+
+_Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
+_Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+_Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
+
+
+def create_partitions(served: Served, request: Request, _connection: ClientConnection) -> CreatePartitionsResponse:
+    """Give topics more partitions, each for itself. Durable when the answer is sent."""
+    asked = request.message
+    assert isinstance(asked, CreatePartitionsRequest)
+    names = [topic.name for topic in asked.topics]
+    results = [
+        _Grown(name=topic.name, error_code=INVALID_REQUEST, error_message="the topic is named twice")
+        if names.count(topic.name) > 1
+        else _grown(served, topic, validate_only=asked.validate_only)
+        for topic in {each.name: each for each in asked.topics}.values()
+    ]
+    return CreatePartitionsResponse(results=results)
+
+
+def _grown(served: Served, topic: CreatePartitionsRequest.CreatePartitionsTopic, *, validate_only: bool) -> _Grown:
+    name, total = topic.name, topic.count
+    try:
+        more = total - served.host.topics_table.check_grow(name, total).partitions
+        assigned = topic.assignments
+        if assigned is not None and [list(each.broker_ids) for each in assigned] != [[NODE]] * more:
+            return _Grown(
+                name=name,
+                error_code=INVALID_REPLICA_ASSIGNMENT,
+                error_message=f"expected node {NODE} for each of {more} new partitions",
+            )
+        if not validate_only:
+            served.store.add_partitions(name, total)
+    except LogstoreError as error:
+        return _Grown(name=name, error_code=error.code, error_message=str(error))
+    return _Grown(name=name)
+
+
+def describe_topic_partitions(
+    served: Served, request: Request, _connection: ClientConnection
+) -> DescribeTopicPartitionsResponse:
+    """Return topics and their partitions in the order of their names, up to a limit, from a cursor on.
+
+    The next cursor is the first partition that is left out; that of a topic may be 0 if there is none of it yet.
+    """
+    asked = request.message
+    assert isinstance(asked, DescribeTopicPartitionsRequest)
+    names = [each.name for each in asked.topics]
+    cursor = asked.cursor
+    if cursor is not None and (cursor.partition_index < 0 or (names and cursor.topic_name not in names)):
+        refused = [_Topic(name=name, error_code=INVALID_REQUEST) for name in names]
+        return DescribeTopicPartitionsResponse(topics=refused)
+    first = "" if cursor is None else cursor.topic_name
+    wanted = sorted({name for name in names or served.host.topics(internal=True) if name >= first})
+    left = max(0, min(asked.response_partition_limit, MOST_DESCRIBED))
+    answer = DescribeTopicPartitionsResponse()
+    topics = []
+    for name in wanted:
+        if not left:
+            answer.next_cursor = _cursor(name, 0)
+            break
+        begin = cursor.partition_index if cursor is not None and name == first else 0
+        topic, rest = _described(served, name, begin, left)
+        if topic.error_code and not names:
+            continue  # deleted since
+        topics.append(topic)
+        left -= len(topic.partitions)
+        if rest is not None:
+            answer.next_cursor = _cursor(name, rest)
+            break
+    answer.topics = topics
+    return answer
+
+
+def _cursor(topic: str, partition: int) -> DescribeTopicPartitionsResponse.Cursor:
+    return DescribeTopicPartitionsResponse.Cursor(topic_name=topic, partition_index=partition)
+
+
+def _described(served: Served, name: str, begin: int, most: int) -> tuple[_Topic, int | None]:
+    """Return a topic with some of its partitions, and the first one that is left out, if any is."""
+    try:
+        entry = served.entry(check_name(name))
+    except LogstoreError as error:
+        code = error.code if isinstance(error, InvalidTopicError) else UNKNOWN_TOPIC_OR_PARTITION
+        return _Topic(name=name, error_code=code, topic_authorized_operations=NOT_ASKED), None
+    end = min(entry.partitions, begin + most)
+    topic = _Topic(
+        name=name,
+        topic_id=entry.id,
+        is_internal=name in INTERNAL,
+        partitions=[_partition(served, name, number) for number in range(begin, end)],
+        topic_authorized_operations=NOT_ASKED,
+    )
+    return topic, end if end < entry.partitions else None
+
+
+def _partition(served: Served, name: str, number: int) -> _Partition:
+    log = served.host.partitions.found((name, number))
+    return _Partition(
+        partition_index=number,
+        leader_id=NODE,
+        leader_epoch=log.replica.leader_epoch if isinstance(log, Log) else -1,  # not known until it is opened
+        replica_nodes=[NODE],
+        isr_nodes=[NODE],
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+    )
