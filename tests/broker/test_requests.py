@@ -12,14 +12,26 @@ from logstore.broker import Broker
 from logstore.broker.requests import API_VERSIONS, FAMILIES
 from logstore.protocol.frames import decode_response, encode_request
 from logstore.protocol.generated.messages import (
+    AlterConfigsRequest,
     ApiVersionsRequest,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    DescribeProducersRequest,
+    DescribeTopicPartitionsRequest,
+    ElectLeadersRequest,
     FetchRequest,
+    IncrementalAlterConfigsRequest,
     InitProducerIdRequest,
+    ListConfigResourcesRequest,
     ListOffsetsRequest,
+    ListPartitionReassignmentsRequest,
     MetadataRequest,
+    OffsetForLeaderEpochRequest,
     ProduceRequest,
 )
 from logstore.protocol.message import Message
@@ -60,7 +72,50 @@ def _request(key: int, version: int, name: str, topic_id: str) -> Message:
         return DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(name="missing")])
     if key == 22:
         return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
-    return DescribeClusterRequest() if key == 60 else ApiVersionsRequest()
+    if key == 60:
+        return DescribeClusterRequest()
+    return ApiVersionsRequest() if key == API_VERSIONS else _of_administration(key, name)
+
+
+def _of_administration(key: int, name: str) -> Message:
+    """A request about a topic's partition 0 that changes nothing."""
+    if key == 21:
+        begun = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=0)
+        return DeleteRecordsRequest(topics=[DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=[begun])])
+    if key == 23:
+        ended = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(partition=0, leader_epoch=0)
+        return OffsetForLeaderEpochRequest(
+            topics=[OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=name, partitions=[ended])]
+        )
+    if key == 32:
+        described = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=2, resource_name=name, configuration_keys=None
+        )
+        return DescribeConfigsRequest(resources=[described])
+    if key == 33:
+        replaced = AlterConfigsRequest.AlterConfigsResource(resource_type=2, resource_name=name)
+        return AlterConfigsRequest(resources=[replaced])
+    if key == 35:
+        return DescribeLogDirsRequest(topics=None)
+    if key == 37:
+        grown = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=1, assignments=None)
+        return CreatePartitionsRequest(topics=[grown])
+    if key == 43:
+        return ElectLeadersRequest(
+            topic_partitions=[ElectLeadersRequest.TopicPartitions(topic=name, partitions=[0])]
+        )
+    if key == 44:
+        changed = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=2, resource_name=name)
+        return IncrementalAlterConfigsRequest(resources=[changed])
+    if key == 46:
+        return ListPartitionReassignmentsRequest(topics=None)
+    if key == 61:
+        asked = DescribeProducersRequest.TopicRequest(name=name, partition_indexes=[0])
+        return DescribeProducersRequest(topics=[asked])
+    if key == 74:
+        return ListConfigResourcesRequest()
+    assert key == 75, key
+    return DescribeTopicPartitionsRequest(topics=[DescribeTopicPartitionsRequest.TopicRequest(name=name)])
 
 
 def test_every_key_and_version_is_answered(store: Store, broker: Broker) -> None:
