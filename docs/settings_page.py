@@ -14,6 +14,7 @@ from typing import Any
 
 from logstore import ConsumerConfig, LogConfig, ProducerConfig, StoreConfig
 from logstore.config import kafka_keys
+from logstore.config.broker import BrokerConfig
 from logstore.config.client import CODE, CONSUMER_PROMISES, PRODUCER_PROMISES, ClientConfig
 from logstore.config.remote import ClusterConsumerConfig, WireConfig
 from logstore.config.schema import Refusal, fields_of, key_of
@@ -27,6 +28,7 @@ _GROUPS: list[tuple[str, type[Any], str]] = [
     ("Stores", StoreConfig, "Given to `logstore.open`, as are those of topics."),
     ("Producers", ProducerConfig, "Given to `store.producer`."),
     ("Consumers", ConsumerConfig, "Given to `store.consumer`."),
+    ("Brokers", BrokerConfig, "Given to `logstore.broker.serve`, or where `logstore serve` has its settings from."),
 ]
 
 

@@ -115,7 +115,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "logstore.config": (
         "checks security",
         "remote store",
-        "client log text",
+        "broker client log text",
         "schema",
         "generated kafka_keys quantities secrets",
     ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -58,4 +60,45 @@ def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
         found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert found.returncode != 0
     assert found.stderr == f"error: {bootstrap} cannot be listened on: Address already in use\n"
+    assert found.stdout == ""
+
+
+def test_settings_come_from_a_file_and_the_environment_and_systemd_is_told(tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text(
+        "listeners=PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.2:0\nmax.connections.per.ip=1\nnum.partitions=3\n"
+    )
+    address = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+        notifier.bind(str(address))
+        notifier.settimeout(30)
+        environment = {**os.environ, "NOTIFY_SOCKET": str(address), "LOGSTORE_MAX_CONNECTIONS_PER_IP": "50"}
+        command = [sys.executable, "-m", "logstore", "serve", str(tmp_path / "data"), "--config", str(properties)]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        ) as process:
+            try:
+                assert notifier.recv(100) == b"READY=1"
+                assert process.stdout is not None
+                first, second = process.stdout.readline().split()[-1].split(",")
+                assert first.startswith("127.0.0.1:")
+                assert second.startswith("127.0.0.2:")
+                # The environment takes precedence over the file: else the second connection would be refused.
+                with logstore.connect(first) as cluster, logstore.connect(second) as other:
+                    cluster.create_topic("flights")
+                    assert len(other["flights"].partitions) == 3
+                process.send_signal(signal.SIGINT)
+                assert notifier.recv(100) == b"STOPPING=1"
+                assert process.wait(30) == 0
+                assert process.stderr is not None
+                assert "without effect" not in process.stderr.read()
+            finally:
+                process.kill()
+
+
+def test_a_listener_with_tls_is_refused_in_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "logstore", "serve", str(tmp_path / "data"), "--listen", "SSL://127.0.0.1:0"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode != 0
+    assert "neither TLS nor logins are served yet" in found.stderr
     assert found.stdout == ""

@@ -24,6 +24,7 @@ cdef class ClientConnection:
     cdef readonly object socket
     cdef readonly object peer
     cdef readonly object local    # the address that the client has connected to
+    cdef readonly object listener # the name that `listen` was given
     cdef readonly bint is_closed
     cdef public object state      # of its handler
     cdef int _fd
@@ -62,7 +63,11 @@ cdef class Loop:
     cdef dict _listeners, _connections
     cdef list _timers, _owed
     cdef int64_t _timer_count
-    cdef readonly int64_t max_frame_bytes, max_received_bytes, max_connections
+    cdef readonly int64_t max_frame_bytes, max_received_bytes, max_connections, max_connections_per_ip
+    cdef readonly double max_idle_s               # of a connection; negative: no end
+    cdef dict _per_ip                             # address -> connections
+    cdef object _by_use                           # connections, the one that was used last is the last
+    cdef list _idle_timer
     cdef readonly int64_t received_bytes          # held of requests that are not whole
     cdef readonly int64_t bytes_sendfile, bytes_copied, bytes_in, requests, refused_connections
     cdef bint _stops
@@ -73,7 +78,8 @@ cdef class Loop:
     cdef int _take_notes(self) except -1
     cdef int _settle(self) except -1
     cdef int _owe(self, ClientConnection connection) except -1
-    cdef int _accept(self, object listener) except -1
+    cdef int _accept(self, object listener, object name) except -1
+    cdef bint _has_room(self, object address) except -1
     cdef int _serve(self, ClientConnection connection, uint32_t events) except -1
     cdef int _close(self, ClientConnection connection) except -1
     cdef int _receive(self, ClientConnection connection) except -1

@@ -36,6 +36,7 @@ class ClientConnection:
     socket: Socket
     peer: Any
     local: Any
+    listener: str
     is_closed: bool
     state: Any
     def hold(self) -> None:
@@ -55,6 +56,8 @@ class Loop:
     max_frame_bytes: int
     max_received_bytes: int
     max_connections: int
+    max_connections_per_ip: int
+    max_idle_s: float
     received_bytes: int
     bytes_sendfile: int
     bytes_copied: int
@@ -68,6 +71,8 @@ class Loop:
         max_frame_bytes: int,
         max_received_bytes: int,
         max_connections: int,
+        max_connections_per_ip: int = ...,
+        max_idle_s: float = ...,
         quick: QuickRequests | None = None,
         clock: Clock = ...,
     ) -> None: ...
@@ -81,7 +86,7 @@ class Loop:
     def stop(self) -> None:
         """Have `run` close every connection and return; any thread may call."""
 
-    def listen(self, listener: Socket) -> None:
+    def listen(self, listener: Socket, name: str = "") -> None:
         """Accept the connections of a listening socket, which belongs to the loop from now on. Before `run` too."""
 
     def call_later(self, delay_s: float, call: Callable[[], object]) -> list[Any]:

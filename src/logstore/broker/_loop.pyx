@@ -201,7 +201,9 @@ cdef class Loop:
     ``handler.request(answer, frame)`` is called for each frame, without its size, and answers at once or later; an
     exception closes the connection. ``quick`` is asked first. ``handler.closed(connection)`` is called for each
     connection that ends. ``max_frame_bytes`` is the largest frame, ``max_received_bytes`` bounds what all
-    connections have sent of requests that are not whole; the connection that exceeds either is closed.
+    connections have sent of requests that are not whole; the connection that exceeds either is closed. So is one
+    that has sent nothing for ``max_idle_s`` and waits for no answer; negative: it stays. Connections beyond
+    ``max_connections`` in all, and ``max_connections_per_ip`` from one address, are closed when they are accepted.
 
     A turn is what one look at the sockets brings. Answers are sent at its end, those of one connection together.
 
@@ -215,6 +217,7 @@ cdef class Loop:
             raise MemoryError
 
     def __init__(self, handler: object, *, max_frame_bytes: int, max_received_bytes: int, max_connections: int,
+                 max_connections_per_ip: int = 2**31 - 1, double max_idle_s: float = -1,
                  QuickRequests quick: QuickRequests | None = None, clock: object = SYSTEM_CLOCK):
         self._epoll = epoll_create1(EPOLL_CLOEXEC)
         if self._epoll < 0:
@@ -229,6 +232,9 @@ cdef class Loop:
         self.max_frame_bytes = max_frame_bytes
         self.max_received_bytes = max_received_bytes
         self.max_connections = max_connections
+        self.max_connections_per_ip = max_connections_per_ip
+        self.max_idle_s = max_idle_s
+        self._per_ip, self._by_use = {}, collections.OrderedDict()
         self._watch(EPOLL_CTL_ADD, self.group.fileno(), EPOLLIN)
 
     def __dealloc__(self):
@@ -255,10 +261,13 @@ cdef class Loop:
 
     # -- for the handler, in the loop's thread
 
-    def listen(self, listener: object) -> None:
-        """Accept the connections of a listening socket, which belongs to the loop from now on. Before `run` too."""
+    def listen(self, listener: object, name: str = "") -> None:
+        """Accept the connections of a listening socket, which belongs to the loop from now on. Before `run` too.
+
+        Each connection has ``name`` as its ``listener``.
+        """
         listener.setblocking(False)
-        self._listeners[listener.fileno()] = listener
+        self._listeners[listener.fileno()] = (listener, name)
         self._watch(EPOLL_CTL_ADD, listener.fileno(), EPOLLIN)
 
     def call_later(self, double delay_s, call: object) -> list:
@@ -293,7 +302,8 @@ cdef class Loop:
                     if connection is not None:
                         self._serve(connection, events[n].events)
                     elif fd in self._listeners:
-                        self._accept(self._listeners[fd])
+                        listener, name = self._listeners[fd]
+                        self._accept(listener, name)
                     else:
                         self._take_notes()
         finally:
@@ -302,7 +312,7 @@ cdef class Loop:
     cdef int _end(self) except -1:
         for connection in list(self._connections.values()):
             self._close(connection)
-        for listener in self._listeners.values():
+        for listener, _ in self._listeners.values():
             listener.close()
         self._listeners.clear()
         self._timers.clear()
@@ -360,7 +370,29 @@ cdef class Loop:
 
     # -- connections
 
-    cdef int _accept(self, object listener) except -1:
+    cdef bint _has_room(self, object address) except -1:
+        return (len(self._connections) < self.max_connections
+                and self._per_ip.get(address, 0) < self.max_connections_per_ip)
+
+    def _close_idle(self) -> None:
+        """Close the connections that have been idle for too long, and look again when the next one will be."""
+        cdef ClientConnection connection
+        now_s = self._clock.monotonic_s()
+        for connection, used_s in list(self._by_use.items()):
+            if used_s + self.max_idle_s > now_s:
+                break
+            if connection._answers:
+                self._by_use[connection] = now_s  # it waits for us
+                self._by_use.move_to_end(connection)
+            else:
+                _logger.info("connection of %s closed: idle for %.0f s", connection.peer, now_s - used_s)
+                self._close(connection)
+        self._idle_timer = None
+        if self._by_use:
+            self._idle_timer = self.call_later(max(next(iter(self._by_use.values())) + self.max_idle_s - now_s, 0.001),
+                                               self._close_idle)
+
+    cdef int _accept(self, object listener, object name) except -1:
         cdef ClientConnection connection
         try:
             socket, peer = listener.accept()
@@ -373,7 +405,8 @@ cdef class Loop:
             self._watch(EPOLL_CTL_MOD, listener.fileno(), 0)
             self.call_later(ACCEPT_PAUSE_MS / 1000.0, lambda: self._resume(listener))
             return 0
-        if len(self._connections) >= self.max_connections:
+        address = peer[0] if isinstance(peer, tuple) else ""
+        if not self._has_room(address):
             self.refused_connections += 1
             socket.close()
             return 0
@@ -390,11 +423,17 @@ cdef class Loop:
         connection.socket = socket
         connection.peer = peer
         connection.local = local
+        connection.listener = name
         connection._fd = socket.fileno()
         connection._waiting = b""
         connection._answers = collections.deque()
         connection._events = EPOLLIN
         self._connections[connection._fd] = connection
+        self._per_ip[address] = self._per_ip.get(address, 0) + 1
+        if self.max_idle_s >= 0:
+            self._by_use[connection] = self._clock.monotonic_s()
+            if self._idle_timer is None:
+                self._idle_timer = self.call_later(self.max_idle_s, self._close_idle)
         self._watch(EPOLL_CTL_ADD, connection._fd, EPOLLIN)
         return 0
 
@@ -420,6 +459,11 @@ cdef class Loop:
         self.received_bytes -= connection._held_bytes
         connection._drop_requests()
         connection._answers.clear()
+        self._by_use.pop(connection, None)
+        address = connection.peer[0] if isinstance(connection.peer, tuple) else ""
+        self._per_ip[address] -= 1
+        if not self._per_ip[address]:
+            del self._per_ip[address]
         del self._connections[connection._fd]
         connection.socket.close()
         self._handler.closed(connection)
@@ -456,6 +500,9 @@ cdef class Loop:
             connection._has_ended = True
             self._set_events(connection)
             return 0
+        if self.max_idle_s >= 0:
+            self._by_use[connection] = self._clock.monotonic_s()
+            self._by_use.move_to_end(connection)
         self.bytes_in += found
         self.received_bytes += found
         connection._held_bytes += found

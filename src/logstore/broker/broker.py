@@ -7,26 +7,23 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import socket
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from logstore.broker._loop import Loop
 from logstore.broker.requests import RequestHandler
 from logstore.broker.served import Served
-from logstore.errors import BrokerUnreachableError, InvalidSettingError, StoreClosedError
+from logstore.config.broker import BrokerConfig, Listener
+from logstore.config.schema import Setting
+from logstore.errors import BrokerUnreachableError, StoreClosedError
 
 if TYPE_CHECKING:
     from logstore.store import Store
 
 _logger = logging.getLogger(__name__)
-
-#: Kafka's default of ``socket.request.max.bytes``.
-REQUEST_BYTES = 100 << 20
-#: What all connections together may have sent of requests that are not whole.
-RECEIVED_BYTES = 256 << 20
-#: Connections beyond it are closed when they are accepted.
-CONNECTIONS = 10_000
 
 _BACKLOG = 511
 
@@ -34,29 +31,37 @@ _BACKLOG = 511
 class Broker:
     """A store that is served, until `close`; made by `serve`."""
 
-    def __init__(self, store: Store, listener: socket.socket, *, request_bytes: int, received_bytes: int) -> None:
-        self.address: tuple[str, int] = listener.getsockname()[:2]
-        self._served = Served(store)
+    def __init__(self, store: Store, config: BrokerConfig, listeners: list[tuple[socket.socket, str]]) -> None:
+        self.config = config
+        self.addresses: list[tuple[str, int]] = [listener.getsockname()[:2] for listener, _ in listeners]
+        self._served = Served(store, config)
         self._requests = RequestHandler(self._served)
         self._loop = Loop(
             self._requests,
-            max_frame_bytes=request_bytes,
-            max_received_bytes=received_bytes,
-            max_connections=CONNECTIONS,
+            max_frame_bytes=config.socket_request_max_bytes,
+            max_received_bytes=config.queued_max_request_bytes,
+            max_connections=config.max_connections,
+            max_connections_per_ip=config.max_connections_per_ip,
+            max_idle_s=config.connections_max_idle_ms / 1000,
             quick=self._requests.quick,
         )
         self._served.begin(self._loop)
-        self._loop.listen(listener)
+        for listener, name in listeners:
+            self._loop.listen(listener, name)
         self._failure: BaseException | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="logstore-broker", daemon=True)
         self._thread.start()
 
     @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the first listener."""
+        return self.addresses[0]
+
+    @property
     def bootstrap(self) -> str:
-        """``HOST:PORT``, for ``bootstrap.servers`` of a client."""
-        host, port = self.address
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        """``HOST:PORT`` of each listener, with commas, for ``bootstrap.servers`` of a client."""
+        return ",".join(str(Listener("", host, port)) for host, port in self.addresses)
 
     def metrics(self) -> dict[str, int]:
         """Return counts since the start: requests, bytes received, bytes sent by sendfile and by copy."""
@@ -116,39 +121,44 @@ class Broker:
 
 def serve(
     store: Store,
-    listen: str = "127.0.0.1:9092",
-    *,
-    request_bytes: int = REQUEST_BYTES,
-    received_bytes: int = RECEIVED_BYTES,
+    listen: str | None = None,
+    config: Mapping[str, Setting] | BrokerConfig | None = None,
+    /,
+    **fields: Setting,
 ) -> Broker:
     """Serve an open store to Kafka's clients, beside its embedded use; return once clients can connect.
 
-    ``listen`` is ``HOST:PORT``, with port 0 for a free one. Each client is told the address to which it has
-    connected. ``request_bytes`` is the size of the largest request (Kafka's ``socket.request.max.bytes``), and
-    ``received_bytes`` bounds what all connections have sent of requests that are not whole.
+    ``listen`` is ``HOST:PORT``, or several with commas, with port 0 for a free one; it takes the place of
+    ``listeners``. Settings have Kafka's keys, such as ``max.connections.per.ip``; see "Settings". Each client is
+    told the address to which it has connected, unless ``advertised.listeners`` names another.
 
     There is no login and no encryption: each client that reaches it may read, write and delete every topic.
     Close the broker before the store.
 
     Raises:
-        InvalidSettingError: ``listen`` is not ``HOST:PORT``.
-        BrokerUnreachableError: the address is in use, or is none of this machine.
+        UnknownSettingError, InvalidSettingError: a setting is unknown, or its value is outside its range.
+        BrokerUnreachableError: an address is in use, or is none of this machine.
         ReadOnlyError: the store is open read-only.
     """
     store._host.check_writable()
-    host, _, port = listen.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise InvalidSettingError({"listen": f"expected HOST:PORT, found {listen!r}"})
+    if listen is not None:
+        fields["listeners"] = listen
+    given = BrokerConfig.of(config, **fields)
     with contextlib.ExitStack() as undo:
-        try:
-            family, kind, protocol, _, address = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
-            listener = undo.enter_context(socket.socket(family, kind, protocol))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(_BACKLOG)
-        except OSError as error:
-            raise BrokerUnreachableError(f"{listen} cannot be listened on: {error.strerror}") from error
-        broker = Broker(store, listener, request_bytes=request_bytes, received_bytes=received_bytes)
+        listeners = [(undo.enter_context(_listening(each)), each.name) for each in given.addresses()]
+        broker = Broker(store, given, listeners)
         undo.pop_all()
     return broker
+
+
+def _listening(address: Listener) -> socket.socket:
+    try:
+        if not address.host:
+            found = socket.create_server(("", address.port), backlog=_BACKLOG)
+        else:
+            family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
+            found = socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        raise BrokerUnreachableError(f"{address} cannot be listened on: {why}") from error
+    return found

@@ -20,8 +20,6 @@ from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import FetchRequest
 from logstore.records import Isolation
 
-#: Kafka's default of ``fetch.max.bytes`` of a broker.
-MAX_BYTES = 55 << 20
 #: The longest wait of a fetch: a timer that a client sets.
 _MAX_WAIT_MS = 2**31 - 1
 
@@ -33,13 +31,15 @@ class _Asked:
 
     __slots__ = ("answer", "isolation", "max_bytes", "message", "plan", "registrations", "request", "timer")
 
-    def __init__(self, request: Request, message: FetchRequest, plan: Plan, answer: Answer) -> None:
+    def __init__(
+        self, request: Request, message: FetchRequest, plan: Plan, answer: Answer, most_bytes: int
+    ) -> None:
         self.request = request
         self.message = message
         self.plan = plan
         self.answer = answer
         self.isolation = Isolation.READ_COMMITTED if message.isolation_level == 1 else Isolation.READ_UNCOMMITTED
-        self.max_bytes = min(message.max_bytes if message.max_bytes > 0 else MAX_BYTES, MAX_BYTES)
+        self.max_bytes = min(message.max_bytes, most_bytes) if message.max_bytes > 0 else most_bytes
         self.registrations: list[Registration] = []
         self.timer: list[object] = []
 
@@ -57,13 +57,14 @@ class Fetches:
     def __init__(self, served: Served) -> None:
         self._served = served
         self._parked: dict[Notifier, _Asked] = {}
-        self.sessions = FetchSessions()
+        self._most_bytes = served.config.fetch_max_bytes
+        self.sessions = FetchSessions(served.config.max_incremental_fetch_session_cache_slots)
 
     def fetch(self, request: Request, answer: Answer) -> None:
         """Answer a fetch, or park it; a partition whose log is not open is opened by the pool first."""
         message = request.message
         assert isinstance(message, FetchRequest)
-        asked = _Asked(request, message, self.sessions.plan(message, request.version), answer)
+        asked = _Asked(request, message, self.sessions.plan(message, request.version), answer, self._most_bytes)
         closed = self._closed_logs(asked.plan.wanted)
         if not closed:
             self._begin(asked)

@@ -16,9 +16,9 @@ from logstore.protocol import codes
 from logstore.protocol.generated.messages import FetchRequest
 from logstore.records import INT32_MAX, AbortedTransaction
 
-#: Kafka's defaults of ``max.incremental.fetch.session.cache.slots`` and of the idle time after which a session may
-#: give its place to another one.
+#: Kafka's default of ``max.incremental.fetch.session.cache.slots``.
 SESSIONS = 1000
+#: The idle time after which a session may give its place to another one, as in Kafka.
 IDLE_S = 120.0
 
 #: The version from which on requests name topics by their ids.

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from logstore.config.broker import BrokerConfig
+from logstore.config.store import KAFKA_RETENTION_MS, ConfigLayer
 from logstore.errors import NotLeaderError, UnknownPartitionError, UnknownTopicError
 from logstore.log import Log
 from logstore.records import TopicPartition
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _logger = logging.getLogger(__name__)
+
+_AUTO_CREATE = "auto.create.topics.enable"
 
 #: The id of a node that is alone.
 NODE = 1
@@ -39,8 +43,10 @@ def id_text(topic_id: bytes) -> str:
 class Served:
     """The store of one broker."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, config: BrokerConfig) -> None:
         self.store = store
+        self.config = config
+        self._advertised = config.advertised()
         self.host = store._host
         self.loop: Loop
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="logstore-broker-pool")
@@ -54,6 +60,24 @@ class Served:
     def end(self) -> None:
         """Wait for what the pool has begun."""
         self._pool.shutdown()
+
+    def address_for(self, connection: ClientConnection) -> tuple[str, int]:
+        """Return host and port that a client is told: those that it has connected to, unless others are set."""
+        told = self._advertised.get(connection.listener)
+        if told is not None:
+            return told.host, told.port
+        host, port = connection.local[:2]
+        return host, port
+
+    def makes_topics(self) -> bool:
+        """Return whether a topic is made when a client asks for it; as with Kafka, unless a setting says no."""
+        config = self.host.config
+        return config.auto_create_topics_enable or config.source(_AUTO_CREATE).origin is ConfigLayer.DEFAULT
+
+    def defaults(self) -> dict[str, str]:
+        """Return the settings of a new topic that nobody has given: Kafka's retention, where the store has none."""
+        given = self.host.config.source("retention.ms").origin is not ConfigLayer.DEFAULT
+        return {} if given or self.host.config.broker_file else {"retention.ms": str(KAFKA_RETENTION_MS)}
 
     @property
     def cluster_id(self) -> str:

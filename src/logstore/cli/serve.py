@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 
 import click
 
@@ -11,25 +13,39 @@ from logstore.cli import output
 from logstore.cli.store_option import StoreOptions, directory_argument, store_options
 
 
+def _notify(state: str) -> None:
+    """Tell systemd a state, if it has asked to be told (sd_notify(3))."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as notifier:
+        try:
+            notifier.connect("\0" + address[1:] if address[0] == "@" else address)
+            notifier.send(state.encode())
+        except OSError as error:
+            output.say(f"systemd is not told {state}: {error.strerror}")
+
+
 @click.command()
 @click.option(
     "--listen",
-    default="127.0.0.1:9092",
-    show_default=True,
     metavar="HOST:PORT",
-    help="The address to listen on; port 0 is a free one.",
+    help="The address to listen on, or several with commas; port 0 is a free one. [default: listeners of the "
+    "settings, else 127.0.0.1:9092]",
 )
 @directory_argument
 @store_options
-def serve(listen: str, options: StoreOptions) -> int:
+def serve(listen: str | None, options: StoreOptions) -> int:
     """Serve the topics of DIRECTORY (else --dir) to Kafka's clients, until SIGTERM or Ctrl-C.
 
-    Prints one line with the bootstrap server once clients can connect. There is no login: a client that
-    reaches the port may read, write and delete every topic.
+    Prints one line with the bootstrap servers once clients can connect, and tells systemd, where that has
+    started it with Type=notify. There is no login: a client that reaches the port may read, write and delete
+    every topic.
     """
     from logstore.broker import serve as serve_store  # here: no other command needs the broker
 
-    with logstore.open(options.path(), options.config()) as store, serve_store(store, listen) as broker:
+    config = options.broker_config()
+    with logstore.open(options.path(), options.config()) as store, serve_store(store, listen, config) as broker:
 
         def end(*_: object) -> None:
             broker.stop()
@@ -37,7 +53,9 @@ def serve(listen: str, options: StoreOptions) -> int:
         earlier = {each: signal.signal(each, end) for each in (signal.SIGTERM, signal.SIGINT)}
         try:
             click.echo(f"serving {store.path} at {broker.bootstrap}")
+            _notify("READY=1")
             broker.wait()
+            _notify("STOPPING=1")
         finally:
             for number, handler in earlier.items():
                 signal.signal(number, handler)

@@ -11,9 +11,10 @@ import click
 
 from logstore.cli.param_types import F, all_of, setting_keys
 from logstore.config import log as log_config
+from logstore.config.broker import BrokerConfig
 from logstore.config.log import Setting
 from logstore.config.store import StoreConfig
-from logstore.config.text import is_toml, read_properties, read_toml
+from logstore.config.text import is_toml, read_environment, read_properties, read_toml
 from logstore.errors import LogstoreError, NotALogError
 from logstore.paths import local_path
 from logstore.store import Store, open_store
@@ -48,6 +49,12 @@ class StoreOptions(NamedTuple):
         """Return the settings; the order of precedence is command line, environment, file, defaults."""
         base = None if self.file is None else StoreConfig.load(self.file)
         return StoreConfig.layered(base, environ=os.environ, arguments=self.settings)
+
+    def broker_config(self) -> BrokerConfig:
+        """Return the settings of a broker; from the same places as those of the store, which `config` checks."""
+        file = {} if self.file is None else settings_of(self.file, option="--config")
+        environment = {name: value for name, (_, value) in read_environment(os.environ).items()}
+        return BrokerConfig.among(file, environment, self.settings)
 
     def path(self) -> str:
         """Return the directory: ``--dir``, else ``log.dirs``.
@@ -107,8 +114,8 @@ class StoreOptions(NamedTuple):
         return self.bootstrap, {**settings, **self.settings}
 
 
-def settings_of(path: str) -> dict[str, Setting]:
-    """Return the settings in a profile: a TOML file, or properties as Kafka's ``--command-config`` has them.
+def settings_of(path: str, *, option: str = "--profile") -> dict[str, Setting]:
+    """Return the settings in a file: TOML, or properties as Kafka's ``--command-config`` has them.
 
     Raises:
         click.UsageError: the file cannot be read, or is malformed.
@@ -118,7 +125,7 @@ def settings_of(path: str) -> dict[str, Setting]:
             data = file.read()
         return dict(read_toml(data, path) if is_toml(data, path) else read_properties(data, path))
     except (OSError, LogstoreError) as error:
-        raise click.UsageError(f"--profile {path}: {error}") from error
+        raise click.UsageError(f"{option} {path}: {error}") from error
 
 
 def _pairs(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Setting]:

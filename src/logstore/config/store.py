@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self, TypeVar
 
+from logstore.config import broker as config_broker
 from logstore.config import kafka_keys
 from logstore.config import log as log_config
 from logstore.config import text as config_text
@@ -435,7 +436,8 @@ class _Builder:
 
     def _take_other(self, key: str, shown: str, value: Setting, *, is_variable: bool) -> None:
         if key in _with_underscores() if is_variable else kafka_keys.is_kafkas(key, "topic", "broker"):
-            self.found.ignored.add(shown)
+            if key not in config_broker.KEYS:  # those have an effect once the store is served
+                self.found.ignored.add(shown)
             self.given[key.replace("_", ".") if is_variable else key] = value
             return
         if is_variable:

@@ -40,7 +40,7 @@ def describe_cluster(served: Served, request: Request, connection: ClientConnect
             endpoint_type=_BROKERS,
             cluster_authorized_operations=NOT_ASKED,
         )
-    host, port = connection.local[:2]
+    host, port = served.address_for(connection)
     return DescribeClusterResponse(
         endpoint_type=_BROKERS,
         cluster_id=served.cluster_id,

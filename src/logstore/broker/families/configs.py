@@ -100,7 +100,7 @@ def not_this_node(name: str) -> str:
 
 def _facts(served: Served, connection: ClientConnection) -> dict[str, str]:
     """Return what is so of this node, whatever was configured."""
-    host, port = connection.local[:2]
+    host, port = served.address_for(connection)
     address = f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
     return {
         "advertised.listeners": address,

@@ -45,13 +45,13 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
     """
     asked = request.message
     assert isinstance(asked, MetadataRequest)
-    host, port = connection.local[:2]
+    host, port = served.address_for(connection)
     node = MetadataResponse.MetadataResponseBroker(node_id=NODE, host=host, port=port)
     wanted = asked.topics
     if wanted is None or (request.version == 0 and not wanted):
         found = [_described(name, entry) for name, entry in served.topics()]
     else:
-        may_make = asked.allow_auto_topic_creation and served.host.config.auto_create_topics_enable
+        may_make = asked.allow_auto_topic_creation and served.makes_topics()
         found = [_asked_for(served, each, may_make=may_make) for each in wanted]
     return MetadataResponse(
         brokers=[node],
@@ -88,8 +88,8 @@ def _asked_for(served: Served, wanted: MetadataRequest.MetadataRequestTopic, *, 
         return _unknown(None, INVALID_REQUEST)
     try:
         check_name(name)
-        if may_make:
-            served.host.topic_to_send_to(name)
+        if may_make and not served.host.has(name):
+            served.host.create_topic(name, None, served.defaults(), if_not_exists=True)
         return _described(name, served.entry(name))
     except LogstoreError as error:
         return _unknown(name, error.code)
@@ -133,7 +133,7 @@ def _created(served: Served, topic: CreateTopicsRequest.CreatableTopic, *, valid
     without_value = [each.name for each in topic.configs if each.value is None]
     if without_value:
         return _refused(name, INVALID_CONFIG, f"a value is missing: {', '.join(without_value)}")
-    settings = {each.name: each.value for each in topic.configs}
+    settings = served.defaults() | {each.name: each.value for each in topic.configs}
     total = served.host.config.num_partitions if count == -1 else count
     new = NewTopic(name, total, 1, settings)
     try:

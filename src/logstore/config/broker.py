@@ -1,0 +1,154 @@
+"""Settings of a broker: where it listens, what it tells its clients, and what they may take of it.
+
+Each field is Kafka's broker config of the same name, with Kafka's default unless a comment says otherwise. Values
+come from the same sources as those of the store that is served. No I/O.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from logstore.config import kafka_keys
+from logstore.config.schema import (
+    Collector,
+    Name,
+    OneLevelConfig,
+    Setting,
+    duration,
+    names_of,
+    nearest,
+    number,
+    size,
+    text,
+)
+from logstore.errors import InvalidSettingError
+from logstore.records import INT32_MAX, INT64_MAX
+
+#: The name of a listener that is given as HOST:PORT.
+PLAINTEXT = "PLAINTEXT"
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class Listener(NamedTuple):
+    """One address to listen on, or to tell clients."""
+
+    name: str
+    host: str  #: "" for every address of this machine
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig(OneLevelConfig):
+    """Settings of one broker.
+
+    >>> config = BrokerConfig.of(listeners="127.0.0.1:9092,INSIDE://[::1]:0", max_connections=100)
+    >>> [str(each) for each in config.addresses()]
+    ['127.0.0.1:9092', '[::1]:0']
+    """
+
+    # -- addresses
+    listeners: str = text("PLAINTEXT://127.0.0.1:9092")  #: Kafka's default is every address
+    advertised_listeners: str = text("")  #: "": each client is told the address that it has connected to
+    listener_security_protocol_map: str = text("")
+
+    # -- limits
+    socket_request_max_bytes: int = size(104_857_600, 1, INT32_MAX)
+    queued_max_request_bytes: int = size(
+        268_435_456, 1, INT64_MAX
+    )  #: of requests that are not whole; Kafka has none
+    max_connections: int = number(10_000, 0, INT32_MAX)  #: Kafka's default is 2147483647
+    max_connections_per_ip: int = number(INT32_MAX, 0, INT32_MAX)
+    connections_max_idle_ms: int = duration(600_000, -1, INT64_MAX)  #: -1: no end
+    fetch_max_bytes: int = size(57_671_680, 1_024, INT32_MAX)
+    max_incremental_fetch_session_cache_slots: int = number(1_000, 0, INT32_MAX)
+
+    def __post_init__(self) -> None:
+        OneLevelConfig.__post_init__(self)
+        self.addresses()
+        self.advertised()
+
+    def addresses(self) -> list[Listener]:
+        """Return the listeners: ``NAME://HOST:PORT`` or ``HOST:PORT`` with commas, port 0 for a free one."""
+        found = self._parsed("listeners", self.listeners)
+        if not found:
+            raise InvalidSettingError({"listeners": "expected NAME://HOST:PORT, found nothing"})
+        return found
+
+    def advertised(self) -> dict[str, Listener]:
+        """Return what the clients of a listener are told, by its name; of others, the address connected to."""
+        if not self.advertised_listeners:
+            return {}
+        names = {each.name for each in self.addresses()}
+        found = {each.name: each for each in self._parsed("advertised.listeners", self.advertised_listeners)}
+        for each in found.values():
+            if each.name not in names:
+                problem = f"{each.name} is not in listeners, which has {', '.join(sorted(names))}"
+                raise InvalidSettingError({"advertised.listeners": problem})
+            if not each.host or each.host in ("0.0.0.0", "::") or not each.port:
+                problem = f"a client cannot connect to {each}; name a host and a port"
+                raise InvalidSettingError({"advertised.listeners": problem})
+        return found
+
+    def _parsed(self, key: str, value: str) -> list[Listener]:
+        found: list[Listener] = []
+        for part in filter(None, (each.strip() for each in value.split(","))):
+            name, mark, address = part.rpartition("://")
+            host, colon, port = address.rpartition(":")
+            host = host.removeprefix("[").removesuffix("]")
+            if not colon or not port.isdecimal() or int(port) > 65_535:
+                raise InvalidSettingError({key: f"expected NAME://HOST:PORT, found {part!r}"})
+            name = name.upper() if mark else PLAINTEXT
+            self._check_protocol(key, name)
+            found.append(Listener(name, host, int(port)))
+        doubled = {each.name for each in found if [other.name for other in found].count(each.name) > 1}
+        if doubled and key == "advertised.listeners":
+            raise InvalidSettingError({key: f"names {', '.join(sorted(doubled))} more than once"})
+        return found
+
+    def _check_protocol(self, key: str, name: str) -> None:
+        pairs = (each.strip().upper().rpartition(":") for each in self.listener_security_protocol_map.split(","))
+        protocols = {given: protocol for given, _, protocol in pairs}
+        protocol = protocols.get(name, name if name in _PROTOCOLS else PLAINTEXT)
+        if protocol != PLAINTEXT:
+            raise InvalidSettingError(
+                {key: f"{name} asks for {protocol}, and neither TLS nor logins are served yet; use PLAINTEXT"}
+            )
+
+    @classmethod
+    @functools.cache
+    def _names(cls) -> Mapping[str, Name]:
+        return names_of(cls, {})
+
+    @classmethod
+    def _take_other(cls, key: str, value: Setting, found: Collector) -> None:
+        dotted = key if "." in key else key.replace("_", ".")
+        if kafka_keys.is_kafkas(dotted, "broker", "topic"):
+            found.ignored.add(key)
+        else:
+            names = cls._names()
+            found.unknown[key] = nearest(key, names, names)
+
+    @classmethod
+    def among(cls, *layers: Mapping[str, Setting]) -> BrokerConfig:
+        """Make settings from those in layers that are a broker's; later layers override earlier ones.
+
+        The others are left to the store's settings, which know Kafka's and refuse what nobody knows.
+
+        Raises:
+            InvalidSettingError: a value is outside its range; all such keys are named.
+        """
+        names = cls._names()
+        found: dict[str, Setting] = {}
+        for layer in layers:
+            found |= {names[key].field: value for key, value in layer.items() if key in names}
+        return cls.of(**found)
+
+
+#: Every key of a broker: the store's settings accept them, and have nothing to do with them.
+KEYS = frozenset(BrokerConfig._names())
