@@ -13,6 +13,7 @@ from logstore import ConsumerConfig, Isolation, LogConfig, ProducerConfig, Store
 from logstore.config import client as client_config
 from logstore.config import kafka_keys
 from logstore.config.log import WITHOUT_EFFECT
+from logstore.config.broker import BrokerConfig
 from logstore.config.remote import ClusterConsumerConfig, WireConfig
 from logstore.config.schema import keys_of
 from logstore.config.store import DEFAULTS, ConfigLayer, ConfigSource
@@ -203,7 +204,7 @@ def _word(value):
 def test_every_key_that_is_honoured_says_what_it_does_and_no_other():
     ours = {*DEFAULTS, *client_config.DEFAULTS["producer"], *client_config.DEFAULTS["consumer"]}
     ours |= {key for key in keys_of(WireConfig) if key.startswith(("security.", "ssl.", "sasl."))}
-    ours |= set(keys_of(ClusterConsumerConfig))
+    ours |= {*keys_of(ClusterConsumerConfig), *keys_of(BrokerConfig)}
     meanings = kafka_keys.meanings()
     assert set(meanings) == ours
     for key in ours - {"sasl.username", "sasl.password"}:  # librdkafka's

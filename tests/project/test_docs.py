@@ -32,6 +32,7 @@ import logstore
 from logstore import Log, Store
 from logstore.batch._encode import encode
 from logstore.client.producer import Producer
+from logstore.config.broker import BrokerConfig
 from logstore.config.remote import ClusterConsumerConfig, WireConfig
 from logstore.config.schema import keys_of
 from tests.remote.fake_cluster import FakeCluster
@@ -347,6 +348,7 @@ def test_the_page_of_settings_tells_what_every_key_does() -> None:
     kinds: tuple[Any, ...] = (logstore.LogConfig, logstore.StoreConfig, logstore.ProducerConfig)
     kinds += (logstore.ConsumerConfig, ClusterConsumerConfig)
     refused = {each.key for kind in kinds[2:] for each in kind.REFUSED}
+    kinds += (BrokerConfig,)
     shown = {key.removesuffix("*") for key in rows}
     secured = {key for key in keys_of(WireConfig) if key.startswith(("security.", "ssl.", "sasl."))}
     secured |= {each.key for each in WireConfig.REFUSED}
