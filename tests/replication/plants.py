@@ -202,6 +202,22 @@ class MovesBelowTheMinimum(InSyncReplica):
         self._min_insync = least
 
 
+class LagsByTheWallClock(InSyncReplica):
+    """The lag of followers is measured by the wall clock, which may jump."""
+
+    def answer(self, wants: FetchFrom, now_ms: int) -> FetchAnswer:
+        return super().answer(wants, self.log._clock.now_ms())
+
+    def propose(self, lives: Any, now_ms: int) -> PartitionState | None:
+        return super().propose(lives, self.log._clock.now_ms())
+
+    def apply(self, state: PartitionState, now_ms: int) -> None:
+        super().apply(state, self.log._clock.now_ms())
+
+    def wait(self, *append: Any, now_ms: int, **options: Any) -> Any:
+        return super().wait(*append, now_ms=self.log._clock.now_ms(), **options)
+
+
 class TakesEveryStopForClean(InSyncPlacement):
     """KIP-966: a replica that has lost records stays in the ISR (the last replica standing)."""
 

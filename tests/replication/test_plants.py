@@ -117,3 +117,12 @@ def test_a_scenario_finds_a_planted_bug(plant):
     written = path.read_text().splitlines()
     printed = play(path, plant.replica, plant.registry(), plant.gate).splitlines()
     assert printed.count(plant.told) > written.count(plant.told), "\n".join(printed)
+
+
+def test_lives_whose_clocks_jump_find_a_lag_by_the_wall_clock():
+    settings = plants.with_replica(plants.LagsByTheWallClock)
+    for seed in range(20):
+        traces = [live(seed, seconds=4, clocks_jump=jump, **settings).world.trace for jump in (True, False)]
+        if traces[0] != traces[1]:
+            return
+    pytest.fail("twenty lives did not find that the wall clock decides which followers lag")

@@ -31,9 +31,11 @@ from tests.replication.plants import quorum
 #: All lives together, and how many of them are of which kind; the rest has one partition, in sync.
 COUNT = int(os.environ.get("LOGSTORE_SIMULATIONS", "300"))
 SEVERAL, QUORUM, COMPACTED = COUNT // 10, COUNT * 2 // 15, COUNT // 10
-IN_SYNC = COUNT - SEVERAL - QUORUM - COMPACTED
+CLOCKS = COUNT // 15  # each seed lives twice: with clocks that jump, and without
+IN_SYNC = COUNT - SEVERAL - QUORUM - COMPACTED - CLOCKS
 SECONDS = int(os.environ.get("LOGSTORE_SIMULATED_S", "10"))
 SEED = int(os.environ.get("LOGSTORE_SEED", "0"))
+CLOCK_SEED = SEED + 100_000  # kinds of lives with seeds of their own
 
 #: (nodes, min.insync.replicas): what each life has, in turn.
 SIZES = ((3, 2), (3, 2), (3, 1), (3, 3), (5, 3), (5, 2))
@@ -268,6 +270,27 @@ def test_lives_of_a_compacted_topic_lose_no_key_and_revive_none(part):
         drops += ledger.tombstone_drops
     assert compactions > COMPACTED
     assert drops > COMPACTED
+
+
+@pytest.mark.parametrize("part", range(2))
+@pytest.mark.row("F8", part="wall clocks that jump, in lives")
+def test_wall_clocks_that_jump_by_an_hour_decide_nothing(part):
+    """The same seed gives the same life, event by event, whether they jump or not.
+
+    Only tombstones are deleted by the wall clock: a compacted topic lives another life, and loses nothing either.
+    """
+    jumps = 0
+    for seed in range(CLOCK_SEED + part, CLOCK_SEED + CLOCKS // 2, 2):
+        kinds = ({"nodes": 3}, {"nodes": 5, "min_insync": 3}, {"compacts": True}, {"partitions": 3}, quorum())
+        settings = kinds[(seed // 2) % len(kinds)]
+        cluster, without = (live(seed, seconds=SECONDS, clocks_jump=jump, **settings) for jump in (True, False))
+        if not cluster.compacts:
+            assert cluster.world.trace == without.world.trace, f"seed {seed}: a wall clock has decided something"
+        for ledger, other in zip(cluster.ledgers, without.ledgers, strict=True):
+            assert cluster.compacts or ledger.acknowledged == other.acknowledged
+            assert not [each for each in ledger.lost_acknowledged if each.acks is Acks.ALL]
+        jumps += cluster.fault_counts.clock_jumps
+    assert jumps >= CLOCKS
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

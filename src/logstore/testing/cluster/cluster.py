@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from logstore.errors import StorageError
@@ -17,6 +18,8 @@ from logstore.testing.cluster.node import SimNode
 from logstore.testing.cluster.scene import FaultCounts, MakePlacement, MakeReplica, Scene, Tolerance
 
 _CLIENT = -1  # the address of producers and consumers
+
+_HOUR_MS = 3_600_000
 
 
 class SimCluster:
@@ -201,6 +204,23 @@ class SimCluster:
             world.after(world.between(1, 2 * each_ms), run)
 
         run()
+
+    def jump_clocks(self, *, each_ms: int, until_ms: int) -> None:
+        """Set the wall clock of a node wrong every few milliseconds: an hour ahead, back, or anything in between.
+
+        Chosen by the seed, and apart from all else: without jumps the same seed gives the same events.
+        """
+        world, chance = self.world, Random(f"clocks {self._scene.seed}")
+
+        def jump() -> None:
+            if world.now_ms >= until_ms:
+                return
+            node = self.nodes[chance.choice(self.replicas)]
+            node.clock.offset_ms = chance.choice([_HOUR_MS, -_HOUR_MS, chance.randint(-_HOUR_MS, _HOUR_MS)])
+            self.fault_counts.clock_jumps += 1
+            world.after(chance.randint(1, 2 * each_ms), jump)
+
+        jump()
 
     def consume(self, *, each_ms: int, until_ms: int) -> None:
         """Read from a node every few milliseconds, whatever it believes to be, what is below its high watermark."""

@@ -273,11 +273,12 @@ class _FailingLog:
         return self._has_failed and not before
 
 
-def live(seed: int, *, seconds: int = 10, **settings: Any) -> SimCluster:
+def live(seed: int, *, seconds: int = 10, clocks_jump: bool = False, **settings: Any) -> SimCluster:
     """Run one life: a cluster under load with a fault in each second, a heal, and the judgement.
 
-    ``seconds`` are of virtual time; ``settings`` are those of `SimCluster`. After the heal everything is in sync
-    within ten virtual seconds. Returns the cluster, closed: `SimCluster.ledger` has what has happened.
+    ``seconds`` are of virtual time; ``settings`` are those of `SimCluster`. With ``clocks_jump`` the wall clocks of
+    the nodes jump by up to an hour, twice a second; the `World.trace` is the same without. After the heal everything
+    is in sync within ten virtual seconds. Returns the cluster, closed: `SimCluster.ledger` has what has happened.
 
     Raises:
         InvariantError: an invariant does not hold; the message has the seed.
@@ -287,6 +288,8 @@ def live(seed: int, *, seconds: int = 10, **settings: Any) -> SimCluster:
         end_ms = seconds * 1_000
         cluster.produce(each_ms=10, acks=[Acks.ALL, Acks.ALL, Acks.LEADER], until_ms=end_ms)
         cluster.consume(each_ms=40, until_ms=end_ms)
+        if clocks_jump:
+            cluster.jump_clocks(each_ms=500, until_ms=end_ms)
         if cluster.compacts:
             cluster.compact(each_ms=100, until_ms=end_ms)
         Faults(cluster, end_ms - 1_000)

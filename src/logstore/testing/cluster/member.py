@@ -26,6 +26,7 @@ from logstore.replication.node.registration import NodeRegistration
 from logstore.replication.placement import Arrival, Placement
 from logstore.testing.cluster.ledger import Ledger, is_tombstone, key_of
 from logstore.testing.cluster.scene import Scene
+from logstore.testing.cluster.world import SimClock
 from logstore.testing.simdisk import SimDisk
 
 _FETCH_MS = 20
@@ -41,6 +42,7 @@ class SimProcess(Protocol):
 
     node: NodeId
     disk: SimDisk
+    clock: SimClock
     is_up: bool
 
     def only_mine(self, event: Callable[[], None]) -> Callable[[], None]:
@@ -117,7 +119,7 @@ class SimMember:
                 self.directory,
                 self.scene.config,
                 files=self.process.disk,
-                clock=self.world.clock,
+                clock=self.process.clock,
                 policy=FixedPolicy(Moves.FROM_OUTSIDE),
             )
             replica = self.scene.make_replica(log, self.node, life)
@@ -310,7 +312,7 @@ class SimMember:
                 else:
                     answer(pending.error)
 
-            batch = encode(self._records(values), timestamp_ms=self.world.clock.now_ms())
+            batch = encode(self._records(values), timestamp_ms=self.scene.client_clock.now_ms())
             try:
                 made = replica.append(batch, acks=acks, now_ms=self.world.now_ms, notify=settled)
             except LogstoreError as error:

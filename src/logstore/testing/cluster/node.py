@@ -21,6 +21,7 @@ from logstore.testing.cluster.ledger import Ledger
 from logstore.testing.cluster.member import SimMember
 from logstore.testing.cluster.registry import SimSession
 from logstore.testing.cluster.scene import Scene
+from logstore.testing.cluster.world import SimClock
 from logstore.testing.simdisk import SimDisk
 
 _ROUND_MS = 100
@@ -37,6 +38,7 @@ class SimNode:
         self.world = scene.world
         self.node = node
         self.disk = SimDisk(seed=node)
+        self.clock = SimClock(scene.world)
         self.is_up = False
         self.is_paused = False
         self.start_count = 0

@@ -15,7 +15,7 @@ from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.placement import Arrival, Placement
 from logstore.testing.cluster.network import SimNetwork
 from logstore.testing.cluster.registry import RegistryLink
-from logstore.testing.cluster.world import World
+from logstore.testing.cluster.world import SimClock, World
 from logstore.testing.simdisk import SimDisk
 
 #: Makes the replica of a log, by its node and the number of the node's registration.
@@ -61,6 +61,7 @@ class FaultCounts:
 
     faults: dict[str, int] = field(default_factory=dict)  #: kind -> how many
     logs_failed: int = 0  #: how many planned failures of file operations have taken place
+    clock_jumps: int = 0  #: how often the wall clock of a node has jumped
 
 
 class SeenMember(Protocol):
@@ -97,6 +98,7 @@ class Scene:
         self.seed = seed
         self.root = "/data"  #: the directory of each node on its own disk
         self.world = World(seed)
+        self.client_clock = SimClock(self.world)  #: of the producers, which stamp the records
         self.network = SimNetwork(self.world)
         self.link = RegistryLink(self.world)
         self.places = tuple(TopicPartition("t", partition) for partition in range(partitions))

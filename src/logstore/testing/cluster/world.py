@@ -1,17 +1,19 @@
 """The simulated world: virtual time, one seed, and events in the order of their times.
 
 Each event runs to its end before the next one, in one thread. So the same seed gives the same events, and the same
-trace. A `World` knows nothing of clusters.
+trace. A `World` knows nothing of clusters. Each machine has a `SimClock`: all run alike, and their wall clocks may jump.
 """
 
 from __future__ import annotations
 
 import heapq
 import random
+import threading
 from collections.abc import Callable
 from zlib import crc32
 
-from logstore.testing.clock import ManualClock
+from logstore.clock import Clock
+from logstore.testing.clock import START_MS
 
 
 class World:
@@ -25,7 +27,6 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.clock = ManualClock()
         self.now_ms = 0
         self.trace = 0  #: a checksum of what has happened; the same seed gives the same one
         self.watchers: list[Callable[[], object]] = []  #: called after each event: they judge the invariants
@@ -60,6 +61,21 @@ class World:
         return least + int(self.random.random() * (most - least + 1))
 
     def _advance(self, to_ms: int) -> None:
-        if to_ms > self.now_ms:
-            self.clock.advance(to_ms - self.now_ms)
-            self.now_ms = to_ms
+        self.now_ms = max(self.now_ms, to_ms)
+
+
+class SimClock(Clock):
+    """The clock of one machine of a simulation. Its wall clock is wrong by ``offset_ms``, which any event may set."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.offset_ms = 0
+
+    def now_ms(self) -> int:
+        return START_MS + self._world.now_ms + self.offset_ms
+
+    def monotonic_s(self) -> float:
+        return self._world.now_ms / 1000
+
+    def wait(self, condition: threading.Condition, timeout_s: float | None) -> bool:
+        raise AssertionError("an event of a simulation waits for nothing: it comes back later")
