@@ -388,7 +388,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "life",
         "cluster",
         "node",
-        "member",
+        "controllers member",
         "ledger",
         "steps",
         "scene",

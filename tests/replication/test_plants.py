@@ -60,6 +60,10 @@ FOUND_BY_SEEDS = {
     "ack before the smaller ISR is stored": BySeeds(plants.with_replica(plants.AcksBeforeTheSmallerIsr)),
     "joins behind the high watermark": BySeeds(plants.with_replica(plants.JoinsBehind), "I8"),
     "compare-and-set ignored": BySeeds({}, "I1", registry=plants.IgnoresVersions),
+    "zombie controller obeyed": BySeeds({"controllers": 2}, "I11", 10, plants.IgnoresControllerEpochs),
+    "commands of a zombie controller obeyed": BySeeds(
+        {"controllers": 2, "make_gate": plants.ObeysEveryController}, "I11", 12
+    ),
     "quorum without sync": BySeeds(plants.quorum(plants.AsksBeforeTheSync)),
     "shortest log elected": BySeeds(plants.quorum(placement=plants.ElectsTheShortest)),
 }
@@ -89,7 +93,7 @@ FOUND_BY_SCENARIOS = {
     "compare-and-set ignored": ByScenario(
         "zombie_leader", "    epoch 1: leader 1, isr 1, eligible 2 3", registry=plants.IgnoresVersions
     ),
-    # Lives of controllers find both, too (test_controller_lives); lives of replicas have no controller.
+    # The lives of test_controller_lives find both, too.
     "zombie controller obeyed": ByScenario(
         "zombie_controller", "    epoch 1: leader 1, isr 1 2", registry=plants.IgnoresControllerEpochs
     ),

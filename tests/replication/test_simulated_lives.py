@@ -32,10 +32,11 @@ from tests.replication.plants import quorum
 COUNT = int(os.environ.get("LOGSTORE_SIMULATIONS", "300"))
 SEVERAL, QUORUM, COMPACTED = COUNT // 10, COUNT * 2 // 15, COUNT // 10
 CLOCKS = COUNT // 15  # each seed lives twice: with clocks that jump, and without
-IN_SYNC = COUNT - SEVERAL - QUORUM - COMPACTED - CLOCKS
+CONTROLLED = COUNT // 15
+IN_SYNC = COUNT - SEVERAL - QUORUM - COMPACTED - CLOCKS - CONTROLLED
 SECONDS = int(os.environ.get("LOGSTORE_SIMULATED_S", "10"))
 SEED = int(os.environ.get("LOGSTORE_SEED", "0"))
-CLOCK_SEED = SEED + 100_000  # kinds of lives with seeds of their own
+CLOCK_SEED, CONTROLLER_SEED = SEED + 100_000, SEED + 200_000  # kinds of lives with seeds of their own
 
 #: (nodes, min.insync.replicas): what each life has, in turn.
 SIZES = ((3, 2), (3, 2), (3, 1), (3, 3), (5, 3), (5, 2))
@@ -293,12 +294,68 @@ def test_wall_clocks_that_jump_by_an_hour_decide_nothing(part):
     assert jumps >= CLOCKS
 
 
+@pytest.mark.parametrize("part", range(2))
+@pytest.mark.row("F10", "F15", part="with the logs of the nodes, in lives")
+def test_lives_with_controllers_lose_nothing_that_was_promised(part):
+    """Controllers elect, and are killed, stalled, deposed and replaced between their reading and their commit."""
+    taken = commits = commands = 0
+    faults: dict[str, int] = {}
+    for seed in range(CONTROLLER_SEED + part, CONTROLLER_SEED + CONTROLLED, 2):
+        nodes, minimum = SIZES[(seed // 2) % len(SIZES)]
+        partitions = 3 if seed % 5 == 4 else 1
+        cluster = live(
+            seed, seconds=SECONDS, nodes=nodes, min_insync=minimum, partitions=partitions, controllers=2 + seed % 2
+        )
+        for ledger in cluster.ledgers:
+            assert not [each for each in ledger.lost_acknowledged if each.acks is Acks.ALL]
+            assert ledger.acknowledged
+            assert ledger.elections > 0
+        judge = cluster.controller_judge
+        taken, commits, commands = taken + judge.controllers, commits + judge.commits, commands + judge.commands
+        for name, count in cluster.fault_counts.faults.items():
+            faults[name] = faults.get(name, 0) + count
+    assert taken > CONTROLLED  # in each life of either part the office has changed hands
+    assert commits > CONTROLLED
+    assert commands > CONTROLLED
+    assert {"kill_controller", "stall_controller", "slow_controller", "depose"} <= faults.keys()
+
+
+def test_a_controller_that_was_replaced_goes_on_with_its_commit_and_changes_nothing():
+    cluster = SimCluster(3, controllers=2)
+    cluster.run(1_000)
+    first = next(each for each in cluster.controllers if each.epoch is not None)
+    other = next(each for each in cluster.controllers if each is not first)
+    leader = cluster.state().leader
+    stored = []
+
+    def on_its_way():
+        cluster.depose()
+        stored.append(cluster.state())
+        return 1_000
+
+    first.before_commit = on_its_way
+    cluster.nodes[leader].kill()
+    cluster.run(4_000)
+    assert [each.leader for each in stored] == [leader]
+    assert (first.epoch, other.epoch) == (None, 2)
+    state = cluster.state()
+    assert (state.controller_epoch, state.leader_epoch) == (2, stored[0].leader_epoch + 1)
+    cluster.settle()
+    cluster.close()
+
+
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_the_same_seed_gives_the_same_life(partitions):
     first, second, other = (live(seed, seconds=4, partitions=partitions) for seed in (5, 5, 6))
     assert first.world.trace == second.world.trace != other.world.trace
     for one, two in zip(first.ledgers, second.ledgers, strict=True):
         assert one.acknowledged == two.acknowledged
+
+
+def test_the_same_seed_gives_the_same_life_with_controllers():
+    first, second = (live(5, seconds=4, partitions=3, controllers=2) for _ in range(2))
+    assert first.world.trace == second.world.trace
+    assert first.controller_judge.commands == second.controller_judge.commands > 0
 
 
 def test_the_same_seed_gives_the_same_life_of_a_compacted_topic():

@@ -181,8 +181,8 @@ class ClusterView:
         if self.lives.get(node) == life:
             return
         _put(self.lives, node, life)
-        places = self.of_node.get(node, ())
-        self.changed.update(dict.fromkeys(places))
+        # Sorted: the steps of a controller have an order, and a set of names has another one in each process.
+        self.changed.update(dict.fromkeys(sorted(self.of_node.get(node, ()))))
 
     def _take_topic(self, topic: str, fact: Fact | None) -> None:
         self.changed_topics[topic] = None

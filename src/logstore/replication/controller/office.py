@@ -164,8 +164,9 @@ class ControllerOffice:
                 self._resign(f"{facts.CONTROLLER} is held by node {facts.controller_of(holder)}")
                 return
         listed = {path for path in named if path in NAMED or path.rpartition("/")[0] == facts.DELETED_TOPICS}
-        view.to_list |= dict.fromkeys(listed)
-        view.to_read |= dict.fromkeys(named - {*listed, facts.CONTROLLER, ""})
+        # Sorted: in simulated time the order of calls is part of what happens.
+        view.to_list |= dict.fromkeys(sorted(listed))
+        view.to_read |= dict.fromkeys(sorted(named - {*listed, facts.CONTROLLER, ""}))
         while view.to_list or view.to_read:
             for path in list(view.to_list):
                 self._watch(registry, path)

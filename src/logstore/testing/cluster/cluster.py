@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from random import Random
 from typing import Any
 
 from logstore.errors import StorageError
 from logstore.log import Log
 from logstore.replication import facts
-from logstore.replication.api import Acks, Create, NodeId, PartitionState, Replica
+from logstore.replication.api import (
+    NO_NODE,
+    Acks,
+    Change,
+    Create,
+    Delete,
+    Fact,
+    NodeId,
+    PartitionState,
+    Registry,
+    Replica,
+    Write,
+)
+from logstore.replication.controller import Command, CommandGate
 from logstore.replication.election import created
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.placement import Arrival, InSyncPlacement, Placement
+from logstore.testing.cluster.controllers import ControllerJudge, SimController
 from logstore.testing.cluster.ledger import Ledger, values_below
 from logstore.testing.cluster.node import SimNode
-from logstore.testing.cluster.scene import FaultCounts, MakePlacement, MakeReplica, Scene, Tolerance
+from logstore.testing.cluster.scene import FaultCounts, MakeGate, MakePlacement, MakeReplica, Scene, Tolerance
 
 _CLIENT = -1  # the address of producers and consumers
+
+#: The addresses of controllers begin here.
+_CONTROLLER = 1_000
 
 _HOUR_MS = 3_600_000
 
@@ -29,7 +48,8 @@ class SimCluster:
     and ``make_placement`` they replicate by Kafka's rules, with ``min_insync``, ``allows_unclean`` and
     ``lag_max_ms``. Other rules need both, and ``tolerance``: what they promise. A session of the registry lasts
     ``session_ms`` after its node was heard of for the last time. ``registry`` is an empty one; it may be an
-    embedder's own kind of `LocalRegistry`. With ``compacts`` the topic is compacted: a value is ``key:text``, and
+    embedder's own kind of `LocalRegistry`. With ``controllers`` that many processes hold the office of the
+    controller in turn, and elect for the nodes. With ``compacts`` the topic is compacted: a value is ``key:text``, and
     ``key:`` deletes the key.
 
     After each step of a node the invariants are judged: `InvariantError` is raised by `run`.
@@ -57,12 +77,21 @@ class SimCluster:
         tolerance: Tolerance | None = None,
         compacts: bool = False,
         registry: LocalRegistry | None = None,
+        controllers: int = 0,
+        make_gate: MakeGate = CommandGate,
     ) -> None:
         def in_sync(log: Log, node: NodeId, life: int) -> Replica:
             return InSyncReplica(log, node, life, min_insync=min_insync, lag_max_ms=lag_max_ms)
 
         def placed(replica: Replica, node: NodeId, arrival: Arrival) -> Placement:
-            return InSyncPlacement(replica, node, arrival, min_insync=min_insync, allows_unclean=allows_unclean)
+            return InSyncPlacement(
+                replica,
+                node,
+                arrival,
+                min_insync=min_insync,
+                allows_unclean=allows_unclean,
+                elects=controllers == 0,
+            )
 
         common = LocalRegistry() if registry is None else registry
         self._scene = scene = Scene(
@@ -76,6 +105,8 @@ class SimCluster:
             tolerance=Tolerance(min_insync - 1, min_insync=min_insync) if tolerance is None else tolerance,
             allows_unclean=allows_unclean,
             compacts=compacts,
+            is_controlled=controllers > 0,
+            make_gate=make_gate,
         )
         self.compacts = compacts
         self.world, self.network, self.link = scene.world, scene.network, scene.link
@@ -91,12 +122,25 @@ class SimCluster:
             for place in scene.places
         ]
         common.commit([Create(facts.topic_path("t"), facts.encode_assignment("A" * 22, assigned)), *states])
-        self.nodes = {node: SimNode(scene, self.ledgers, node) for node in self.replicas}
+        self.controller_judge = ControllerJudge(scene, self.ledger.fail)  #: of the controllers
+        self.nodes = {node: SimNode(scene, self.ledgers, node, self.controller_judge) for node in self.replicas}
         for node, each in self.nodes.items():
             for member in each.members:
                 scene.members[member.partition][node] = member
         for each in self.nodes.values():
             each.start()
+        #: The processes that are the controller, or claim to be.
+        self.controllers = tuple(
+            SimController(scene, number, self._bring, self._commit) for number in range(controllers)
+        )
+        if controllers:
+            rules = {
+                "min.insync.replicas": str(min_insync),
+                "unclean.leader.election.enable": str(allows_unclean).lower(),
+            }
+            common.commit([Create(facts.config_path("t"), facts.encode_config(rules))])
+        for controller in self.controllers:
+            controller.start()
 
     @property
     def ledger(self) -> Ledger:
@@ -111,6 +155,32 @@ class SimCluster:
     def lossy(self) -> set[NodeId]:
         """The nodes with a copy that has lost something, until it is in sync again."""
         return set().union(*(ledger.lossy for ledger in self.ledgers))
+
+    # -- controllers
+
+    def _bring(self, controller: int, command: Command, answered: Callable[[object], None]) -> None:
+        node = self.nodes[command.to]
+        self.network.call(_CONTROLLER + controller, command.to, command, node.receive_command, answered)
+
+    def _commit(self, registry: Registry, epoch: int | None, changes: Sequence[Change]) -> list[Fact | None]:
+        """Commit what a controller wants, and tell the judges."""
+        before = {
+            place.partition: self.state(place.partition)._replace(version=change.version)
+            for change in changes
+            if isinstance(change, Write) and (place := facts.place_of(change.path)) is not None
+        }
+        made = registry.commit(changes)
+        self.controller_judge.note_commit(epoch)
+        for partition, state in before.items():
+            self.ledgers[partition].note_state(state, self.state(partition), by=NO_NODE)
+        return made
+
+    def depose(self) -> None:
+        """Delete the fact of the controller's office, as an administrator does: another one takes it."""
+        with closing(self._scene.connect()) as session:
+            found = session.read(facts.CONTROLLER)
+            if found is not None:
+                session.commit([Delete(found.path, found.version)])
 
     # -- time
 
@@ -128,6 +198,8 @@ class SimCluster:
                 node.resume()
             if not node.is_up:
                 node.start()
+        for controller in self.controllers:
+            controller.heal()
 
     def settle(self) -> None:
         """Heal, and judge the end: within ten seconds every replica is in sync, and the copies are equal.

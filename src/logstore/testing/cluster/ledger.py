@@ -53,7 +53,7 @@ class Ledger:
         self._newest: PartitionState | None = None
         self._expected: int | None = None  # the epoch of a leader that takes no part yet; it is judged when it does
         #: Judges what each step changes.
-        self.steps = StepJudge(scene, partition, self._fail)
+        self.steps = StepJudge(scene, partition, self.fail)
         #: Of a compacted topic: key -> offset and record of the newest one that was below a high watermark.
         self.table: dict[bytes, tuple[int, bytes]] = {}
         self._table_end = 0
@@ -152,13 +152,13 @@ class Ledger:
         self._ends[node.node] = end
         self.steps.look(node.node, replica, log, taken)
         if mark > end:
-            self._fail("I6", f"node {node.node}: high watermark {mark} above the end {end}")
+            self.fail("I6", f"node {node.node}: high watermark {mark} above the end {end}")
         if replica.role is not Role.LEADER:
             return
         self._note_committed(node, log)
         leader = self.leaders.setdefault(state.leader_epoch, node.node)
         if leader != node.node:
-            self._fail("I1", f"nodes {leader} and {node.node} lead in epoch {state.leader_epoch}")
+            self.fail("I1", f"nodes {leader} and {node.node} lead in epoch {state.leader_epoch}")
         if self._expected == state.leader_epoch:
             self._judge_leader(node)
         newest = self._newest
@@ -170,14 +170,14 @@ class Ledger:
         ends, lossy = self._ends, self.lossy
         behind = [node for node in state.isr if ends.get(node, mark) < mark and node not in lossy]
         if behind and len(behind) > self._scene.tolerance.may_lag(len(state.replicas)):
-            self._fail(
+            self.fail(
                 "I6",
                 f"high watermark {mark} of leader {state.leader}, and of the ISR are behind: "
                 f"{[(node, ends[node]) for node in behind]}",
             )
         for node in state.eligible:
             if ends.get(node, mark) < mark and node not in lossy:
-                self._fail("I7", f"high watermark {mark}, and node {node}, which is eligible, ends at {ends[node]}")
+                self.fail("I7", f"high watermark {mark}, and node {node}, which is eligible, ends at {ends[node]}")
 
     def _note_committed(self, node: SeenMember, log: Log) -> None:
         """Keep a compacted topic's table of what a leader has shown, before a compaction removes some of it."""
@@ -283,9 +283,10 @@ class Ledger:
 
     def _demand(self, holds: bool, name: str, message: str) -> None:
         if not holds:
-            self._fail(name, message)
+            self.fail(name, message)
 
-    def _fail(self, name: str, message: str) -> NoReturn:
+    def fail(self, name: str, message: str) -> NoReturn:
+        """Raise `InvariantError`: what has that name does not hold."""
         scene = self._scene
         place = scene.places[self.partition]
         raise InvariantError(f"{name} at {scene.world.now_ms} ms, seed {scene.seed}, {place}: {message}")

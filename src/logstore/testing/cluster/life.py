@@ -9,6 +9,7 @@ from typing import Any
 from logstore.errors import LogstoreError, StorageError
 from logstore.replication.api import Acks
 from logstore.testing.cluster.cluster import SimCluster
+from logstore.testing.cluster.controllers import SimController
 from logstore.testing.cluster.member import SimMember
 from logstore.testing.cluster.network import Weather
 from logstore.testing.cluster.node import SimNode
@@ -41,6 +42,13 @@ class Faults:
             (2, self.failing_reads),
             (2, self.failing_opens),
         ]
+        if cluster.controllers:
+            self._kinds += [
+                (3, self.kill_controller),
+                (3, self.stall_controller),
+                (4, self.slow_controller),
+                (2, self.depose),
+            ]
         self._failing: list[_FailingLog] = []
         cluster.world.watchers.append(self._note_losses)
         cluster.world.after(self._delay(), self._next)
@@ -123,6 +131,54 @@ class Faults:
             link.lost_answers, link.delay_ms = 0.0, (1, 3)
 
         self._later(300, 1_500, end)
+        return True
+
+    # -- of controllers
+
+    def _controller(self) -> SimController | None:
+        """Return the process that is the controller, or believes to be."""
+        holders = [each for each in self._cluster.controllers if each.is_up and each.epoch is not None]
+        return self._cluster.world.random.choice(holders) if holders else None
+
+    def kill_controller(self) -> bool:
+        """Kill the controller, and half the time a node with it, as if both were one process."""
+        controller = self._controller()
+        if controller is None:
+            return False
+        controller.kill()
+        self._later(10, 2_500, lambda: None if controller.is_up else controller.start())
+        if self._cluster.world.chance(0.5):
+            self.kill()
+        return True
+
+    def stall_controller(self) -> bool:
+        """Let the controller stand still until its session may have expired; then it goes on where it was."""
+        controller = self._controller()
+        if controller is None:
+            return False
+        world = self._cluster.world
+        controller.stalled_until_ms = world.now_ms + world.between(50, 3_000)
+        self.kill()
+        return True
+
+    def slow_controller(self) -> bool:
+        """Let the next commit of the controller be late, and depose it meanwhile: it goes on as a zombie."""
+        controller = self._controller()
+        if controller is None:
+            return False
+        cluster = self._cluster
+
+        def on_its_way() -> int:
+            cluster.depose()
+            return cluster.world.between(20, 600)
+
+        controller.before_commit = on_its_way
+        self.kill()
+        return True
+
+    def depose(self) -> bool:
+        """Have an administrator take the office from the controller."""
+        self._cluster.depose()
         return True
 
     def _may_lose(self) -> SimNode | None:

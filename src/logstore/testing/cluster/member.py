@@ -175,6 +175,20 @@ class SimMember:
             self.fetch_soon(0)
         return wanted
 
+    def obey(self, state: PartitionState) -> None:
+        """Take a state that a controller has sent, once the replica takes part; what it wants waits for the registry."""
+        replica, log = self.replica, self.log
+        if replica is None or log is None or log.replica.failure is not None:
+            return
+        try:
+            replica.apply(state, self.world.now_ms)
+        except StorageError as error:
+            self.failures.append(error)
+        self.ledger.look(self)
+        if self._rests:
+            self._rests = False
+            self.fetch_soon(0)
+
     def _accept_stop(self, state: PartitionState) -> None:
         """Once the replica is in sync again, a stop that was unclean is over."""
         log = self.log

@@ -15,8 +15,10 @@ from logstore.log import Log
 from logstore.log.directory.files import Directory
 from logstore.replication import facts
 from logstore.replication.api import Change, NodeId, PartitionState, Replica
+from logstore.replication.controller import Command, CommandGate
 from logstore.replication.node.registration import NodeRegistration
 from logstore.replication.placement import Placement
+from logstore.testing.cluster.controllers import ControllerJudge
 from logstore.testing.cluster.ledger import Ledger
 from logstore.testing.cluster.member import SimMember
 from logstore.testing.cluster.registry import SimSession
@@ -33,7 +35,9 @@ _Wish = tuple[SimMember, PartitionState, PartitionState, Sequence[Change]]
 class SimNode:
     """One node of a simulated cluster, with a replica of each partition."""
 
-    def __init__(self, scene: Scene, ledgers: Sequence[Ledger], node: NodeId) -> None:
+    def __init__(
+        self, scene: Scene, ledgers: Sequence[Ledger], node: NodeId, judge: ControllerJudge | None = None
+    ) -> None:
         self.scene = scene
         self.world = scene.world
         self.node = node
@@ -45,6 +49,8 @@ class SimNode:
         self.session: SimSession | None = None
         #: What it has of each partition, in their order.
         self.members = tuple(SimMember(scene, ledger, self, ledger.partition) for ledger in ledgers)
+        self._judge = judge
+        self._gate: CommandGate | None = None  # what this process knows of controllers
         self._missed: list[Callable[[], None]] = []  # events that came while the process stood still
         self._is_asking_registry = False
         self._must_look = False
@@ -81,7 +87,7 @@ class SimNode:
             root.create_durably()
         self._registration = NodeRegistration(root, self.node, "simulated")
         self._is_asking_registry = self._must_look = False
-        self._missed = []
+        self._missed, self._gate = [], None
         self._connect()
         self._tick()
         for member in self.members:
@@ -145,6 +151,27 @@ class SimNode:
     def after(self, delay_ms: int, event: Callable[[], None]) -> None:
         """Run an event of this process that many milliseconds from now."""
         self.world.after(delay_ms, self.only_mine(event))
+
+    # -- the controller
+
+    def receive_command(self, command: Command, answer: Callable[[object], None]) -> None:
+        """Take the states that a controller sends, unless a newer one is known, or they are for another life."""
+
+        def handle() -> None:
+            life = self._registration.life
+            if life < 0:
+                return
+            gate = self._gate
+            if gate is None or gate.life != life:
+                gate = self._gate = self.scene.make_gate(life)
+            if gate.admits(command):
+                if self._judge is not None:
+                    self._judge.note_obeyed(command, life)
+                for held in command.states:
+                    self.members[held.place.partition].obey(held.state)
+            answer(command.controller_epoch)
+
+        self.only_mine(handle)()
 
     # -- the registry
 
@@ -233,7 +260,10 @@ class SimNode:
         for member, state in zip(self.members, states, strict=True):
             wanted = member.take(state, lives, self._registration)
             if wanted is not None:
-                wishes.append((member, state, wanted, facts.changes_to(member.place, state, wanted, lives)))
+                changes = facts.changes_to(member.place, state, wanted, lives)
+                if self.scene.is_controlled:
+                    changes.append(facts.isr_change([member.place]))
+                wishes.append((member, state, wanted, changes))
         if all(member.placement is not None and member.placement.has_entered for member in self.members):
             self._registration.confirm()
         self._commit(wishes)

@@ -11,6 +11,7 @@ from logstore.log import Log
 from logstore.records import TopicPartition
 from logstore.replication import facts
 from logstore.replication.api import Fact, FetchAnswer, FetchFrom, NodeId, PartitionState, Registry, Replica
+from logstore.replication.controller import CommandGate
 from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.placement import Arrival, Placement
 from logstore.testing.cluster.network import SimNetwork
@@ -24,6 +25,8 @@ MakeReplica = Callable[[Log, NodeId, int], Replica]
 #: Makes the placement of a replica, by its node and by what the process has found.
 MakePlacement = Callable[[Replica, NodeId, Arrival], Placement]
 
+#: Makes what one process knows of controllers, by the number of the node's registration.
+MakeGate = Callable[[int], CommandGate]
 
 #: Of a compacted topic: small segments, and tombstones that are deleted while a node may be away.
 _COMPACTED = LogConfig(
@@ -94,6 +97,8 @@ class Scene:
         tolerance: Tolerance,
         allows_unclean: bool,
         compacts: bool,
+        is_controlled: bool,
+        make_gate: MakeGate,
     ) -> None:
         self.seed = seed
         self.root = "/data"  #: the directory of each node on its own disk
@@ -108,6 +113,9 @@ class Scene:
         self.config = _COMPACTED if compacts else LogConfig(segment_bytes=16_384, index_interval_bytes=512)
         self.tolerance = tolerance
         self.allows_unclean = allows_unclean
+        self.is_controlled = is_controlled  #: a controller elects, and the nodes do not
+        self.balance_s = 2.0  #: how often a controller lets the preferred replicas lead
+        self.make_gate = make_gate
         self.make_replica = make_replica
         self.make_placement = make_placement
         #: For each partition its members, by their nodes.
@@ -123,6 +131,10 @@ class Scene:
         """Return the number of a node's registration, as the registry has it now; -1 if it has none."""
         fact = self._registry.read(facts.life_path(node))
         return -1 if fact is None else fact.version
+
+    def controller_epoch(self) -> int:
+        """Return the epoch of the newest controller."""
+        return facts.controller_epoch_of(self._registry.read(facts.CONTROLLER_EPOCH))
 
     def assigned(self, partition: int) -> tuple[NodeId, ...]:
         """Return the replicas of a partition. Each node is the first one, the preferred leader, of some."""

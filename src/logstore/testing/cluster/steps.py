@@ -1,4 +1,4 @@
-"""What one step of a simulated cluster may change, beside the step before: the judge of I1, and of I7 to I10.
+"""What one step of a simulated cluster may change, beside the step before: the judge of I1, and of I7 to I11.
 
 A `StepJudge` keeps what it has seen of each log at the last look, and what the leaders were asked for. The ledger
 tells it of each look and of each state that the registry stores.
@@ -61,6 +61,8 @@ class StepJudge:
             self._fail("I1", f"a state in the place of version {before.version} is stored over version {version}")
         if newest is not None and after.leader_epoch < newest.leader_epoch:
             self._fail("I1", f"the leader epoch falls: {after} follows on {newest}")
+        if newest is not None and after.controller_epoch < newest.controller_epoch:
+            self._fail("I11", f"an older controller than that of {newest} has stored {after}")
         self._newest, self._version = after, before.version + 1
         joined = [node for node in after.isr if node not in before.isr]
         if after.leader_epoch == before.leader_epoch and self._scene.tolerance.min_insync > 0:
