@@ -60,9 +60,9 @@ FOUND_BY_SEEDS = {
     "ack before the smaller ISR is stored": BySeeds(plants.with_replica(plants.AcksBeforeTheSmallerIsr)),
     "joins behind the high watermark": BySeeds(plants.with_replica(plants.JoinsBehind), "I8"),
     "compare-and-set ignored": BySeeds({}, "I1", registry=plants.IgnoresVersions),
-    "zombie controller obeyed": BySeeds({"controllers": 2}, "I11", 10, plants.IgnoresControllerEpochs),
+    "zombie controller obeyed": BySeeds({"controllers": 2}, "I11", 0, plants.IgnoresControllerEpochs),
     "commands of a zombie controller obeyed": BySeeds(
-        {"controllers": 2, "make_gate": plants.ObeysEveryController}, "I11", 12
+        {"controllers": 2, "make_gate": plants.ObeysEveryController}, "I11", 5
     ),
     "quorum without sync": BySeeds(plants.quorum(plants.AsksBeforeTheSync)),
     "shortest log elected": BySeeds(plants.quorum(placement=plants.ElectsTheShortest)),

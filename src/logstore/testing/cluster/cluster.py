@@ -48,8 +48,8 @@ class SimCluster:
     and ``make_placement`` they replicate by Kafka's rules, with ``min_insync``, ``allows_unclean`` and
     ``lag_max_ms``. Other rules need both, and ``tolerance``: what they promise. A session of the registry lasts
     ``session_ms`` after its node was heard of for the last time. ``registry`` is an empty one; it may be an
-    embedder's own kind of `LocalRegistry`. With ``controllers`` that many processes hold the office of the
-    controller in turn, and elect for the nodes. With ``compacts`` the topic is compacted: a value is ``key:text``, and
+    embedder's own kind of `LocalRegistry`. With ``controllers`` that many processes hold the controller's office in
+    turn, and elect for the nodes. With ``compacts`` the topic is compacted: a value is ``key:text``, and
     ``key:`` deletes the key.
 
     After each step of a node the invariants are judged: `InvariantError` is raised by `run`.
@@ -220,7 +220,9 @@ class SimCluster:
             ledger.judge_end()
 
     def close(self) -> None:
-        """Close the logs; the virtual disks are gone with this object."""
+        """End the controllers, and close the logs; the virtual disks are gone with this object."""
+        for controller in self.controllers:
+            controller.kill()
         for node in self.nodes.values():
             for member in node.members:
                 if member.log is not None:

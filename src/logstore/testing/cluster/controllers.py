@@ -1,11 +1,13 @@
 """Simulated processes that are the controller, or claim the office while another one is.
 
-The `ControllerOffice` is that of production. Time passes in each of its calls, and other events run meanwhile: so a
-controller may be replaced between its reading and its commit, and go on as a zombie. `ControllerJudge` judges I11.
+The `ControllerOffice` is that of production, and its calls block. So each process is a thread, of which one runs at
+a time, and which waits while other events run: a controller may be replaced between its reading and its commit, and
+go on as a zombie. `ControllerJudge` judges I11.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
@@ -60,8 +62,8 @@ class ControllerJudge:
         if command.life != life or epoch < newest:
             self._fail(
                 "I11",
-                f"node {command.to} obeys controller epoch {epoch} for life {command.life}; it knows epoch {newest}, "
-                f"and is in life {life}",
+                f"node {command.to} obeys controller epoch {epoch} for life {command.life}; it knows epoch "
+                f"{newest}, and is in life {life}",
             )
         self._obeyed[key] = epoch
 
@@ -73,14 +75,16 @@ class SimController:
         self.scene, self.world = scene, scene.world
         self.number = number
         self._send, self._commit = send, commit
-        self.is_up = False
         self.stalled_until_ms = 0  #: the process stands still until then, and its session is not renewed
         #: Called ahead of the next commit, which takes as long on its way as it returns.
         self.before_commit: Callable[[], int] | None = None
-        self._start_count = 0
         self._session: SimSession | None = None
         self._office: ControllerOffice | None = None
-        self._verdict: BaseException | None = None
+        self._process: _Process | None = None
+
+    @property
+    def is_up(self) -> bool:
+        return self._process is not None
 
     @property
     def epoch(self) -> int | None:
@@ -90,66 +94,57 @@ class SimController:
 
     def start(self) -> None:
         self.world.note("controller starts", self.number)
-        self.is_up, self.stalled_until_ms, self.before_commit = True, 0, None
-        self._start_count += 1
-        self._office = ControllerOffice(
+        self.stalled_until_ms, self.before_commit = 0, None
+        office = self._office = ControllerOffice(
             self.number, self._connect, self._bring, SimClock(self.world), balance_s=self.scene.balance_s
         )
-        self._turn(self._start_count)
-        self._renew(self._start_count)
+        process = self._process = _Process(lambda: self._run(office))
+        self.world.after(0, process.go_on)
+        self._renew(process)
 
     def kill(self) -> None:
         """End the process; its session lasts until it expires."""
-        self.world.note("controller stops", self.number)
-        self.is_up = False
-        self._office = None
+        process = self._process
+        if process is not None:
+            self.world.note("controller stops", self.number)
+            self._process = self._office = None
+            process.end()
 
     def heal(self) -> None:
         self.stalled_until_ms, self.before_commit = 0, None
         if not self.is_up:
             self.start()
 
-    # -- the process
-
-    def _turn(self, count: int) -> None:
-        office = self._office
-        if not self.is_up or count != self._start_count or office is None:
-            return
-        try:
-            office.turn()
-        except (LogstoreError, _ProcessEndedError):
-            pass  # the next turn goes on with what is left
-        if self._verdict is not None:
-            # A call of the office has raised it; the office takes any error for one of its registry.
-            raise self._verdict
-        self.world.after(_TURN_MS if office.controller is not None else _CLAIM_MS, lambda: self._turn(count))
-
-    def _renew(self, count: int) -> None:
-        if not self.is_up or count != self._start_count:
+    def _renew(self, process: _Process) -> None:
+        if process is not self._process:
             return
         if self._session is not None and self.stalled_until_ms <= self.world.now_ms and not self.scene.link.is_down:
             self._session.renew()
-        self.world.after(_CLAIM_MS, lambda: self._renew(count))
+        self.world.after(_CLAIM_MS, lambda: self._renew(process))
 
-    def pass_time(self, ms: int) -> None:
-        """Let other events run while a call of this process is on its way, or while it stands still.
+    # -- in its process
 
-        Raises:
-            _ProcessEndedError: the process was killed meanwhile.
-        """
-        count, world = self._start_count, self.world
-        end_ms = world.now_ms + ms
-        try:
-            while world.now_ms < end_ms or (self.is_up and world.now_ms < self.stalled_until_ms):
-                world.run_until(max(end_ms, min(self.stalled_until_ms, world.now_ms + _CLAIM_MS)))
-        except BaseException as error:
-            self._verdict = self._verdict or error
-            raise
-        if not self.is_up or count != self._start_count:
-            raise _ProcessEndedError
+    def _run(self, office: ControllerOffice) -> None:
+        while True:
+            try:
+                office.turn()
+            except LogstoreError:
+                pass  # the next turn goes on with what is left
+            self._pass(_TURN_MS if office.controller is not None else _CLAIM_MS)
+
+    def _pass(self, ms: int) -> None:
+        """Let other events run while a call of this process is on its way, or while it stands still."""
+        process = self._process
+        if process is None:
+            raise _ProcessEndedError  # the office takes it for the registry's, and calls once more
+        self.world.after(ms, process.go_on)
+        process.wait()
+        while self.world.now_ms < self.stalled_until_ms:
+            self.world.after(self.stalled_until_ms - self.world.now_ms, process.go_on)
+            process.wait()
 
     def _connect(self) -> Registry:
-        self.pass_time(1)
+        self._pass(1)
         if self.scene.link.is_down:
             raise RegistryUnreachableError("the registry is down")
         self._session = SimSession(self.world, self.scene.connect(), self.scene.session_ms)
@@ -160,23 +155,25 @@ class SimController:
         self._send(self.number, command, arrived.append)
         end_ms = self.world.now_ms + _COMMAND_TIMEOUT_MS
         while not arrived:
-            self.pass_time(2)
+            self._pass(2)
             if self.world.now_ms >= end_ms:
                 raise PeerUnreachableError(f"node {command.to} does not answer")
 
     def call(self, work: Callable[[], _Answer], *, delay_ms: int = 0) -> _Answer:
         """Make a call of the registry, which takes time on its way and on the way back."""
-        link = self.scene.link
-        self.pass_time(self.world.between(*link.delay_ms) + delay_ms)
+        link, process = self.scene.link, self._process
+        self._pass(self.world.between(*link.delay_ms) + delay_ms)
         if link.is_down:
             raise RegistryUnreachableError("the registry is down")
         try:
             result = work()
         except AssertionError as error:
-            self._verdict = self._verdict or error
+            # The office takes any error for one of its registry; this one is a judge's.
+            assert process is not None
+            process.error = error
             raise
         is_lost = self.world.chance(link.lost_answers)
-        self.pass_time(self.world.between(*link.delay_ms))
+        self._pass(self.world.between(*link.delay_ms))
         if is_lost:
             raise RegistryUnreachableError("the answer was lost")
         return result
@@ -188,8 +185,64 @@ class SimController:
         return self.call(lambda: self._commit(registry, epoch, changes), delay_ms=delay_ms)
 
 
-class _ProcessEndedError(Exception):
+class _ProcessEndedError(BaseException):
     """The process of a controller was killed while it waited for an answer."""
+
+
+class _Process:
+    """What a controller does, in a thread that runs while the world waits for it: never two at once.
+
+    Owns: the thread, until `end`.
+    """
+
+    def __init__(self, run: Callable[[], object]) -> None:
+        self.error: BaseException | None = None  #: the verdict of a judge, raised by `go_on`
+        self._is_ended = False
+        self._may_run, self._waits = threading.Semaphore(0), threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._main, args=(run,), name="simulated controller", daemon=True)
+        self._thread.start()
+
+    def _main(self, run: Callable[[], object]) -> None:
+        self._may_run.acquire()
+        try:
+            if not self._is_ended:
+                run()
+        except _ProcessEndedError:
+            pass
+        except BaseException as error:  # noqa: BLE001  raised by `go_on`
+            self.error = self.error or error
+        self._is_ended = True
+        self._waits.release()
+
+    def go_on(self) -> None:
+        """Let it run until it waits, or has ended."""
+        if self._is_ended:
+            return
+        self._switch()
+        if self.error is not None:
+            raise self.error
+
+    def end(self) -> None:
+        if not self._is_ended:
+            self._is_ended = True
+            self._switch()
+        self._thread.join()
+
+    def _switch(self) -> None:
+        self._may_run.release()
+        self._waits.acquire()
+
+    def wait(self) -> None:
+        """Wait in the process until `go_on`.
+
+        Raises:
+            _ProcessEndedError: it has ended.
+        """
+        if not self._is_ended:
+            self._waits.release()
+            self._may_run.acquire()
+        if self._is_ended:
+            raise _ProcessEndedError
 
 
 class _SlowSession(Registry):

@@ -333,8 +333,9 @@ def live(seed: int, *, seconds: int = 10, clocks_jump: bool = False, **settings:
     """Run one life: a cluster under load with a fault in each second, a heal, and the judgement.
 
     ``seconds`` are of virtual time; ``settings`` are those of `SimCluster`. With ``clocks_jump`` the wall clocks of
-    the nodes jump by up to an hour, twice a second; the `World.trace` is the same without. After the heal everything
-    is in sync within ten virtual seconds. Returns the cluster, closed: `SimCluster.ledger` has what has happened.
+    the nodes jump by up to an hour, twice a second; the `World.trace` is the same without. After the heal
+    everything is in sync within ten virtual seconds. Returns the cluster, closed: `SimCluster.ledger` has what has
+    happened.
 
     Raises:
         InvariantError: an invariant does not hold; the message has the seed.

@@ -176,7 +176,7 @@ class SimMember:
         return wanted
 
     def obey(self, state: PartitionState) -> None:
-        """Take a state that a controller has sent, once the replica takes part; what it wants waits for the registry."""
+        """Take a state that a controller has sent, once the replica takes part."""
         replica, log = self.replica, self.log
         if replica is None or log is None or log.replica.failure is not None:
             return

@@ -1,7 +1,7 @@
 """The simulated world: virtual time, one seed, and events in the order of their times.
 
 Each event runs to its end before the next one, in one thread. So the same seed gives the same events, and the same
-trace. A `World` knows nothing of clusters. Each machine has a `SimClock`: all run alike, and their wall clocks may jump.
+trace. A `World` knows nothing of clusters. Each machine has a `SimClock`: all run alike, and wall clocks may jump.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class World:
 
 
 class SimClock(Clock):
-    """The clock of one machine of a simulation. Its wall clock is wrong by ``offset_ms``, which any event may set."""
+    """The clock of one machine of a simulation. Its wall clock is wrong by ``offset_ms``, which may be set."""
 
     def __init__(self, world: World) -> None:
         self._world = world
