@@ -50,7 +50,7 @@ class SimCluster:
     ``session_ms`` after its node was heard of for the last time. ``registry`` is an empty one; it may be an
     embedder's own kind of `LocalRegistry`. With ``controllers`` that many processes hold the controller's office in
     turn, and elect for the nodes. With ``compacts`` the topic is compacted: a value is ``key:text``, and
-    ``key:`` deletes the key.
+    ``key:`` deletes the key. With ``deletes`` old records are deleted, by retention or by a client.
 
     After each step of a node the invariants are judged: `InvariantError` is raised by `run`.
 
@@ -76,6 +76,7 @@ class SimCluster:
         make_placement: MakePlacement | None = None,
         tolerance: Tolerance | None = None,
         compacts: bool = False,
+        deletes: bool = False,
         registry: LocalRegistry | None = None,
         controllers: int = 0,
         make_gate: MakeGate = CommandGate,
@@ -105,10 +106,11 @@ class SimCluster:
             tolerance=Tolerance(min_insync - 1, min_insync=min_insync) if tolerance is None else tolerance,
             allows_unclean=allows_unclean,
             compacts=compacts,
+            deletes=deletes,
             is_controlled=controllers > 0,
             make_gate=make_gate,
         )
-        self.compacts = compacts
+        self.compacts, self.deletes = compacts, deletes
         self.world, self.network, self.link = scene.world, scene.network, scene.link
         self.replicas, self.tolerance = scene.replicas, scene.tolerance
         self.partitions = range(partitions)
@@ -279,6 +281,23 @@ class SimCluster:
 
         run()
 
+    def delete(self, *, each_ms: int, until_ms: int) -> None:
+        """Delete the oldest records of one of the logs every few milliseconds.
+
+        Retention does it on any node, and a client on one that leads, or believes to.
+        """
+        world = self.world
+
+        def run() -> None:
+            if world.now_ms >= until_ms:
+                return
+            node = self.nodes[world.random.choice(self.replicas)]
+            if not node.is_paused:
+                node.members[self._any_partition()].delete(by_retention=world.chance(0.5))
+            world.after(world.between(1, 2 * each_ms), run)
+
+        run()
+
     def jump_clocks(self, *, each_ms: int, until_ms: int) -> None:
         """Set the wall clock of a node wrong every few milliseconds: an hour ahead, back, or anything in between.
 
@@ -312,6 +331,7 @@ class SimCluster:
                 start = max(log.log_start_offset, min(positions.get(at, 0), log.high_watermark))
                 try:
                     found = values_below(log, start, log.high_watermark)
+                    member.ledger.note_answer(member.node, start, log.high_watermark, [each for each, _ in found])
                 except StorageError as error:
                     member.failures.append(error)
                     found = []

@@ -10,8 +10,9 @@ from typing import NamedTuple, NoReturn
 from logstore.batch._batch import Batches
 from logstore.log import Log
 from logstore.log.formats.leader_epochs import EpochEntry
-from logstore.replication.api import Acks, FetchAnswer, NodeId, PartitionState, Pending, Role
+from logstore.replication.api import Acks, FetchAnswer, FetchRefusal, NodeId, PartitionState, Pending, Role
 from logstore.replication.election import is_unclean
+from logstore.testing.cluster.contents import ContentJudge
 from logstore.testing.cluster.scene import Scene, SeenMember
 from logstore.testing.cluster.steps import StepJudge
 
@@ -54,10 +55,14 @@ class Ledger:
         self._expected: int | None = None  # the epoch of a leader that takes no part yet; it is judged when it does
         #: Judges what each step changes.
         self.steps = StepJudge(scene, partition, self.fail)
+        #: Judges what the logs hold.
+        self.contents = ContentJudge(self.fail, compares=not scene.compacts)
         #: Of a compacted topic: key -> offset and record of the newest one that was below a high watermark.
         self.table: dict[bytes, tuple[int, bytes]] = {}
         self._table_end = 0
         self.compactions = 0
+        self.deletions = 0  #: how often the start of a log was moved by retention or by a client
+        self.restarts = 0  #: of followers that ended below the start of their leader
         self.tombstone_drops = 0  #: compactions that have deleted tombstones
 
     # -- what happens
@@ -96,6 +101,16 @@ class Ledger:
             before == value or self.may_have_lost, "M4", f"offset {offset} was {before!r} and is {value!r}"
         )
         self.seen[offset] = value
+
+    def note_answer(self, node: NodeId, start: int, end: int, offsets: list[int]) -> None:
+        """A consumer has asked a log for what is there from an offset on, which it has up to ``end``."""
+        if start >= end or self._scene.compacts:
+            return
+        self._demand(
+            offsets == [*range(start, start + len(offsets))] and bool(offsets),
+            "I12",
+            f"node {node} has offsets {start} to {end}, and a consumer gets {offsets}",
+        )
 
     def note_loss(self, node: NodeId) -> None:
         """A disk has lost what was not synced, or all."""
@@ -147,12 +162,23 @@ class Ledger:
         if replica is None or log is None:
             return
         state, end, mark = replica.state, log.log_end_offset, log.high_watermark
+        if taken is not None and taken.refusal is FetchRefusal.OUT_OF_RANGE:
+            self.restarts += 1
+            start = log.log_start_offset
+            self._demand(
+                start == end == taken.log_start_offset,
+                "I12",
+                f"node {node.node} has {start} to {end}, and was told that its leader starts at "
+                f"{taken.log_start_offset}",
+            )
         if state is None:
             return  # its disk has refused the first state that the registry had for it
         self._ends[node.node] = end
         self.steps.look(node.node, replica, log, taken)
         if mark > end:
             self.fail("I6", f"node {node.node}: high watermark {mark} above the end {end}")
+        if not self.may_have_lost:
+            self.contents.look(node.node, log, node.disk)
         if replica.role is not Role.LEADER:
             return
         self._note_committed(node, log)
@@ -217,17 +243,21 @@ class Ledger:
             if scene.compacts:
                 self._judge_compacted(node.node, log, leader)
                 continue
-            self._demand(records_of(log) == whole, "I2", f"node {node.node} has other records than its leader")
-            theirs, ours = _epochs(leader), _epochs(log)
+            start = max(log.log_start_offset, leader.log_start_offset)
+            held, led = ({at: each[at] for at in each if at >= start} for each in (records_of(log), whole))
+            self._demand(held == led, "I2", f"node {node.node} has other records than its leader")
+            theirs, ours = _epochs(leader, start), _epochs(log, start)
             self._demand(ours == theirs, "I2", f"node {node.node} has epochs {ours}, its leader {theirs}")
         for (epoch, offset), value in self.appended.items():
-            is_there = offset in whole or not scene.compacts
+            is_there = offset in whole or not (scene.compacts or offset < leader.log_start_offset)
             if is_there and leader.replica.epochs.epoch_at(offset) == epoch:
                 self._demand(whole.get(offset) == value, "I2", f"offset {offset} of epoch {epoch} has changed")
         self.lost_acknowledged = [
             each
             for each in self.acknowledged
-            if whole.get(each.offset) != each.value and not self._is_cleaned(whole, each.offset, each.value)
+            if each.offset >= leader.log_start_offset
+            and whole.get(each.offset) != each.value
+            and not self._is_cleaned(whole, each.offset, each.value)
         ]
         lost = [each for each in self.lost_acknowledged if each.acks is Acks.ALL]
         if not self.may_have_lost:
@@ -235,9 +265,12 @@ class Ledger:
             self._demand_records(self._members[state.leader], self.seen, "I5", "was read by a consumer")
 
     def _demand_records(self, member: SeenMember, wanted: dict[int, bytes], name: str, why: str) -> None:
+        log = member.log
+        assert log is not None
+        start = log.log_start_offset  # what is below was deleted (I12)
         found = _held_by(member, min(wanted, default=0))
         for offset, value in wanted.items():
-            if found.get(offset) != value and not self._is_cleaned(found, offset, value):
+            if offset >= start and found.get(offset) != value and not self._is_cleaned(found, offset, value):
                 self._demand(
                     False, name, f"offset {offset}, {value!r}, {why}; the log has {found.get(offset)!r} there"
                 )
@@ -338,9 +371,12 @@ def _held_by(member: SeenMember, start: int = 0) -> dict[int, bytes]:
         disk.spares = False
 
 
-def _epochs(log: Log) -> list[EpochEntry]:
-    """Return the epochs that have records; only a leader knows of one that has none."""
-    return [entry for entry in log.replica.epochs.entries if entry.start_offset < log.log_end_offset]
+def _epochs(log: Log, start: int) -> list[EpochEntry]:
+    """Return the epochs that have records from an offset on; only a leader knows of one that has none."""
+    entries = [entry for entry in log.replica.epochs.entries if entry.start_offset < log.log_end_offset]
+    while len(entries) > 1 and entries[1].start_offset <= start:
+        del entries[0]
+    return [entry._replace(start_offset=max(entry.start_offset, start)) for entry in entries]
 
 
 def values_below(log: Log, start: int, end: int) -> list[tuple[int, bytes]]:

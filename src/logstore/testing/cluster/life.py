@@ -347,6 +347,8 @@ def live(seed: int, *, seconds: int = 10, clocks_jump: bool = False, **settings:
         cluster.consume(each_ms=40, until_ms=end_ms)
         if clocks_jump:
             cluster.jump_clocks(each_ms=500, until_ms=end_ms)
+        if cluster.deletes:
+            cluster.delete(each_ms=150, until_ms=end_ms)
         if cluster.compacts:
             cluster.compact(each_ms=100, until_ms=end_ms)
         Faults(cluster, end_ms - 1_000)

@@ -21,6 +21,7 @@ from logstore.replication.api import (
     PartitionState,
     Pending,
     Replica,
+    Role,
 )
 from logstore.replication.node.registration import NodeRegistration
 from logstore.replication.placement import Arrival, Placement
@@ -276,6 +277,29 @@ class SimMember:
             self.failures.append(error)
         self.ledger.compactions += 1
         self.ledger.tombstone_drops += log.replica.dropped_end > before
+        self.ledger.look(self)
+
+    # -- retention
+
+    def delete(self, *, by_retention: bool) -> None:
+        """Delete the oldest records, as the maintenance of a store does, or as a client asks a leader to."""
+        log, replica = self.log, self.replica
+        if replica is None or log is None or log.replica.failure is not None:
+            return
+        start, mark = log.log_start_offset, log.high_watermark
+        to = mark if by_retention else self.world.between(start, mark)
+        try:
+            if by_retention:
+                log.maintenance.retain()
+            elif replica.role is Role.LEADER:
+                log.delete_before(to)
+            to = log.log_start_offset
+        except StorageError as error:
+            # The disk may have the new start, and the log not know it.
+            self.failures.append(error)
+        if to > start:
+            self.ledger.deletions += 1
+            self.ledger.contents.note_deleted(self.node, to, mark)
         self.ledger.look(self)
 
     def _records(self, contents: list[bytes]) -> list[Any]:

@@ -37,6 +37,9 @@ _COMPACTED = LogConfig(
     min_cleanable_dirty_ratio=0.01,
 )
 
+#: Of a topic whose old records are deleted: small segments, and a node that is away for a second or two falls behind.
+_DELETED = LogConfig(segment_bytes=4_096, index_interval_bytes=512, retention_bytes=12_288)
+
 
 class Tolerance(NamedTuple):
     """What a set of rules promises of a record that was acknowledged with `Acks.ALL`."""
@@ -97,6 +100,7 @@ class Scene:
         tolerance: Tolerance,
         allows_unclean: bool,
         compacts: bool,
+        deletes: bool,
         is_controlled: bool,
         make_gate: MakeGate,
     ) -> None:
@@ -110,7 +114,9 @@ class Scene:
         self.replicas: tuple[NodeId, ...] = tuple(range(1, nodes + 1))
         self.session_ms = session_ms
         self.compacts = compacts
-        self.config = _COMPACTED if compacts else LogConfig(segment_bytes=16_384, index_interval_bytes=512)
+        self.config = LogConfig(segment_bytes=16_384, index_interval_bytes=512)
+        if compacts or deletes:
+            self.config = _COMPACTED if compacts else _DELETED
         self.tolerance = tolerance
         self.allows_unclean = allows_unclean
         self.is_controlled = is_controlled  #: a controller elects, and the nodes do not
