@@ -78,3 +78,40 @@ def test_a_follower_begins_where_its_leader_starts_inside_a_batch(tmp_path, lead
             follower.take(wants, answer, 0)
         assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (2, 4, 4)
         assert [record.value for record in log.scan()] == [b"c", b"d"]
+
+
+def fetch(follower: InSyncReplica, leader: InSyncReplica, times: int = 1) -> None:
+    for _ in range(times):
+        _, wants = follower.ask(0)
+        answer = leader.answer(wants, 0)
+        if answer.records is not None:
+            answer = answer._replace(records=answer.records.read())
+        follower.take(wants, answer, 0)
+
+
+@pytest.mark.row("F8", part="a log start inside the first batch of an epoch")
+def test_a_tail_below_a_log_start_inside_a_batch_does_not_hold_a_follower_back(tmp_path):
+    """The leader has deleted the start of its epoch: it names its log start as the end of the one before."""
+    policy = FixedPolicy(Moves.FROM_OUTSIDE)
+    with Log.open(tmp_path / "one-0", policy=policy) as one, Log.open(tmp_path / "two-0", policy=policy) as two:
+        first, second = InSyncReplica(one, 1, 0, min_insync=1), InSyncReplica(two, 2, 0, min_insync=1)
+        led_by_2 = PartitionState((1, 2), (1, 2), leader=2, leader_epoch=1, last_leader=2, version=1)
+        for replica in (first, second):
+            replica.apply(led_by_2, 0)
+        second.append(encode([b"a"], timestamp_ms=0), acks=Acks.ALL, now_ms=0)
+        fetch(first, second, times=2)
+        # These are on node 2 alone when node 1 takes its place.
+        for value in (b"x", b"y"):
+            second.append(encode([value], timestamp_ms=0), acks=Acks.LEADER, now_ms=0)
+        led_by_1 = PartitionState((1, 2), (1,), leader=1, leader_epoch=2, last_leader=1, version=2)
+        first.apply(led_by_1, 0)
+        first.append(encode([b"b", b"c", b"d"], timestamp_ms=0), acks=Acks.ALL, now_ms=0)
+        one.delete_before(2)
+        second.apply(led_by_1, 0)
+        fetch(second, first)
+        assert [record.value for record in two.scan()] == [b"a"]
+        assert (two.log_end_offset, two.replica.epochs.latest.epoch) == (2, 1)  # it keeps x
+        fetch(second, first, times=3)
+        assert (two.log_start_offset, two.log_end_offset, two.high_watermark) == (2, 4, 4)
+        assert [record.value for record in two.scan()] == [b"c", b"d"]
+        assert second.lost == []

@@ -183,8 +183,9 @@ class LogCopy:
                 self.calls.restart_at(answer.log_start_offset)
                 return True
             first = int.from_bytes(memoryview(answer.records)[:8], "big")
-            if self.log.log_start_offset == end and 0 <= first < end:
+            if 0 <= first < end and self._is_below(answer):
                 # The leader's log starts inside this batch, which it stores whole.
+                self._note_loss(first, state)
                 self.calls.restart_at(first)
             if self.log.log_start_offset == self.log.log_end_offset:
                 self.calls.begin_copy(answer.dropped_end)
@@ -198,6 +199,15 @@ class LogCopy:
         if answer.log_start_offset > self.log.log_start_offset:
             self.log.delete_before(min(answer.log_start_offset, self.log.high_watermark))
         return self.log.log_end_offset != end or self.log.high_watermark != before
+
+    def _is_below(self, answer: FetchAnswer) -> bool:
+        """Whether this log has nothing, or nothing but what its leader has deleted.
+
+        A leader's oldest epoch begins, as far as it knows, where its log starts. So a follower that has another
+        tail is told to cut there, perhaps inside a batch of the leader's, and may keep some of that tail.
+        """
+        start, end = self.log.log_start_offset, self.log.log_end_offset
+        return start == end or end == answer.log_start_offset
 
     def _is_too_old(self, answer: FetchAnswer) -> bool:
         """Whether this log may have records that a tombstone deletes which its leader lacks; see above."""
