@@ -390,7 +390,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "node",
         "controllers member",
         "ledger",
-        "steps",
+        "contents steps",
         "scene",
         "network registry",
         "world",

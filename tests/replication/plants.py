@@ -54,6 +54,25 @@ class FindsNoDivergence(LogCopy):
 CutsByHighWatermark.make_copy = FindsNoDivergence
 
 
+class ComparesNoEpochs(InSyncReplica):
+    """KIP-101, see `FindsNoDivergence`; a follower keeps the tail that it had."""
+
+    make_copy = FindsNoDivergence
+
+
+class BeginsAtTheMark(LogCopy):
+    """A follower that ends below its leader's log begins at the leader's high watermark, not at its log start."""
+
+    def _begin_again(self, offset: int, state: PartitionState) -> None:
+        super()._begin_again(max(offset, self.leader_mark), state)
+
+
+class LeavesAGap(InSyncReplica):
+    """See `BeginsAtTheMark`."""
+
+    make_copy = BeginsAtTheMark
+
+
 class AsksOnce(LogCopy):
     """KIP-279: a follower asks once, cuts to the end that its leader names, and asks nothing more."""
 

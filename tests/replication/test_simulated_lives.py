@@ -13,6 +13,7 @@ from functools import partial
 
 import pytest
 
+from logstore.batch._encode import encode
 from logstore.errors import StorageFailedError
 from logstore.log import Stop
 from logstore.records import TopicPartition
@@ -32,11 +33,12 @@ from tests.replication.plants import quorum
 COUNT = int(os.environ.get("LOGSTORE_SIMULATIONS", "300"))
 SEVERAL, QUORUM, COMPACTED = COUNT // 10, COUNT * 2 // 15, COUNT // 10
 CLOCKS = COUNT // 15  # each seed lives twice: with clocks that jump, and without
-CONTROLLED = COUNT // 15
-IN_SYNC = COUNT - SEVERAL - QUORUM - COMPACTED - CLOCKS - CONTROLLED
+CONTROLLED, DELETED = COUNT // 15, COUNT // 15
+IN_SYNC = COUNT - SEVERAL - QUORUM - COMPACTED - CLOCKS - CONTROLLED - DELETED
 SECONDS = int(os.environ.get("LOGSTORE_SIMULATED_S", "10"))
 SEED = int(os.environ.get("LOGSTORE_SEED", "0"))
-CLOCK_SEED, CONTROLLER_SEED = SEED + 100_000, SEED + 200_000  # kinds of lives with seeds of their own
+# Kinds of lives with seeds of their own.
+CLOCK_SEED, CONTROLLER_SEED, DELETED_SEED = SEED + 100_000, SEED + 200_000, SEED + 300_000
 
 #: (nodes, min.insync.replicas): what each life has, in turn.
 SIZES = ((3, 2), (3, 2), (3, 1), (3, 3), (5, 3), (5, 2))
@@ -318,6 +320,54 @@ def test_lives_with_controllers_lose_nothing_that_was_promised(part):
     assert commits > CONTROLLED
     assert commands > CONTROLLED
     assert {"kill_controller", "stall_controller", "slow_controller", "depose"} <= faults.keys()
+
+
+@pytest.mark.parametrize("part", range(2))
+@pytest.mark.row("F2", "F8", "M4", part="log starts that move, in lives")
+def test_lives_whose_log_starts_move_lose_only_what_was_deleted(part):
+    """Retention and clients delete old records, while followers lag and restart, and consumers read."""
+    deletions = restarts = 0
+    for seed in range(DELETED_SEED + part, DELETED_SEED + DELETED, 2):
+        by_quorum = quorum(nodes=3) if seed % 6 >= 4 else {}
+        nodes, minimum = SIZES[(seed // 2) % len(SIZES)]
+        settings = by_quorum or {"nodes": nodes, "min_insync": minimum}
+        cluster = live(seed, seconds=SECONDS, deletes=True, partitions=3 if seed % 5 == 4 else 1, **settings)
+        for ledger in cluster.ledgers:
+            assert not [each for each in ledger.lost_acknowledged if each.acks is Acks.ALL]
+            assert ledger.acknowledged
+            assert ledger.read_count > 0
+            deletions, restarts = deletions + ledger.deletions, restarts + ledger.restarts
+    assert deletions > DELETED
+    assert restarts > 0, "no follower has ended below the start of its leader"
+
+
+def test_other_bytes_below_the_high_watermark_are_found_at_the_next_step():
+    cluster = SimCluster(3)
+    cluster.run(1_000)
+    cluster.append([b"a", b"b"], Acks.ALL)
+    cluster.run(200)
+    state = cluster.state()
+    member = cluster.nodes[state.leader % 3 + 1].members[0]
+    member.log.replica.restart_at(0)
+    cluster.ledger.look(member)
+    other = bytearray(encode([b"a", b"c"], timestamp_ms=0))
+    other[12:16] = state.leader_epoch.to_bytes(4, "big")
+    member.log.replica.append_replicated(other, leader_epoch=state.leader_epoch)
+    cluster.ledger.look(member)
+    with pytest.raises(InvariantError, match=r"^I2 at 1\d\d\d ms"):
+        cluster.run(200)
+    cluster.close()
+
+
+def test_a_log_that_starts_above_what_was_deleted_is_found_at_the_next_step():
+    cluster = SimCluster(3)
+    cluster.run(1_000)
+    cluster.append([b"a", b"b"], Acks.ALL)
+    cluster.run(200)
+    cluster.nodes[cluster.state().leader % 3 + 1].log.replica.restart_at(2)
+    with pytest.raises(InvariantError, match=r"^I12 at 1\d\d\d ms"):
+        cluster.run(200)
+    cluster.close()
 
 
 def test_a_controller_that_was_replaced_goes_on_with_its_commit_and_changes_nothing():

@@ -1,4 +1,4 @@
-"""What the logs of a partition hold below their high watermarks, compared at each step: I2; and where they start: I12.
+"""What the logs of a partition hold below their high watermarks (I2) and where they start (I12), at each step.
 
 Each log is compared when its high watermark has moved, by the bytes that are new below it: a step reads few.
 """

@@ -37,7 +37,7 @@ _COMPACTED = LogConfig(
     min_cleanable_dirty_ratio=0.01,
 )
 
-#: Of a topic whose old records are deleted: small segments, and a node that is away for a second or two falls behind.
+#: Of a topic whose old records are deleted: what a node that is away for two seconds asks for is gone.
 _DELETED = LogConfig(segment_bytes=4_096, index_interval_bytes=512, retention_bytes=12_288)
 
 

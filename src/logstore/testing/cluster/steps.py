@@ -117,7 +117,9 @@ class StepJudge:
         if kept > diverging.epoch or after.end > diverging.end_offset:
             self._fail("I9", f"{what}, and keeps epoch {kept}; what both may have ends at {diverging}")
         removed = [entry.epoch for entry in before.epochs if entry.start_offset <= after.end]
-        if after.end < min(before.end, diverging.end_offset) and removed and removed[-1] <= diverging.epoch:
+        is_deleted = taken is not None and diverging.end_offset <= taken.log_start_offset  # what is below it
+        is_short = after.end < min(before.end, diverging.end_offset) and not is_deleted
+        if is_short and removed and removed[-1] <= diverging.epoch:
             self._fail("I9", f"{what}, and has removed records of epoch {removed[-1]}; both have up to {diverging}")
 
     def _judge_mark(self, node: NodeId, replica: Replica, before: int, after: int) -> None:
