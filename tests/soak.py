@@ -1,7 +1,7 @@
 """The long tests, one after another, with what each has counted: ``python tests/soak.py``.
 
 The same tests as in ``make test``, with larger numbers. Each prints its seed, and LOGSTORE_SEED
-repeats it. Ends with a table, and with 1 if anything has failed.
+repeats it. Simulated clusters have other seeds each day. Ends with a table, and with 1 if anything has failed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import time
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,8 +35,14 @@ class Step(NamedTuple):
     marks: str = ""  #: the tests with these marks, and no others
 
 
+def first_seed() -> int:
+    """Return the first seed of the simulated clusters: LOGSTORE_SEED, else one of this day, far from other days'."""
+    return int(os.environ.get("LOGSTORE_SEED") or date.today().toordinal() * 1_000_000)
+
+
 def steps(options: argparse.Namespace) -> list[Step]:
     """What there is to run, without the tests that this checkout has not, or no Spark or Kafka for."""
+    seed = str(first_seed())
     wanted = [
         Step(
             f"{options.kills} kills under load",
@@ -103,14 +110,22 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_INTERRUPT_LINES": "1000000", "LOGSTORE_STORM_S": str(options.storm_s)},
         ),
         Step(
-            f"replicas: {options.simulations} simulated clusters of 15 s",
+            f"replicas: {options.simulations} simulated clusters of 15 s, LOGSTORE_SEED={seed}",
             ("tests/replication/test_simulated_lives.py",),
-            {"LOGSTORE_SIMULATIONS": str(options.simulations), "LOGSTORE_SIMULATED_S": "15"},
+            {
+                "LOGSTORE_SIMULATIONS": str(options.simulations),
+                "LOGSTORE_SIMULATED_S": "15",
+                "LOGSTORE_SEED": seed,
+            },
         ),
         Step(
-            f"replicas: {options.simulations // 20} simulated clusters of 60 s",
+            f"replicas: {options.simulations // 20} simulated clusters of 60 s, LOGSTORE_SEED={seed}",
             ("tests/replication/test_simulated_lives.py",),
-            {"LOGSTORE_SIMULATIONS": str(options.simulations // 20), "LOGSTORE_SIMULATED_S": "60"},
+            {
+                "LOGSTORE_SIMULATIONS": str(options.simulations // 20),
+                "LOGSTORE_SIMULATED_S": "60",
+                "LOGSTORE_SEED": seed,
+            },
         ),
         Step(
             f"replicas: {options.replica_kills} kills of the example's processes",
