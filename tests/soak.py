@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 
 def first_seed() -> int:
-    """Return the first seed of the simulated clusters: LOGSTORE_SEED, else one of this day, far from other days'."""
+    """Return the first seed of the simulated clusters: LOGSTORE_SEED, else one of the day, far from other days'."""
     return int(os.environ.get("LOGSTORE_SEED") or date.today().toordinal() * 1_000_000)
 
 

@@ -94,6 +94,8 @@ class SimCluster:
                 elects=controllers == 0,
             )
 
+        if controllers and make_placement is not None:
+            raise ValueError("controllers elect by the rules of in-sync replicas: leave make_placement out")
         common = LocalRegistry() if registry is None else registry
         self._scene = scene = Scene(
             seed,
