@@ -36,18 +36,18 @@ class World:
     def after(self, delay_ms: int, event: Callable[[], object]) -> None:
         """Run an event that many milliseconds from now, after those that are due at the same time already."""
         self._count += 1
-        heapq.heappush(self._events, (self.now_ms + max(0, delay_ms), self._count, event))
+        heapq.heappush(self._events, (self.now_ms + (delay_ms if delay_ms > 0 else 0), self._count, event))
 
     def run_until(self, end_ms: int) -> None:
         """Run every event that is due before ``end_ms``, and leave the time there."""
         events = self._events
         while events and events[0][0] < end_ms:
             at_ms, _, event = heapq.heappop(events)
-            self._advance(at_ms)
+            self.now_ms = at_ms
             event()
             for watcher in self.watchers:
                 watcher()
-        self._advance(end_ms)
+        self.now_ms = max(self.now_ms, end_ms)
 
     def note(self, *what: object) -> None:
         """Add to the trace."""
@@ -59,9 +59,6 @@ class World:
     def between(self, least: int, most: int) -> int:
         """Return a random number, of which ``most`` is the largest."""
         return least + int(self.random.random() * (most - least + 1))
-
-    def _advance(self, to_ms: int) -> None:
-        self.now_ms = max(self.now_ms, to_ms)
 
 
 class SimClock(Clock):
