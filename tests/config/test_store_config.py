@@ -12,8 +12,8 @@ import logstore
 from logstore import ConsumerConfig, Isolation, LogConfig, ProducerConfig, StoreConfig
 from logstore.config import client as client_config
 from logstore.config import kafka_keys
-from logstore.config.log import WITHOUT_EFFECT
 from logstore.config.broker import BrokerConfig
+from logstore.config.log import WITHOUT_EFFECT
 from logstore.config.remote import ClusterConsumerConfig, WireConfig
 from logstore.config.schema import keys_of
 from logstore.config.store import DEFAULTS, ConfigLayer, ConfigSource
