@@ -22,7 +22,7 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo build release changelog docs test lint sanitize fuzz soak interop fixtures bench rows clean
-.PHONY: demo-cluster bench-spark bench-clients java no-test-yet test-core test-spark sanitize-threads
+.PHONY: demo-cluster bench-spark bench-clients bench-brokers java no-test-yet test-core test-spark sanitize-threads
 .PHONY: demo-with-java demo-cluster-with-java test-with-java interop-with-java bench-with-java
 
 help:
@@ -37,6 +37,7 @@ help:
 	@echo 'make bench   run the benchmarks and print one table (a part: make bench ARGS="-k append")'
 	@echo 'make bench-spark  the Spark source and sink beside Spark'"'"'s Kafka connector, Parquet and Arrow'
 	@echo 'make bench-clients  clients of a real Kafka beside each other: ours, confluent-kafka, aiokafka'
+	@echo 'make bench-brokers  logstore serve beside a real Kafka: produce, fetch, round trips'
 	@echo 'make rows    list what a user shall see, with the test that shows it'
 	@echo 'make docs    the pages as HTML in build/docs'
 	@echo 'make changelog  CHANGELOG.md from news/ (at a release: make changelog VERSION=2026.12.0)'
@@ -219,6 +220,12 @@ bench-clients: $(VENV)/.with-bench $(VENV)/.built
 	@$(PY) -m tests.interop.broker
 	@$(PY) -m tests.interop.broker $(PY) -m benchmarks.clients --bootstrap BOOTSTRAP $(ARGS)
 	@$(PY) -m benchmarks.clients.tls $(ARGS)
+
+# The same, for brokers: ours and a real Kafka under the same requests.
+bench-brokers: $(VENV)/.with-bench $(VENV)/.built
+	$(SAY) 'bench-brokers: logstore serve and a real Kafka, in turn'
+	@$(PY) -m tests.interop.broker
+	@$(PY) -m benchmarks.brokers $(ARGS)
 
 rows: $(VENV)/.made
 	@$(PY) tests/rows.py $(ARGS)

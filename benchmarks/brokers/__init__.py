@@ -1,0 +1,1 @@
+"""Brokers side by side, under the same requests."""

@@ -1,0 +1,212 @@
+"""Our broker beside a real Kafka with default settings: ``make bench-brokers``.
+
+In each round both get the same requests in turn, on one connection, while the other one is idle. The figures are
+medians of the rounds: MB/s of the wall clock, CPU of the broker for a GB of records or for a request, and the ratio
+of Kafka's to ours. A fetch stands beside a bare loop of sendfile over the same file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.brokers import bare, load
+from benchmarks.brokers.load import Connection, Took
+from logstore.protocol.generated.messages import InitProducerIdRequest
+from logstore.records import Codec
+from tests.interop import broker as kafka
+
+
+class Work(NamedTuple):
+    """Batches of so many records of 1 KiB, in so many requests a round; what is wanted of Kafka's CPU over ours."""
+
+    name: str
+    record_count: int
+    requests: int
+    codec: Codec = Codec.NONE
+    cpu_bar: float | None = None
+    speed_bar: float | None = None
+    is_numbered: bool = False
+
+
+WORKS = (
+    Work("one record", 1, 30_000, cpu_bar=3, speed_bar=2),
+    Work("16 KiB", 16, 12_000, cpu_bar=2, speed_bar=1.5),
+    Work("512 KiB", 512, 400, speed_bar=1.1),
+    Work("16 KiB, lz4", 16, 12_000, Codec.LZ4, cpu_bar=2.5),
+    Work("16 KiB, zstd", 16, 12_000, Codec.ZSTD, cpu_bar=2),
+    Work("16 KiB, idempotent", 16, 12_000, is_numbered=True),
+)
+FETCHED = ("one record", "16 KiB", "512 KiB")
+
+
+def topic_of(work: Work, number: int) -> str:
+    """Return the topic of one round of a work."""
+    return f"{work.name.replace(', ', '-').replace(' ', '-')}-{number}"
+
+
+class Peer(NamedTuple):
+    """A broker that runs."""
+
+    name: str
+    bootstrap: str
+    pid: int
+    data: Path
+    start_s: float  #: from its start to the answer to the first batch
+    idle_mb: float
+
+
+@contextlib.contextmanager
+def ours(directory: Path) -> Iterator[Peer]:
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "logstore", "serve", str(directory), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            bootstrap = process.stdout.readline().split()[-1]
+            yield _began("logstore", bootstrap, process.pid, directory, began)
+        finally:
+            process.terminate()
+
+
+@contextlib.contextmanager
+def theirs(directory: Path) -> Iterator[Peer]:
+    began = time.perf_counter()
+    with kafka.Broker(directory) as broker:
+        yield _began("Kafka", broker.bootstrap, broker.pid, broker.data, began)
+
+
+def _began(name: str, bootstrap: str, pid: int, data: Path, began: float) -> Peer:
+    connection = Connection(bootstrap)
+    connection.create("first")
+    connection.send(load.produce_frame("first", load.batches(1)[0]))
+    connection.receive()
+    start_s = time.perf_counter() - began
+    connection.close()
+    return Peer(name, bootstrap, pid, data, start_s, load.rss_mb(pid))
+
+
+def produced(peer: Peer, work: Work, number: int) -> Took:
+    """One round of a work, on a topic of its own, which stays for the fetches."""
+    connection, topic = Connection(peer.bootstrap), topic_of(work, number)
+    connection.create(topic)
+    made = load.batches(work.record_count, work.codec)
+    if work.is_numbered:
+        answer = connection.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1), 1)
+        producer_id = answer.producer_id  # type: ignore[attr-defined]
+        frames = load.numbered(topic, made, work.requests, work.record_count, producer_id)
+        found = load.produce(connection, frames, work.record_count, peer.pid)
+    else:
+        ready = [load.produce_frame(topic, batch) for batch in made]
+        found = load.produce(connection, load.repeated(ready, work.requests), work.record_count, peer.pid)
+    connection.close()
+    return found
+
+
+def fetched(peer: Peer, work: Work, number: int) -> tuple[Took, Took]:
+    """Read what a round has produced, by a broker and by a bare loop over the same file."""
+    connection, topic = Connection(peer.bootstrap), topic_of(work, number)
+    found = load.fetch(connection, topic, work.requests * work.record_count, peer.pid)
+    connection.close()
+    path = sorted((peer.data / f"{topic}-0").glob("*.log"))[0]
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.brokers.bare", str(path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        least = bare.read_all(port, min(path.stat().st_size, found.size), process.pid)
+    return found, least
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--share", type=float, default=1.0, help="of the requests of each work")
+    given = parser.parse_args()
+    works = [work._replace(requests=max(int(work.requests * given.share), 10)) for work in WORKS]
+    with tempfile.TemporaryDirectory(prefix="brokers-") as folder, contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(each(Path(folder) / each.__name__)) for each in (ours, theirs)]
+        for peer in peers:
+            print(f"{peer.name:9} first batch {peer.start_s:.2f} s after its start, idle {peer.idle_mb:.0f} MB")
+        for work in works:  # warm: a Java machine compiles what it runs often
+            for peer in peers:
+                produced(peer, work, 1000)
+        found: dict[tuple[str, str], list[Took]] = {}
+        for number in range(given.rounds):
+            for work in works:
+                for peer in peers:
+                    found.setdefault((work.name, peer.name), []).append(produced(peer, work, number))
+            for work in works:
+                if work.name not in FETCHED:
+                    continue
+                for peer in peers:
+                    took, least = fetched(peer, work, number)
+                    found.setdefault((f"fetch, {work.name}", peer.name), []).append(took)
+                    if peer.name == "logstore":
+                        found.setdefault((f"fetch, {work.name}", "bare sendfile"), []).append(least)
+            for peer in peers:
+                connection = Connection(peer.bootstrap)
+                connection.delete(*(topic_of(work, number) for work in works))
+                connection.close()
+        _print_works(works, found)
+        _print_round_trips(peers)
+        for peer in peers:
+            print(f"{peer.name:9} loaded {load.rss_mb(peer.pid):.0f} MB")
+
+
+def _print_works(works: list[Work], found: dict[tuple[str, str], list[Took]]) -> None:
+    for work in works:
+        _print(work.name, found, "Kafka", cpu_bar=work.cpu_bar, speed_bar=work.speed_bar)
+    plain, numbered = found["16 KiB", "logstore"], found["16 KiB, idempotent", "logstore"]
+    ratio = statistics.median(b.cpu_s / a.cpu_s for a, b in zip(plain, numbered, strict=True) if a.cpu_s)
+    print(f"idempotent over plain, CPU: {ratio:.2f} (wanted at most 1.15)")
+    for name in FETCHED:
+        _print(f"fetch, {name}", found, "Kafka")
+        _print(f"fetch, {name}", found, "bare sendfile", cpu_bar=1 / 1.25, speed_bar=0.9)
+
+
+def _print(
+    name: str,
+    found: dict[tuple[str, str], list[Took]],
+    peer: str,
+    *,
+    cpu_bar: float | None = None,
+    speed_bar: float | None = None,
+) -> None:
+    pairs = list(zip(found[name, "logstore"], found[name, peer], strict=True))
+    speed = statistics.median((own.size / own.wall_s) / (other.size / other.wall_s) for own, other in pairs)
+    cpu = statistics.median((other.cpu_s / other.size) / max(own.cpu_s / own.size, 1e-12) for own, other in pairs)
+    texts = []
+    for which in (0, 1):
+        rate = statistics.median(pair[which].size / pair[which].wall_s / 1e6 for pair in pairs)
+        cost = statistics.median(pair[which].cpu_s / pair[which].size * 1e9 for pair in pairs)
+        each = statistics.median(pair[which].cpu_s / pair[which].requests * 1e6 for pair in pairs)
+        texts.append(f"{rate:6.0f} MB/s {cost:6.2f} s/GB {each:7.1f} us a request")
+    wanted = [f"CPU {cpu_bar:.2g}" if cpu_bar else "", f"MB/s {speed_bar:.2g}" if speed_bar else ""]
+    print(f"{name:19} logstore {texts[0]}; {peer} {texts[1]}")
+    bars = ", ".join(filter(None, wanted)) or "-"
+    print(f"{'':19} {peer}'s CPU over ours {cpu:.2f}, our MB/s over its {speed:.2f} (wanted {bars})")
+
+
+def _print_round_trips(peers: list[Peer]) -> None:
+    for turn in range(3):
+        for peer in peers:
+            connection = Connection(peer.bootstrap)
+            frames = [load.produce_frame("first", batch) for batch in load.batches(1)]
+            times = load.round_trips(connection, frames, 3000)
+            connection.close()
+            if turn:
+                p50, p99 = times[len(times) // 2] * 1e6, times[len(times) * 99 // 100] * 1e6
+                print(f"{peer.name:9} produce round trip: p50 {p50:.0f} us, p99 {p99:.0f} us")
+
+
+if __name__ == "__main__":
+    main()
