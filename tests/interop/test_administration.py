@@ -19,6 +19,7 @@ from logstore.protocol.generated import messages as m
 from logstore.protocol.message import Message, Struct
 from tests.broker.wire import Wire
 from tests.interop.broker import Broker
+from tests.kit.waiting import wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -57,6 +58,9 @@ def twins(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
                     ]
                 for answer in made.ask(m.CreateTopicsRequest(topics=[new]), 7):
                     assert answer.topics[0].error_code == 0
+            places = (("flights", 0), ("flights", 1), ("keyed", 0), ("grown", 0))
+            # Kafka has made a topic before its broker leads the partitions.
+            wait_for(lambda: all(_leads(made.kafka, *place) for place in places))
             for sequence, when in enumerate((1000, 3000, 2000)):
                 batch = encode([(b"k", b"AA", when, None)], producer_id=7, producer_epoch=1, base_sequence=sequence)
                 data = m.ProduceRequest.PartitionProduceData(index=0, records=batch)
@@ -65,6 +69,13 @@ def twins(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
                 for answer in made.ask(request, 9):
                     assert answer.responses[0].partition_responses[0].error_code == 0
             yield made
+
+
+def _leads(wire: Wire, name: str, partition: int) -> bool:
+    R = m.ListOffsetsRequest
+    asked = [R.ListOffsetsPartition(partition_index=partition, timestamp=-1)]
+    found: Any = wire.ask(R(replica_id=-1, topics=[R.ListOffsetsTopic(name=name, partitions=asked)]), 6)
+    return bool(found.topics[0].partitions[0].error_code == 0)
 
 
 def plain(value: Any, without: frozenset[str]) -> Any:
