@@ -173,7 +173,7 @@ def test_confluent_kafka_describes_and_changes_settings(flights: Store, broker: 
         "9000000000000",
         Source.DYNAMIC_TOPIC_CONFIG.value,
     )
-    assert set(found["retention.ms"].synonyms) == {"retention.ms", "log.retention.ms"}
+    assert set(found["cleanup.policy"].synonyms) == {"log.cleanup.policy"}
     found = described("broker", "1")
     assert {key: found[key].value for key in ("num.partitions", "default.replication.factor")} == {
         "num.partitions": "1",

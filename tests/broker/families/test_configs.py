@@ -60,7 +60,9 @@ def test_a_topic_has_every_key_in_every_version(store: Store, wire: Wire, versio
     assert (kept.value, kept.config_source) == ("1000", OF_TOPIC)
     assert [(each.name, each.value, each.source) for each in kept.synonyms] == [
         ("retention.ms", "1000", OF_TOPIC),
-        ("log.retention.ms", "-1", DEFAULT),
+    ]
+    assert [(each.name, each.value, each.source) for each in found["retention.bytes"].synonyms] == [
+        ("log.retention.bytes", "-1", DEFAULT),
     ]
     assert (found["cleanup.policy"].value, found["cleanup.policy"].config_source) == ("delete", DEFAULT)
     assert found["message.timestamp.type"].value == "CreateTime"
@@ -228,7 +230,15 @@ def test_compaction_is_refused_while_a_record_has_no_key(store: Store, wire: Wir
 
 @pytest.mark.parametrize(
     ("kind", "name", "code"),
-    [(TOPIC, "missing", 3), (TOPIC, "", 17), (NODE, "1", 42), (NODE, "", 42), (NODE, "2", 42), (32, "group", 42)],
+    [
+        (TOPIC, "missing", 3),
+        (TOPIC, "a/b", 17),
+        (TOPIC, "", 42),
+        (NODE, "1", 42),
+        (NODE, "", 42),
+        (NODE, "2", 42),
+        (32, "group", 42),
+    ],
 )
 def test_what_is_not_changed_has_an_error_of_its_own(wire: Wire, kind: int, name: str, code: int) -> None:
     assert _alter(wire, ("retention.ms", 0, "5"), kind=kind, name=name)[0] == code

@@ -143,8 +143,8 @@ def test_a_cursor_may_be_where_nothing_is(two: Store, wire: Wire) -> None:
     assert _describe(wire, [], cursor=("aa", 7)) == ([("b", 0, [0, 1, 2])], None)
     assert _describe(wire, [], cursor=("a", 7)) == ([("a", 0, []), ("b", 0, [0, 1, 2])], None)
     assert _describe(wire, [], cursor=("z", 0)) == ([], None)
-    assert _describe(wire, [], limit=0) == ([], ("a", 0))
-    assert _describe(wire, [], limit=-1) == ([], ("a", 0))
+    for limit in (0, -1):
+        assert _describe(wire, [], limit=limit) == ([("a", 0, [0])], ("a", 1))
 
 
 @pytest.mark.parametrize("cursor", [("b", 0), ("a", -1)])

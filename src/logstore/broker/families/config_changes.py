@@ -14,6 +14,7 @@ from logstore.broker._loop import ClientConnection
 from logstore.broker.families.configs import BROKER, INVALID_REQUEST, TOPIC, not_configured, not_this_node, of_topic
 from logstore.broker.families.described import is_list, topic_keys
 from logstore.broker.served import Served
+from logstore.config.log import canonical
 from logstore.config.schema import nearest
 from logstore.errors import InvalidSettingError, LogstoreError, UnknownSettingError
 from logstore.protocol.frames import Request
@@ -52,6 +53,7 @@ def alter_configs(served: Served, request: Request, _connection: ClientConnectio
     def changes(resource: AlterConfigsRequest.AlterConfigsResource) -> _Changes:
         given = {each.name: each.value for each in resource.configs}
         _refuse_nulls(name for name, value in given.items() if value is None)
+        _check_values(given)
         return dict.fromkeys(served.entry(resource.resource_name).settings) | given
 
     each = AlterConfigsResponse.AlterConfigsResourceResponse
@@ -80,6 +82,7 @@ def incremental_alter_configs(
         _refuse_nulls(
             each.name for each in resource.configs if each.value is None and each.config_operation != DELETE
         )
+        _check_values({each.name: each.value for each in resource.configs if each.config_operation == SET})
         return {
             each.name: _changed(served, resource.resource_name, each.name, each.config_operation, each.value)
             for each in resource.configs
@@ -141,6 +144,8 @@ def _change(served: Served, resource: _R, changes: Callable[[_R], _Changes], *, 
         raise _Refused(problem or "the settings of a broker are read when its store is opened; open it with others")
     if resource.resource_type != TOPIC:
         raise _Refused(not_configured(resource.resource_type))
+    if not resource.resource_name:
+        raise _Refused("a topic without a name, for all topics, has no settings")
     name = check_name(resource.resource_name)
     check_topic_keys(names)
     wanted = changes(resource)
@@ -169,6 +174,11 @@ def _changed(served: Served, topic: str, key: str, operation: int, value: str | 
     else:
         values = [each for each in values if each not in given]
     return ",".join(values)
+
+
+def _check_values(given: _Changes) -> None:
+    """Refuse values out of range, as Kafka does before it looks for the topic."""
+    canonical({key: value for key, value in given.items() if value is not None})
 
 
 def _refuse_nulls(names: Iterable[str]) -> None:

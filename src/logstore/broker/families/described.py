@@ -110,9 +110,11 @@ def of_topic(
         if name in effective:
             value = _text(effective[name], key)
             is_own = name in own or effective[name] != common[name]
+            common_name = _broker_name_of(name)
             synonyms = [
-                Synonym(_broker_name_of(name), _shown(_text(each, key), key), source)
+                Synonym(common_name, _shown(_text(each, key), key), source)
                 for each, source in _values_of(name, common[name], defaults_of(LogConfig)[name], store)
+                if source != DEFAULT or _has_default(common_name)
             ]
         else:
             value, is_own = own.get(name, key.default), name in own
@@ -148,6 +150,7 @@ def of_broker(store: StoreConfig, facts: Mapping[str, str], names: Sequence[str]
             synonyms = [
                 Synonym(name, _shown(_scaled(each, scale, key), key), source)
                 for each, source in _values_of(to, common[to], defaults_of(LogConfig)[to], store)
+                if source != DEFAULT or _has_default(name)
             ]
         else:
             value = key.default
@@ -263,6 +266,15 @@ def _topic_key_of(name: str) -> tuple[str, int] | None:
 def _broker_name_of(name: str) -> str:
     """Return the broker's key for a topic's key: the one that Kafka prefers."""
     return next((synonym for synonym, key in log_config.SYNONYMS.items() if key == name), name)
+
+
+def _has_default(name: str) -> bool:
+    """Return whether a broker's key has a default: ``log.retention.hours`` has one, ``log.retention.ms`` has none.
+
+    Kafka lists no synonym for one without.
+    """
+    kafka = kafka_keys.keys("broker").get(name)
+    return kafka is None or kafka.default is not None
 
 
 @functools.cache

@@ -59,7 +59,8 @@ def list_offsets(served: Served, request: Request, _connection: ClientConnection
     topics = []
     for topic in asked.topics:
         found = []
-        for each in topic.partitions:
+        # One that is named twice is refused, and answered once.
+        for each in {each.partition_index: each for each in topic.partitions}.values():
             answer = _Answered(partition_index=each.partition_index)
             try:
                 if times[topic.name, each.partition_index] > 1:

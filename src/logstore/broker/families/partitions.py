@@ -76,7 +76,7 @@ def describe_topic_partitions(
         return DescribeTopicPartitionsResponse(topics=refused)
     first = "" if cursor is None else cursor.topic_name
     wanted = sorted({name for name in names or served.host.topics(internal=True) if name >= first})
-    left = max(0, min(asked.response_partition_limit, MOST_DESCRIBED))
+    left = max(1, min(asked.response_partition_limit, MOST_DESCRIBED))
     answer = DescribeTopicPartitionsResponse()
     topics = []
     for name in wanted:
