@@ -38,7 +38,7 @@ from logstore.store.catalog.partitions import Partitions, lent
 from logstore.store.catalog.reserve import ReserveGate
 from logstore.store.catalog.topics import FollowedTopics, Topics, TopicTable
 from logstore.store.lifecycle import StoreLifecycle, StoreMember
-from logstore.store.maintenance.disk_quota import DiskQuota, Limits, may_go
+from logstore.store.maintenance.disk_quota import DiskQuota, Limits
 from logstore.store.maintenance.scheduler import Progress, Scheduler
 from logstore.store.maintenance.tasks import MaintenanceTasks
 from logstore.store.requests.commit_server import SETTLE_MS, SWEEP_MS, LeftFiles, RequestServer
@@ -261,25 +261,6 @@ class StoreHost:
         self.check_open()
         self.table.entry(topic, topic_id)
         return self.table.config_of(topic)
-
-    def check_alter(self, topic: str, changes: Mapping[str, Setting]) -> LogConfig:
-        """Return all settings of a topic as `Store.alter_topic` would make them; change nothing.
-
-        Raises:
-            UnknownTopicError, ConfigError, PolicyViolationError: as `Store.alter_topic`, which looks for records
-                without a key as well.
-        """
-        self.check_writable()
-        after, own = self.topics_table.check_alter(topic, changes)
-        quota = self.disk_quota
-        if quota.limits.is_set:
-            chosen = self.table.is_retention_chosen(topic, own)
-            quota.check_pinned(
-                lambda name, config: (
-                    may_go(name, after, chosen=chosen) if name == topic else quota.may_go(name, config)
-                )
-            )
-        return after
 
     def partition(self, topic: str, partition: int, *, topic_id: str | None = None) -> Opened:
         """Return one partition's log, opened if it is not. It belongs to the store: do not close it.

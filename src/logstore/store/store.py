@@ -228,7 +228,8 @@ class Store(AnyStore):
                 changed.
         """
         changes = {**(settings or {}), **cast("Mapping[str, Setting]", more_settings)}
-        after = self._host.check_alter(name, changes)
+        self._host.check_writable()
+        after = self._host.topics_table.check_alter(name, changes, self._host.disk_quota.check_alter)
         if after.compacts and not self._host.topics_table.config_of(name).compacts and not drop_keyless:
             # Read all keys before the catalogue is locked; `alter` checks the records that are appended meanwhile.
             for number in range(self._host.topics_table.entry(name).partitions):

@@ -150,7 +150,7 @@ def _change(served: Served, resource: _R, changes: Callable[[_R], _Changes], *, 
     check_topic_keys(names)
     wanted = changes(resource)
     if validate_only:
-        served.host.check_alter(name, wanted)
+        served.host.topics_table.check_alter(name, wanted, served.host.disk_quota.check_alter)
     else:
         served.store.alter_topic(name, wanted)
 

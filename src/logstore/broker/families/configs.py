@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from logstore.broker._loop import ClientConnection
 from logstore.broker.families import described
-from logstore.broker.families.described import Described
+from logstore.broker.families.described import DescribedSetting
 from logstore.broker.served import NODE, Served
 from logstore.errors import LogstoreError
 from logstore.protocol.frames import Request
@@ -61,7 +61,7 @@ def describe_configs(served: Served, request: Request, connection: ClientConnect
 
 def _of(
     served: Served, asked: DescribeConfigsRequest.DescribeConfigsResource, connection: ClientConnection
-) -> Sequence[Described] | str:
+) -> Sequence[DescribedSetting] | str:
     """Return the settings of one resource, or why it is not described."""
     keys = asked.configuration_keys
     if asked.resource_type == TOPIC:
@@ -76,7 +76,7 @@ def _of(
     return described.of_broker(served.host.config, _facts(served, connection), keys)
 
 
-def of_topic(served: Served, name: str, keys: Sequence[str] | None = None) -> list[Described]:
+def of_topic(served: Served, name: str, keys: Sequence[str] | None = None) -> list[DescribedSetting]:
     """Return the settings of a topic.
 
     Raises:
@@ -113,7 +113,7 @@ def _facts(served: Served, connection: ClientConnection) -> dict[str, str]:
     }
 
 
-def _told(setting: Described, asked: DescribeConfigsRequest) -> _Setting:
+def _told(setting: DescribedSetting, asked: DescribeConfigsRequest) -> _Setting:
     synonyms = setting.synonyms if asked.include_synonyms else ()
     return _Setting(
         name=setting.name,

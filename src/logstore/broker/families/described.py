@@ -44,7 +44,7 @@ _PASSWORD = _TYPES["password"]
 _WITHOUT_EFFECT = "A key of Kafka without effect here: any value is accepted, and Kafka's default is shown."
 
 
-class Synonym(NamedTuple):
+class SettingSynonym(NamedTuple):
     """A name by which the value of a setting is given, or would be."""
 
     name: str
@@ -52,7 +52,7 @@ class Synonym(NamedTuple):
     source: int
 
 
-class Described(NamedTuple):
+class DescribedSetting(NamedTuple):
     """One setting of a topic or broker. A sensitive one has no value."""
 
     name: str
@@ -60,7 +60,7 @@ class Described(NamedTuple):
     type: int
     documentation: str
     #: In falling precedence: the first of them is the source of the value.
-    synonyms: tuple[Synonym, ...]
+    synonyms: tuple[SettingSynonym, ...]
     is_read_only: bool
 
     @property
@@ -96,7 +96,7 @@ def is_list(name: str) -> bool:
 
 def of_topic(
     own: Mapping[str, str], config: LogConfig, store: StoreConfig, names: Sequence[str] | None = None
-) -> list[Described]:
+) -> list[DescribedSetting]:
     """Describe the settings of a topic, of which ``own`` are its own and ``config`` are those in effect.
 
     A value in effect that is not the store's, such as the retention recorded when the topic was made, is the
@@ -112,20 +112,22 @@ def of_topic(
             is_own = name in own or effective[name] != common[name]
             common_name = _broker_name_of(name)
             synonyms = [
-                Synonym(common_name, _shown(_text(each, key), key), source)
+                SettingSynonym(common_name, _shown(_text(each, key), key), source)
                 for each, source in _values_of(name, common[name], defaults_of(LogConfig)[name], store)
                 if source != DEFAULT or _has_default(common_name)
             ]
         else:
             value, is_own = own.get(name, key.default), name in own
-            synonyms = [Synonym(each, key.default, DEFAULT) for each in key.broker_names[:1]]
+            synonyms = [SettingSynonym(each, key.default, DEFAULT) for each in key.broker_names[:1]]
         if is_own:
-            synonyms.insert(0, Synonym(name, _shown(value, key), OF_TOPIC))
+            synonyms.insert(0, SettingSynonym(name, _shown(value, key), OF_TOPIC))
         found.append(_described(key, value, synonyms, is_read_only=False))
     return found
 
 
-def of_broker(store: StoreConfig, facts: Mapping[str, str], names: Sequence[str] | None = None) -> list[Described]:
+def of_broker(
+    store: StoreConfig, facts: Mapping[str, str], names: Sequence[str] | None = None
+) -> list[DescribedSetting]:
     """Describe the settings of a broker. ``facts`` are values that the running broker has, whatever was configured.
 
     All are read-only: they are those that the store was opened with.
@@ -137,30 +139,32 @@ def of_broker(store: StoreConfig, facts: Mapping[str, str], names: Sequence[str]
         name = key.name
         if name in facts:
             value: str | None = facts[name]
-            synonyms = [Synonym(name, _shown(value, key), STATIC_BROKER)]
+            synonyms = [SettingSynonym(name, _shown(value, key), STATIC_BROKER)]
         elif name in own:
             value = _text(own[name], key)
             synonyms = [
-                Synonym(name, _shown(_text(each, key), key), source)
+                SettingSynonym(name, _shown(_text(each, key), key), source)
                 for each, source in _values_of(name, own[name], defaults_of(StoreConfig)[name], store)
             ]
         elif (topic_key := _topic_key_of(name)) is not None:
             to, scale = topic_key
             value = _scaled(common[to], scale, key)
             synonyms = [
-                Synonym(name, _shown(_scaled(each, scale, key), key), source)
+                SettingSynonym(name, _shown(_scaled(each, scale, key), key), source)
                 for each, source in _values_of(to, common[to], defaults_of(LogConfig)[to], store)
                 if source != DEFAULT or _has_default(name)
             ]
         else:
             value = key.default
-            synonyms = [] if value is None else [Synonym(name, _shown(value, key), DEFAULT)]
+            synonyms = [] if value is None else [SettingSynonym(name, _shown(value, key), DEFAULT)]
         found.append(_described(key, value, synonyms, is_read_only=True))
     return found
 
 
-def _described(key: _Key, value: str | None, synonyms: Sequence[Synonym], *, is_read_only: bool) -> Described:
-    return Described(
+def _described(
+    key: _Key, value: str | None, synonyms: Sequence[SettingSynonym], *, is_read_only: bool
+) -> DescribedSetting:
+    return DescribedSetting(
         key.name, _shown(value, key), key.type, key.documentation, tuple(synonyms), is_read_only=is_read_only
     )
 

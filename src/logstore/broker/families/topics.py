@@ -9,7 +9,7 @@ from logstore.broker.families import described
 from logstore.broker.families.cluster import NOT_ASKED
 from logstore.broker.families.config_changes import check_topic_keys
 from logstore.broker.families.configs import of_topic
-from logstore.broker.families.described import Described
+from logstore.broker.families.described import DescribedSetting
 from logstore.broker.served import NODE, Served
 from logstore.config.log import canonical
 from logstore.errors import LogstoreError
@@ -156,7 +156,7 @@ def _created(served: Served, topic: CreateTopicsRequest.CreatableTopic, *, valid
         return _refused(name, error.code, str(error))
 
 
-def _told(setting: Described) -> CreateTopicsResponse.CreatableTopicConfigs:
+def _told(setting: DescribedSetting) -> CreateTopicsResponse.CreatableTopicConfigs:
     return CreateTopicsResponse.CreatableTopicConfigs(
         name=setting.name,
         value=setting.value,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -525,10 +525,13 @@ class Topics(TopicTable):
                 raise
             return changed
 
-    def check_alter(self, name: str, changes: Mapping[str, Setting]) -> tuple[LogConfig, dict[str, str]]:
-        """Return all settings of a topic as they would be after `alter`, and its own; change nothing.
+    def check_alter(
+        self, name: str, changes: Mapping[str, Setting], check_space: Callable[[str, LogConfig, bool], None]
+    ) -> LogConfig:
+        """Return all settings of a topic as they would be after `alter`; change nothing.
 
-        Raises what `alter` would raise, but for records without a key and for the disk's errors.
+        Raises what `alter` would raise, but for records without a key and for the disk's errors; and what
+        ``check_space`` raises of the topic, its new settings, and whether its retention is chosen.
         """
         entry = self.entry(name)
         own = _changed(entry.settings, changes)
@@ -538,7 +541,8 @@ class Topics(TopicTable):
             for log in self._partitions.opened(name):
                 if isinstance(log, Log):
                     log.maintenance.check_reconfigure(after)
-        return after, own
+        check_space(name, after, self.is_retention_chosen(name, own))
+        return after
 
     def _reconfigure(self, name: str, config: LogConfig, drop_keyless: bool) -> None:
         if self._partitions is not None:

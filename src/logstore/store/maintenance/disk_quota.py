@@ -147,6 +147,21 @@ class DiskQuota:
         self.measure()
         self.check_pinned(self.may_go, slack=0.25)
 
+    def check_alter(self, topic: str, config: LogConfig, is_retention_chosen: bool) -> None:
+        """Raise if records that may not be deleted would exceed the budget once a topic had these settings.
+
+        Raises:
+            InvalidSettingError: they would.
+        """
+        if self.limits.is_set:
+            self.check_pinned(
+                lambda name, settings: (
+                    may_go(topic, config, chosen=is_retention_chosen)
+                    if name == topic
+                    else self.may_go(name, settings)
+                )
+            )
+
     def check_pinned(self, goes: Callable[[str, LogConfig], bool], *, slack: float = 0.0) -> None:
         """Raise if records that may not be deleted would exceed the budget.
 
