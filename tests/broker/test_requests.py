@@ -196,6 +196,15 @@ def test_random_bodies_of_every_key_leave_the_broker_alive(store: Store, broker:
         assert wire.ask(ApiVersionsRequest(), 0).error_code == 0  # type: ignore[attr-defined]
 
 
+def test_a_topic_that_is_named_many_times_is_described_once(store: Store, broker: Broker) -> None:
+    topic = store.create_topic("flights", 100)
+    M = MetadataRequest.MetadataRequestTopic
+    asked = [M(name="flights")] * 1000 + [M(name=None, topic_id=topic.id)] * 1000
+    with Wire(broker) as wire:
+        found = wire.ask(MetadataRequest(topics=asked), 13)
+    assert [len(each.partitions) for each in found.topics] == [100, 100]  # type: ignore[attr-defined]
+
+
 def test_announced_bytes_reserve_nothing(broker: Broker) -> None:
     wires = [Wire(broker) for _ in range(50)]
     try:

@@ -85,7 +85,9 @@ class Served:
 
     def topics(self) -> list[tuple[str, TopicEntry]]:
         """Return every topic with its entry, sorted by name."""
-        return [(name, self.entry(name)) for name in self.host.topics(internal=True)]
+        # One may be deleted meanwhile, by an embedded caller.
+        found = ((name, self.host.table.find(name)) for name in self.host.topics(internal=True))
+        return [(name, entry) for name, entry in found if entry is not None]
 
     def table(self) -> object:
         """Return the table of topics: another object after each change."""

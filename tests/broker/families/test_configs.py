@@ -119,6 +119,15 @@ def test_keys_that_are_named_are_described_alone(store: Store, wire: Wire) -> No
     assert (list(told.synonyms), told.documentation) == ([], None)
 
 
+def test_a_resource_that_is_named_many_times_is_described_once(store: Store, wire: Wire) -> None:
+    store.create_topic("flights")
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=TOPIC, resource_name="flights", configuration_keys=None
+    )
+    found: Any = wire.ask(DescribeConfigsRequest(resources=[resource] * 1000), 4)
+    assert [each.resource_name for each in found.results] == ["flights"]
+
+
 def test_the_default_of_all_brokers_has_no_setting(wire: Wire) -> None:
     assert _settings(wire, NODE, "") == {}
 
@@ -131,6 +140,7 @@ def test_the_default_of_all_brokers_has_no_setting(wire: Wire) -> None:
         (TOPIC, "", 17),
         (NODE, "2", 42),
         (NODE, "one", 42),
+        (NODE, "1" * 5000, 42),
         (8, "1", 42),
         (16, "metrics", 42),
         (32, "group", 42),

@@ -28,6 +28,8 @@ GROUP = 32
 INVALID_REQUEST = 42
 UNSUPPORTED_VERSION = 35
 
+_LONGEST_NUMBER = len(str(-(2**31)))
+
 #: From this version on a client may ask for other resources than metrics.
 _ANY_TYPE = 1
 
@@ -42,7 +44,8 @@ def describe_configs(served: Served, request: Request, connection: ClientConnect
     asked = request.message
     assert isinstance(asked, DescribeConfigsRequest)
     results = []
-    for each in asked.resources:
+    # One that is named many times is described once: few bytes would ask for many.
+    for each in {(each.resource_type, each.resource_name): each for each in asked.resources}.values():
         result = _Result(
             resource_type=each.resource_type, resource_name=each.resource_name, error_message=None, configs=[]
         )
@@ -93,8 +96,8 @@ def not_configured(resource_type: int) -> str:
 
 def not_this_node(name: str) -> str:
     """Return why a broker's name is refused; "" for this node's."""
-    if not (name.isascii() and name.removeprefix("-").isdecimal()):
-        return f"broker {name[:100]!r} is no number"
+    if not (name.isascii() and name.removeprefix("-").isdecimal()) or len(name) > _LONGEST_NUMBER:
+        return f"broker {name[:100]!r} is no number of 32 bits"
     return "" if int(name) == NODE else f"broker {name[:100]} is another one than this, which is {NODE}"
 
 

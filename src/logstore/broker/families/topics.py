@@ -52,7 +52,9 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
         found = [_described(name, entry) for name, entry in served.topics()]
     else:
         may_make = asked.allow_auto_topic_creation and served.makes_topics()
-        found = [_asked_for(served, each, may_make=may_make) for each in wanted]
+        # One that is named many times is described once: few bytes would ask for many.
+        once = {(each.name, each.topic_id): each for each in wanted}.values()
+        found = [_asked_for(served, each, may_make=may_make) for each in once]
     return MetadataResponse(
         brokers=[node],
         cluster_id=served.cluster_id,
