@@ -33,6 +33,7 @@ from logstore.replication.log_copy import LogCopy
 from logstore.replication.placement import Arrival, InSyncPlacement
 from logstore.replication.quorum import QuorumPlacement, QuorumReplica
 from logstore.testing.cluster import Tolerance
+from tests.kit.inside import state_of
 
 
 class CutsByHighWatermark(InSyncReplica):
@@ -225,16 +226,16 @@ class LagsByTheWallClock(InSyncReplica):
     """The lag of followers is measured by the wall clock, which may jump."""
 
     def answer(self, wants: FetchFrom, now_ms: int) -> FetchAnswer:
-        return super().answer(wants, self.log._clock.now_ms())
+        return super().answer(wants, state_of(self.log).clock.now_ms())
 
     def propose(self, lives: Any, now_ms: int) -> PartitionState | None:
-        return super().propose(lives, self.log._clock.now_ms())
+        return super().propose(lives, state_of(self.log).clock.now_ms())
 
     def apply(self, state: PartitionState, now_ms: int) -> None:
-        super().apply(state, self.log._clock.now_ms())
+        super().apply(state, state_of(self.log).clock.now_ms())
 
     def wait(self, *append: Any, now_ms: int, **options: Any) -> Any:
-        return super().wait(*append, now_ms=self.log._clock.now_ms(), **options)
+        return super().wait(*append, now_ms=state_of(self.log).clock.now_ms(), **options)
 
 
 class TakesEveryStopForClean(InSyncPlacement):

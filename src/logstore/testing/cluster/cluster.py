@@ -95,7 +95,9 @@ class SimCluster:
             )
 
         if controllers and make_placement is not None:
-            raise ValueError("controllers elect by the rules of in-sync replicas: leave make_placement out")
+            raise ValueError(
+                "cluster with controllers: they elect by the rules of in-sync replicas, leave make_placement out"
+            )
         common = LocalRegistry() if registry is None else registry
         self._scene = scene = Scene(
             seed,
