@@ -96,7 +96,7 @@ class SimCluster:
 
         if controllers and make_placement is not None:
             raise ValueError(
-                "cluster with controllers: they elect by the rules of in-sync replicas, leave make_placement out"
+                "make_placement= has no use with controllers: they elect by the rules of in-sync replicas; leave it out"
             )
         common = LocalRegistry() if registry is None else registry
         self._scene = scene = Scene(
