@@ -96,7 +96,8 @@ class SimCluster:
 
         if controllers and make_placement is not None:
             raise ValueError(
-                "make_placement= has no use with controllers: they elect by the rules of in-sync replicas; leave it out"
+                "make_placement= has no use with controllers, which elect by the rules of in-sync replicas: "
+                "leave it out"
             )
         common = LocalRegistry() if registry is None else registry
         self._scene = scene = Scene(
