@@ -242,7 +242,7 @@ class FakeCluster:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"127.0.0.1:{each.port}" for each in self.brokers.values())
+        return ",".join(f"127.0.0.1:{each.advertised}" for each in self.brokers.values())
 
     def topic(self, name: str, partitions: int = 1, *, leaders: Iterable[int] = (1,)) -> list[FakePartition]:
         """A new topic; its leaders in turn."""
@@ -293,6 +293,7 @@ class FakeBroker:
         self._open: set[socket.socket] = set()
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
+        self.advertised = self.port  #: what the cluster's answers say; a proxy's, if there is one before it
         self._listen()
 
     def _listen(self) -> None:
@@ -447,7 +448,7 @@ class FakeBroker:
             )
         return R(
             brokers=[
-                R.MetadataResponseBroker(node_id=number, host="127.0.0.1", port=each.port)
+                R.MetadataResponseBroker(node_id=number, host="127.0.0.1", port=each.advertised)
                 for number, each in cluster.brokers.items()
             ],
             cluster_id="fake",
@@ -618,7 +619,7 @@ class FakeBroker:
             if found or not is_incremental:
                 topics.append(answer)
         nodes = [
-            R.NodeEndpoint(node_id=number, host="127.0.0.1", port=each.port)
+            R.NodeEndpoint(node_id=number, host="127.0.0.1", port=each.advertised)
             for number, each in self.cluster.brokers.items()
             if self.cluster.tells_leaders
         ]
@@ -771,12 +772,12 @@ class FakeBroker:
         R = m.FindCoordinatorResponse
         if version < 4:
             node = self.cluster.groups.nodes.get(request.key, self.number)
-            port = self.cluster.brokers[node].port
+            port = self.cluster.brokers[node].advertised
             return R(error_code=code, node_id=node, host="127.0.0.1", port=port)
         found = []
         for key in request.coordinator_keys:
             node = self.cluster.groups.nodes.get(key, self.number)
-            port = self.cluster.brokers[node].port
+            port = self.cluster.brokers[node].advertised
             found.append(R.Coordinator(key=key, node_id=node, host="127.0.0.1", port=port, error_code=code))
         return R(coordinators=found)
 

@@ -7,6 +7,7 @@ is retried. If the lost try has created a topic, the retry raises no `TopicExist
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from logstore.config.remote import WireConfig
@@ -314,26 +315,32 @@ class Administrator:
         sizes: dict[TopicPartition, int] = {}
         leaders = {each.leader for topic in found.values() for each in topic.partitions.values()}
         for node in sorted(leaders - {-1}):
-            with self.cluster.connection(node) as connection:
-                answer = connection.ask(
-                    DescribeLogDirsRequest(
-                        topics=[
-                            DescribeLogDirsRequest.DescribableLogDirTopic(
-                                topic=name,
-                                partitions=[n for n, each in topic.partitions.items() if each.leader == node],
-                            )
-                            for name, topic in found.items()
-                        ]
-                    )
-                )
-                where = f"sizes of logs at {connection}"
-            if getattr(answer, "error_code", 0):
-                raise codes.error_of(answer.error_code, where)
-            for directory in answer.results:
-                if directory.error_code:
-                    raise codes.error_of(directory.error_code, where)
-                for topic_found in directory.topics:
-                    for each in topic_found.partitions:
-                        if not each.is_future_key:
-                            sizes[TopicPartition(topic_found.name, each.partition_index)] = each.partition_size
+            theirs = {
+                name: [number for number, each in topic.partitions.items() if each.leader == node]
+                for name, topic in found.items()
+            }
+            attempts = self.cluster.attempts("sizes of logs")
+            sizes.update(attempts.run(partial(self._sizes_at, node, theirs)))
+        return sizes
+
+    def _sizes_at(self, node: int, partitions: Mapping[str, list[int]]) -> dict[TopicPartition, int]:
+        request = DescribeLogDirsRequest(
+            topics=[
+                DescribeLogDirsRequest.DescribableLogDirTopic(topic=name, partitions=numbers)
+                for name, numbers in partitions.items()
+            ]
+        )
+        with self.cluster.connection(node) as connection:
+            answer = connection.ask(request)
+            where = f"sizes of logs at {connection}"
+        if getattr(answer, "error_code", 0):
+            raise codes.error_of(answer.error_code, where)
+        sizes: dict[TopicPartition, int] = {}
+        for directory in answer.results:
+            if directory.error_code:
+                raise codes.error_of(directory.error_code, where)
+            for topic in directory.topics:
+                for each in topic.partitions:
+                    if not each.is_future_key:
+                        sizes[TopicPartition(topic.name, each.partition_index)] = each.partition_size
         return sizes
