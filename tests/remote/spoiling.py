@@ -130,6 +130,21 @@ def garbled_lengths(seen: Seen) -> list[Spoil]:
     return found
 
 
+def lies(seen: Seen) -> list[Spoil]:
+    """Each change of a byte at the beginning of a field after which the answer can be read, and says another thing."""
+    found = []
+    there = decode_response(seen.api_key, seen.version, seen.frame[SIZE_BYTES:]).message
+    for position in field_starts(seen)[2:]:
+        for byte in (b"\xff", b"\x7f", b"\x02", b"\x01", b"\x00"):
+            changed = seen.frame[:position] + byte + seen.frame[position + 1 :]
+            try:
+                if decode_response(seen.api_key, seen.version, changed[SIZE_BYTES:]).message != there:
+                    found.append(written_over(position, byte))
+            except ProtocolError:
+                pass
+    return found
+
+
 # --- the proxy ---------------------------------------------------------------------------------
 
 
@@ -154,6 +169,10 @@ class SpoilingProxy:
     def plan(self, kind: type[Any], *spoils: Spoil) -> None:
         """What becomes of the next answers to a kind of request, one each."""
         self._plans[kind.API_KEY].extend(spoils)
+
+    def forget(self) -> None:
+        """Spoil nothing that was planned."""
+        self._plans.clear()
 
     def planned(self, kind: type[Any]) -> int:
         """How many answers are still to be spoiled."""
@@ -212,7 +231,8 @@ class SpoilingProxy:
                     self.seen[api_key] = Seen(api_key, version, frame)
                 client.sendall(frame)
                 continue
-            plans.popleft()
+            if plans:
+                plans.popleft()
             data, then = spoiled
             client.sendall(data)
             if then is Then.ENDS:

@@ -13,6 +13,7 @@ import pytest
 
 import logstore
 from logstore.errors import BrokerTimeoutError, LogstoreError, ProtocolError
+from logstore.groups.membership import classic
 from logstore.protocol.generated import messages as m
 from logstore.records import TopicPartition
 from logstore.remote.topics.store import RemoteStore
@@ -24,6 +25,7 @@ from tests.remote.spoiling import (
     SpoilingProxy,
     cut_at,
     garbled_lengths,
+    lies,
     numbered,
     passed,
     places_inside,
@@ -46,7 +48,8 @@ QUICK = {
 class World:
     """A client behind a proxy, and what it has done so far."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, patience_s: float = 30, **settings: Any) -> None:
+        self.patience_s = patience_s  #: how long a call may take at most
         self.cluster = FakeCluster(long_polls=True, session_ms=30_000, interval_ms=20)
         (self.partition,) = self.cluster.topic("flights")
         self.partition.add([b"first"])
@@ -60,6 +63,14 @@ class World:
 
     def connect(self) -> RemoteStore:
         return logstore.connect(self.cluster.bootstrap, self.settings)
+
+    def begin_again(self) -> None:
+        """With another client, on what there is now."""
+        self.store.close()
+        self.proxy.forget()
+        self._producer = self._consumer = None
+        self.store = self.connect()
+        self.sent = self.partition.values()
 
     @property
     def producer(self) -> Any:
@@ -139,7 +150,7 @@ def _append(world: World) -> None:
 
 def _send(world: World) -> None:
     value = b"sent %d" % world.turn
-    assert world.producer.send("flights", value).result(30).offset == world.partition.end - 1
+    assert world.producer.send("flights", value).result(world.patience_s).offset == world.partition.end - 1
     world.sent.append(value)
     assert world.partition.values() == world.sent
 
@@ -147,7 +158,7 @@ def _send(world: World) -> None:
 def _first_send(world: World) -> None:
     with world.store.producer(linger_ms=0, retry_backoff_ms=1) as producer:
         value = b"first sent %d" % world.turn
-        producer.send("flights", value).result(30)
+        producer.send("flights", value).result(world.patience_s)
     world.sent.append(value)
     assert world.partition.values() == world.sent
 
@@ -158,7 +169,7 @@ def _poll(world: World) -> None:
         world.partition.add([value])
     world.sent.append(value)
     while (end := world.consumer.position(FLIGHTS)) < world.partition.end:
-        records = world.consumer.poll(30)
+        records = world.consumer.poll(world.patience_s)
         assert [record.value for record in records] == world.sent[end : end + len(records)]
         assert records
 
@@ -180,7 +191,9 @@ def _first_commit(world: World) -> None:
 
 def _committed(world: World) -> None:
     world.cluster.offsets["report"][FLIGHTS] = (world.turn, "", -1)
-    assert world.store.committed("report")[FLIGHTS].offset == world.turn
+    found = world.store.committed("report").get(FLIGHTS)
+    assert found is not None
+    assert found.offset == world.turn
 
 
 def _groups(world: World) -> None:
@@ -203,8 +216,12 @@ def _join(world: World, **settings: Any) -> None:
     with world.store.consumer({"auto.offset.reset": "earliest", **given}, group=group) as consumer:
         consumer.subscribe(["flights"])
         values: list[bytes] = []
-        while len(values) < world.partition.end:
-            values += [record.value for record in consumer.poll(1)]
+
+        def took_all() -> bool:
+            values.extend(record.value for record in consumer.poll(0.1))
+            return len(values) >= world.partition.end
+
+        wait_for(took_all, world.patience_s)
         assert values == world.partition.values()
         kind = m.ConsumerGroupHeartbeatRequest if "group.protocol" in settings else m.HeartbeatRequest
 
@@ -212,7 +229,7 @@ def _join(world: World, **settings: Any) -> None:
             return sum(each.group_id == group for each in world.cluster.requests(kind))
 
         before = beats()
-        wait_for(lambda: (consumer.poll(), beats() >= before + 2)[1], 30)
+        wait_for(lambda: (consumer.poll(), beats() >= before + 2)[1], world.patience_s)
     assert world.cluster.offsets[group][FLIGHTS][0] == world.partition.end
 
 
@@ -267,6 +284,12 @@ def world() -> Iterator[World]:
         yield made
 
 
+@pytest.fixture
+def _no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A join that no broker answers is given up after max.poll.interval.ms, not five seconds later."""
+    monkeypatch.setattr(classic, "_JOIN_GRACE_MS", 0)
+
+
 @pytest.fixture(autouse=True)
 def _nothing_is_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """No error of the thread of the sockets stays unseen."""
@@ -319,13 +342,13 @@ def test_a_call_goes_well_wherever_an_answer_is_cut(world: World, kind: type[Any
 
 
 @EACH
+@pytest.mark.usefixtures("_no_grace")
 def test_a_call_goes_well_though_a_broker_stops_within_an_answer(kind: type[Any], work: Work) -> None:
     with World(request_timeout_ms=300) as world:
         seen = _seen(world, kind, work)
-        for place in (2, len(seen.frame) // 2):
-            _plan(world, kind, stopped_at(place))
-            work(world)
-            assert not world.proxy.planned(kind)
+        _plan(world, kind, stopped_at(len(seen.frame) // 2))
+        work(world)
+        assert not world.proxy.planned(kind)
 
 
 def test_a_member_whose_first_answer_is_lost_joins_once_its_id_has_expired(world: World) -> None:
@@ -369,9 +392,33 @@ def test_a_size_that_no_answer_has_is_an_error_and_the_next_call_goes_well(
 
 
 @EACH
+@pytest.mark.usefixtures("_no_grace")
 @pytest.mark.parametrize("more", [-1, 1])
 def test_a_size_that_is_not_the_answers_ends_the_connection(kind: type[Any], work: Work, more: int) -> None:
     with World(request_timeout_ms=300) as world:
         _seen(world, kind, work)
         error = _refused(world, kind, work, sized(lambda size: size + more))
         assert error is None or isinstance(error, ProtocolError | BrokerTimeoutError)
+
+
+# --- what is not true --------------------------------------------------------------------------
+
+#: A broker that says so is believed: a client waits for what it names, but not for ever.
+SOON = {
+    "request.timeout.ms": 200,
+    "default.api.timeout.ms": 300,
+    "socket.connection.setup.timeout.ms": 200,
+    "fetch.max.wait.ms": 20,
+}
+
+
+@EACH
+def test_an_answer_that_is_not_true_is_believed_or_an_error_of_ours(kind: type[Any], work: Work) -> None:
+    with World(patience_s=0.4, **SOON) as world:
+        for spoil in lies(_seen(world, kind, work)):
+            _plan(world, kind, spoil)
+            try:
+                work(world)
+            except (LogstoreError, AssertionError):
+                world.begin_again()
+        _metadata(world)

@@ -1,8 +1,11 @@
 # cython: language_level=3
 """The eventfd, as other compiled modules see it; `_eventfd.pyx` describes it."""
 
+cimport cython
 
+
+@cython.final
 cdef class EventFd:
     cdef int _fd
-    cdef void set(self) noexcept
-    cdef void clear(self) noexcept
+    cpdef void set(self) noexcept
+    cpdef void clear(self) noexcept

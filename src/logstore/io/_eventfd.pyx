@@ -1,11 +1,13 @@
 # cython: language_level=3
 """Eventfd: a descriptor that becomes readable when a thread sets it, for an event loop that waits for descriptors.
 
-Outside the table of file operations: no file is behind it. Threads: any.
+Outside the table of file operations: no file is behind it. Threads: any. Every call holds the interpreter lock, so
+none writes to a descriptor that another thread closes meanwhile: its number may be a log's file by then.
 """
 
 import os
 
+cimport cython
 from libc.errno cimport EMFILE, ENFILE, errno
 from libc.stdint cimport uint64_t
 
@@ -22,6 +24,7 @@ cdef extern from "<unistd.h>" nogil:
     int c_close "close"(int fd)
 
 
+@cython.final
 cdef class EventFd:
     """Descriptor that is readable from `set` until `clear`.
 
@@ -41,14 +44,14 @@ cdef class EventFd:
         """Return the descriptor, -1 once it is closed."""
         return self._fd
 
-    cdef void set(self) noexcept:
+    cpdef void set(self) noexcept:
         """Make the descriptor readable. The write fails only if the counter is full, which is readable, too."""
         cdef uint64_t one = 1
         cdef ssize_t _status
         if self._fd >= 0:
             _status = c_write(self._fd, &one, sizeof(one))
 
-    cdef void clear(self) noexcept:
+    cpdef void clear(self) noexcept:
         """Make the descriptor unreadable."""
         cdef uint64_t count
         cdef ssize_t _status

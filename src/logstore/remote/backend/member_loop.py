@@ -9,7 +9,6 @@ connection, since a broker reads the next request of one only after the answer.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import select
 import threading
@@ -37,6 +36,7 @@ from logstore.groups.membership.steps import (
     TopicsWanted,
     in_version,
 )
+from logstore.io._eventfd import EventFd
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import Condition, held
 from logstore.io._notifier import Notifier
@@ -87,7 +87,7 @@ class MemberLoop:
         self._fork = fork_generation()
         self._ends = False
         self._news = Condition()
-        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wakeup = EventFd()
         self._asked: list[_Outstanding] = []
         self._has_old_addresses = False
         self._ids: set[str] = set()  #: topic ids that are to be named
@@ -158,10 +158,7 @@ class MemberLoop:
         self._wake()
 
     def _wake(self) -> None:
-        try:
-            os.eventfd_write(self._wakeup, 1)
-        except OSError:
-            pass  # closed
+        self._wakeup.set()
 
     @property
     def has_ended(self) -> bool:
@@ -200,8 +197,7 @@ class MemberLoop:
             self._ends = True
             for each in self._asked:
                 each.connection.close()
-            descriptor, self._wakeup = self._wakeup, -1
-            os.close(descriptor)
+            self._wakeup.close()
             self._tell()
 
     def _raise_later(self, error: BaseException) -> None:
@@ -248,8 +244,7 @@ class MemberLoop:
             left_s = 0.0
         # Rounded up: a member that is asked too early has nothing to do, and would be asked again at once.
         poll.poll(int(left_s * 1000) + (left_s > 0))
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._wakeup)
+        self._wakeup.clear()
 
     def _step_locked(self, now_ms: int) -> bool:
         """Have the member go on; tell whether there is news for the consumer."""

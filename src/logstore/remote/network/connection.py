@@ -139,8 +139,12 @@ class NodeConnection:
         return number
 
     def throttle(self, throttle_ms: int) -> None:
-        """Send nothing for so long: an answer has said so. Any thread may call it."""
-        self.throttled_until_s = time.monotonic() + throttle_ms / 1000
+        """Send nothing for so long: an answer has said so. Any thread may call it.
+
+        At most for ``default.api.timeout.ms``: a call that waits here must end.
+        """
+        pause_ms = min(throttle_ms, self._config.default_api_timeout_ms)
+        self.throttled_until_s = time.monotonic() + pause_ms / 1000
 
     # -- opening -----------------------------------------------------------------------------------
 

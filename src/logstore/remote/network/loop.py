@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 import random
 import selectors
 import socket
@@ -32,6 +31,7 @@ from logstore.errors import (
     ForkedError,
     LogstoreError,
 )
+from logstore.io._eventfd import EventFd
 from logstore.io._files import fork_generation
 from logstore.io._interrupts import held
 from logstore.remote.credentials import Credentials
@@ -158,7 +158,7 @@ class NetworkThread:
         self._work: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
         self._ends = False
         self._is_asleep = False
-        self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wakeup = EventFd()
         self._start = threading.Lock()
         self._thread: threading.Thread | None = None
         # -- of the thread alone
@@ -208,12 +208,7 @@ class NetworkThread:
                 self._thread = thread
 
     def wake(self) -> None:
-        descriptor = self._wakeup
-        if descriptor >= 0:
-            try:
-                os.eventfd_write(descriptor, 1)
-            except OSError:
-                pass  # closed meanwhile, or as full as it can be
+        self._wakeup.set()
 
     def stop(self, timeout_s: float) -> None:
         """End the thread, and wait for that; without a thread, release what it would have released."""
@@ -293,7 +288,7 @@ class NetworkThread:
                     self._guarded(each.on_ready, selectors.EVENT_READ | selectors.EVENT_WRITE, now_s)
         for key, events in ready:
             if key.data is None:
-                os.eventfd_read(self._wakeup)
+                self._wakeup.clear()
             else:
                 self._guarded(key.data.on_ready, events, now_s)
 
@@ -400,9 +395,7 @@ class NetworkThread:
         self._connections.clear()
         self._services.clear()
         self._selector.close()
-        descriptor, self._wakeup = self._wakeup, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        self._wakeup.close()
 
 
 _running: weakref.WeakSet[NetworkThread] = weakref.WeakSet()

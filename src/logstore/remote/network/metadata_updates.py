@@ -15,7 +15,13 @@ from typing import Any
 
 from logstore.clock import SYSTEM_CLOCK, retry_pause_ms
 from logstore.config.remote import Address, WireConfig
-from logstore.errors import AuthenticationError, BrokerUnreachableError, LogstoreError, ProtocolError
+from logstore.errors import (
+    AuthenticationError,
+    BrokerUnreachableError,
+    ClientClosedError,
+    LogstoreError,
+    ProtocolError,
+)
 from logstore.protocol import codes
 from logstore.protocol.frames import encode_request
 from logstore.protocol.generated.messages import MetadataRequest
@@ -194,7 +200,7 @@ class MetadataUpdates:
         self.refused = self.problem = None
 
     def _pause(self, error: LogstoreError) -> None:
-        if not self._failures:
+        if not self._failures and not isinstance(error, ClientClosedError):
             _logger.warning("no broker answers, they are asked again: %s", error)
         config = self._config
         pause_ms = retry_pause_ms(self._failures, config.retry_backoff_ms, config.retry_backoff_max_ms, self._rng)
