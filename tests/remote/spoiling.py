@@ -131,7 +131,7 @@ def garbled_lengths(seen: Seen) -> list[Spoil]:
 
 
 def lies(seen: Seen) -> list[Spoil]:
-    """Each change of a byte at the beginning of a field after which the answer can be read, and says another thing."""
+    """Each change of a byte at the beginning of a field by which the answer says another thing."""
     found = []
     there = decode_response(seen.api_key, seen.version, seen.frame[SIZE_BYTES:]).message
     for position in field_starts(seen)[2:]:

@@ -212,6 +212,10 @@ class MemberLoop:
             self._news.notify_all()
 
     def _turn(self) -> None:
+        if self._cluster.closed:
+            # A consumer that was dropped without `close` may be alive yet: no coordinator can be asked any more.
+            self._ends = True
+            return
         now_ms = self.now_ms()
         with held(self.lock):
             has_news = self._step_locked(now_ms)
