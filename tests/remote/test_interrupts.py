@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import logstore
+from logstore.errors import DeliveryTimeoutError
 from logstore.protocol.generated import messages as m
 from logstore.records import TopicPartition
 from logstore.remote.topics.store import RemoteStore
@@ -161,7 +162,6 @@ def test_ctrl_c_ends_a_call_and_the_store_can_be_closed(call: str) -> None:
 SENDS: dict[str, Callable[[Any], object]] = {
     "flush": lambda producer: producer.flush(),
     "result": lambda producer: producer.send("flights", b"other").result(),
-    "close": lambda producer: producer.close(),
     "full": lambda producer: [producer.send("flights", bytes(1_000)) for _ in range(100)],
 }
 
@@ -179,6 +179,18 @@ def test_ctrl_c_ends_a_call_of_a_producer_and_nothing_sent_is_lost(call: str) ->
     assert future.result(60).offset == 1
     scene.end()
     assert scene.partition.values()[1] == b"sent"
+
+
+def test_ctrl_c_ends_the_close_of_a_producer_and_each_future_is_told() -> None:
+    scene = Scene(m.ProduceRequest)
+    producer = scene.store.producer({"delivery.timeout.ms": HOUR_MS, "linger.ms": 0})
+    scene.strike()
+    future = producer.send("flights", b"sent")
+    with pytest.raises(KeyboardInterrupt):
+        producer.close()
+    with pytest.raises(DeliveryTimeoutError, match=r"close\(\) was interrupted"):
+        future.result(0)
+    scene.end()
 
 
 def test_ctrl_c_ends_the_first_send_to_a_topic() -> None:
@@ -206,12 +218,9 @@ def test_ctrl_c_ends_a_close_that_sends_and_a_second_one_ends_the_store() -> Non
 # --- members -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [m.OffsetCommitRequest, m.LeaveGroupRequest])
-def test_ctrl_c_ends_the_close_of_a_member(kind: type[Any]) -> None:
-    scene = Scene(kind)
-    consumer = scene.store.consumer(
-        {"auto.commit.interval.ms": HOUR_MS, "auto.offset.reset": "earliest"}, group="report"
-    )
+def test_ctrl_c_ends_the_close_of_a_member() -> None:
+    scene = Scene(m.LeaveGroupRequest)
+    consumer = scene.store.consumer({"auto.offset.reset": "earliest"}, group="report")
     consumer.subscribe(["flights"])
     wait_for(lambda: consumer.poll(1), 60)
     scene.strike()
