@@ -39,6 +39,7 @@ from logstore.remote.backend.batch_writer import RemoteBatchWriter
 from logstore.remote.client import Client
 from logstore.remote.produce.batches import HandedBatch, SendQueue
 from logstore.remote.produce.sending import Sending
+from logstore.remote.producer import IdempotentProducer
 from tests.kit.waiting import wait_for
 from tests.remote import fake_cluster
 from tests.remote.fake_cluster import FakeCluster, FakePartition
@@ -784,3 +785,89 @@ def test_no_batch_reaches_a_topic_that_was_made_again(cluster: FakeCluster) -> N
             producer.send("orders", b"for the old one").result(10)
     assert made_again.values() == []
     backend.close()
+
+
+# --- what an error says of the records ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made_again", [False, True])
+@pytest.mark.parametrize(
+    ("fault", "fate"),
+    [
+        (fake_cluster.disconnect, "may have been written"),
+        (TIMED_OUT, "may have been written"),
+        (NOT_LEADER, "were not written"),
+    ],
+)
+def test_a_batch_that_is_returned_to_a_deleted_topic_says_whether_it_may_be_written(
+    cluster: FakeCluster, fault: Any, fate: str, made_again: bool
+) -> None:
+    backend = backend_of(cluster, request_timeout_ms=30_000)
+    cluster.topic("orders")
+    with producing(backend, linger_ms=0) as producer:
+        producer.send("orders", b"0").result(10)
+
+        before = len(cluster.requests(ProduceRequest))
+        cluster.brokers[1].plan(ProduceRequest, *[fault] * 100)
+        future = producer.send("orders", b"1")
+        wait_for(lambda: len(cluster.requests(ProduceRequest)) > before + 1)
+        with cluster.lock:
+            del cluster.topics["orders"]
+            if made_again:
+                cluster.topic("orders")
+        with pytest.raises(UnknownTopicError, match=f"; 1 records for orders-0 {fate}$"):
+            future.result(30)
+    backend.close()
+
+
+def test_a_batch_that_was_never_sent_says_so(cluster: FakeCluster, backend: RemoteBackend) -> None:
+    (partition,) = cluster.topic("orders")
+    partition.leader = 9  # no such broker
+    with producing(backend) as producer:
+        future = producer.send("orders", b"v")
+        wait_for(lambda: cluster.requests(InitProducerIdRequest))
+        with cluster.lock:
+            del cluster.topics["orders"]
+        with pytest.raises(UnknownTopicError, match=r"; 1 records for orders-0 were not sent$"):
+            future.result(30)
+
+
+@pytest.mark.parametrize(
+    ("faults", "fate"),
+    [
+        ([fake_cluster.garbage], "may have been written"),
+        ([fake_cluster.disconnect, TOPIC_AUTHORIZATION_FAILED], "may have been written"),
+        ([TOPIC_AUTHORIZATION_FAILED], "orders-0 at .*TOPIC_AUTHORIZATION_FAILED .*to the topic"),
+    ],
+)
+def test_an_error_that_ends_the_tries_says_whether_an_earlier_one_may_have_written(
+    cluster: FakeCluster, backend: RemoteBackend, faults: list[Any], fate: str
+) -> None:
+    cluster.topic("orders")
+    with producing(backend) as producer:
+        producer.send("orders", b"0").result(10)
+        cluster.brokers[1].plan(ProduceRequest, *faults)
+        with pytest.raises(LogstoreError, match=f"{fate}$"):
+            producer.send("orders", b"1").result(10)
+
+
+@pytest.mark.parametrize(
+    ("faults", "fate"),
+    [
+        ([NOT_LEADER] * 9, "were not written"),
+        ([fake_cluster.disconnect, *[NOT_LEADER] * 9], "may have been written"),
+    ],
+)
+def test_records_whose_time_is_over_say_whether_they_may_be_written(
+    cluster: FakeCluster, faults: list[Any], fate: str
+) -> None:
+    cluster.topic("orders")
+    name = TopicPartition("orders", 0)
+    with (
+        Client(cluster.bootstrap, retries=3, retry_backoff_ms=2, reconnect_backoff_ms=2) as client,
+        IdempotentProducer(client) as producer,
+    ):
+        producer.send(name, encode([b"0"], timestamp_ms=1))
+        cluster.brokers[1].plan(ProduceRequest, *faults)
+        with pytest.raises(DeliveryTimeoutError, match=f"in 4 tries .*; they {fate}"):
+            producer.send(name, encode([b"1"], timestamp_ms=1))

@@ -200,7 +200,7 @@ class RemoteBackend(Backend):
                 shielded(self._writers.close)
             except LogstoreError as error:
                 _logger.error(
-                    "records were not sent at the end of the program: to=%s error=%s", self.location, error
+                    "records were not acknowledged at the end of the program: to=%s error=%s", self.location, error
                 )
             message = f"producers of {self.location} were left open: they have been flushed; use `with` or close()"
             warnings.warn(message, ResourceWarning, stacklevel=1)

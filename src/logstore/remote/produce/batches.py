@@ -6,6 +6,7 @@ decides which may be sent next. No I/O; one thread uses it, that of the sockets.
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,11 @@ from typing import NamedTuple
 
 from logstore.errors import LogstoreError
 from logstore.records import TopicPartition
+
+#: What a caller is told of records that a leader may have, and of those that none has.
+MAYBE_WRITTEN = "may have been written"
+NOT_WRITTEN = "were not written"
+NOT_SENT = "were not sent"
 
 #: Between the numbers of two batches: those into which the first one may be split come there.
 NUMBER_STEP = 1 << 32
@@ -99,6 +105,13 @@ class PendingBatch:
     def deadline(self) -> float:
         return self.delivery.deadline
 
+    @property
+    def fate(self) -> str:
+        """What is known of its records while they are not acknowledged."""
+        if self.is_lost:
+            return MAYBE_WRITTEN
+        return NOT_WRITTEN if self.send_count or self.first_record >= 0 else NOT_SENT
+
 
 @dataclass(slots=True, eq=False)
 class PendingPartition:
@@ -165,6 +178,23 @@ class PendingPartition:
         """Return the number of the oldest batch that is in flight or returned; -1 if there is none."""
         return min([*self.in_flight, *(each.number for each in self.returned)], default=-1)
 
+    def fate_with_others(self, batch: PendingBatch) -> str:
+        """Return what is known of a batch's delivery, of which other batches may be pending or acknowledged."""
+        delivery = batch.delivery
+        fates = {each.fate for each in (batch, *self.pending()) if each.delivery is delivery}
+        is_in_flight = any(each.delivery is delivery for each in self.in_flight.values())
+        if MAYBE_WRITTEN in fates or is_in_flight or delivery.last_offset >= 0:
+            return MAYBE_WRITTEN
+        return NOT_SENT if fates == {NOT_SENT} else NOT_WRITTEN
+
     def pending(self) -> list[PendingBatch]:
         """Return all batches, unsent, in flight and returned, in the order of their numbers."""
         return sorted([*self.in_flight.values(), *self.returned, *self.unsent], key=lambda each: each.number)
+
+
+def going_on(error: LogstoreError, what: str) -> LogstoreError:
+    """Return a copy of an error whose message goes on with ``what``, which says more of the records."""
+    made = copy.copy(error)
+    made.args = (f"{error}; {what}",)
+    made.__cause__ = error.__cause__ or error
+    return made

@@ -41,12 +41,14 @@ from logstore.remote.network.loop import NetworkThread
 from logstore.remote.network.metadata_updates import MetadataUpdates
 from logstore.remote.network.opening import version_for
 from logstore.remote.produce.batches import (
+    MAYBE_WRITTEN,
     NUMBER_STEP,
     DeliveredPart,
     HandedBatch,
     PendingBatch,
     PendingPartition,
     SendQueue,
+    going_on,
 )
 from logstore.remote.produce.requests import SentRequest, chosen_of, produce_request
 from logstore.remote.produce.splitting import parts_of
@@ -189,7 +191,7 @@ class Sending:
     def _failed(self, error: Exception) -> None:
         """Fail every batch after an error that is a bug: no caller may wait for ever."""
         _logger.exception("the batches of a producer have failed", exc_info=error)
-        failed = DeliveryTimeoutError(f"the batches were not acknowledged: {error!r}; they may be written")
+        failed = DeliveryTimeoutError(f"the batches were not acknowledged: {error!r}; they {MAYBE_WRITTEN}")
         failed.__cause__ = error
         self._fail_all(failed)
 
@@ -295,7 +297,7 @@ class Sending:
         topic = known.topics.get(name.topic)
         if topic is None:
             if metadata.is_missing(name.topic):
-                raise UnknownTopicError(f"the cluster has no topic {name.topic!r}; the records were not sent")
+                raise UnknownTopicError(f"the cluster has no topic {name.topic!r}")
             if metadata.refusal(name.topic):
                 raise codes.error_of(metadata.refusal(name.topic), f"topic {name.topic!r}")
             if metadata.problem is not None:
@@ -303,9 +305,7 @@ class Sending:
             return -1
         topic_id = partition.queue.topic_id
         if topic_id and topic.id and topic_id != topic.id:
-            raise UnknownTopicError(
-                f"{name}: the topic was deleted, and another one has its name; the records were not sent"
-            )
+            raise UnknownTopicError(f"{name}: the topic was deleted, and another one has its name")
         found = topic.partitions.get(name.partition)
         if found is None:
             partition.absences += 1
@@ -566,9 +566,10 @@ class Sending:
 
     def _late(self, partition: PendingPartition, batch: PendingBatch, error: LogstoreError) -> LogstoreError:
         """Return the error of a batch that is not tried again after a retriable one."""
+        count, fate = self._fate(partition, batch)
         late = DeliveryTimeoutError(
-            f"{batch.delivery.record_count} records for {partition.tp} were not acknowledged in {batch.tries} "
-            f"tries and delivery.timeout.ms={self._settings.delivery_timeout_ms}; they may have been written. "
+            f"{count} records for {partition.tp} were not acknowledged in {batch.tries} "
+            f"tries and delivery.timeout.ms={self._settings.delivery_timeout_ms}; they {fate}. "
             f"The last reason: {error}"
         )
         late.__cause__ = error
@@ -577,14 +578,17 @@ class Sending:
     def _put_off(self, partition: PendingPartition, error: LogstoreError, now_s: float) -> None:
         """Delay a partition whose leader cannot be reached, or fail its batches if no time is left."""
         while partition.unsent and (not error.retriable or now_s >= partition.unsent[0].deadline):
-            found = error
+            batch = partition.unsent[0]
+            count, fate = self._fate(partition, batch)
             if error.retriable:
-                batch = partition.unsent[0]
-                found = DeliveryTimeoutError(
-                    f"{batch.delivery.record_count} records for {partition.tp} were not sent within "
-                    f"delivery.timeout.ms={self._settings.delivery_timeout_ms}. The last reason: {error}"
+                found: LogstoreError = DeliveryTimeoutError(
+                    f"{count} records for {partition.tp} were not acknowledged within "
+                    f"delivery.timeout.ms={self._settings.delivery_timeout_ms}; they {fate}. "
+                    f"The last reason: {error}"
                 )
                 found.__cause__ = error
+            else:
+                found = going_on(error, f"{count} records for {partition.tp} {fate}")
             self._fail(partition, found)
         if partition.unsent:
             self._delay(partition, partition.delays, now_s)
@@ -641,10 +645,20 @@ class Sending:
             sequence += each.record_count
         partition.next_sequence = sequence & INT32_MAX
 
+    def _fate(self, partition: PendingPartition, batch: PendingBatch) -> tuple[int, str]:
+        """Return of how many records an error tells, and what is known of them."""
+        if self._settings.fails_together:
+            return batch.delivery.record_count, partition.fate_with_others(batch)
+        return batch.record_count, batch.fate
+
     def _settle(self, partition: PendingPartition, batch: PendingBatch, error: LogstoreError) -> None:
         """Tell that a batch has failed."""
         if batch.is_done:
             return
+        count, fate = self._fate(partition, batch)
+        if fate == MAYBE_WRITTEN and MAYBE_WRITTEN not in str(error):
+            # The error says why the batch is not tried again. An earlier try may have been carried out.
+            error = going_on(error, f"{count} records for {partition.tp} {fate}")
         batch.is_done = True
         delivery = batch.delivery
         if batch.first_record >= 0 and not self._settings.fails_together:
@@ -695,8 +709,9 @@ class Sending:
         """Fail batches that may have been written: with a new id and sequence they could be written twice."""
         while (lost := next((each for each in partition.pending() if each.is_lost), None)) is not None:
             late = DeliveryTimeoutError(
-                f"{lost.delivery.record_count} records for {partition.tp} may have been written or not: their "
-                f"answer was lost, and the leader no longer knows this producer: {partition.doubt}"
+                f"{lost.delivery.record_count} records for {partition.tp} were not acknowledged; they "
+                f"{MAYBE_WRITTEN} or not: their answer was lost, and the leader no longer knows this producer: "
+                f"{partition.doubt}"
             )
             late.__cause__ = partition.doubt
             self._fail(partition, late, lost)
