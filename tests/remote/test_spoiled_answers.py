@@ -422,3 +422,43 @@ def test_an_answer_that_is_not_true_is_believed_or_an_error_of_ours(kind: type[A
             except (LogstoreError, AssertionError):
                 world.begin_again()
         _metadata(world)
+
+
+#: Answers, and the part of them that tells of what was asked for.
+PARTS: list[tuple[type[Any], Work, str]] = [
+    (m.DescribeConfigsRequest, _describe, "results"),
+    (m.DescribeLogDirsRequest, _describe, "results"),
+    (m.IncrementalAlterConfigsRequest, _alter, "responses"),
+    (m.CreateTopicsRequest, _create, "topics"),
+    (m.DeleteTopicsRequest, _delete, "responses"),
+    (m.CreatePartitionsRequest, _add_partitions, "results"),
+    (m.DeleteRecordsRequest, _delete_records, "topics"),
+    (m.ListOffsetsRequest, _end_offset, "topics"),
+    (m.ProduceRequest, _send, "responses"),
+    (m.FetchRequest, _poll, "responses"),
+    (m.FindCoordinatorRequest, _first_commit, "coordinators"),
+    (m.OffsetCommitRequest, _commit, "topics"),
+    (m.OffsetFetchRequest, _committed, "groups"),
+    (m.OffsetFetchRequest, _join, "groups"),
+    (m.MetadataRequest, _metadata, "topics"),
+    (m.MetadataRequest, _metadata, "brokers"),
+    (m.ApiVersionsRequest, _connect, "api_keys"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "work", "part"), PARTS, ids=[f"{kind.__name__}{work.__name__}-{part}" for kind, work, part in PARTS]
+)
+def test_an_answer_that_leaves_out_what_was_asked_for_is_another_try_or_an_error_of_ours(
+    kind: type[Any], work: Work, part: str
+) -> None:
+    with World(patience_s=1, **SOON) as world:
+        work(world)
+        world.turn += 1
+        world.cluster.brokers[1].plan(kind, {part: []})
+        try:
+            work(world)
+        except (LogstoreError, AssertionError):
+            world.begin_again()
+        world.turn += 1
+        work(world)

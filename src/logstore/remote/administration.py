@@ -32,6 +32,7 @@ from logstore.protocol.generated.messages import (
 )
 from logstore.protocol.grouping import by_topic
 from logstore.records import INT32_MAX, NewTopic, TopicPartition
+from logstore.remote.answers import the_one
 from logstore.remote.cluster import Cluster
 from logstore.remote.metadata.known import KnownCluster
 from logstore.remote.network.link import BrokerLink
@@ -270,7 +271,7 @@ class Administrator:
                 resource_type=_TOPIC, resource_name=topic, configuration_keys=None
             )
             answer = connection.ask(DescribeConfigsRequest(resources=[resource]))
-            (found,) = answer.results
+            found = the_one(answer.results, f"settings of topic {topic!r} at {connection}")
             if found.error_code:
                 raise codes.error_of(found.error_code, f"settings of topic {topic!r}", found.error_message)
             return cast("Sequence[Any]", found.configs)
@@ -296,7 +297,8 @@ class Administrator:
                     for key, value in changes.items()
                 ],
             )
-            (found,) = connection.ask(R(resources=[resource])).responses
+            answer = connection.ask(R(resources=[resource]))
+            found = the_one(answer.responses, f"settings of topic {topic!r} at {connection}")
             if codes.name_of(found.error_code) == "INVALID_CONFIG":
                 raise ConfigError({"settings": f"topic {topic!r}: {found.error_message}"})
             if found.error_code:

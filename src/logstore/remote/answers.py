@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from logstore.errors import ProtocolError
 from logstore.protocol._batches import aborted_ranges, whole_batches
 
 
@@ -29,3 +31,14 @@ def records_of(part: Any, *, is_committed: bool) -> PartRecords:
         told = [(each.producer_id, each.first_offset) for each in part.aborted_transactions]
         aborted = aborted_ranges(data, told)
     return PartRecords(data, next_offset, batch_bytes, aborted)
+
+
+def the_one(parts: Sequence[Any], where: str) -> Any:
+    """Return the part of an answer that tells of the one thing that was asked for; ``where`` names that.
+
+    Raises:
+        ProtocolError: the answer has none, or several.
+    """
+    if len(parts) != 1:
+        raise ProtocolError(f"{where}: the answer tells of {len(parts)} things, and was asked for one")
+    return parts[0]

@@ -24,6 +24,7 @@ from logstore.protocol.generated.messages import (
 )
 from logstore.protocol.grouping import by_topic
 from logstore.records import Ack, TopicPartition
+from logstore.remote.answers import the_one
 from logstore.remote.client import Client
 from logstore.remote.network.link import BrokerLink
 
@@ -90,9 +91,9 @@ class RemoteOffsets(GroupOffsets):
                 )
                 request = R(group_id=group, topics=listed, require_stable=version >= 7)
             answer = connection.ask(request, version=version)
-            if version >= _MANY_GROUPS:
-                (answer,) = answer.groups
             where = f"committed offsets of group {group!r} at {connection}"
+            if version >= _MANY_GROUPS:
+                answer = the_one(answer.groups, where)
             _raise(getattr(answer, "error_code", 0), where)
             found = {}
             for topic in answer.topics:
@@ -257,9 +258,9 @@ class RemoteOffsets(GroupOffsets):
                 coordinator_keys=[group] if version >= _MANY_KEYS else [],
             )
             answer: Any = connection.ask(request, version=version)
-            if version >= _MANY_KEYS:
-                (answer,) = answer.coordinators
             where = f"coordinator of group {group!r} at {connection}"
+            if version >= _MANY_KEYS:
+                answer = the_one(answer.coordinators, where)
             _raise(answer.error_code, where, answer.error_message)
         if answer.node_id not in cluster.known.brokers:
             self._client.metadata([])

@@ -21,6 +21,7 @@ from logstore.config.schema import Setting
 from logstore.errors import BrokerError, LogstoreError, UnsupportedVersionError
 from logstore.protocol import codes
 from logstore.protocol.generated import messages as m
+from logstore.remote.answers import the_one
 from logstore.remote.client import Client
 from logstore.remote.diagnosis.contact import Contact, explained, shown
 from logstore.remote.diagnosis.partitions import least_in_sync, unhealthy
@@ -296,7 +297,7 @@ class _Look:
                 m.DescribeGroupsRequest(groups=[group], include_authorized_operations=True),
                 _GROUPS_BEFORE_ERRORS,
             )
-        (told,) = answer.groups
+        told = the_one(answer.groups, f"rights of group {group!r}")
         if codes.name_of(told.error_code) == "GROUP_AUTHORIZATION_FAILED":
             return 0
         if told.error_code:
