@@ -424,6 +424,26 @@ def test_an_answer_that_is_not_true_is_believed_or_an_error_of_ours(kind: type[A
         _metadata(world)
 
 
+@pytest.mark.parametrize(
+    ("kind", "work", "part"),
+    [
+        (m.OffsetCommitRequest, _commit, "topics"),
+        (m.CreateTopicsRequest, _create, "topics"),
+        (m.DeleteTopicsRequest, _delete, "responses"),
+        (m.CreatePartitionsRequest, _add_partitions, "results"),
+    ],
+)
+def test_what_an_answer_leaves_out_is_not_taken_for_done(
+    world: World, kind: type[Any], work: Work, part: str
+) -> None:
+    work(world)
+    world.turn += 1
+    before = len(world.cluster.requests(kind))
+    world.cluster.brokers[1].plan(kind, {part: []})
+    work(world)
+    assert len(world.cluster.requests(kind)) == before + 2
+
+
 #: Answers, and the part of them that tells of what was asked for.
 PARTS: list[tuple[type[Any], Work, str]] = [
     (m.DescribeConfigsRequest, _describe, "results"),

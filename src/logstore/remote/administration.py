@@ -13,6 +13,7 @@ from typing import Any, cast
 from logstore.config.remote import WireConfig
 from logstore.config.schema import Rule
 from logstore.errors import (
+    BrokerUnreachableError,
     ConfigError,
     InvalidPartitionsError,
     InvalidSettingError,
@@ -133,6 +134,10 @@ class Administrator:
                 if code and not (isinstance(problem, done) and name in before):
                     is_setting = codes.name_of(code) == "INVALID_CONFIG"
                     refused.append(ConfigError({"settings": str(problem)}) if is_setting else problem)
+            if left and again is None:
+                again = BrokerUnreachableError(
+                    f"{what} {next(iter(left))!r}: {connection} left it out of its answer"
+                )
             if again:
                 raise again
 

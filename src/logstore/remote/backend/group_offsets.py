@@ -184,6 +184,10 @@ class RemoteOffsets(GroupOffsets):
                         left.pop(name, None)
             if refused is not None:
                 raise refused
+            if left:
+                raise BrokerUnreachableError(
+                    f"commit of group {group!r}: {connection} left {next(iter(left))} out of its answer"
+                )
 
         if commits:
             self._at_coordinator("commit", group, ask)
