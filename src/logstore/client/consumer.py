@@ -325,11 +325,18 @@ class Consumer:
         cannot starve the others; records of one partition come in order. The records of the
         previous call count as processed.
 
+        On a cluster, a call that has to find out where a partition begins waits for its brokers up to
+        ``default.api.timeout.ms``, even beyond ``timeout_s``.
+
         Raises:
             NotAssignedError: `assign` was not called.
             OffsetOutOfRangeError, NoOffsetError: ``auto.offset.reset`` is none, and that is needed.
             CorruptRecordError: a stored batch is damaged; names file and position. The next call raises again.
+            UnsupportedCodecError: a batch has a codec that is unknown or not installed. The next call raises again;
+                `seek` passes the batch.
             UnknownTopicError: an assigned topic was deleted.
+            BrokerUnreachableError, BrokerTimeoutError: no broker has told where a partition begins. The next call
+                asks again.
             WakeupError: another thread has called `wakeup`.
             ConcurrentUseError: another thread is using this consumer.
             and, with auto commit, the errors of `commit`.
