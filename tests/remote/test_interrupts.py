@@ -218,13 +218,37 @@ def test_ctrl_c_ends_a_close_that_sends_and_a_second_one_ends_the_store() -> Non
 # --- members -----------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_ends_the_close_of_a_member() -> None:
-    scene = Scene(m.LeaveGroupRequest)
-    consumer = scene.store.consumer({"auto.offset.reset": "earliest"}, group="report")
+@pytest.mark.parametrize("kind", [m.OffsetCommitRequest, m.LeaveGroupRequest])
+def test_ctrl_c_ends_the_close_of_a_member(kind: type[Any]) -> None:
+    scene = Scene(kind)
+    settings = {"auto.commit.interval.ms": HOUR_MS, "auto.offset.reset": "earliest"}
+    consumer = scene.store.consumer(settings, group="report")
     consumer.subscribe(["flights"])
     wait_for(lambda: consumer.poll(1), 60)
     scene.strike()
     with pytest.raises(KeyboardInterrupt):
         consumer.close()
-    scene.answer_again()
+    scene.end()
+
+
+def test_ctrl_c_ends_the_close_of_a_consumer_whose_coordinator_is_gone() -> None:
+    """Each try fails at once, and the next one comes after a pause."""
+    scene = Scene(m.OffsetCommitRequest)
+    consumer = scene.store.consumer(
+        {"auto.commit.interval.ms": HOUR_MS, "auto.offset.reset": "earliest"}, group="report"
+    )
+    consumer.assign([FLIGHTS])
+    wait_for(lambda: consumer.poll(1), 60)
+    scene.cluster.brokers[1].plan(m.OffsetCommitRequest, *[15] * 1_000_000)
+    before = len(scene.cluster.requests(m.OffsetCommitRequest))
+
+    def press() -> None:
+        wait_for(lambda: len(scene.cluster.requests(m.OffsetCommitRequest)) > before + 1, 60)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    striker = threading.Thread(target=press, daemon=True)
+    striker.start()
+    with pytest.raises(KeyboardInterrupt):
+        consumer.close()
+    striker.join(60)
     scene.end()

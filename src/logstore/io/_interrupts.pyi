@@ -21,6 +21,12 @@ def made(make: Callable[[], _R], unmake: Callable[[_R], object]) -> _R:
 def interrupted() -> bool:
     """Return whether a handler has raised in the main thread while it waits for a step of `shielded`."""
 
+def in_step() -> bool:
+    """Return whether this thread makes a step of `shielded`: no signal ends its waits."""
+
+def step_interrupted() -> bool:
+    """Return whether this thread makes a step of `shielded`, and a handler has raised in the main thread."""
+
 def guarded(step: Callable[[], _R], cleanup: Callable[[], object]) -> _R:
     """Call ``step``, then ``cleanup``, even if the step raised; ``cleanup`` may be called twice."""
 

@@ -31,6 +31,7 @@ cdef double _LOOK_S = 0.1
 
 cdef unsigned long _main_thread = threading.main_thread().ident
 cdef bint _is_interrupted = False
+cdef unsigned long _step_thread = 0  # the thread that makes the newest step of `shielded`
 cdef _Worker _worker = None
 
 
@@ -71,10 +72,14 @@ cdef class _Step:
         self.done.release()
 
     cdef make(self):
+        global _step_thread
+        cdef unsigned long before = _step_thread
+        _step_thread = PyThread_get_thread_ident()
         try:
             self.result = self.step(*self.args, **self.options)
         except BaseException as error:
             self.error = error
+        _step_thread = before
         # Cleared before the caller continues: objects that it drops would stay alive in this thread.
         self.step = self.args = self.options = None
 
@@ -145,6 +150,16 @@ def interrupted():
     For steps that wait or are long: they may skip work that they have not begun.
     """
     return _is_interrupted
+
+
+def in_step():
+    """Return whether this thread makes a step of `shielded`: no signal ends its waits."""
+    return PyThread_get_thread_ident() == _step_thread
+
+
+def step_interrupted():
+    """Return whether this thread makes a step of `shielded`, and a handler has raised in the main thread."""
+    return _is_interrupted and PyThread_get_thread_ident() == _step_thread
 
 
 cdef object _shielded(object step, tuple args, dict options, object unmake):

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from logstore.clock import retry_pause_ms
 from logstore.errors import BrokerTimeoutError, LogstoreError
+from logstore.io._interrupts import step_interrupted
 
 T = TypeVar("T")
 
@@ -60,6 +61,8 @@ class Attempts:
             LogstoreError: ``error`` itself, if the pause would end after the deadline.
         """
         pause = pause_s(self.count, self._backoff_ms, self._backoff_max_ms)
+        if step_interrupted():
+            raise error  # a call within a step that no signal reaches, as the commit of a consumer's `close`
         if time.monotonic() + pause >= self._deadline:
             if not isinstance(error, BrokerTimeoutError):
                 error.add_note(f"{self.what} was tried {self.count + 1} times in {self._timeout_ms} ms")

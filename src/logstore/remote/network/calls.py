@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from logstore.errors import ClientClosedError, LogstoreError
+from logstore.io._interrupts import in_step, step_interrupted
 from logstore.protocol.frames import decode_response
 
 _T = TypeVar("_T")
@@ -22,6 +23,8 @@ _logger = logging.getLogger(__name__)
 
 #: How often a waiting caller looks whether the thread of the sockets still runs.
 _LOOK_S = 5.0
+#: The same within a step that no signal reaches: how long Ctrl-C may take.
+_STEP_LOOK_S = 0.1
 
 
 class Waiting(Generic[_T]):
@@ -61,7 +64,11 @@ class Waiting(Generic[_T]):
         """
         lock = self._lock
         assert lock is not None, "a function was given: no thread waits"
-        while not self.is_settled and not lock.acquire(True, _LOOK_S):
+        look_s = _STEP_LOOK_S if in_step() else _LOOK_S
+        while not self.is_settled and not lock.acquire(True, look_s):
+            if step_interrupted() and not self.is_settled:
+                # As where a consumer commits in its `close`: Ctrl-C must not wait for a broker.
+                raise ClientClosedError("the wait for an answer of a broker was interrupted")
             if not is_alive() and not self.is_settled:
                 raise ClientClosedError("the client is closed: the thread of its sockets has ended")
         if self.error is not None:
