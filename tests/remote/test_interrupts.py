@@ -231,6 +231,18 @@ def test_ctrl_c_ends_the_close_of_a_member(kind: type[Any]) -> None:
     scene.end()
 
 
+def test_ctrl_c_ends_the_close_of_a_consumer_with_a_commit_that_is_not_waited_for() -> None:
+    scene = Scene(m.OffsetCommitRequest)
+    consumer = scene.store.consumer(group="report", enable_auto_commit=False, auto_offset_reset="earliest")
+    consumer.assign([FLIGHTS])
+    wait_for(lambda: consumer.poll(1), 60)
+    scene.strike()
+    consumer.commit(wait=False)
+    with pytest.raises(KeyboardInterrupt):
+        consumer.close()
+    scene.end()
+
+
 def test_ctrl_c_ends_the_close_of_a_consumer_whose_coordinator_is_gone() -> None:
     """Each try fails at once, and the next one comes after a pause."""
     scene = Scene(m.OffsetCommitRequest)

@@ -26,8 +26,11 @@ from logstore.client.subscription import Subscription
 from logstore.config.client import ConsumerConfig
 from logstore.errors import GroupFencedError, InvalidGroupError, LogstoreError, UnknownTopicError
 from logstore.groups.offsets import OffsetAndMetadata, check_group
-from logstore.io._interrupts import Condition
+from logstore.io._interrupts import Condition, in_step, step_interrupted
 from logstore.records import Ack, TopicPartition
+
+#: How long Ctrl-C may take while a consumer closes.
+_STEP_LOOK_S = 0.1
 
 _logger = logging.getLogger(__name__)
 
@@ -71,12 +74,13 @@ class CommitQueue:
             self._begin()
 
     def drain(self) -> None:
-        """Wait until every commit that was put has its answer."""
+        """Wait until every commit that was put has its answer, or an interrupt waits for the end of this step."""
         with self._changed:
             if self._waiting or self._thread is not None:
                 self._begin()
-            while self._thread is not None:
-                self._changed.wait()
+            # No signal ends a wait within the `close` of a consumer: it looks for one itself.
+            while self._thread is not None and not step_interrupted():
+                self._changed.wait(_STEP_LOOK_S if in_step() else None)
 
     def _begin(self) -> None:
         # One that is not alive was interrupted before it began, or is that of the process before a fork.
