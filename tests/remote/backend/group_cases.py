@@ -397,6 +397,33 @@ class GroupCases:
         self.wait_for_all(2, 5)
         reader.leave()
 
+    @BOTH
+    def test_what_is_paused_and_sought_stays_so_where_a_rebalance_leaves_the_partition(self, kind: str) -> None:
+        self.create(4)
+        self.append(4, 10)
+        with self.consumer(kind, enable_auto_commit=False) as consumer:
+            consumer.subscribe(self.topic)
+            wait_for(lambda: (consumer.poll(0.1), len(consumer.assignment) == 4)[1], 60)
+            consumer.pause()
+            for name in consumer.assignment:
+                consumer.seek(name, 7)
+            got: list[object] = []
+            other = self.reader(kind, enable_auto_commit="false")
+            wait_for(
+                lambda: got.extend(consumer.poll(0.1)) or len(consumer.assignment) == 2 == len(other.holds),
+                60,
+                lambda: (consumer.assignment, other.holds),
+            )
+            assert consumer.paused == consumer.assignment
+            assert got == []
+            assert {consumer.position(name) for name in consumer.assignment} == {7}
+            held = consumer.assignment
+            other.leave()
+            wait_for(lambda: got.extend(consumer.poll(0.1)) or len(consumer.assignment) == 4, 60)
+            assert consumer.paused == held, "what comes anew is read"
+            consumer.resume()
+            wait_for(lambda: got.extend(consumer.poll(0.1)) or len(got) == 6 + 20, 60, lambda: len(got))
+
     # -- callbacks and commits
 
     @BOTH

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import pickle
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import pytest
@@ -226,3 +229,22 @@ def test_duckdb_polars_and_pandas_take_a_scan_in_one_line_each(brokers: FakeClus
         assert flights.to_arrow().column_names == ["partition", "offset", "batch"]
         first = store["flights"].scan(value_schema={"batch": "int32"}, columns=["batch", "offset"], limit=3)
         assert first.to_pandas()["offset"].tolist() == [0, 1, 2]
+
+
+# --- other processes ---------------------------------------------------------------------------------
+
+
+def _work_of_a_child(bootstrap: str) -> tuple[list[bytes | None], int]:
+    with logstore.connect(bootstrap) as store:
+        values = [record.value for record in store["flights"].scan(partitions=[0], start={0: 190})]
+        return values, store["flights"].append(b"of a child", partition=0).offset
+
+
+def test_processes_that_are_spawned_connect_by_themselves(brokers: FakeCluster) -> None:
+    with connect(brokers) as store, ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        expected = [record.value for record in store["flights"].scan(partitions=[0], start={0: 190})]
+        values, offset = pool.submit(_work_of_a_child, brokers.bootstrap).result(120)
+        assert values == expected
+        assert store["flights"].record_at(0, offset).value == b"of a child"
+        with pytest.raises(TypeError, match=r"the other process needs its own.*call scan\(start, end\) there"):
+            pickle.dumps(store["flights"].scan())
