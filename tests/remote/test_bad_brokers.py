@@ -1,9 +1,10 @@
-"""Brokers that announce ports where nothing listens, and batches whose codec does not exist."""
+"""Brokers that announce ports where nothing listens, batches whose codec does not exist, and missing ACLs."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,8 @@ import logstore
 from logstore.batch._batch import BatchView
 from logstore.batch._crc32c import crc32c
 from logstore.batch._encode import encode
-from logstore.errors import BrokerUnreachableError, DeliveryTimeoutError, UnsupportedCodecError
+from logstore.errors import BrokerError, BrokerUnreachableError, DeliveryTimeoutError, UnsupportedCodecError
+from logstore.protocol.generated import messages as m
 from logstore.records import TopicPartition
 from logstore.remote.topics.store import RemoteStore
 from tests.kit.waiting import wait_for
@@ -138,3 +140,46 @@ def test_a_batch_of_an_unknown_codec_is_named_and_can_be_passed(
         assert sorted(found) == [b"after", b"before", b"other"]
     with pytest.raises(UnsupportedCodecError):
         list(store["flights"].scan())
+
+
+# --- missing ACLs ------------------------------------------------------------------------------
+
+TOPIC, GROUP, CLUSTER = 29, 30, 31
+
+
+def _poll_as_member(store: RemoteStore) -> None:
+    with store.consumer(group="report", enable_auto_commit=False) as consumer:
+        consumer.subscribe(["flights"])
+        consumer.poll(30)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "call"),
+    [
+        (m.MetadataRequest, TOPIC, lambda store: store["flights"]),
+        (m.ProduceRequest, TOPIC, lambda store: store["flights"].append(b"v")),
+        (m.FetchRequest, TOPIC, lambda store: list(store["flights"].read(0))),
+        (m.ListOffsetsRequest, TOPIC, lambda store: store["flights"][0].end_offset()),
+        (m.DeleteTopicsRequest, TOPIC, lambda store: store.delete_topic("flights")),
+        (m.DeleteRecordsRequest, TOPIC, lambda store: store["flights"].delete_records({0: 0})),
+        (m.DescribeConfigsRequest, TOPIC, lambda store: store.describe_topic("flights")),
+        (m.FindCoordinatorRequest, GROUP, lambda store: store.committed("report")),
+        (m.OffsetFetchRequest, GROUP, lambda store: store.committed("report")),
+        (m.OffsetCommitRequest, GROUP, lambda store: store.commit_offsets("report", {FLIGHTS: 1})),
+        (m.OffsetCommitRequest, TOPIC, lambda store: store.commit_offsets("report", {FLIGHTS: 1})),
+        (m.JoinGroupRequest, GROUP, _poll_as_member),
+        (m.CreateTopicsRequest, CLUSTER, lambda store: store.create_topic("made")),
+        (m.InitProducerIdRequest, CLUSTER, lambda store: store["flights"].append(b"v")),
+    ],
+)
+def test_a_missing_acl_is_an_error_with_kafkas_code_and_is_not_asked_for_again(
+    brokers: FakeCluster, store: RemoteStore, kind: type[Any], code: int, call: Callable[[RemoteStore], object]
+) -> None:
+    brokers.topics["flights"].partitions[0].add([b"v"])
+    for each in brokers.brokers.values():
+        each.plan(kind, *[code] * 5)
+    before = len(brokers.requests(kind))
+    with pytest.raises(BrokerError, match="AUTHORIZATION_FAILED") as raised:
+        call(store)
+    assert raised.value.code == code
+    assert len(brokers.requests(kind)) == before + 1
