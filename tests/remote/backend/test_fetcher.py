@@ -31,6 +31,7 @@ from logstore.records import TopicPartition
 from logstore.remote.backend.backend import RemoteBackend
 from logstore.remote.client import Client
 from logstore.remote.metadata.bootstrap import BOOTSTRAP_NODE
+from logstore.remote.network.loop import NetworkThread
 from tests.kit.waiting import wait_for
 from tests.remote.fake_cluster import ALL, FakeCluster, cut, disconnect, dribble, garbage, silence
 
@@ -349,6 +350,19 @@ def test_a_forked_child_is_refused(cluster):
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
+def _turns_of(thread: NetworkThread) -> list[None]:
+    """A list that grows by one with each turn of the thread of the sockets from now on."""
+    turns: list[None] = []
+    turn = thread._turn
+
+    def counted() -> None:
+        turns.append(None)
+        turn()
+
+    thread._turn = counted  # type: ignore[method-assign]
+    return turns
+
+
 # --- sessions ----------------------------------------------------------------------------------------
 
 
@@ -364,9 +378,12 @@ def test_a_thousand_idle_partitions_cost_one_long_poll_for_each_broker(cluster):
             )
         )
         before = {number: len(broker.got) for number, broker in cluster.brokers.items()}
+        turns = _turns_of(reader.backend._client.cluster.network.thread)
         began = time.monotonic()
         assert reader.consumer.poll(1.0) == []
         most = (time.monotonic() - began) / 0.3 + 2
+        # An answer, and the request that follows it, of each of two brokers; none for a partition.
+        assert 1 <= len(turns) <= 2 * 2 * most
         for number, broker in cluster.brokers.items():
             asked = broker.got[before[number] :]
             assert 1 <= len(asked) <= most
