@@ -186,7 +186,7 @@ class RemoteOffsets(GroupOffsets):
                 raise refused
             if left:
                 raise BrokerUnreachableError(
-                    f"commit of group {group!r}: {connection} left {next(iter(left))} out of its answer"
+                    f"group {group!r}: {connection} left the commit of {next(iter(left))} out of its answer"
                 )
 
         if commits:
