@@ -35,7 +35,7 @@ cdef class ClientConnection:
     cdef int _head_bytes
     cdef PyObject *_frame         # a bytes object of a frame that has come in part; NULL: there is none
     cdef int64_t _frame_size      # the whole frame's
-    cdef int64_t _frame_room      # of the object
+    cdef int64_t _frame_capacity      # of the object
     cdef int64_t _filled          # bytes of the frame that have come
     # Answers.
     cdef object _answers          # in the order of the requests
@@ -79,7 +79,7 @@ cdef class Loop:
     cdef int _settle(self) except -1
     cdef int _owe(self, ClientConnection connection) except -1
     cdef int _accept(self, object listener, object name) except -1
-    cdef bint _has_room(self, object address) except -1
+    cdef bint _has_space(self, object address) except -1
     cdef int _serve(self, ClientConnection connection, uint32_t events) except -1
     cdef int _close(self, ClientConnection connection) except -1
     cdef int _receive(self, ClientConnection connection) except -1

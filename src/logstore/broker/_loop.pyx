@@ -148,16 +148,16 @@ cdef class ClientConnection:
 
     cdef int _begin_frame(self, int64_t size, const uint8_t *data, int64_t there) except -1:
         """Keep the first bytes of a frame, of which more will come."""
-        self._frame_room = min(size, max(there, <int64_t>FIRST_FRAME_BYTES))
-        self._frame = new_bytes(NULL, self._frame_room)
+        self._frame_capacity = min(size, max(there, <int64_t>FIRST_FRAME_BYTES))
+        self._frame = new_bytes(NULL, self._frame_capacity)
         self._frame_size, self._filled = size, there
         memcpy(PyBytes_AS_STRING(<object>self._frame), data, <size_t>there)
         return 0
 
     cdef int _grow_frame(self) except -1:
         """Double the memory of a frame, up to its size: it follows what has come."""
-        self._frame_room = min(2 * self._frame_room, self._frame_size)
-        _PyBytes_Resize(&self._frame, self._frame_room)
+        self._frame_capacity = min(2 * self._frame_capacity, self._frame_size)
+        _PyBytes_Resize(&self._frame, self._frame_capacity)
         return 0
 
     cdef bytes _whole_frame(self):
@@ -370,7 +370,7 @@ cdef class Loop:
 
     # -- connections
 
-    cdef bint _has_room(self, object address) except -1:
+    cdef bint _has_space(self, object address) except -1:
         return (len(self._connections) < self.max_connections
                 and self._per_ip.get(address, 0) < self.max_connections_per_ip)
 
@@ -406,7 +406,7 @@ cdef class Loop:
             self.call_later(ACCEPT_PAUSE_MS / 1000.0, lambda: self._resume(listener))
             return 0
         address = peer[0] if isinstance(peer, tuple) else ""
-        if not self._has_room(address):
+        if not self._has_space(address):
             self.refused_connections += 1
             socket.close()
             return 0
@@ -473,18 +473,18 @@ cdef class Loop:
         """Receive what the socket has: the rest of a frame into its own memory, and what follows behind it."""
         cdef iovec parts[2]
         cdef int count = 0
-        cdef int64_t found, room = 0, head = connection._head_bytes
+        cdef int64_t found, space = 0, head = connection._head_bytes
         if not connection._takes_requests() or connection._waiting:
             return 0  # an event of before
         if connection._frame != NULL:
-            if connection._filled == connection._frame_room:
+            if connection._filled == connection._frame_capacity:
                 connection._grow_frame()
-            room = connection._frame_room - connection._filled
+            space = connection._frame_capacity - connection._filled
             parts[0].iov_base = PyBytes_AS_STRING(<object>connection._frame) + connection._filled
-            parts[0].iov_len = <size_t>room
+            parts[0].iov_len = <size_t>space
             count = 1
         memcpy(self._buffer, connection._head, <size_t>head)
-        if connection._frame == NULL or connection._frame_room == connection._frame_size:
+        if connection._frame == NULL or connection._frame_capacity == connection._frame_size:
             parts[count].iov_base = self._buffer + head
             parts[count].iov_len = <size_t>(RECEIVE_BYTES - head)
             count += 1
@@ -506,10 +506,10 @@ cdef class Loop:
         self.bytes_in += found
         self.received_bytes += found
         connection._held_bytes += found
-        if room:
-            room = min(room, found)
-            found -= room
-            connection._filled += room
+        if space:
+            space = min(space, found)
+            found -= space
+            connection._filled += space
             if connection._filled == connection._frame_size:
                 self._hand_over(connection, connection._whole_frame())
         if found:

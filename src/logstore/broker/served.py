@@ -75,7 +75,7 @@ class Served:
         return config.auto_create_topics_enable or config.source(_AUTO_CREATE).origin is ConfigLayer.DEFAULT
 
     def defaults(self) -> dict[str, str]:
-        """Return the settings of a new topic that nobody has given: Kafka's retention, where the store has none."""
+        """Return the settings of a new topic that were not given: Kafka's retention, where the store has none."""
         given = self.host.config.source("retention.ms").origin is not ConfigLayer.DEFAULT
         return {} if given or self.host.config.broker_file else {"retention.ms": str(KAFKA_RETENTION_MS)}
 

@@ -138,7 +138,7 @@ class BrokerConfig(OneLevelConfig):
     def among(cls, *layers: Mapping[str, Setting]) -> BrokerConfig:
         """Make settings from those in layers that are a broker's; later layers override earlier ones.
 
-        The others are left to the store's settings, which know Kafka's and refuse what nobody knows.
+        The others are left to the store's settings, which refuse unknown ones.
 
         Raises:
             InvalidSettingError: a value is outside its range; all such keys are named.
