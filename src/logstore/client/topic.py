@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from logstore.columns.value_schema import ValueSchema
     from logstore.config.log import LogConfig
 
+_UNCOMMITTED = Isolation.READ_UNCOMMITTED
+
 #: The next partition for a record without a key: one counter for each topic, whichever handle is used.
 _turns: weakref.WeakKeyDictionary[Any, dict[str, itertools.count[int]]] = weakref.WeakKeyDictionary()
 
@@ -203,7 +205,9 @@ class AnyTopic(ABC):
             CorruptRecordError: the stored batch is damaged; names file and position.
             UnknownTopicError, UnknownPartitionError: the topic or partition does not exist.
         """
-        return self._partition(partition).record_at(offset, isolation=Isolation(isolation))
+        if isolation is not _UNCOMMITTED:
+            isolation = Isolation(isolation)
+        return self._partition(partition).record_at(offset, isolation=isolation)
 
     def offset_for_time(
         self, timestamp: When, *, isolation: Isolation | str = Isolation.READ_UNCOMMITTED

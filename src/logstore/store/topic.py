@@ -95,7 +95,15 @@ class Topic(AnyTopic):
         return self._host.clock
 
     def _partition(self, number: int) -> Opened:
-        return self._host._log_of(self.name, number, self.id)
+        # As in `append`: the catalogue in which this very topic was found is still the one that holds.
+        if self._counted[0] is self._table.catalogue and self._is_usual and type(number) is int:
+            known = self._open_log((self.name, number))
+            if known is not None:
+                return known
+        found = self._host._log_of(self.name, number, self.id)
+        if self._is_usual:
+            self._count()
+        return found
 
     # -- appending
 

@@ -246,6 +246,23 @@ def test_a_topic_made_again_is_another_one(store):
     assert new.append(b"one").offset == 0
 
 
+def test_a_topic_at_hand_gives_no_record_of_another_one_of_its_name(store):
+    """Its log was found before: what is asked for from then on is compared with the topics as they are."""
+    old = store.create_topic("flights")
+    old.append(b"old")
+    assert [old.record_at(0, 0).value for _ in range(2)] == [b"old"] * 2
+    store.delete_topic("flights")
+    new = store.create_topic("flights")
+    new.append(b"new")
+    assert [new.record_at(0, 0).value for _ in range(2)] == [b"new"] * 2
+    for use in (lambda: old.record_at(0, 0), lambda: old.read(0), lambda: old.offset_for_time(0)):
+        with pytest.raises(UnknownTopicError, match="another of this name"):
+            use()
+    for number in (1, -1, False):
+        with pytest.raises(UnknownPartitionError):
+            new.record_at(number, 0)
+
+
 def test_deleting_beside_callers_that_open_leaves_no_directory(disk):
     """A thread that asks for a partition while its topic is deleted must not make the directory again."""
     with open_store(disk) as store:
@@ -386,12 +403,15 @@ def test_a_closed_store_says_so(disk):
     store = open_store(disk)
     topic = store.create_topic("flights")
     log = topic[0]
+    topic.append(b"before")
+    assert topic.record_at(0, 0).value == b"before"
     store.close()
     store.close()
     for use in (
         lambda: store.create_topic("weather"),
         lambda: store["flights"],
         lambda: topic.append(b"one"),
+        lambda: topic.record_at(0, 0),
         store.topics,
         store.housekeep,
         store.flush,
@@ -525,11 +545,17 @@ def test_a_child_of_a_fork_is_refused_and_the_parent_goes_on(tmp_path):
     with logstore.open(tmp_path / "data") as store:
         topic = store.create_topic("flights")
         topic.append(b"one")
+        assert topic.record_at(0, 0).value == b"one"
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
-                for use in (lambda: topic.append(b"child"), store.topics, lambda: store.create_topic("weather")):
+                for use in (
+                    lambda: topic.append(b"child"),
+                    lambda: topic.record_at(0, 0),
+                    store.topics,
+                    lambda: store.create_topic("weather"),
+                ):
                     try:
                         use()
                     except ForkedError:
