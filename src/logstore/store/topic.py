@@ -94,12 +94,16 @@ class Topic(AnyTopic):
     def _clock(self) -> Clock:
         return self._host.clock
 
-    def _partition(self, number: int) -> Opened:
-        # As in `append`: the catalogue in which this very topic was found is still the one that holds.
+    def _at_hand(self, number: int) -> Opened | None:
+        """Return the log of a partition if it is open, and no topic has changed since this very one was found."""
         if self._counted[0] is self._table.catalogue and self._is_usual and type(number) is int:
-            known = self._open_log((self.name, number))
-            if known is not None:
-                return known
+            return self._open_log((self.name, number))
+        return None
+
+    def _partition(self, number: int) -> Opened:
+        known = self._at_hand(number)
+        if known is not None:
+            return known
         found = self._host._log_of(self.name, number, self.id)
         if self._is_usual:
             self._count()
@@ -241,6 +245,9 @@ class Topic(AnyTopic):
 
     def _log_to_write(self, partition: int) -> Log:
         """Return a log as `log` does, for the time of a call: this one does not keep the store open."""
+        known = self._at_hand(partition)
+        if isinstance(known, Log):
+            return known
         if not self._is_usual:
             check_writable_by_users(self.name)
         if type(partition) is int and 0 <= partition < self._count():
