@@ -61,6 +61,15 @@ def test_a_log_too_small_for_an_index_entry_is_closed_without_a_time_index(tmp_p
     assert Path(log.path, INDEXES[0]).read_bytes() == b""
 
 
+def test_a_new_log_has_its_offset_index_before_its_close(tmp_path: Path) -> None:
+    """A store closes all its logs together: a file that each close makes would be most of its time."""
+    with open_log(tmp_path) as log:
+        path = Path(log.path, INDEXES[0])
+        made = path.stat()
+        log.append([b"value"])
+    assert path.stat().st_ino == made.st_ino
+
+
 def test_a_truncation_leaves_no_entry_of_what_it_has_cut(tmp_path: Path) -> None:
     with open_log(tmp_path, index_interval_bytes=100) as log:
         for number in range(10):

@@ -138,6 +138,8 @@ def _recover(
         # The recovery file first: a crash would leave a segment alone, which looks like Kafka's to the next open.
         directory.open(checkpoints.RECOVERY, create=True, writable=True).close()
         segments.add(start)
+        # Here, and not at a clean close, which makes it for a log without one: a store closes all its logs at once.
+        directory.open(files.segment_file(start, files.OFFSET_INDEX), create=True, writable=True).close()
     check_start(segments, point or second, facts)
     _check_emptied(segments, point, kind)
     cut, scanned, extents = _check_tail(segments, point, config, kind)
