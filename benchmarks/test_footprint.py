@@ -134,8 +134,8 @@ def test_a_store_of_ten_thousand_topics(benchmark: Any, places: Any, tmp_path: P
     """Topics made by one call, a store of them opened, idle after a record to each, and closed.
 
     Idle for a minute: each round of the housekeeping comes at least once, that of every five minutes, too.
-    An ext4 without a journal passes over every inode that was deleted in the last minutes to make a file. So the row
-    has, too, how long 10,000 empty files take in the same directories.
+    An ext4 without a journal passes over every inode that was deleted in the last minutes to make a file. So the
+    row has, too, how long 10,000 empty files take in the same directories.
     """
     found: list[list[float]] = []
     kafka = kafkas_ms(tmp_path / "kafka")
