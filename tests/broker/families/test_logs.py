@@ -116,6 +116,8 @@ def test_a_leader_epoch_ends_where_the_next_begins(flights: Store, wire: Wire, v
     assert (end(6, current=6), end(7), end(-1)) == ((0, 6, 5), (0, -1, -1), (0, -1, -1))
     assert (end(0, current=5), end(0, current=7)) == ((74, -1, -1), (75, -1, -1))
     assert (end(0, name="missing"), end(0, partition=1)) == ((3, -1, -1), (3, -1, -1))
+    flights.create_topic("new")
+    assert (end(0, name="new"), end(1, name="new")) == ((0, 0, 0), (0, -1, -1))
 
 
 # --- records deleted ---------------------------------------------------------------------------

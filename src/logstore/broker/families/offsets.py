@@ -130,12 +130,7 @@ def offset_for_leader_epoch(
 def _end_of(log: Log, epoch: int) -> tuple[int, int]:
     """Return the newest epoch up to one, and the offset at which its records end; (-1, -1) if it is not known.
 
-    The table of a log has only epochs with records. The present one may have none yet: it begins at the log end.
+    The table of a new log has no epoch: the present one is in it from the first record on.
     """
-    end, known = log.log_end_offset, log.replica.epochs
-    current, latest = log.replica.leader_epoch, known.latest
-    if epoch == current:
-        return epoch, end
-    if latest is not None and latest.epoch < epoch < current:
-        return latest.epoch, end
-    return known.end_offset_for(epoch, end)
+    end = log.log_end_offset
+    return (epoch, end) if epoch == log.replica.leader_epoch else log.replica.epochs.end_offset_for(epoch, end)
