@@ -24,7 +24,7 @@ cdef class ClientConnection:
     cdef readonly object socket
     cdef readonly object peer
     cdef readonly object local    # the address that the client has connected to
-    cdef readonly object listener # the name that `listen` was given
+    cdef readonly object listener       # the name that `listen` was given
     cdef readonly bint is_closed
     cdef public object state      # of its handler
     cdef int _fd

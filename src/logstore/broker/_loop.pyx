@@ -389,8 +389,8 @@ cdef class Loop:
                 self._close(connection)
         self._idle_timer = None
         if self._by_use:
-            self._idle_timer = self.call_later(max(next(iter(self._by_use.values())) + self.max_idle_s - now_s, 0.001),
-                                               self._close_idle)
+            next_s = next(iter(self._by_use.values())) + self.max_idle_s
+            self._idle_timer = self.call_later(max(next_s - now_s, 0.001), self._close_idle)
 
     cdef int _accept(self, object listener, object name) except -1:
         cdef ClientConnection connection

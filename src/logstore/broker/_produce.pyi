@@ -12,6 +12,10 @@ class Route:
     def __init__(self, offers: BatchOffers) -> None: ...
 
 @final
+class ProducedBatch:
+    """One batch of a request, and what has become of it."""
+
+@final
 class ProduceRequestBytes:
     """One request of the turn."""
 

@@ -14,7 +14,7 @@ from logstore.batch._batch cimport (
     AT_ATTRIBUTES, AT_LENGTH, AT_MAGIC, CONTROL_FLAG, HEADER_BYTES, LENGTH_END, TRANSACTIONAL_FLAG,
 )
 from logstore.batch._bytes cimport load16, load32, store32
-from logstore.broker._loop cimport Answer, ClientConnection
+from logstore.broker._loop cimport Answer
 from logstore.broker._wire cimport (
     copied, end_struct, length_in, put_end, put_length, put_raw, skip_text, taken,
 )
@@ -182,8 +182,8 @@ cdef class ProduceRequestBytes:
 cdef class ProduceTurn:
     """The produce requests of one turn of the loop.
 
-    ``route_to(topic, partition, is_id)`` returns the route to a partition, or None; ``topic`` is the bytes of a name
-    or an id. ``table()`` returns the table of topics, another object after each change. ``finish(connection,
+    ``route_to(topic, partition, is_id)`` returns the route to a partition, or None; ``topic`` has the bytes of a
+    name or an id. ``table()`` returns the table of topics, another object after each change. ``finish(connection,
     requests)`` gets the requests of a connection that are not done at the end of the turn.
     """
 

@@ -7,7 +7,7 @@ other thread has the lock. Everything else is for `LogReplica.append_batch`, in 
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport uint8_t
 from libc.stdlib cimport free, malloc
 
 from logstore.batch._batch cimport AT_RECORD_COUNT
