@@ -109,7 +109,7 @@ def test_seeds_find_a_planted_bug(plant, caplog):
     caplog.set_level(logging.CRITICAL)
     for seed in range(plant.first, plant.first + 500):
         try:
-            live(seed, registry=plant.registry(), **plant.settings)
+            live(seed, connect=plant.registry().connect, **plant.settings)
         except InvariantError as error:
             if str(error).startswith(f"{plant.name} "):
                 return

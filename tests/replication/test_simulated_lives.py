@@ -9,6 +9,7 @@ import errno
 import gc
 import logging
 import os
+from collections import Counter
 from functools import partial
 
 import pytest
@@ -18,7 +19,7 @@ from logstore.errors import StorageFailedError
 from logstore.log import Stop
 from logstore.records import TopicPartition
 from logstore.replication import facts
-from logstore.replication.api import Acks
+from logstore.replication.api import Acks, Registry
 from logstore.replication.insync import InSyncReplica
 from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.log_copy import LogCopy
@@ -204,7 +205,7 @@ def test_a_leader_that_is_named_again_is_judged_when_it_leads(monkeypatch, trust
     registry = LocalRegistry()
     cluster = SimCluster(
         4,
-        registry=registry,
+        connect=registry.connect,
         make_replica=lambda log, node, life: InSyncReplica(log, node, life, min_insync=2),
         make_placement=partial(kind, min_insync=2),
     )
@@ -458,3 +459,42 @@ def test_an_unclean_election_loses_records_and_says_which():
     assert [(each.start_offset, each.end_offset) for each in replica.lost] == [(2, 4)]
     assert [record.value for record in cluster.nodes[leader].log] == [b"a", b"b", b"x"]
     cluster.close()
+
+
+class _OwnRegistry(Registry):
+    """A registry of an embedder: none of our classes, on facts of its own."""
+
+    def __init__(self, calls: Counter[str], facts: LocalRegistry) -> None:
+        self._calls, self._session = calls, facts.connect()
+
+    def read(self, path):
+        self._calls["read"] += 1
+        return self._session.read(path)
+
+    def children(self, path):
+        self._calls["children"] += 1
+        return self._session.children(path)
+
+    def commit(self, changes):
+        self._calls["commit"] += 1
+        return self._session.commit(changes)
+
+    def watch(self, path, notify):
+        self._calls["watch"] += 1
+        return self._session.watch(path, notify)
+
+    @property
+    def is_alive(self):
+        return self._session.is_alive
+
+    def close(self):
+        self._session.close()
+
+
+def test_a_registry_of_an_embedder_lives_in_the_simulator():
+    """The same life, event by event, as with ours."""
+    calls: Counter[str] = Counter()
+    facts_of_it = LocalRegistry()
+    own = live(3, seconds=5, connect=lambda: _OwnRegistry(calls, facts_of_it))
+    assert own.world.trace == live(3, seconds=5).world.trace
+    assert set(calls) >= {"read", "commit", "watch"}

@@ -47,10 +47,11 @@ class SimCluster:
     The nodes are 1 to ``nodes``; each leads some of the ``partitions`` where all is well. Without ``make_replica``
     and ``make_placement`` they replicate by Kafka's rules, with ``min_insync``, ``allows_unclean`` and
     ``lag_max_ms``. Other rules need both, and ``tolerance``: what they promise. A session of the registry lasts
-    ``session_ms`` after its node was heard of for the last time. ``registry`` is an empty one; it may be an
-    embedder's own kind of `LocalRegistry`. With ``controllers`` that many processes hold the controller's office in
-    turn, and elect for the nodes. With ``compacts`` the topic is compacted: a value is ``key:text``, and
-    ``key:`` deletes the key. With ``deletes`` old records are deleted, by retention or by a client.
+    ``session_ms`` after its node was heard of for the last time. ``connect`` opens a session with an empty
+    registry, by default a `LocalRegistry`; an embedder's notifies its watches within the calls that change a fact,
+    and has no time of its own. With ``controllers`` that many processes hold the controller's office in turn, and
+    elect for the nodes. With ``compacts`` the topic is compacted: a value is ``key:text``, and ``key:`` deletes the
+    key. With ``deletes`` old records are deleted, by retention or by a client.
 
     After each step of a node the invariants are judged: `InvariantError` is raised by `run`.
 
@@ -77,7 +78,7 @@ class SimCluster:
         tolerance: Tolerance | None = None,
         compacts: bool = False,
         deletes: bool = False,
-        registry: LocalRegistry | None = None,
+        connect: Callable[[], Registry] | None = None,
         controllers: int = 0,
         make_gate: MakeGate = CommandGate,
     ) -> None:
@@ -99,7 +100,8 @@ class SimCluster:
                 "make_placement= has no use with controllers, which elect by the rules of in-sync replicas: "
                 "leave it out"
             )
-        common = LocalRegistry() if registry is None else registry
+        connect = LocalRegistry().connect if connect is None else connect
+        common = connect()  # what stands there before the first node comes
         self._scene = scene = Scene(
             seed,
             nodes=nodes,
@@ -107,7 +109,7 @@ class SimCluster:
             session_ms=session_ms,
             make_replica=in_sync if make_replica is None else make_replica,
             make_placement=placed if make_placement is None else make_placement,
-            registry=common,
+            connect=connect,
             tolerance=Tolerance(min_insync - 1, min_insync=min_insync) if tolerance is None else tolerance,
             allows_unclean=allows_unclean,
             compacts=compacts,

@@ -12,7 +12,6 @@ from logstore.records import TopicPartition
 from logstore.replication import facts
 from logstore.replication.api import Fact, FetchAnswer, FetchFrom, NodeId, PartitionState, Registry, Replica
 from logstore.replication.controller import CommandGate
-from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.placement import Arrival, Placement
 from logstore.testing.cluster.network import SimNetwork
 from logstore.testing.cluster.registry import RegistryLink
@@ -96,7 +95,7 @@ class Scene:
         session_ms: int,
         make_replica: MakeReplica,
         make_placement: MakePlacement,
-        registry: LocalRegistry,
+        connect: Callable[[], Registry],
         tolerance: Tolerance,
         allows_unclean: bool,
         compacts: bool,
@@ -126,12 +125,10 @@ class Scene:
         self.make_placement = make_placement
         #: For each partition its members, by their nodes.
         self.members: tuple[dict[NodeId, SeenMember], ...] = tuple({} for _ in self.places)
-        self._registry = registry
+        #: Opens a session with the registry.
+        self.connect = connect
+        self._registry = connect()  # of the judges
         self._decoded: dict[int, tuple[Fact, PartitionState]] = {}  # partition -> the fact that was last decoded
-
-    def connect(self) -> Registry:
-        """Open a session with the registry."""
-        return self._registry.connect()
 
     def life(self, node: NodeId) -> int:
         """Return the number of a node's registration, as the registry has it now; -1 if it has none."""
