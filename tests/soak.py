@@ -128,6 +128,16 @@ def steps(options: argparse.Namespace) -> list[Step]:
             },
         ),
         Step(
+            f"replicas: {options.simulations // 2} lives of controllers, LOGSTORE_SEED={seed}",
+            ("tests/replication/controller/test_controller_lives.py",),
+            {"LOGSTORE_SIMULATIONS": str(options.simulations), "LOGSTORE_SEED": seed},
+        ),
+        Step(
+            f"broker: {options.replica_kills} kills under load of each of two producers",
+            ("tests/broker/test_kill.py",),
+            {"LOGSTORE_KILLS": str(options.replica_kills)},
+        ),
+        Step(
             f"replicas: {options.replica_kills} kills of the example's processes",
             ("tests/replication/test_replicated_example.py",),
             {"LOGSTORE_KILLS": str(options.replica_kills)},
