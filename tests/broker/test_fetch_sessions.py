@@ -7,7 +7,7 @@ import random
 import pytest
 
 from logstore.broker import Broker
-from logstore.broker.fetch_sessions import IDLE_S, FetchSessions, Found
+from logstore.broker.fetch_sessions import IDLE_S, FetchSessions, FoundPartition
 from logstore.protocol.generated.messages import FetchRequest, FetchResponse
 from logstore.store import Store
 from logstore.testing import ManualClock
@@ -200,4 +200,4 @@ def test_a_session_without_partitions_ends() -> None:
     assert sessions.plan(fetch(), 12).session_id == 0
     assert sessions.plan(fetch(session=plan.session_id, epoch=1, forget=(("a", 0),)), 12).wanted == []
     assert len(sessions) == 0
-    assert Found(0).region is None
+    assert FoundPartition(0).region is None

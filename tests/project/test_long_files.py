@@ -22,6 +22,7 @@ NOUNS = {
     "batch/_codec.pyx": "compression",
     "batch/_compaction_filter.pyx": "compaction",
     "batch/_encode.pyx": "encoder",
+    "broker/_loop.pyx": "loop",
     "client/consumer.py": "consumer",
     "columns/_builder.pyx": "tables",
     "columns/_export.pyx": "arrow columns",

@@ -12,7 +12,7 @@ cdef class Route:
     cdef list _batches            # of this turn, in the order in which they came
 
 
-cdef class ProducedBatch:
+cdef class OfferedBatch:
     cdef bytes _frame             # keeps the bytes
     cdef const uint8_t *_data
     cdef int64_t _size

@@ -12,7 +12,7 @@ class Route:
     def __init__(self, offers: BatchOffers) -> None: ...
 
 @final
-class ProducedBatch:
+class OfferedBatch:
     """One batch of a request, and what has become of it."""
 
 @final

@@ -50,7 +50,7 @@ cdef class Route:
 
 @cython.final
 @cython.freelist(64)
-cdef class ProducedBatch:
+cdef class OfferedBatch:
     """One batch of a request, and what has become of it."""
 
 
@@ -78,12 +78,12 @@ cdef class ProduceRequestBytes:
 
         Empty if nothing of the request is done.
         """
-        cdef ProducedBatch each
+        cdef OfferedBatch each
         return [(each._error, each._first, each._log_start) if each._is_done else None for each in self._batches]
 
     cdef bint _parse(self) except -1:
         """Find the batches in the frame; False if it is not a usual request, whose decoder says what is wrong."""
-        cdef ProducedBatch batch
+        cdef OfferedBatch batch
         cdef Reader r = Reader(self._frame, 2, 0, False)
         cdef int64_t topics, partitions, n, size, topic_size
         cdef const uint8_t *topic
@@ -109,7 +109,7 @@ cdef class ProduceRequestBytes:
             if partitions <= 0:
                 return False
             for n in range(partitions):
-                batch = ProducedBatch.__new__(ProducedBatch)
+                batch = OfferedBatch.__new__(OfferedBatch)
                 batch._frame = self._frame
                 batch._topic, batch._topic_size = topic, topic_size
                 batch._partitions = 0 if n else partitions
@@ -128,7 +128,7 @@ cdef class ProduceRequestBytes:
         return len(self._batches) > 0
 
     cdef bint _is_done(self) except -1:
-        cdef ProducedBatch each
+        cdef OfferedBatch each
         if not self._batches:
             return False
         for each in self._batches:
@@ -137,7 +137,7 @@ cdef class ProduceRequestBytes:
         return True
 
     cdef bint _has_error(self) except -1:
-        cdef ProducedBatch each
+        cdef OfferedBatch each
         for each in self._batches:
             if each._error:
                 return True
@@ -146,7 +146,7 @@ cdef class ProduceRequestBytes:
     cdef bytes _response(self):
         """Return the frame of the answer (Kafka protocol guide, "Produce Response")."""
         cdef Writer w = Writer(self._version, self._version >= FLEXIBLE)
-        cdef ProducedBatch each
+        cdef OfferedBatch each
         cdef int64_t left = 0
         plain_number(w, 0, 4)  # the frame's size, set below
         plain_number(w, self._correlation_id, 4)
@@ -197,7 +197,7 @@ cdef class ProduceTurn:
     cdef bint take(self, Answer answer, bytes frame) except -1:
         """Take a request of a version that is served into the turn; raise MalformedMessageError as its decoder."""
         cdef ProduceRequestBytes request
-        cdef ProducedBatch each
+        cdef OfferedBatch each
         cdef Route route
         cdef list routes = None
         cdef Reader r = Reader(frame, 0, 0, False)
@@ -220,7 +220,7 @@ cdef class ProduceTurn:
 
     cdef list _routes_of(self, ProduceRequestBytes request):
         """Return the route of each batch; None if there is none for one of them."""
-        cdef ProducedBatch each
+        cdef OfferedBatch each
         cdef Route route
         cdef list routes = []
         table = self._table()
@@ -271,7 +271,7 @@ cdef class ProduceTurn:
     cdef int _append(self, Route route) except -1:
         """Offer the batches of a log to it, and note what it took."""
         cdef Offer offers[OFFERED]
-        cdef ProducedBatch each
+        cdef OfferedBatch each
         cdef list batches = route._batches
         cdef Py_ssize_t done = 0, count, n, written
         route._batches = []

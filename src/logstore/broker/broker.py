@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from logstore.broker._loop import Loop
 from logstore.broker.requests import RequestHandler
 from logstore.broker.served import Served
-from logstore.config.broker import BrokerConfig, Listener
+from logstore.config.broker import BrokerConfig, ListenAddress
 from logstore.config.schema import Setting
 from logstore.errors import BrokerUnreachableError, StoreClosedError
 
@@ -61,7 +61,7 @@ class Broker:
     @property
     def bootstrap(self) -> str:
         """``HOST:PORT`` of each listener, with commas, for ``bootstrap.servers`` of a client."""
-        return ",".join(str(Listener("", host, port)) for host, port in self.addresses)
+        return ",".join(str(ListenAddress("", host, port)) for host, port in self.addresses)
 
     def metrics(self) -> dict[str, int]:
         """Return counts since the start: requests, bytes received, bytes sent by sendfile and by copy."""
@@ -151,7 +151,7 @@ def serve(
     return broker
 
 
-def _listening(address: Listener) -> socket.socket:
+def _listening(address: ListenAddress) -> socket.socket:
     try:
         if not address.host:
             found = socket.create_server(("", address.port), backlog=_BACKLOG)

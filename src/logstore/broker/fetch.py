@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker.fetch_answer import pieces_of
-from logstore.broker.fetch_sessions import FetchSessions, Found, Plan, Wanted
+from logstore.broker.fetch_sessions import AskedPartition, FetchSessions, FoundPartition, Plan
 from logstore.broker.offsets import epoch_error
 from logstore.broker.served import Served
 from logstore.errors import LogstoreError, OffsetOutOfRangeError
@@ -23,7 +23,7 @@ from logstore.records import Isolation
 #: The longest wait of a fetch: a timer that a client sets.
 _MAX_WAIT_MS = 2**31 - 1
 
-_Found = list[tuple[Wanted, Found]]
+_Found = list[tuple[AskedPartition, FoundPartition]]
 
 
 class _Asked:
@@ -90,10 +90,10 @@ class Fetches:
         for notifier in list(connection.state or ()):
             self._unpark(notifier, self._parked[notifier])
 
-    def _name(self, wanted: Wanted) -> str | None:
+    def _name(self, wanted: AskedPartition) -> str | None:
         return wanted.topic or self._served.name_of(wanted.topic_id)
 
-    def _closed_logs(self, wanted: list[Wanted]) -> list[tuple[str, int]]:
+    def _closed_logs(self, wanted: list[AskedPartition]) -> list[tuple[str, int]]:
         closed = []
         for each in wanted:
             name = self._name(each)
@@ -174,17 +174,19 @@ class Fetches:
             found.append((each, one))
         return found, size, is_urgent
 
-    def _of_partition(self, wanted: Wanted, max_bytes: int, at_least_one: bool, isolation: Isolation) -> Found:
+    def _of_partition(
+        self, wanted: AskedPartition, max_bytes: int, at_least_one: bool, isolation: Isolation
+    ) -> FoundPartition:
         name, asked = self._name(wanted), wanted.asked
         if name is None:
-            return Found(codes.UNKNOWN_TOPIC_ID)
+            return FoundPartition(codes.UNKNOWN_TOPIC_ID)
         try:
             log = self._served.find_open(name, asked.partition)
             if log is None:
-                return Found(codes.NOT_LEADER_OR_FOLLOWER)
+                return FoundPartition(codes.NOT_LEADER_OR_FOLLOWER)
             code = epoch_error(log, asked.current_leader_epoch)
             if code:
-                return Found(code)
+                return FoundPartition(code)
             diverging = _divergence(log, asked)
             found = log.replica.fetch_region(
                 log.log_start_offset if diverging else asked.fetch_offset,
@@ -193,8 +195,8 @@ class Fetches:
                 isolation=isolation,
             )
         except LogstoreError as error:
-            return Found(error.code)
-        return Found(
+            return FoundPartition(error.code)
+        return FoundPartition(
             0,
             found.high_watermark,
             found.last_stable_offset,

@@ -9,14 +9,19 @@ import base64
 import struct
 from itertools import groupby
 
-from logstore.broker.fetch_sessions import BY_ID, Found, Wanted
+from logstore.broker.fetch_sessions import BY_ID, AskedPartition, FoundPartition
 from logstore.io._file_region import FileRegion
 
 _FLEXIBLE = 12
 
 
 def pieces_of(
-    version: int, correlation_id: int, found: list[tuple[Wanted, Found]], *, code: int = 0, session_id: int = 0
+    version: int,
+    correlation_id: int,
+    found: list[tuple[AskedPartition, FoundPartition]],
+    *,
+    code: int = 0,
+    session_id: int = 0,
 ) -> list[bytes | FileRegion]:
     """Return the frame of an answer: bytes, and between them the regions of its partitions."""
     flexible = version >= _FLEXIBLE
@@ -57,7 +62,7 @@ def _topic(name: str, topic_id: str, version: int) -> bytes:
     return (_count(len(data), True) if version >= _FLEXIBLE else struct.pack(">h", len(data))) + data
 
 
-def _put_partition(out: bytearray, partition: int, found: Found, version: int) -> None:
+def _put_partition(out: bytearray, partition: int, found: FoundPartition, version: int) -> None:
     flexible = version >= _FLEXIBLE
     out += struct.pack(">ihqq", partition, found.code, found.high_watermark, found.last_stable_offset)
     if version >= 5:

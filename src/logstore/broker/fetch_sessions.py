@@ -27,7 +27,7 @@ _FIRST_EPOCH = 0
 _LAST_EPOCH = -1
 
 
-class Wanted:
+class AskedPartition:
     """What a client fetches of one partition, and the marks that it was told last."""
 
     __slots__ = ("_high_watermark", "_log_start_offset", "asked", "topic", "topic_id")
@@ -42,7 +42,7 @@ class Wanted:
     def key(self) -> tuple[str, str, int]:
         return self.topic, self.topic_id, self.asked.partition
 
-    def tell(self, found: Found) -> bool:
+    def tell(self, found: FoundPartition) -> bool:
         """Record what an answer says; return whether it says anything that the client does not know."""
         is_news = (
             found.region is not None
@@ -57,7 +57,7 @@ class Wanted:
         return is_news
 
 
-class Found(NamedTuple):
+class FoundPartition(NamedTuple):
     """The answer for one partition."""
 
     code: int
@@ -69,10 +69,10 @@ class Found(NamedTuple):
     diverging: tuple[int, int] | None = None  #: epoch and end of the log's part that agrees with the client's
 
 
-class Session:
+class ClientFetchSession:
     """What one client fetches, in the order in which its partitions take their turn."""
 
-    def __init__(self, number: int, by_id: bool, wanted: Iterable[Wanted], now_s: float) -> None:
+    def __init__(self, number: int, by_id: bool, wanted: Iterable[AskedPartition], now_s: float) -> None:
         self.number = number
         self.by_id = by_id
         self.epoch = 1  #: of the next request
@@ -93,7 +93,7 @@ class Session:
         self.epoch = self.epoch + 1 if self.epoch < INT32_MAX else 1
         self.used_s = now_s
 
-    def move_back(self, wanted: Wanted) -> None:
+    def move_back(self, wanted: AskedPartition) -> None:
         """Let a partition that gave records take its next turn behind the others."""
         if self.partitions.pop(wanted.key, None) is not None:
             self.partitions[wanted.key] = wanted
@@ -102,8 +102,8 @@ class Session:
 class Plan(NamedTuple):
     """What a request asks for."""
 
-    wanted: list[Wanted]
-    session: Session | None = None
+    wanted: list[AskedPartition]
+    session: ClientFetchSession | None = None
     is_incremental: bool = False
     code: int = 0  #: of the whole answer
 
@@ -111,7 +111,9 @@ class Plan(NamedTuple):
     def session_id(self) -> int:
         return 0 if self.session is None else self.session.number
 
-    def to_tell(self, found: list[tuple[Wanted, Found]]) -> list[tuple[Wanted, Found]]:
+    def to_tell(
+        self, found: list[tuple[AskedPartition, FoundPartition]]
+    ) -> list[tuple[AskedPartition, FoundPartition]]:
         """Return the partitions that the answer names: all of them, or those with news."""
         if self.session is None:
             return found
@@ -135,7 +137,7 @@ class FetchSessions:
         self._most = most
         self._clock = clock
         self._rng = rng or random.Random()
-        self._sessions: dict[int, Session] = {}  # the one that was used last is the last
+        self._sessions: dict[int, ClientFetchSession] = {}  # the one that was used last is the last
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -164,14 +166,14 @@ class FetchSessions:
         self._sessions[session.number] = session
         return Plan(list(session.partitions.values()), session, is_incremental=True)
 
-    def _begin(self, by_id: bool, wanted: list[Wanted], now_s: float) -> Session | None:
+    def _begin(self, by_id: bool, wanted: list[AskedPartition], now_s: float) -> ClientFetchSession | None:
         """Return a new session; None if there is no place for it."""
         if len(self._sessions) >= self._most and not self._make_place(len(wanted), now_s):
             return None
         number = 0
         while number == 0 or number in self._sessions:
             number = self._rng.randrange(1, INT32_MAX)
-        session = self._sessions[number] = Session(number, by_id, wanted, now_s)
+        session = self._sessions[number] = ClientFetchSession(number, by_id, wanted, now_s)
         return session
 
     def _make_place(self, size: int, now_s: float) -> bool:
@@ -187,7 +189,7 @@ class FetchSessions:
         return True
 
 
-def _wanted(asked: FetchRequest) -> Iterable[Wanted]:
+def _wanted(asked: FetchRequest) -> Iterable[AskedPartition]:
     for topic in asked.topics:
         for each in topic.partitions:
-            yield Wanted(topic.topic, topic.topic_id, each)
+            yield AskedPartition(topic.topic, topic.topic_id, each)

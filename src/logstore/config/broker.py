@@ -32,7 +32,7 @@ PLAINTEXT = "PLAINTEXT"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-class Listener(NamedTuple):
+class ListenAddress(NamedTuple):
     """One address to listen on, or to tell clients."""
 
     name: str
@@ -73,14 +73,14 @@ class BrokerConfig(OneLevelConfig):
         self.addresses()
         self.advertised()
 
-    def addresses(self) -> list[Listener]:
+    def addresses(self) -> list[ListenAddress]:
         """Return the listeners: ``NAME://HOST:PORT`` or ``HOST:PORT`` with commas, port 0 for a free one."""
         found = self._parsed("listeners", self.listeners)
         if not found:
             raise InvalidSettingError({"listeners": "expected NAME://HOST:PORT, found nothing"})
         return found
 
-    def advertised(self) -> dict[str, Listener]:
+    def advertised(self) -> dict[str, ListenAddress]:
         """Return what the clients of a listener are told, by its name; of others, the address connected to."""
         if not self.advertised_listeners:
             return {}
@@ -95,8 +95,8 @@ class BrokerConfig(OneLevelConfig):
                 raise InvalidSettingError({"advertised.listeners": problem})
         return found
 
-    def _parsed(self, key: str, value: str) -> list[Listener]:
-        found: list[Listener] = []
+    def _parsed(self, key: str, value: str) -> list[ListenAddress]:
+        found: list[ListenAddress] = []
         for part in filter(None, (each.strip() for each in value.split(","))):
             name, mark, address = part.rpartition("://")
             host, colon, port = address.rpartition(":")
@@ -105,7 +105,7 @@ class BrokerConfig(OneLevelConfig):
                 raise InvalidSettingError({key: f"expected NAME://HOST:PORT, found {part!r}"})
             name = name.upper() if mark else PLAINTEXT
             self._check_protocol(key, name)
-            found.append(Listener(name, host, int(port)))
+            found.append(ListenAddress(name, host, int(port)))
         doubled = {each.name for each in found if [other.name for other in found].count(each.name) > 1}
         if doubled and key == "advertised.listeners":
             raise InvalidSettingError({key: f"names {', '.join(sorted(doubled))} more than once"})
