@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import logstore
+from logstore.config.text import PREFIX
 from logstore.log.formats.last_stop import Stop
 
 
@@ -72,7 +73,7 @@ def test_settings_come_from_a_file_and_the_environment_and_systemd_is_told(tmp_p
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
         notifier.bind(str(address))
         notifier.settimeout(30)
-        environment = {**os.environ, "NOTIFY_SOCKET": str(address), "LOGSTORE_MAX_CONNECTIONS_PER_IP": "50"}
+        environment = {**os.environ, "NOTIFY_SOCKET": str(address), f"{PREFIX}MAX_CONNECTIONS_PER_IP": "50"}
         command = [sys.executable, "-m", "logstore", "serve", str(tmp_path / "data"), "--config", str(properties)]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

@@ -547,6 +547,7 @@ calls = {
     "offset_for_time": lambda: log.offset_for_time(0),
     "offset_of_max_timestamp": lambda: log.replica.offset_of_max_timestamp(),
     "check_joined": lambda: log.maintenance.check_joined(segment),
+    "check_reconfigure": lambda: log.maintenance.check_reconfigure(log.maintenance.config),
     "wait_for": lambda: log.wait_for(99, timeout_s=PATIENCE_S),
     "listen": lambda: log.replica.listen(None),
     "iter": lambda: list(log),

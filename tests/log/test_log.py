@@ -265,7 +265,7 @@ def test_no_public_method_changes_a_record(log):
         *("locate", "fetch_region", "offset_for_time", "wait_for"),
         "offset_of_max_timestamp",
         *("metrics", "end_offset", "cleanable", "reconfigure", "facts", "oldest_segment"),
-        *("open_transaction", "producer_epoch"),
+        *("open_transaction", "producer_epoch", "active_producers", "check_reconfigure"),
         *("checkpoint", "copy", "verify", "check_joined", "check_keys"),
         *("flush", "tick", "roll", "advance_high_watermark", "set_policy", "accept_stop", "log"),
         *("listen", "failure"),

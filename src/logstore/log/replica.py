@@ -249,7 +249,12 @@ class LogReplica(ReaderReplica):
         return append_replicated(self._writer, run, ack, leader_epoch, is_contiguous)
 
     def offers(self) -> BatchOffers:
-        """Return what a loop of sockets offers clients' batches to: it appends only what waits for nothing."""
+        """Return what a loop of sockets offers clients' batches to: it appends only what waits for nothing.
+
+        Raises:
+            LogClosedError, ForkedError: the log cannot be used.
+        """
+        self._state.check_open()
         return BatchOffers(self._state, self._writer)
 
     def append_turn(
