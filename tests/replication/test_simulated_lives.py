@@ -32,17 +32,17 @@ from tests.replication.plants import quorum
 
 #: All lives together, and how many of them are of which kind; the rest has one partition, in sync.
 COUNT = int(os.environ.get("LOGSTORE_SIMULATIONS", "300"))
-SEVERAL, QUORUM, COMPACTED = COUNT // 10, COUNT * 2 // 15, COUNT // 10
-CLOCKS = COUNT // 15  # each seed lives twice: with clocks that jump, and without
-CONTROLLED, DELETED = COUNT // 15, COUNT // 15
-IN_SYNC = COUNT - SEVERAL - QUORUM - COMPACTED - CLOCKS - CONTROLLED - DELETED
+SEVERAL, QUORUM, COMPACTED = COUNT // 15, COUNT * 2 // 15, COUNT // 15
+CLOCKS = COUNT // 30  # seeds, each of which lives twice: with clocks that jump, and without
+CONTROLLED, DELETED = COUNT // 20, COUNT // 20
+IN_SYNC = COUNT - SEVERAL - QUORUM - COMPACTED - 2 * CLOCKS - CONTROLLED - DELETED
 SECONDS = int(os.environ.get("LOGSTORE_SIMULATED_S", "10"))
 SEED = int(os.environ.get("LOGSTORE_SEED", "0"))
 # Kinds of lives with seeds of their own.
 CLOCK_SEED, CONTROLLER_SEED, DELETED_SEED = SEED + 100_000, SEED + 200_000, SEED + 300_000
 
 #: (nodes, min.insync.replicas): what each life has, in turn.
-SIZES = ((3, 2), (3, 2), (3, 1), (3, 3), (5, 3), (5, 2))
+SIZES = ((3, 2), (3, 2), (3, 1), (3, 3), (5, 3), (3, 2), (3, 2), (5, 2))
 
 PARTS = 12
 
