@@ -186,7 +186,7 @@ def test_places_go_to_others_when_sessions_are_idle_or_small() -> None:
 
 
 def test_epochs_of_a_session_begin_again_at_1() -> None:
-    sessions = FetchSessions()
+    sessions = FetchSessions(10)
     plan = sessions.plan(fetch(("a", 0, 0)), 12)
     assert plan.session is not None
     plan.session.epoch = 2**31 - 1
@@ -195,7 +195,7 @@ def test_epochs_of_a_session_begin_again_at_1() -> None:
 
 
 def test_a_session_without_partitions_ends() -> None:
-    sessions = FetchSessions()
+    sessions = FetchSessions(10)
     plan = sessions.plan(fetch(("a", 0, 0)), 12)
     assert sessions.plan(fetch(), 12).session_id == 0
     assert sessions.plan(fetch(session=plan.session_id, epoch=1, forget=(("a", 0),)), 12).wanted == []

@@ -10,11 +10,13 @@ import pytest
 import logstore
 from logstore.broker import Broker, serve
 from logstore.config.broker import BrokerConfig
+from logstore.config.schema import Setting
 from logstore.errors import BrokerUnreachableError, InvalidSettingError, UnknownSettingError
 from logstore.protocol.generated.messages import (
     ApiVersionsRequest,
     CreateTopicsRequest,
     DescribeClusterRequest,
+    DescribeClusterResponse,
     MetadataRequest,
     MetadataResponse,
 )
@@ -33,7 +35,9 @@ def told(wire: Wire) -> tuple[str, int]:
     answer = wire.ask(MetadataRequest(topics=[]), 12)
     assert isinstance(answer, MetadataResponse)
     (node,) = answer.brokers
-    (other,) = wire.ask(DescribeClusterRequest(), 1).brokers  # type: ignore[attr-defined]
+    described = wire.ask(DescribeClusterRequest(), 1)
+    assert isinstance(described, DescribeClusterResponse)
+    (other,) = described.brokers
     assert (other.host, other.port) == (node.host, node.port)
     return node.host, node.port
 
@@ -74,9 +78,9 @@ def test_every_address_of_the_machine(store: Store) -> None:
         ({"max.connections": -1}, "max.connections"),
     ],
 )
-def test_settings_that_are_wrong_are_refused(store: Store, settings: dict[str, object], message: str) -> None:
+def test_settings_that_are_wrong_are_refused(store: Store, settings: dict[str, Setting], message: str) -> None:
     with pytest.raises(InvalidSettingError, match=message):
-        serve(store, None, {"listeners": "127.0.0.1:0", **settings})  # type: ignore[dict-item]
+        serve(store, None, {"listeners": "127.0.0.1:0", **settings})
 
 
 def test_an_unknown_setting_and_an_address_of_another_machine(store: Store) -> None:

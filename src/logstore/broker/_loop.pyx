@@ -405,7 +405,7 @@ cdef class Loop:
             self._watch(EPOLL_CTL_MOD, listener.fileno(), 0)
             self.call_later(ACCEPT_PAUSE_MS / 1000.0, lambda: self._resume(listener))
             return 0
-        address = peer[0] if isinstance(peer, tuple) else ""
+        address = _host_of(peer)
         if not self._has_space(address):
             self.refused_connections += 1
             socket.close()
@@ -460,7 +460,7 @@ cdef class Loop:
         connection._drop_requests()
         connection._answers.clear()
         self._by_use.pop(connection, None)
-        address = connection.peer[0] if isinstance(connection.peer, tuple) else ""
+        address = _host_of(connection.peer)
         self._per_ip[address] -= 1
         if not self._per_ip[address]:
             del self._per_ip[address]
@@ -663,3 +663,8 @@ cdef class Loop:
         connection._advance(sent)
         connection._is_full = sent < wanted
         return sent == wanted
+
+
+cdef object _host_of(object peer):
+    """Return the address of a client without its port; those of a Unix socket have none of their own."""
+    return peer[0] if isinstance(peer, tuple) else ""

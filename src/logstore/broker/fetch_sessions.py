@@ -15,15 +15,13 @@ from logstore.io._file_region import FileRegion
 from logstore.protocol import codes
 from logstore.protocol.generated.messages import FetchRequest
 from logstore.records import INT32_MAX, AbortedTransaction
+from logstore.replication.fetch_messages import FIRST_EPOCH, following_epoch
 
-#: Kafka's default of ``max.incremental.fetch.session.cache.slots``.
-SESSIONS = 1000
 #: The idle time after which a session may give its place to another one, as in Kafka.
 IDLE_S = 120.0
 
 #: The version from which on requests name topics by their ids.
 BY_ID = 13
-_FIRST_EPOCH = 0
 _LAST_EPOCH = -1
 
 
@@ -75,7 +73,7 @@ class ClientFetchSession:
     def __init__(self, number: int, by_id: bool, wanted: Iterable[AskedPartition], now_s: float) -> None:
         self.number = number
         self.by_id = by_id
-        self.epoch = 1  #: of the next request
+        self.epoch = following_epoch(FIRST_EPOCH)  #: of the next request
         self.partitions = {each.key: each for each in wanted}
         self.made_s = self.used_s = now_s
 
@@ -90,7 +88,7 @@ class ClientFetchSession:
         for topic in asked.forgotten_topics_data:
             for partition in topic.partitions:
                 self.partitions.pop((topic.topic, topic.topic_id, partition), None)
-        self.epoch = self.epoch + 1 if self.epoch < INT32_MAX else 1
+        self.epoch = following_epoch(self.epoch)
         self.used_s = now_s
 
     def move_back(self, wanted: AskedPartition) -> None:
@@ -133,7 +131,7 @@ class FetchSessions:
     A session ends when its client closes it, fetches nothing more, or another one needs its place.
     """
 
-    def __init__(self, most: int = SESSIONS, clock: Clock = SYSTEM_CLOCK, rng: random.Random | None = None) -> None:
+    def __init__(self, most: int, clock: Clock = SYSTEM_CLOCK, rng: random.Random | None = None) -> None:
         self._most = most
         self._clock = clock
         self._rng = rng or random.Random()
@@ -145,11 +143,11 @@ class FetchSessions:
     def plan(self, asked: FetchRequest, version: int) -> Plan:
         """Return what a request asks for; with an error code, nothing."""
         now_s = self._clock.monotonic_s()
-        if asked.session_epoch in (_FIRST_EPOCH, _LAST_EPOCH):
+        if asked.session_epoch in (FIRST_EPOCH, _LAST_EPOCH):
             self._sessions.pop(asked.session_id, None)
             wanted = list(_wanted(asked))
             session = None
-            if asked.session_epoch == _FIRST_EPOCH and version >= 7 and wanted:
+            if asked.session_epoch == FIRST_EPOCH and version >= 7 and wanted:
                 session = self._begin(version >= BY_ID, wanted, now_s)
             return Plan(wanted, session)
         session = self._sessions.get(asked.session_id)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from logstore.log import Log
-
-UNKNOWN_LEADER_EPOCH = 75
-FENCED_LEADER_EPOCH = 74
+from logstore.protocol import codes
 
 
 def epoch_error(log: Log, epoch: int) -> int:
@@ -13,4 +11,4 @@ def epoch_error(log: Log, epoch: int) -> int:
     current = log.replica.leader_epoch
     if epoch in (-1, current):
         return 0
-    return FENCED_LEADER_EPOCH if epoch < current else UNKNOWN_LEADER_EPOCH
+    return codes.FENCED_LEADER_EPOCH if epoch < current else codes.UNKNOWN_LEADER_EPOCH

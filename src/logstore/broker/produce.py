@@ -15,16 +15,13 @@ from logstore.broker._produce import ProduceRequestBytes, ProduceTurn, Route
 from logstore.broker.served import Served, id_text
 from logstore.errors import InvalidRecordError, LogstoreError, ProtocolError
 from logstore.log import Log
+from logstore.protocol import codes
 from logstore.protocol.frames import Request, encode_response
 from logstore.protocol.generated.messages import ProduceRequest, ProduceResponse
 from logstore.topic_names import check_writable_by_users
 
 _logger = logging.getLogger(__name__)
 
-INVALID_REQUIRED_ACKS = 21
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-UNKNOWN_TOPIC_ID = 100
-INVALID_TXN_STATE = 48
 
 #: Kafka protocol, record batch v2: baseOffset 8, batchLength 4, …; the header's size; where the attributes are.
 _LENGTH_AT = 8
@@ -83,7 +80,7 @@ def _appended(served: Served, request: Request, results: list[tuple[int, int, in
     asked = request.message
     assert isinstance(asked, ProduceRequest)
     if asked.acks not in (-1, 0, 1):
-        return _refused(asked, INVALID_REQUIRED_ACKS)
+        return _refused(asked, codes.INVALID_REQUIRED_ACKS)
     return _append_all(served, asked, iter(results))
 
 
@@ -120,7 +117,7 @@ def _append_all(
                 )
                 continue
             if name is None:
-                answers.append(_failed(each.index, UNKNOWN_TOPIC_ID))
+                answers.append(_failed(each.index, codes.UNKNOWN_TOPIC_ID))
                 continue
             try:
                 check_writable_by_users(name)
@@ -136,9 +133,9 @@ def _append(log: Log, asked: ProduceRequest.PartitionProduceData) -> _Answered:
     _check_one_batch(log, batch)
     if batch[_ATTRIBUTES_AT + 1] & _TRANSACTIONAL_OR_CONTROL:
         # Transactions have no coordinator yet: an open one would stop every reader with read_committed.
-        return _failed(asked.index, INVALID_TXN_STATE, "transactions are not served")
+        return _failed(asked.index, codes.INVALID_TXN_STATE, "transactions are not served")
     result = log.replica.append_batch(batch)
-    is_log_time = log._state.config.message_timestamp_type == "logappendtime" and not result.duplicate
+    is_log_time = log.maintenance.config.message_timestamp_type == "logappendtime" and not result.duplicate
     return _Answered(
         index=asked.index,
         base_offset=result.first_offset,

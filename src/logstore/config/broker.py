@@ -6,7 +6,6 @@ come from the same sources as those of the store that is served. No I/O.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,11 +13,9 @@ from typing import NamedTuple
 from logstore.config import kafka_keys
 from logstore.config.schema import (
     Collector,
-    Name,
     OneLevelConfig,
     Setting,
     duration,
-    names_of,
     nearest,
     number,
     size,
@@ -119,11 +116,6 @@ class BrokerConfig(OneLevelConfig):
             raise InvalidSettingError(
                 {key: f"{name} asks for {protocol}, and neither TLS nor logins are served yet; use PLAINTEXT"}
             )
-
-    @classmethod
-    @functools.cache
-    def _names(cls) -> Mapping[str, Name]:
-        return names_of(cls, {})
 
     @classmethod
     def _take_other(cls, key: str, value: Setting, found: Collector) -> None:

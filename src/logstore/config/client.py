@@ -8,9 +8,8 @@ encryption, serializers and interceptors named by class, and partitions assigned
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -18,7 +17,6 @@ from logstore.config import kafka_keys
 from logstore.config.schema import (
     Collector,
     Compression,
-    Name,
     OneLevelConfig,
     Refusal,
     Rule,
@@ -26,7 +24,6 @@ from logstore.config.schema import (
     boolean,
     defaults_of,
     duration,
-    names_of,
     nearest,
     number,
     setting,
@@ -95,11 +92,6 @@ class ClientConfig(OneLevelConfig):
     SCOPES: ClassVar[tuple[str, ...]] = ()
     #: Keys among them that ask for unsupported features.
     REFUSED: ClassVar[tuple[Refusal, ...]] = ()
-
-    @classmethod
-    @functools.cache
-    def _names(cls) -> Mapping[str, Name]:
-        return names_of(cls, {})
 
     @classmethod
     def _take_other(cls, key: str, value: Setting, found: Collector) -> None:

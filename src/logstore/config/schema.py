@@ -378,6 +378,11 @@ class BaseConfig(ABC):
         return self.of(self, **fields)
 
 
+@functools.cache
+def _names_without_synonyms(cls: type[BaseConfig]) -> Mapping[str, Name]:
+    return names_of(cls, {})
+
+
 class OneLevelConfig(BaseConfig):
     """Base of settings classes whose fields are all their own: no settings inside settings."""
 
@@ -411,9 +416,9 @@ class OneLevelConfig(BaseConfig):
         """Refuse values that cannot go with others, where it matters which fields were given."""
 
     @classmethod
-    @abstractmethod
     def _names(cls) -> Mapping[str, Name]:
-        """Return every name of a setting."""
+        """Return every name of a setting; a class with synonyms adds them."""
+        return _names_without_synonyms(cls)
 
     @classmethod
     @abstractmethod

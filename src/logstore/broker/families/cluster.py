@@ -10,6 +10,7 @@ import logging
 from logstore.broker._loop import ClientConnection
 from logstore.broker.served import NODE, Served
 from logstore.errors import LogstoreError
+from logstore.protocol import codes
 from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import (
     DescribeClusterRequest,
@@ -20,9 +21,6 @@ from logstore.protocol.generated.messages import (
 
 _logger = logging.getLogger(__name__)
 
-#: Kafka's codes for a coordinator that does not exist, and for an endpoint that is no broker's.
-COORDINATOR_NOT_AVAILABLE = 15
-MISMATCHED_ENDPOINT_TYPE = 114
 
 _BROKERS = 1
 #: Kafka's value of authorized operations that were not asked for.
@@ -35,7 +33,7 @@ def describe_cluster(served: Served, request: Request, connection: ClientConnect
     assert isinstance(asked, DescribeClusterRequest)
     if asked.endpoint_type != _BROKERS:
         return DescribeClusterResponse(
-            error_code=MISMATCHED_ENDPOINT_TYPE,
+            error_code=codes.MISMATCHED_ENDPOINT_TYPE,
             error_message="this endpoint is a broker's",
             endpoint_type=_BROKERS,
             cluster_authorized_operations=NOT_ASKED,
@@ -58,7 +56,7 @@ def init_producer_id(served: Served, request: Request, _connection: ClientConnec
     asked = request.message
     assert isinstance(asked, InitProducerIdRequest)
     if asked.transactional_id is not None:
-        return InitProducerIdResponse(error_code=COORDINATOR_NOT_AVAILABLE, producer_epoch=-1)
+        return InitProducerIdResponse(error_code=codes.COORDINATOR_NOT_AVAILABLE, producer_epoch=-1)
     try:
         return InitProducerIdResponse(producer_id=served.host.next_producer_id(), producer_epoch=0)
     except LogstoreError as error:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from logstore.broker._loop import ClientConnection
-from logstore.broker.families.configs import BROKER, INVALID_REQUEST, TOPIC, not_configured, not_this_node, of_topic
+from logstore.broker.families.configs import BROKER, TOPIC, not_configured, not_this_node, of_topic
 from logstore.broker.families.described import is_list, topic_keys
 from logstore.broker.served import Served
 from logstore.config.log import canonical
 from logstore.config.schema import nearest
 from logstore.errors import InvalidSettingError, LogstoreError, UnknownSettingError
+from logstore.protocol import codes
 from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import (
     AlterConfigsRequest,
@@ -32,17 +33,19 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 #: A resource of one of the two requests: they are alike but for the operation.
 _R = TypeVar("_R", AlterConfigsRequest.AlterConfigsResource, IncrementalAlterConfigsRequest.AlterConfigsResource)
 
+#: The answer for one resource, alike in both.
+_A = TypeVar(
+    "_A",
+    AlterConfigsResponse.AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse.AlterConfigsResourceResponse,
+)
+
 #: Key -> its new value, or None for the store's default.
 _Changes = Mapping[str, str | None]
 
 
 class _Refused(Exception):
     """A resource is refused as Kafka refuses a request; the message says why."""
-
-
-class _Outcome(NamedTuple):
-    code: int
-    message: str | None
 
 
 def alter_configs(served: Served, request: Request, _connection: ClientConnection) -> AlterConfigsResponse:
@@ -56,18 +59,9 @@ def alter_configs(served: Served, request: Request, _connection: ClientConnectio
         _check_values(given)
         return dict.fromkeys(served.entry(resource.resource_name).settings) | given
 
-    each = AlterConfigsResponse.AlterConfigsResourceResponse
-    outcomes = _change_all(served, asked.resources, changes, validate_only=asked.validate_only)
+    kind = AlterConfigsResponse.AlterConfigsResourceResponse
     return AlterConfigsResponse(
-        responses=[
-            each(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource, (code, message) in zip(asked.resources, outcomes, strict=True)
-        ]
+        responses=_change_all(served, asked.resources, changes, kind, validate_only=asked.validate_only)
     )
 
 
@@ -88,18 +82,9 @@ def incremental_alter_configs(
             for each in resource.configs
         }
 
-    each = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
-    outcomes = _change_all(served, asked.resources, changes, validate_only=asked.validate_only)
+    kind = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
     return IncrementalAlterConfigsResponse(
-        responses=[
-            each(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource, (code, message) in zip(asked.resources, outcomes, strict=True)
-        ]
+        responses=_change_all(served, asked.resources, changes, kind, validate_only=asked.validate_only)
     )
 
 
@@ -116,23 +101,28 @@ def check_topic_keys(names: Sequence[str]) -> None:
 
 
 def _change_all(
-    served: Served, resources: Sequence[_R], changes: Callable[[_R], _Changes], *, validate_only: bool
-) -> list[_Outcome]:
-    """Change each resource, or say why not."""
+    served: Served,
+    resources: Sequence[_R],
+    changes: Callable[[_R], _Changes],
+    kind: type[_A],
+    *,
+    validate_only: bool,
+) -> list[_A]:
+    """Change each resource, or say why not, in an answer of a ``kind`` for each."""
     times = Counter((each.resource_type, each.resource_name) for each in resources)
-    outcomes = []
+    answers = []
     for each in resources:
+        answer = kind(error_message=None, resource_type=each.resource_type, resource_name=each.resource_name)
         try:
             if times[each.resource_type, each.resource_name] > 1:
                 raise _Refused(f"resource {each.resource_name[:300]!r} is named twice")
             _change(served, each, changes, validate_only=validate_only)
         except _Refused as error:
-            outcomes.append(_Outcome(INVALID_REQUEST, str(error)))
+            answer.error_code, answer.error_message = codes.INVALID_REQUEST, str(error)
         except LogstoreError as error:
-            outcomes.append(_Outcome(error.code, str(error)))
-        else:
-            outcomes.append(_Outcome(0, None))
-    return outcomes
+            answer.error_code, answer.error_message = error.code, str(error)
+        answers.append(answer)
+    return answers
 
 
 def _change(served: Served, resource: _R, changes: Callable[[_R], _Changes], *, validate_only: bool) -> None:

@@ -8,7 +8,9 @@ from logstore.broker._loop import ClientConnection
 from logstore.broker.families import described
 from logstore.broker.families.described import DescribedSetting
 from logstore.broker.served import NODE, Served
+from logstore.config.broker import PLAINTEXT, ListenAddress
 from logstore.errors import LogstoreError
+from logstore.protocol import codes
 from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import (
     DescribeConfigsRequest,
@@ -25,8 +27,6 @@ BROKER_LOGGER = 8
 CLIENT_METRICS = 16
 GROUP = 32
 
-INVALID_REQUEST = 42
-UNSUPPORTED_VERSION = 35
 
 _LONGEST_NUMBER = len(str(-(2**31)))
 
@@ -55,7 +55,7 @@ def describe_configs(served: Served, request: Request, connection: ClientConnect
             result.error_code, result.error_message = error.code, str(error)
         else:
             if isinstance(found, str):
-                result.error_code, result.error_message = INVALID_REQUEST, found
+                result.error_code, result.error_message = codes.INVALID_REQUEST, found
             else:
                 result.configs = [_told(setting, asked) for setting in found]
         results.append(result)
@@ -103,8 +103,7 @@ def not_this_node(name: str) -> str:
 
 def _facts(served: Served, connection: ClientConnection) -> dict[str, str]:
     """Return what is so of this node, whatever was configured."""
-    host, port = served.address_for(connection)
-    address = f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"
+    address = f"{PLAINTEXT}://{ListenAddress(PLAINTEXT, *served.address_for(connection))}"
     return {
         "advertised.listeners": address,
         "broker.id": str(NODE),
@@ -141,7 +140,7 @@ def list_config_resources(
     types = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
     wanted = asked.resource_types or types
     if not set(wanted) <= set(types):
-        return ListConfigResourcesResponse(error_code=UNSUPPORTED_VERSION, config_resources=[])
+        return ListConfigResourcesResponse(error_code=codes.UNSUPPORTED_VERSION, config_resources=[])
     found = []
     if TOPIC in wanted:
         names = served.host.topics(internal=True)

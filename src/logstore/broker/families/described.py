@@ -214,6 +214,7 @@ def _keys(scope: str) -> Mapping[str, _Key]:
     honoured = dict(keys_of(LogConfig))
     if scope == "broker":
         names = {*log_config.SYNONYMS, *log_config.SCALED} | {name for name in honoured if name in kafkas}
+        # Each of these names has a topic's key, which mypy cannot know.
         honoured = {name: honoured[_topic_key_of(name)[0]] for name in names}  # type: ignore[index]
         honoured |= keys_of(StoreConfig)
     found = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from logstore.broker._loop import ClientConnection
 from logstore.broker.served import Served
 from logstore.errors import UnknownTopicError
+from logstore.protocol import codes
 from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import (
     ElectLeadersRequest,
@@ -12,10 +13,6 @@ from logstore.protocol.generated.messages import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-
-UNKNOWN_TOPIC_OR_PARTITION = 3
-INVALID_REQUEST = 42
-ELECTION_NOT_NEEDED = 84
 
 #: Kafka's numbers for an election of the first replica, and of any replica that is there.
 PREFERRED, UNCLEAN = 0, 1
@@ -33,18 +30,18 @@ def elect_leaders(served: Served, request: Request, _connection: ClientConnectio
     for topic in asked.topic_partitions or ():
         results = []
         for number in topic.partitions:
-            code = _code(served, topic.topic, number) if known else INVALID_REQUEST
+            code = _code(served, topic.topic, number) if known else codes.INVALID_REQUEST
             results.append(_Result(partition_id=number, error_code=code, error_message=None))
         found.append(_Elected(topic=topic.topic, partition_result=results))
-    return ElectLeadersResponse(error_code=0 if known else INVALID_REQUEST, replica_election_results=found)
+    return ElectLeadersResponse(error_code=0 if known else codes.INVALID_REQUEST, replica_election_results=found)
 
 
 def _code(served: Served, name: str, number: int) -> int:
     try:
         partitions = served.entry(name).partitions
     except UnknownTopicError:
-        return UNKNOWN_TOPIC_OR_PARTITION
-    return ELECTION_NOT_NEEDED if 0 <= number < partitions else UNKNOWN_TOPIC_OR_PARTITION
+        return codes.UNKNOWN_TOPIC_OR_PARTITION
+    return codes.ELECTION_NOT_NEEDED if 0 <= number < partitions else codes.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def list_partition_reassignments(

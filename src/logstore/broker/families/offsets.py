@@ -12,6 +12,7 @@ from logstore.broker.offsets import epoch_error
 from logstore.broker.served import Served
 from logstore.errors import LogstoreError
 from logstore.log import Log
+from logstore.protocol import codes
 from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import (
     ListOffsetsRequest,
@@ -40,8 +41,6 @@ _SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 
-UNSUPPORTED_VERSION = 35
-INVALID_REQUEST = 42
 
 #: The first version whose answer names a leader epoch.
 _WITH_EPOCH = 4
@@ -64,9 +63,9 @@ def list_offsets(served: Served, request: Request, _connection: ClientConnection
             answer = _Answered(partition_index=each.partition_index)
             try:
                 if times[topic.name, each.partition_index] > 1:
-                    answer.error_code = INVALID_REQUEST
+                    answer.error_code = codes.INVALID_REQUEST
                 elif each.timestamp < 0 and request.version < _SINCE.get(each.timestamp, request.version + 1):
-                    answer.error_code = UNSUPPORTED_VERSION
+                    answer.error_code = codes.UNSUPPORTED_VERSION
                 else:
                     _look_up(served.led(topic.name, each.partition_index), each, isolation, request.version, answer)
             except LogstoreError as error:

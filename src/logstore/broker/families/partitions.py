@@ -7,6 +7,7 @@ from logstore.broker.families.cluster import NOT_ASKED
 from logstore.broker.served import NODE, Served
 from logstore.errors import InvalidTopicError, LogstoreError
 from logstore.log import Log
+from logstore.protocol import codes
 from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import (
     CreatePartitionsRequest,
@@ -15,10 +16,6 @@ from logstore.protocol.generated.messages import (
     DescribeTopicPartitionsResponse,
 )
 from logstore.topic_names import INTERNAL, check_name
-
-INVALID_REPLICA_ASSIGNMENT = 39
-INVALID_REQUEST = 42
-UNKNOWN_TOPIC_OR_PARTITION = 3
 
 #: Kafka's default of ``max.request.partition.size.limit``: the most partitions of one answer.
 MOST_DESCRIBED = 2000
@@ -34,7 +31,7 @@ def create_partitions(served: Served, request: Request, _connection: ClientConne
     assert isinstance(asked, CreatePartitionsRequest)
     names = [topic.name for topic in asked.topics]
     results = [
-        _Grown(name=topic.name, error_code=INVALID_REQUEST, error_message="the topic is named twice")
+        _Grown(name=topic.name, error_code=codes.INVALID_REQUEST, error_message="the topic is named twice")
         if names.count(topic.name) > 1
         else _grown(served, topic, validate_only=asked.validate_only)
         for topic in {each.name: each for each in asked.topics}.values()
@@ -50,7 +47,7 @@ def _grown(served: Served, topic: CreatePartitionsRequest.CreatePartitionsTopic,
         if assigned is not None and [list(each.broker_ids) for each in assigned] != [[NODE]] * more:
             return _Grown(
                 name=name,
-                error_code=INVALID_REPLICA_ASSIGNMENT,
+                error_code=codes.INVALID_REPLICA_ASSIGNMENT,
                 error_message=f"expected node {NODE} for each of {more} new partitions",
             )
         if not validate_only:
@@ -72,7 +69,7 @@ def describe_topic_partitions(
     names = [each.name for each in asked.topics]
     cursor = asked.cursor
     if cursor is not None and (cursor.partition_index < 0 or (names and cursor.topic_name not in names)):
-        refused = [_Topic(name=name, error_code=INVALID_REQUEST) for name in names]
+        refused = [_Topic(name=name, error_code=codes.INVALID_REQUEST) for name in names]
         return DescribeTopicPartitionsResponse(topics=refused)
     first = "" if cursor is None else cursor.topic_name
     wanted = sorted({name for name in names or served.host.topics(internal=True) if name >= first})
@@ -105,7 +102,7 @@ def _described(served: Served, name: str, begin: int, most: int) -> tuple[_Topic
     try:
         entry = served.entry(check_name(name))
     except LogstoreError as error:
-        code = error.code if isinstance(error, InvalidTopicError) else UNKNOWN_TOPIC_OR_PARTITION
+        code = error.code if isinstance(error, InvalidTopicError) else codes.UNKNOWN_TOPIC_OR_PARTITION
         return _Topic(name=name, error_code=code, topic_authorized_operations=NOT_ASKED), None
     end = min(entry.partitions, begin + most)
     topic = _Topic(

@@ -13,6 +13,7 @@ from logstore.broker.families.described import DescribedSetting
 from logstore.broker.served import NODE, Served
 from logstore.config.log import canonical
 from logstore.errors import LogstoreError
+from logstore.protocol import codes
 from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import (
     CreateTopicsRequest,
@@ -25,13 +26,6 @@ from logstore.protocol.generated.messages import (
 from logstore.records import NewTopic
 from logstore.store.catalog.topic_list import TopicEntry
 from logstore.topic_names import INTERNAL, check_name
-
-INVALID_CONFIG = 40
-INVALID_REPLICATION_FACTOR = 38
-INVALID_REPLICA_ASSIGNMENT = 39
-INVALID_REQUEST = 42
-UNKNOWN_TOPIC_OR_PARTITION = 3
-UNKNOWN_TOPIC_ID = 100
 
 _Topic = MetadataResponse.MetadataResponseTopic
 _Created = CreateTopicsResponse.CreatableTopicResult
@@ -85,9 +79,9 @@ def _asked_for(served: Served, wanted: MetadataRequest.MetadataRequestTopic, *, 
     if wanted.topic_id:
         name = served.name_of(wanted.topic_id)
         if name is None:
-            return _unknown(None, UNKNOWN_TOPIC_ID, wanted.topic_id)
+            return _unknown(None, codes.UNKNOWN_TOPIC_ID, wanted.topic_id)
     elif name is None:
-        return _unknown(None, INVALID_REQUEST)
+        return _unknown(None, codes.INVALID_REQUEST)
     try:
         check_name(name)
         if may_make and not served.host.has(name):
@@ -107,7 +101,7 @@ def create_topics(served: Served, request: Request, _connection: ClientConnectio
     assert isinstance(asked, CreateTopicsRequest)
     names = [topic.name for topic in asked.topics]
     found = [
-        _refused(topic.name, INVALID_REQUEST, "the topic is named twice")
+        _refused(topic.name, codes.INVALID_REQUEST, "the topic is named twice")
         if names.count(topic.name) > 1
         else _created(served, topic, validate_only=asked.validate_only)
         for topic in _once(asked.topics)
@@ -123,18 +117,22 @@ def _created(served: Served, topic: CreateTopicsRequest.CreatableTopic, *, valid
     name, count = topic.name, topic.num_partitions
     if topic.assignments:
         if count != -1 or topic.replication_factor != -1:
-            return _refused(name, INVALID_REQUEST, "both an assignment and a number of partitions or replicas")
+            return _refused(
+                name, codes.INVALID_REQUEST, "both an assignment and a number of partitions or replicas"
+            )
         given = sorted(each.partition_index for each in topic.assignments)
         if given != list(range(len(given))) or any(list(each.broker_ids) != [NODE] for each in topic.assignments):
-            return _refused(name, INVALID_REPLICA_ASSIGNMENT, f"expected node {NODE} for partitions 0, 1, …")
+            return _refused(name, codes.INVALID_REPLICA_ASSIGNMENT, f"expected node {NODE} for partitions 0, 1, …")
         count = len(given)
     elif topic.replication_factor not in (-1, 1):
         return _refused(
-            name, INVALID_REPLICATION_FACTOR, f"there is one node, found a factor of {topic.replication_factor}"
+            name,
+            codes.INVALID_REPLICATION_FACTOR,
+            f"there is one node, found a factor of {topic.replication_factor}",
         )
     without_value = [each.name for each in topic.configs if each.value is None]
     if without_value:
-        return _refused(name, INVALID_CONFIG, f"a value is missing: {', '.join(without_value)}")
+        return _refused(name, codes.INVALID_CONFIG, f"a value is missing: {', '.join(without_value)}")
     settings = served.defaults() | {each.name: each.value for each in topic.configs}
     total = served.host.config.num_partitions if count == -1 else count
     new = NewTopic(name, total, 1, settings)
@@ -186,15 +184,15 @@ def delete_topics(served: Served, request: Request, _connection: ClientConnectio
 def _deleted(served: Served, name: str | None, topic_id: str) -> _Deleted:
     if topic_id:
         if name is not None:
-            return _Deleted(name=name, topic_id=topic_id, error_code=INVALID_REQUEST)
+            return _Deleted(name=name, topic_id=topic_id, error_code=codes.INVALID_REQUEST)
         name = served.name_of(topic_id)
         if name is None:
-            return _Deleted(name=None, topic_id=topic_id, error_code=UNKNOWN_TOPIC_ID)
+            return _Deleted(name=None, topic_id=topic_id, error_code=codes.UNKNOWN_TOPIC_ID)
     elif name is None:
-        return _Deleted(name=None, error_code=INVALID_REQUEST)
+        return _Deleted(name=None, error_code=codes.INVALID_REQUEST)
     try:
         if not served.host.has(name):
-            return _Deleted(name=name, error_code=UNKNOWN_TOPIC_OR_PARTITION)
+            return _Deleted(name=name, error_code=codes.UNKNOWN_TOPIC_OR_PARTITION)
         topic_id = served.host.topic_id(name)
         served.store.delete_topic(name)
     except LogstoreError as error:
