@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from benchmarks.brokers import bare, load
 from benchmarks.brokers.load import Connection, Took
-from logstore.protocol.generated.messages import InitProducerIdRequest
+from benchmarks.processes import rss_mb
+from logstore.protocol.generated.messages import InitProducerIdRequest, InitProducerIdResponse
 from logstore.records import Codec
 from tests.interop import broker as kafka
 
@@ -93,7 +94,7 @@ def _began(name: str, bootstrap: str, pid: int, data: Path, began: float) -> Pee
     connection.receive()
     start_s = time.perf_counter() - began
     connection.close()
-    return Peer(name, bootstrap, pid, data, start_s, load.rss_mb(pid))
+    return Peer(name, bootstrap, pid, data, start_s, rss_mb(pid))
 
 
 def produced(peer: Peer, work: Work, number: int) -> Took:
@@ -103,8 +104,8 @@ def produced(peer: Peer, work: Work, number: int) -> Took:
     made = load.batches(work.record_count, work.codec)
     if work.is_numbered:
         answer = connection.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1), 1)
-        producer_id = answer.producer_id  # type: ignore[attr-defined]
-        frames = load.numbered(topic, made, work.requests, work.record_count, producer_id)
+        assert isinstance(answer, InitProducerIdResponse)
+        frames = load.numbered(topic, made, work.requests, work.record_count, answer.producer_id)
         found = load.produce(connection, frames, work.record_count, peer.pid)
     else:
         count = work.requests if work.is_distinct else len(made)
@@ -162,7 +163,7 @@ def main() -> None:
         _print_works(works, found)
         _print_round_trips(peers)
         for peer in peers:
-            print(f"{peer.name:9} loaded {load.rss_mb(peer.pid):.0f} MB")
+            print(f"{peer.name:9} loaded {rss_mb(peer.pid):.0f} MB")
 
 
 def _print_works(works: list[Work], found: dict[tuple[str, str], list[Took]]) -> None:

@@ -13,7 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.brokers.load import FETCH_BYTES, Took, cpu_of, walk
+from benchmarks.brokers.load import FETCH_BYTES, Took, walk
+from benchmarks.processes import cpu_of
 
 
 def main() -> None:

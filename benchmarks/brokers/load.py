@@ -7,23 +7,24 @@ Produce requests go out with five in flight on one connection, as Kafka's own pr
 from __future__ import annotations
 
 import itertools
-import os
 import socket
 import struct
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.processes import cpu_of
 from benchmarks.records import values
 from logstore.batch._batch import stamp_producer
 from logstore.batch._encode import encode
 from logstore.protocol.frames import decode_response, encode_request
 from logstore.protocol.generated.messages import (
     CreateTopicsRequest,
+    CreateTopicsResponse,
     DeleteTopicsRequest,
     FetchRequest,
     MetadataRequest,
+    MetadataResponse,
     ProduceRequest,
 )
 from logstore.protocol.message import Message
@@ -42,18 +43,6 @@ class Took(NamedTuple):
     requests: int
     wall_s: float
     cpu_s: float
-
-
-def cpu_of(pid: int) -> float:
-    """Return the seconds of CPU that a process has used, all threads."""
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-
-def rss_mb(pid: int) -> float:
-    """Return the memory of a process that is resident, in MB."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 class Connection:
@@ -96,13 +85,18 @@ class Connection:
             CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names
         ]
         found = self.ask(CreateTopicsRequest(topics=new, timeout_ms=60_000), 5)
-        assert not [each for each in found.topics if each.error_code], found  # type: ignore[attr-defined]
+        assert isinstance(found, CreateTopicsResponse)
+        assert not [each for each in found.topics if each.error_code], found
         wanted = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names])
-        while any(
-            topic.error_code or any(each.leader_id < 0 for each in topic.partitions)
-            for topic in self.ask(wanted, 8).topics  # type: ignore[attr-defined]
-        ):
+        while not self._are_led(wanted):
             time.sleep(0.01)
+
+    def _are_led(self, wanted: MetadataRequest) -> bool:
+        found = self.ask(wanted, 8)
+        assert isinstance(found, MetadataResponse)
+        return not any(
+            topic.error_code or any(each.leader_id < 0 for each in topic.partitions) for topic in found.topics
+        )
 
     def delete(self, *names: str) -> None:
         self.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=60_000), 4)

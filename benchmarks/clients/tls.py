@@ -8,7 +8,6 @@ all of the wall clock is the limit.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import tempfile
 import time
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 import logstore
 from benchmarks.clients.contenders import CHUNK, SIZE, cpu_s, values
+from benchmarks.processes import cpu_of
 from logstore.records import NewTopic
 from tests.interop.secured import secured
 
@@ -32,12 +32,6 @@ class Took(NamedTuple):
     wall_s: float
     client_s: float
     broker_s: float
-
-
-def cpu_of(pid: int) -> float:
-    """Return the seconds of CPU that a process has used, all threads."""
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def scanned(cluster: Any, topic: str, count: int, pid: int) -> Took:
