@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from logstore import Log
+from logstore.errors import StorageFailedError
+from logstore.records import AppendResult
 from logstore.testing import ManualClock, SimDisk
 from tests.log.logs import NOW_MS, values_of
 
@@ -36,6 +38,23 @@ def each_call_fails(
             files.fail("change", number, errno=error)
             yield log, files, act(log)
         number += 1
+
+
+def check_kept(log: Log, files: Any, results: list[Any]) -> None:
+    """What was called written is in the log when it is opened again, and nothing twice or torn.
+
+    The log began with ``first``; then each result is that of a batch whose value is its number.
+    """
+    files.heal()
+    try:
+        log.close()
+    except StorageFailedError:
+        pass
+    written = [b"%d" % n for n, result in enumerate(results) if isinstance(result, AppendResult)]
+    found = reopened_values(files)
+    assert found[:1] == [b"first"]
+    assert set(written) <= set(found)
+    assert found[1:] == sorted(set(found[1:]), key=int)
 
 
 def reopened_values(files: Any) -> list[bytes]:

@@ -420,7 +420,7 @@ class GroupCases:
             held = consumer.assignment
             other.leave()
             wait_for(lambda: got.extend(consumer.poll(0.1)) or len(consumer.assignment) == 4, 60)
-            assert consumer.paused == held, "what comes anew is read"
+            assert consumer.paused == held, "a partition that was not held is paused"
             consumer.resume()
             wait_for(lambda: got.extend(consumer.poll(0.1)) or len(got) == 6 + 20, 60, lambda: len(got))
 

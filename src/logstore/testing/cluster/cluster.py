@@ -30,6 +30,7 @@ from logstore.replication.local.local_registry import LocalRegistry
 from logstore.replication.placement import Arrival, InSyncPlacement, Placement
 from logstore.testing.cluster.controllers import ControllerJudge, SimController
 from logstore.testing.cluster.ledger import Ledger, values_below
+from logstore.testing.cluster.member import SimMember
 from logstore.testing.cluster.node import SimNode
 from logstore.testing.cluster.scene import FaultCounts, MakeGate, MakePlacement, MakeReplica, Scene, Tolerance
 
@@ -276,23 +277,17 @@ class SimCluster:
 
     def compact(self, *, each_ms: int, until_ms: int) -> None:
         """Compact one of the logs every few milliseconds."""
-        world = self.world
-
-        def run() -> None:
-            if world.now_ms >= until_ms:
-                return
-            node = self.nodes[world.random.choice(self.replicas)]
-            if not node.is_paused:
-                node.members[self._any_partition()].compact()
-            world.after(world.between(1, 2 * each_ms), run)
-
-        run()
+        self._visit(SimMember.compact, each_ms, until_ms)
 
     def delete(self, *, each_ms: int, until_ms: int) -> None:
         """Delete the oldest records of one of the logs every few milliseconds.
 
         Retention does it on any node, and a client on one that leads, or believes to.
         """
+        self._visit(lambda member: member.delete(by_retention=self.world.chance(0.5)), each_ms, until_ms)
+
+    def _visit(self, act: Callable[[SimMember], object], each_ms: int, until_ms: int) -> None:
+        """Do something to a replica on a node that runs, every few milliseconds."""
         world = self.world
 
         def run() -> None:
@@ -300,7 +295,7 @@ class SimCluster:
                 return
             node = self.nodes[world.random.choice(self.replicas)]
             if not node.is_paused:
-                node.members[self._any_partition()].delete(by_retention=world.chance(0.5))
+                act(node.members[self._any_partition()])
             world.after(world.between(1, 2 * each_ms), run)
 
         run()

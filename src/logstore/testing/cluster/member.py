@@ -170,10 +170,7 @@ class SimMember:
             self._accept_stop(state)
         except StorageError as error:
             self.failures.append(error)
-        self.ledger.look(self)
-        if self._rests:
-            self._rests = False
-            self.fetch_soon(0)
+        self._go_on()
         return wanted
 
     def obey(self, state: PartitionState) -> None:
@@ -185,6 +182,10 @@ class SimMember:
             replica.apply(state, self.world.now_ms)
         except StorageError as error:
             self.failures.append(error)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Have the ledger look at the new state, and ask for records in it."""
         self.ledger.look(self)
         if self._rests:
             self._rests = False
