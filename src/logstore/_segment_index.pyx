@@ -37,20 +37,30 @@ cdef int check_gap(FileOps *ops, int fd, const BatchHeader *header, int64_t expe
     The CRC does not cover base offsets. In a log without gaps a changed one makes a gap before its batch and an
     overlap after it. So a reader that finds a gap checks one more batch. If that batch is damaged itself, its base
     offset still counts if it is between ``expected``, the offset before the gap, and the end of the batch after
-    the gap. Other damage gives such a number by chance only.
+    the gap. Other damage gives such a number by chance only. If its base offset is too high as well, it overlaps
+    the one behind it. Then that one counts: it is where it would be without the gap, or the gap was there before.
     """
     cdef uint8_t window[HEADER_BYTES]
     cdef BatchHeader following
-    cdef int64_t at = position + header.size, got
-    if at >= bound:
-        return OK
-    # A read error here is met again, and reported, by the read that continues there.
-    got = read_upto(ops, fd, window, min(<int64_t>HEADER_BYTES, bound - at), at)
-    if got < HEADER_BYTES:
-        return OK
-    if parse_header(window, window + got, &following) == OK:
-        return BAD_OFFSET if following.base_offset <= last_offset_of(header) else OK
-    return BAD_OFFSET if expected <= load64(window) <= last_offset_of(header) else OK
+    cdef int64_t at = position + header.size, before = last_offset_of(header), got
+    cdef int64_t without_gap = expected + before - header.base_offset + 1  # where the following batch begins then
+    cdef bint is_first = True
+    while at < bound:
+        # A read error here is met again, and reported, by the read that continues there.
+        got = read_upto(ops, fd, window, min(<int64_t>HEADER_BYTES, bound - at), at)
+        if got < HEADER_BYTES:
+            return OK
+        if parse_header(window, window + got, &following) != OK:
+            return BAD_OFFSET if is_first and expected <= load64(window) <= before else OK
+        if following.base_offset == without_gap or (is_first and following.base_offset <= before):
+            return BAD_OFFSET
+        if not is_first and following.base_offset > before:
+            return OK
+        is_first = False
+        before = last_offset_of(&following)
+        without_gap += before - following.base_offset + 1
+        at += following.size
+    return OK
 
 
 cdef int check_sum(FileOps *ops, int fd, int64_t position, int64_t bound) noexcept nogil:

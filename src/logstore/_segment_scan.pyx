@@ -70,12 +70,14 @@ cdef bint is_anchored(FileOps *ops, int fd, int64_t position, int64_t bound, int
     cdef uint8_t window[HEADER_BYTES]
     cdef BatchHeader following
     cdef int64_t got, next_offset = last_offset_of(header) + 1
-    if next_offset == limit:
-        return True
     position += header.size
     got = read_upto(ops, fd, window, min(<int64_t>HEADER_BYTES, bound - position), position)
-    return (got == HEADER_BYTES and parse_header(window, window + got, &following) == OK
-            and following.base_offset == next_offset)
+    if got == HEADER_BYTES and parse_header(window, window + got, &following) == OK:
+        return following.base_offset == next_offset or (
+            following.base_offset > next_offset and next_offset == limit)
+    # Of a damaged batch the base offset still counts, if it is among the offsets of the batch before.
+    return next_offset == limit and not (got == HEADER_BYTES
+                                         and header.base_offset < <int64_t>load64(window) < next_offset)
 
 
 cdef class Extent:

@@ -342,6 +342,40 @@ def test_lives_whose_log_starts_move_lose_only_what_was_deleted(part):
     assert restarts > 0, "no follower has ended below the start of its leader"
 
 
+@pytest.mark.parametrize("by_quorum", [False, True])
+@pytest.mark.row("F5", "F11", part="a log that begins again, on a disk that fails")
+def test_a_disk_that_fails_while_a_log_begins_again_lets_it_begin_again_later(by_quorum):
+    """Its records are removed first. Then the new segment is refused, and the log is at neither offset."""
+    cluster = SimCluster(3, **(quorum() if by_quorum else {}))
+    cluster.run(1_000)
+    cluster.append([b"old"], Acks.ALL)
+    cluster.run(200)
+    leader = cluster.nodes[cluster.state().leader]
+    follower = cluster.nodes[leader.node % 3 + 1]
+    follower.kill()
+    cluster.append([b"deleted", b"too"], Acks.ALL)
+    cluster.run(3_000)
+    assert cluster.state().leader == leader.node
+    mark = leader.log.high_watermark
+    assert mark == 3
+    leader.log.delete_before(mark)
+    cluster.ledger.contents.note_deleted(leader.node, mark, mark)
+    follower.disk.fail("open", 1, errno.EIO, times=-1, path_contains=f"/t-0/{mark:020d}.log")
+    follower.start()
+    cluster.run(1_000)
+    assert follower.disk.fired()
+    assert cluster.ledger.restarts == 0
+    follower.disk.heal()
+    cluster.append([b"new"], Acks.ALL)
+    cluster.run(4_000)
+    assert cluster.ledger.restarts == 1
+    assert follower.members[0].opened_again >= 1
+    cluster.settle()
+    for node in cluster.nodes.values():
+        assert [record.value for record in node.log] == [b"new", b"last"]
+    cluster.close()
+
+
 def test_other_bytes_below_the_high_watermark_are_found_at_the_next_step():
     cluster = SimCluster(3)
     cluster.run(1_000)

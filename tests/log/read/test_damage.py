@@ -51,7 +51,8 @@ def written(directory: Path, count: int = 120) -> list[Batch]:
             last = first + rng.randrange(1, 8)
             log.append([(b"key", value_of(n)) for n in range(first, last)], codec=Codec(number % 5))
         found = [
-            Batch(segment.path, position, size, base, last + 1)
+            # A roll gives its file its name a moment later.
+            Batch(str(directory / f"{segment.base_offset:020d}.log"), position, size, base, last + 1)
             for segment in log.maintenance.segments
             for base, last, position, size, _, _ in segment.index.headers(0)
         ]
@@ -244,7 +245,19 @@ def test_whatever_is_damaged_what_is_handed_out_and_what_is_left_out_are_all(tmp
             Path(path).write_bytes(data)
 
 
-@pytest.mark.parametrize("kind", ["length negative", "length huge", "magic", "records", "last offset delta"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "length negative",
+        "length huge",
+        "magic",
+        "records",
+        "last offset delta",
+        "base offset up",
+        "base offset far up",
+        "base offset down",
+    ],
+)
 def test_records_are_at_no_other_offset_though_the_batch_behind_them_is_damaged_too(
     tmp_path: Path, kind: str
 ) -> None:
@@ -256,6 +269,23 @@ def test_records_are_at_no_other_offset_though_the_batch_behind_them_is_damaged_
     changed(behind, KINDS[kind])
     with Log.open(tmp_path / "flights-0", read_only=True, **SETTINGS) as log:
         check_salvaged(log, batches, set(range(shifted.first, behind.next)))
+        check_told(log, batches)
+
+
+def test_a_base_offset_that_is_too_high_by_the_records_of_the_last_batch_is_not_confirmed_by_the_end(
+    tmp_path: Path,
+) -> None:
+    """Behind other damage, without an index, a batch is trusted if what follows confirms its offsets."""
+    batches = written(tmp_path / "flights-0")
+    ends = [(a, b) for a, b in itertools.pairwise(batches) if a.path == b.path and b.next - b.first == 1]
+    newer = {batch.path: batch for batch in batches}
+    shifted, _ = next((a, b) for a, b in ends if newer[b.path] is b and a.first % 2 == 0)
+    victim = batches[batches.index(shifted) - 2]
+    changed(victim, KINDS["length negative"])
+    changed(shifted, KINDS["base offset down"])  # of an even one, up
+    Path(victim.path).with_suffix(".index").unlink()
+    with Log.open(tmp_path / "flights-0", read_only=True, **SETTINGS) as log:
+        check_salvaged(log, batches, {*range(victim.first, victim.next), *range(shifted.first, shifted.next)})
         check_told(log, batches)
 
 

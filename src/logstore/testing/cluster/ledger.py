@@ -162,7 +162,8 @@ class Ledger:
         if replica is None or log is None:
             return
         state, end, mark = replica.state, log.log_end_offset, log.high_watermark
-        if taken is not None and taken.refusal is FetchRefusal.OUT_OF_RANGE:
+        has_failed = log.replica.failure is not None  # it may be in the middle of what it was told to do
+        if taken is not None and taken.refusal is FetchRefusal.OUT_OF_RANGE and not has_failed:
             self.restarts += 1
             start = log.log_start_offset
             self._demand(
