@@ -330,7 +330,7 @@ def behind(SegmentIndex index not None, Damage damage not None, int64_t position
     cdef OffsetIndex offsets
     cdef Extent extent
     cdef uint8_t *window
-    cdef int64_t bound = index.file.size(), edge = bound, edge_base = -1, least = index.base_offset
+    cdef int64_t bound = index.file.size(), edge = bound, edge_base = -1, least = index.base_offset, start_base
     cdef int64_t at = position + 1, entry, place, got = 0, have = 0, start, found
     cdef int64_t budget = 4 * bound + CHUNK_BYTES
     cdef int fd
@@ -347,18 +347,22 @@ def behind(SegmentIndex index not None, Damage damage not None, int64_t position
     if position > 0:
         # A search steps by lengths, which no checksum covers. The damage may begin before the position where
         # it was found, with a batch whose length led there.
+        # The batch where the scan begins is trusted: what is before it makes no gap.
         entry = offsets.count - 1
         start = max(since, <int64_t>0)
+        start_base = index.base_offset
         fd = index.file.acquire()
+        if since > 0 and whole_batch(ops, fd, since, bound, least, limit, &following) > 0:
+            start_base = following.base_offset
         while entry >= 0 and since < 0:
             place = offsets.position_at(entry)
             if (place < position and whole_batch(ops, fd, place, bound, least, limit, &following) > 0
                     and last_offset_of(&following) == index.base_offset + offsets.offset_at(entry)):
-                start = place
+                start, start_base = place, following.base_offset
                 break
             entry -= 1
         index.file.release()
-        extent = scan(index, start, end=position)
+        extent = scan(index, start, next_offset=start_base, end=position)
         position = extent.valid_bytes
         at = position + 1
         least = max(least, extent.next_offset)
