@@ -88,6 +88,7 @@ cdef class SegmentIndex:
     cdef int _cut(self, int64_t position, int64_t next_offset) except -1
     cdef int _load_saved(self, int64_t end_offset) except -1
     cdef int _load_indexes(self) except -1
+    cdef int _raise_not_followed(self, int64_t position) except -1
     cdef int _rebuild(self) except -1
     cdef int _rebuild_hint(self) except -1
     cdef int _hop(self, int64_t position, int64_t bound) except -1

@@ -334,6 +334,10 @@ cdef class SegmentIndex:
         """Record that both index files hold the entries."""
         self.stale = False
 
+    cdef int _raise_not_followed(self, int64_t position) except -1:
+        raise CorruptRecordError("the batch is damaged: the next one does not follow it, and its CRC-32C does "
+                                 "not fit its bytes", path=self.file.path, position=position)
+
     cdef int _rebuild(self) except -1:
         """Rebuild the indexes from the batch headers; `stale` marks them for saving.
 
@@ -341,6 +345,7 @@ cdef class SegmentIndex:
         complete ones, or an append could add to a half built index.
         """
         cdef int64_t position = 0, seen = self.base_offset - 1
+        cdef int64_t before = -1                # position of the batch before
         cdef int64_t bound = self.size, limit = self.next_offset
         cdef int status
         cdef uint8_t span[HEADER_BYTES]
@@ -358,9 +363,14 @@ cdef class SegmentIndex:
                         status = check_order(header, seen, limit)
                     if status == OK and header.base_offset > seen + 1:
                         status = check_gap(ops, fd, header, seen + 1, position, bound)
+                        if status == OK and before >= 0:
+                            status = check_sum(ops, fd, before, bound)
+                if status == BAD_CRC:
+                    self._raise_not_followed(before)
                 self._raise_at(status, &window, position)
                 fresh._note(header, position)
                 seen = last_offset_of(header)
+                before = position
                 position += header.size
                 if position >= bound and self.size > bound:
                     # Appended meanwhile. No other thread runs between this check and the end of the loop.
@@ -537,8 +547,7 @@ cdef class SegmentIndex:
         self.file.release()
         window.span = span
         if status == BAD_CRC:
-            raise CorruptRecordError("the batch is damaged: the next one does not follow it, and its CRC-32C does "
-                                     "not fit its bytes", path=self.file.path, position=before)
+            self._raise_not_followed(before)
         self._raise_at(status, window, position)
         return position if position < bound else -1
 

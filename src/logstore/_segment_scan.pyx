@@ -330,8 +330,8 @@ def behind(SegmentIndex index not None, Damage damage not None, int64_t position
     cdef OffsetIndex offsets
     cdef Extent extent
     cdef uint8_t *window
-    cdef int64_t bound = index.file.size(), edge = bound, edge_base = -1, least = index.base_offset, start_base
-    cdef int64_t at = position + 1, entry, place, got = 0, have = 0, start, found
+    cdef int64_t bound = index.file.size(), edge = bound, edge_base = -1, least = index.base_offset
+    cdef int64_t start_base, known, at = position + 1, entry, place, got = 0, have = 0, start, found
     cdef int64_t budget = 4 * bound + CHUNK_BYTES
     cdef int fd
     if position > 0 and position == damage.position:
@@ -344,11 +344,13 @@ def behind(SegmentIndex index not None, Damage damage not None, int64_t position
         got = 0
     index._load_indexes()
     offsets = index.offsets
+    # Entries that were built from the damaged file prove nothing.
+    known = 0 if index.stale else offsets.count
     if position > 0:
         # A search steps by lengths, which no checksum covers. The damage may begin before the position where
         # it was found, with a batch whose length led there.
         # The batch where the scan begins is trusted: what is before it makes no gap.
-        entry = offsets.count - 1
+        entry = known - 1
         start = max(since, <int64_t>0)
         start_base = index.base_offset
         fd = index.file.acquire()
@@ -380,7 +382,7 @@ def behind(SegmentIndex index not None, Damage damage not None, int64_t position
                     edge, edge_base = place, following.base_offset
                     if edge_base == last_offset_of(&header) + 1:
                         return edge, edge_base
-        for entry in range(offsets.count):
+        for entry in range(known):
             place = offsets.position_at(entry)
             if got < 0 or place >= edge:
                 break

@@ -291,6 +291,24 @@ def test_a_base_offset_that_is_too_high_by_the_records_of_the_last_batch_is_not_
         check_told(log, batches)
 
 
+def test_an_index_that_is_built_over_a_wrong_length_confirms_nothing_behind_it(tmp_path: Path) -> None:
+    """A batch has swallowed the next one, which is whole, and the base offset of the one behind is too low."""
+    batches = written(tmp_path / "flights-0")
+    for path in Path(batches[0].path).parent.glob("*.index"):
+        path.unlink()
+    for grown, swallowed, shifted in zip(batches, batches[1:], batches[2:], strict=False):
+        if grown.path != shifted.path or shifted.first % 2 == 0 or shifted.path == batches[-1].path:
+            continue
+        whole = Path(grown.path).read_bytes()
+        changed(grown, KINDS["length over the next batch"])
+        changed(shifted, KINDS["base offset down"])
+        damaged = {*range(grown.first, grown.next), *range(shifted.first, shifted.next)}
+        with Log.open(tmp_path / "flights-0", read_only=True, **SETTINGS) as log:
+            gone = set(offsets_of(check_salvaged(log, batches, damaged)))
+            assert gone <= damaged | {*range(swallowed.first, swallowed.next)}
+        Path(grown.path).write_bytes(whole)
+
+
 def test_a_segment_that_is_cut_in_a_batch_is_left_out_up_to_the_next(tmp_path: Path) -> None:
     batches = written(tmp_path / "flights-0")
     paths = list(dict.fromkeys(batch.path for batch in batches))
