@@ -283,7 +283,7 @@ $(VENV)/.requires: pyproject.toml $(VENV)/.made
 	@touch $@
 
 # The extras that a group of pyproject.toml works with; the others work with the package alone.
-EXTRAS_test := [cli,security,snappy]
+EXTRAS_test := [cli,metrics,security,snappy]
 EXTRAS_interop := $(EXTRAS_test)
 EXTRAS_bench := [snappy]
 EXTRAS_spark-test := [spark,cli,security,snappy]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from release.commands import ReleaseError, run, tool
 
 #: All extras; packages for work on the project are in dependency groups, which no wheel has.
-EXTRAS = ("snappy", "tables", "cli", "security", "spark")
+EXTRAS = ("snappy", "tables", "cli", "metrics", "security", "spark")
 
 
 class Package(NamedTuple):

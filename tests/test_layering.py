@@ -56,7 +56,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.broker": (
         "broker",
-        "requests",
+        "exporter requests",
         "families fetch produce",
         "fetch_answer offsets _produce",
         "fetch_sessions served",
@@ -441,6 +441,7 @@ THIRD_PARTY: dict[str, set[str]] = dict.fromkeys(
 )
 THIRD_PARTY |= dict.fromkeys(("_index", "_segment", "_segment_index", "_segment_scan"), _NUMBERS_AND_CODECS)
 THIRD_PARTY |= {folder: {"typing_extensions"} for folder in ("aio", "broker", "replication")}
+THIRD_PARTY["broker"] |= {"prometheus_client"}
 
 #: These may import any package.
 FREE = {"cli", "remote", "spark", "testing"}

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,42 @@ def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
     assert found.returncode != 0
     assert found.stderr == f"error: {bootstrap} cannot be listened on: Address already in use\n"
     assert found.stdout == ""
+
+
+def test_the_page_of_metrics_is_told_and_its_port_in_use_is_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "logstore", "serve", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]
+    command += ["--metrics", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            told = process.stderr.readline().split()
+            assert told[:2] == ["metrics", "at"]
+            with urllib.request.urlopen(told[2], timeout=20) as answer:
+                assert b"kafka_brokers 1.0" in answer.read()
+            address = told[2].removeprefix("http://").removesuffix("/metrics")
+            other = [*command[:4], str(tmp_path / "other"), *command[5:-1], address]
+            found = subprocess.run(other, capture_output=True, text=True, timeout=60, check=False)
+            assert found.returncode != 0
+            assert found.stderr == f"error: {address} cannot be listened on: Address already in use\n"
+            assert found.stdout == ""
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+
+
+def test_a_missing_library_is_one_line_that_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "prometheus_client.py").write_text("raise ImportError\n")
+    found = subprocess.run(
+        [sys.executable, "-m", "logstore", "serve", str(tmp_path / "data"), "--metrics", "127.0.0.1:0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), f"{PREFIX}LISTENERS": "127.0.0.1:0"},
+    )
+    assert found.returncode != 0
+    assert found.stderr == "error: a page of metrics needs prometheus-client: pip install 'logstore[metrics]'\n"
 
 
 def test_settings_come_from_a_file_and_the_environment_and_systemd_is_told(tmp_path: Path) -> None:

@@ -6,10 +6,15 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from logstore.io._notifier cimport Notifier, NotifierGroup
 
+cdef enum:
+    KEYS = 128                    # API keys that are counted
+
 
 cdef class Answer:
     cdef readonly ClientConnection connection
     cdef list _pieces             # None: the request is in progress
+    cdef int _key                 # the API key; -1: not one that is counted
+    cdef int64_t _began_ns        # the turn in which the request came
     cdef int give(self, list pieces) except -1
 
 
@@ -70,6 +75,11 @@ cdef class Loop:
     cdef list _idle_timer
     cdef readonly int64_t received_bytes          # held of requests that are not whole
     cdef readonly int64_t bytes_sendfile, bytes_copied, bytes_in, requests, refused_connections
+    cdef readonly int64_t accepted_connections, failed_requests     # failed: each has closed its connection
+    cdef readonly int64_t idle_ns                 # without anything to do
+    cdef int64_t _turn_ns                         # when the turn began
+    cdef int64_t _requests_of[KEYS]
+    cdef int64_t _answered_ns[KEYS]
     cdef bint _stops
     cdef uint8_t *_buffer
     cdef int _end(self) except -1
@@ -86,6 +96,8 @@ cdef class Loop:
     cdef int64_t _check_size(self, ClientConnection connection, const uint8_t *data) except -2
     cdef int _take(self, ClientConnection connection, const uint8_t *data, int64_t size) except -1
     cdef int _hand_over(self, ClientConnection connection, bytes frame) except -1
+    cdef void _count_request(self, Answer answer, bytes frame) noexcept
+    cdef void _count_answer(self, Answer answer) noexcept
     cdef int _take_waiting(self, ClientConnection connection) except -1
     cdef int _set_events(self, ClientConnection connection) except -1
     cdef int _send(self, ClientConnection connection) except -1

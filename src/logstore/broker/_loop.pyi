@@ -64,6 +64,9 @@ class Loop:
     bytes_in: int
     requests: int
     refused_connections: int
+    accepted_connections: int
+    failed_requests: int
+    idle_ns: int
     def __init__(
         self,
         handler: _Handler,
@@ -79,6 +82,9 @@ class Loop:
     @property
     def connection_count(self) -> int:
         """The number of open connections."""
+
+    def by_key(self) -> dict[int, tuple[int, int]]:
+        """Return the requests of each API key that has come, and the nanoseconds until answers were sent."""
 
     def post(self, call: Callable[[], object]) -> None:
         """Have the loop's thread make a call; any thread may. After the end of `run` it is not made."""

@@ -65,6 +65,13 @@ cdef extern from "Python.h":
 cdef extern from "<unistd.h>" nogil:
     int c_close "close"(int fd)
 
+cdef extern from "<time.h>" nogil:
+    struct timespec:
+        int64_t tv_sec
+        int64_t tv_nsec
+    int clock_gettime(int clock, timespec *now)
+    enum: CLOCK_MONOTONIC
+
 cdef enum:
     EVENTS = 256                  # taken from the kernel at once
     RECEIVE_BYTES = 1 << 18       # received at once
@@ -75,6 +82,12 @@ cdef enum:
     ACCEPT_PAUSE_MS = 100         # without a descriptor for a connection
 
 _logger = logging.getLogger(__name__)
+
+
+cdef inline int64_t now_ns() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec * 1_000_000_000 + now.tv_nsec
 
 
 cdef class Answer:
@@ -190,6 +203,7 @@ cdef class ClientConnection:
                 answer._pieces[self._piece] = None
                 self._piece += 1
                 self._sent = 0
+            self._loop._count_answer(answer)
             self._answers.popleft()
             self._piece = 0
         return 0
@@ -247,6 +261,11 @@ cdef class Loop:
         """The number of open connections."""
         return len(self._connections)
 
+    def by_key(self) -> dict[int, tuple[int, int]]:
+        """Return the requests of each API key that has come, and the nanoseconds until answers were sent."""
+        return {key: (self._requests_of[key], self._answered_ns[key]) for key in range(KEYS)
+                if self._requests_of[key]}
+
     # -- for other threads
 
     def post(self, call: object) -> None:
@@ -285,13 +304,17 @@ cdef class Loop:
         """Serve until `stop`."""
         cdef epoll_event events[EVENTS]
         cdef int count, n, timeout_ms, fd
+        cdef int64_t began_ns
         cdef ClientConnection connection
         try:
             while not self._stops:
                 self._settle()
                 timeout_ms = self._run_timers()
                 with nogil:
+                    began_ns = now_ns()
                     count = epoll_wait(self._epoll, events, EVENTS, timeout_ms)
+                    self._turn_ns = now_ns()
+                    self.idle_ns += self._turn_ns - began_ns
                 if count < 0:
                     if c_errno == EINTR:
                         continue
@@ -429,6 +452,7 @@ cdef class Loop:
         connection._answers = collections.deque()
         connection._events = EPOLLIN
         self._connections[connection._fd] = connection
+        self.accepted_connections += 1
         self._per_ip[address] = self._per_ip.get(address, 0) + 1
         if self.max_idle_s >= 0:
             self._by_use[connection] = self._clock.monotonic_s()
@@ -569,14 +593,28 @@ cdef class Loop:
         connection._held_bytes -= size
         self.requests += 1
         answer.connection = connection
+        self._count_request(answer, frame)
         connection._answers.append(answer)
         try:
             if not self._quick.take(answer, frame):
                 self._handler.request(answer, frame)
         except Exception as error:
+            self.failed_requests += 1
             _logger.info("connection of %s closed: %s: %s", connection.peer, type(error).__name__, error)
             self._close(connection)
         return 0
+
+    cdef void _count_request(self, Answer answer, bytes frame) noexcept:
+        cdef int key = -1
+        if PyBytes_GET_SIZE(frame) >= 2:
+            key = load16(<const uint8_t *>PyBytes_AS_STRING(frame))
+        answer._key, answer._began_ns = key if 0 <= key < KEYS else -1, self._turn_ns
+        if answer._key >= 0:
+            self._requests_of[answer._key] += 1
+
+    cdef void _count_answer(self, Answer answer) noexcept:
+        if answer._key >= 0:
+            self._answered_ns[answer._key] += now_ns() - answer._began_ns
 
     cdef int _take_waiting(self, ClientConnection connection) except -1:
         """Hand over frames that have waited, if the connection takes requests again."""

@@ -1,4 +1,4 @@
-"""`serve` and `Broker`: the listener of a broker, the thread of its loop, and their end.
+"""`serve` and `Broker`: the listeners of a broker, the thread of its loop, its page of metrics, and their end.
 
 ``docs/decisions/0015-the-broker.md`` says which thread does what. Any thread may call a `Broker`.
 """
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from logstore.broker._loop import Loop
+from logstore.broker.exporter import MetricsPage, MetricsServer
 from logstore.broker.requests import RequestHandler
 from logstore.broker.served import Served
 from logstore.config.broker import BrokerConfig, ListenAddress
@@ -31,7 +32,13 @@ _BACKLOG = 511
 class Broker:
     """A store that is served, until `close`; made by `serve`."""
 
-    def __init__(self, store: Store, config: BrokerConfig, listeners: list[tuple[socket.socket, str]]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        config: BrokerConfig,
+        listeners: list[tuple[socket.socket, str]],
+        metrics: socket.socket | None = None,
+    ) -> None:
         self.config = config
         self.addresses: list[tuple[str, int]] = [listener.getsockname()[:2] for listener, _ in listeners]
         self._served = Served(store, config)
@@ -46,12 +53,14 @@ class Broker:
             quick=self._requests.quick,
         )
         self._served.begin(self._loop)
+        page = None if metrics is None else MetricsPage(self._served, self._loop, self.bootstrap)
         for listener, name in listeners:
             self._loop.listen(listener, name)
         self._failure: BaseException | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="logstore-broker", daemon=True)
         self._thread.start()
+        self._metrics = None if metrics is None or page is None else MetricsServer(metrics, page)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -63,8 +72,16 @@ class Broker:
         """``HOST:PORT`` of each listener, with commas, for ``bootstrap.servers`` of a client."""
         return ",".join(str(ListenAddress("", host, port)) for host, port in self.addresses)
 
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Host and port of the page for Prometheus; None without ``logstore.metrics.listener``."""
+        return None if self._metrics is None else self._metrics.address
+
     def metrics(self) -> dict[str, int]:
-        """Return counts since the start: requests, bytes received, bytes sent by sendfile and by copy."""
+        """Return counts since the start: requests, bytes received, bytes sent by sendfile and by copy.
+
+        ``failed_requests`` are those that have closed their connection. ``connections`` is the number of now.
+        """
         loop = self._loop
         return {
             "requests": loop.requests,
@@ -72,7 +89,9 @@ class Broker:
             "bytes_sendfile": loop.bytes_sendfile,
             "bytes_copied": loop.bytes_copied,
             "connections": loop.connection_count,
+            "accepted_connections": loop.accepted_connections,
             "refused_connections": loop.refused_connections,
+            "failed_requests": loop.failed_requests,
         }
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -98,6 +117,8 @@ class Broker:
         """
         self._loop.stop()
         self._thread.join()
+        if self._metrics is not None:
+            self._metrics.close()
         self._served.end()
 
     def _run(self) -> None:
@@ -139,6 +160,7 @@ def serve(
         UnknownSettingError, InvalidSettingError: a setting is unknown, or its value is outside its range.
         BrokerUnreachableError: an address is in use, or is none of this machine.
         ReadOnlyError: the store is open read-only.
+        MissingLibraryError: ``logstore.metrics.listener`` is set, and prometheus-client is not installed.
     """
     store._host.check_writable()
     if listen is not None:
@@ -146,7 +168,10 @@ def serve(
     given = BrokerConfig.of(config, **fields)
     with contextlib.ExitStack() as undo:
         listeners = [(undo.enter_context(_listening(each)), each.name) for each in given.addresses()]
-        broker = Broker(store, given, listeners)
+        metrics = given.metrics_address()
+        broker = Broker(
+            store, given, listeners, None if metrics is None else undo.enter_context(_listening(metrics))
+        )
         undo.pop_all()
     return broker
 

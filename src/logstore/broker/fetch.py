@@ -110,7 +110,7 @@ class Fetches:
         found, size, must_answer = self._find(asked)
         message = asked.message
         if must_answer or size >= message.min_bytes or message.max_wait_ms <= 0 or not asked.plan.wanted:
-            asked.complete(found)
+            self._complete(asked, found)
             return
         notifier = Notifier(group=self._served.loop.group)
         wait_s = min(message.max_wait_ms, _MAX_WAIT_MS) / 1000
@@ -121,6 +121,16 @@ class Fetches:
             connection.state = set()
         connection.state.add(notifier)
         self._arm(notifier, asked)
+
+    def _complete(self, asked: _Asked, found: _Found) -> None:
+        for wanted, each in found:
+            counts = self._served.counts_of(self._name(wanted), each.code)
+            counts.fetches += 1
+            if each.code:
+                counts.failed_fetches += 1
+            elif each.region is not None:
+                counts.bytes_out += each.region.size
+        asked.complete(found)
 
     def _arm(self, notifier: Notifier, asked: _Asked) -> None:
         """Register with every mark, and look once more if one has moved meanwhile."""
@@ -141,7 +151,7 @@ class Fetches:
         found, size, must_answer = self._find(asked)
         if is_over or must_answer or size >= asked.message.min_bytes:
             self._unpark(notifier, asked)
-            asked.complete(found)
+            self._complete(asked, found)
         else:
             self._arm(notifier, asked)
 

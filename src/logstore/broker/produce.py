@@ -69,11 +69,19 @@ class Produces:
 
         def then(responses: list[ProduceResponse]) -> None:
             for each, request, response in zip(undone, requests, responses, strict=True):
+                self._count(response)
                 _complete(each.answer, request, response)
             connection.release()
 
         connection.hold()
         self._served.run(connection, work, then)
+
+    def _count(self, response: ProduceResponse) -> None:
+        for topic in response.responses:
+            for each in topic.partition_responses:
+                if each.error_code:
+                    name = topic.name or self._served.name_of(topic.topic_id)
+                    self._served.counts_of(name, each.error_code).failed_produces += 1
 
 
 def _appended(served: Served, request: Request, results: list[tuple[int, int, int] | None]) -> ProduceResponse:

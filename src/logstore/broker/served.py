@@ -40,6 +40,18 @@ def id_text(topic_id: bytes) -> str:
     return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
+class TopicCounts:
+    """What has been fetched from one topic, and what was refused: plain numbers, changed by the loop's thread."""
+
+    __slots__ = ("bytes_out", "failed_fetches", "failed_produces", "fetches")
+
+    def __init__(self) -> None:
+        self.fetches = 0  #: of one partition each
+        self.failed_fetches = 0
+        self.bytes_out = 0
+        self.failed_produces = 0  #: of one partition each
+
+
 class Served:
     """The store of one broker."""
 
@@ -52,6 +64,8 @@ class Served:
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix="logstore-broker-pool")
         self._catalogue: Catalogue | None = None
         self._by_id: dict[str, str] = {}
+        #: Topic -> its counts; "" has those of names that are no topic's, which any client may make up.
+        self.counts: dict[str, TopicCounts] = {}
 
     def begin(self, loop: Loop) -> None:
         """Set the loop that calls come back to."""
@@ -60,6 +74,15 @@ class Served:
     def end(self) -> None:
         """Wait for what the pool has begun."""
         self._pool.shutdown()
+
+    def counts_of(self, name: str | None, code: int = 0) -> TopicCounts:
+        """Return the counts for an answer with an error code about a topic."""
+        if code and (name is None or self.host.table.find(name) is None):
+            name = None
+        found = self.counts.get(name or "")
+        if found is None:
+            found = self.counts[name or ""] = TopicCounts()
+        return found
 
     def address_for(self, connection: ClientConnection) -> tuple[str, int]:
         """Return host and port that a client is told: those that it has connected to, unless others are set."""

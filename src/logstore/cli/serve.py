@@ -11,6 +11,7 @@ import click
 import logstore
 from logstore.cli import output
 from logstore.cli.store_option import StoreOptions, directory_argument, store_options
+from logstore.config.broker import BrokerConfig, ListenAddress
 
 
 def _notify(state: str) -> None:
@@ -33,9 +34,15 @@ def _notify(state: str) -> None:
     help="The address to listen on, or several with commas; port 0 is a free one. [default: listeners of the "
     "settings, else 127.0.0.1:9092]",
 )
+@click.option(
+    "--metrics",
+    metavar="HOST:PORT",
+    help="Where a page for Prometheus is served; port 0 is a free one. [default: logstore.metrics.listener of the "
+    "settings, else nowhere]",
+)
 @directory_argument
 @store_options
-def serve(listen: str | None, options: StoreOptions) -> int:
+def serve(listen: str | None, metrics: str | None, options: StoreOptions) -> int:
     """Serve the topics of DIRECTORY (else --dir) to Kafka's clients, until SIGTERM or Ctrl-C.
 
     Prints one line with the bootstrap servers once clients can connect, and tells systemd, where that has
@@ -45,6 +52,8 @@ def serve(listen: str | None, options: StoreOptions) -> int:
     from logstore.broker import serve as serve_store  # here: no other command needs the broker
 
     config = options.broker_config()
+    if metrics is not None:
+        config = BrokerConfig.of(config, metrics_listener=metrics)
     with logstore.open(options.path(), options.config()) as store, serve_store(store, listen, config) as broker:
 
         def end(*_: object) -> None:
@@ -53,6 +62,9 @@ def serve(listen: str | None, options: StoreOptions) -> int:
         earlier = {each: signal.signal(each, end) for each in (signal.SIGTERM, signal.SIGINT)}
         try:
             click.echo(f"serving {store.path} at {broker.bootstrap}")
+            if broker.metrics_address is not None:
+                host, port = broker.metrics_address
+                output.say(f"metrics at http://{ListenAddress('', host, port)}/metrics")
             _notify("READY=1")
             broker.wait()
             _notify("STOPPING=1")

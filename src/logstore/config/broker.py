@@ -1,7 +1,8 @@
 """Settings of a broker: where it listens, what it tells its clients, and what they may take of it.
 
-Each field is Kafka's broker config of the same name, with Kafka's default unless a comment says otherwise. Values
-come from the same sources as those of the store that is served. No I/O.
+Each field is Kafka's broker config of the same name, with Kafka's default unless a comment says otherwise; keys
+of this package begin with ``logstore.``. Values come from the same sources as those of the store that is served. No
+I/O.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class BrokerConfig(OneLevelConfig):
     advertised_listeners: str = text("")  #: "": each client is told the address that it has connected to
     listener_security_protocol_map: str = text("")
 
+    metrics_listener: str = text("", key="logstore.metrics.listener")  #: "": there is no page of metrics
+
     # -- limits
     socket_request_max_bytes: int = size(104_857_600, 1, INT32_MAX)
     queued_max_request_bytes: int = size(
@@ -69,6 +72,16 @@ class BrokerConfig(OneLevelConfig):
         OneLevelConfig.__post_init__(self)
         self.addresses()
         self.advertised()
+        self.metrics_address()
+
+    def metrics_address(self) -> ListenAddress | None:
+        """Return where the page of metrics is served: ``HOST:PORT``, port 0 for a free one; None: nowhere."""
+        found = self._parsed("logstore.metrics.listener", self.metrics_listener)
+        if len(found) > 1 or "://" in self.metrics_listener:
+            raise InvalidSettingError(
+                {"logstore.metrics.listener": f"expected one HOST:PORT, found {self.metrics_listener!r}"}
+            )
+        return found[0] if found else None
 
     def addresses(self) -> list[ListenAddress]:
         """Return the listeners: ``NAME://HOST:PORT`` or ``HOST:PORT`` with commas, port 0 for a free one."""
