@@ -216,7 +216,7 @@ def test_two_extras_with_two_versions_of_a_package_are_looked_up_one_by_one(
     asked: list[str] = []
     monkeypatch.setattr(materials, "run", lambda *words: asked.append(Path(words[2]).read_text()))
     assert materials.audit(found, tmp_path) is None
-    assert sorted(asked) == ["", "", "", "", "numpy==2.1\npandas==2.2.3\n", "pandas==3.1.1\n"]
+    assert sorted(asked) == ["", "", "", "", "", "numpy==2.1\npandas==2.2.3\n", "pandas==3.1.1\n"]
 
 
 @pytest.mark.parametrize(

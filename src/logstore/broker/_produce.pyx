@@ -25,6 +25,7 @@ from logstore.protocol._writing cimport Writer, plain_number
 
 import logging
 
+from logstore.broker.served import MOST_ITEMS
 from logstore.errors import LogstoreError
 from logstore.protocol.frames import decode_request
 
@@ -69,7 +70,7 @@ cdef class ProduceRequestBytes:
     def decode(self) -> Request:
         """Return the request as a message; raise MalformedMessageError if it is none."""
         if self._request is None:
-            self._request = decode_request(self._frame)
+            self._request = decode_request(self._frame, max_items=MOST_ITEMS)
         return self._request
 
     @property
@@ -106,7 +107,7 @@ cdef class ProduceRequestBytes:
                 return False
             topic = taken(r, topic_size)
             partitions = length_in(r, "partitions", 4)
-            if partitions <= 0:
+            if partitions <= 0 or partitions > MOST_ITEMS - len(self._batches):
                 return False
             for n in range(partitions):
                 batch = OfferedBatch.__new__(OfferedBatch)

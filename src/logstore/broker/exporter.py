@@ -202,11 +202,12 @@ class MetricsPage:
         ):
             yield self._gauge(name, meaning, samples, *labels)
         logs = list(self._logs(topics))
-        for name, meaning, value in (
+        numbers: list[tuple[str, str, Callable[[Log], int]]] = [
             ("kafka_topic_partition_current_offset", "The high watermark", lambda log: log.high_watermark),
             ("kafka_topic_partition_oldest_offset", "The log start offset", lambda log: log.log_start_offset),
             ("kafka_log_log_size", "Bytes of a log", lambda log: log.maintenance.size),
-        ):
+        ]
+        for name, meaning, value in numbers:
             yield self._gauge(name, meaning, [(each, value(log)) for each, log in logs], *labels)
 
     def _logs(self, topics: Mapping[str, TopicEntry]) -> Iterator[tuple[tuple[str, str], Log]]:

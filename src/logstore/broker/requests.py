@@ -23,7 +23,7 @@ from logstore.broker.families import (
     records,
     topics,
 )
-from logstore.broker.served import Served
+from logstore.broker.served import MOST_ITEMS, Served
 from logstore.errors import UnsupportedVersionError
 from logstore.io._notifier import Notifier
 from logstore.protocol import frames
@@ -100,7 +100,7 @@ class RequestHandler:
                 f"API key {head.api_key} is served from version {family.min_version} to {family.max_version}, "
                 f"found {head.version}"
             )
-        request = frames.decode_request(frame)
+        request = frames.decode_request(frame, max_items=MOST_ITEMS)
         if head.api_key == FETCH:
             self._fetches.fetch(request, answer)
         else:

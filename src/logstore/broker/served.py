@@ -31,6 +31,9 @@ _AUTO_CREATE = "auto.create.topics.enable"
 
 #: The id of a node that is alone.
 NODE = 1
+#: Items of all arrays of one request: topics, partitions, keys. An item of two bytes takes a hundred as an object,
+#: and several hundred with its answer; a request of more closes its connection. Kafka has no such bound.
+MOST_ITEMS = 65_536
 #: Threads for syncs, openings of logs and changes of topics.
 _POOL = 4
 

@@ -15,6 +15,7 @@ cdef class Reader:
     cdef const uint8_t *end
     cdef int version
     cdef bint flexible
+    cdef int64_t items_left       # of arrays, that may still be read
 
 
 cdef object read_struct(Reader r, const Struct *s)

@@ -4,7 +4,8 @@ The bytes follow Kafka's protocol guide, "Protocol Primitive Types", and KIP-482
 counts are int16 or int32 in older versions, with -1 for null. In flexible versions they are unsigned varints of
 the length plus one, with 0 for null, and each struct ends with its tagged fields.
 
-Every length is untrusted: it is compared with the bytes that are left before anything is read or allocated.
+Every length is untrusted: it is compared with the bytes that are left before anything is read or allocated. An item
+of two bytes becomes an object of a hundred, so a caller may bound the items of all arrays, too.
 
 Threads: a Reader belongs to one call.
 """
@@ -15,7 +16,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport INT16_MAX, UINT16_MAX, int8_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT16_MAX, INT64_MAX, UINT16_MAX, int8_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from logstore.batch._bytes cimport load16, load32, load64
@@ -55,6 +56,7 @@ cdef class Reader:
         self.end = self.start + self._buffer.len
         self.version = version
         self.flexible = flexible
+        self.items_left = INT64_MAX
 
     def __dealloc__(self):
         if self._held:
@@ -228,6 +230,9 @@ cdef object read_array(Reader r, const Field *f, bint nullable):
     cdef list items
     if count < 0:
         return None
+    r.items_left -= count
+    if r.items_left < 0:
+        malformed(r, <str>f.name, f"{count} items, {-r.items_left} more than a message may have")
     items = []
     if f.kind == NUMBER:
         need(r, <str>f.name, count * f.size)

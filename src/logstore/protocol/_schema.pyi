@@ -21,7 +21,9 @@ class Schema:
     def encode_response(self, value: object, version: int, correlation_id: int, sized: bool = True) -> bytes:
         """Return size, response header (version 0, or 1 with tagged fields; ApiVersions always 0) and body."""
 
-    def decode_request(self, buffer: Buffer, version: int, position: int = 0) -> tuple[str | None, Any]:
+    def decode_request(
+        self, buffer: Buffer, version: int, position: int = 0, max_items: int = ...
+    ) -> tuple[str | None, Any]:
         """Return the client id and the message of a frame without its size; the caller knows key and version."""
 
     def decode_response(self, buffer: Buffer, version: int, position: int = 0) -> tuple[int, Any]:

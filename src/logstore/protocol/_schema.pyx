@@ -11,7 +11,7 @@ Threads: a Schema is never changed; any thread may use it.
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.object cimport PyObject, PyTypeObject
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 
 from logstore.protocol._fields cimport (
     BOOL, BYTES, FLOAT64, NUMBER, RECORDS, STRING, STRUCT, UUID, Field, Struct,
@@ -189,7 +189,7 @@ cdef class Schema:
         w.size = size
         return w.taken()
 
-    def decode_request(self, buffer, int version, Py_ssize_t position=0):
+    def decode_request(self, buffer, int version, Py_ssize_t position=0, int64_t max_items=INT64_MAX):
         """Return the client id and the message of a frame without its size; the caller knows key and version.
 
         Bytes behind the message are ignored, as Kafka's broker does: librdkafka sends some with Metadata.
@@ -197,6 +197,7 @@ cdef class Schema:
         cdef Reader r = self._reader(buffer, version, position)
         request_header(buffer, position)
         r.p += 8
+        r.items_left = max_items
         client_id = plain_old_string(r, "client_id")
         if r.flexible:
             skip_tags(r)

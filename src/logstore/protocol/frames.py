@@ -13,6 +13,7 @@ from logstore.errors import MalformedMessageError, UnsupportedVersionError
 from logstore.protocol._schema import request_header
 from logstore.protocol.generated.messages import REQUESTS, RESPONSES, ApiVersionsResponse
 from logstore.protocol.message import Message
+from logstore.records import INT64_MAX
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -98,20 +99,21 @@ def request_head(frame: Buffer, position: int = 0) -> RequestHead:
     return RequestHead(*request_header(frame, position))
 
 
-def decode_request(frame: Buffer, position: int = 0) -> Request:
+def decode_request(frame: Buffer, position: int = 0, *, max_items: int = INT64_MAX) -> Request:
     """Decode the request in a frame without its size; records are views of ``frame``.
 
-    Bytes behind the request are ignored, as Kafka's broker does: some clients send a few.
+    Bytes behind the request are ignored, as Kafka's broker does: some clients send a few. ``max_items`` bounds the
+    items of all its arrays together, and with them the memory of the message.
 
     Raises:
         UnsupportedVersionError: the API key or its version is unknown (`request_head` returns both).
-        MalformedMessageError: the bytes are not a request of that key and version.
+        MalformedMessageError: the bytes are not a request of that key and version, or it has more items.
     """
     head = request_head(frame, position)
     kind = REQUESTS.get(head.api_key)
     if kind is None:
         raise UnsupportedVersionError(f"API key {head.api_key} is unknown")
-    client_id, message = kind.SCHEMA.decode_request(frame, head.version, position)
+    client_id, message = kind.SCHEMA.decode_request(frame, head.version, position, max_items)
     return Request(*head, client_id, message)
 
 
