@@ -115,6 +115,13 @@ def _of_frames() -> Make:
     return lambda m: changed_frame(m, seeds)
 
 
+def _of_requests() -> Make:
+    from tests.fuzz.broker import changed_request, request_seeds
+
+    seeds = request_seeds()
+    return lambda m: changed_request(m, seeds)
+
+
 def _read_later(module: str, name: str) -> Callable[[bytes], None]:
     """A reader whose module is imported when it is first used: pyarrow and the files cost time."""
     found: list[Callable[[bytes], None]] = []
@@ -251,6 +258,13 @@ def _targets() -> list[Target]:
             "requests as a broker gets them: size, header, body",
             _of_frames,
             _read_later("protocol", "read_frame"),
+            (ProtocolError,),
+        ),
+        Target(
+            "broker",
+            "a broker that runs: each key with random bodies, good requests that were changed",
+            _of_requests,
+            _read_later("broker", "send_request"),
             (ProtocolError,),
         ),
     ]
