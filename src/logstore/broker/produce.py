@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker._produce import ProduceRequestBytes, ProduceTurn, Route
 from logstore.broker.served import Served, id_text
-from logstore.errors import InvalidRecordError, LogstoreError, ProtocolError
+from logstore.errors import CorruptRecordError, InvalidRecordError, LogstoreError, ProtocolError
 from logstore.log import Log
 from logstore.protocol import codes
 from logstore.protocol.frames import Request, encode_response
@@ -87,8 +87,6 @@ class Produces:
 def _appended(served: Served, request: Request, results: list[tuple[int, int, int] | None]) -> ProduceResponse:
     asked = request.message
     assert isinstance(asked, ProduceRequest)
-    if asked.acks not in (-1, 0, 1):
-        return _refused(asked, codes.INVALID_REQUIRED_ACKS)
     return _append_all(served, asked, iter(results))
 
 
@@ -124,21 +122,27 @@ def _append_all(
                     _Answered(index=each.index, error_code=code, base_offset=first, log_start_offset=log_start)
                 )
                 continue
+            if each.records is not None and len(each.records) > _MAGIC_AT and each.records[_MAGIC_AT] > 2:
+                # As Kafka, which looks at it before it looks for the topic.
+                answers.append(_failed(each.index, CorruptRecordError.code))
+                continue
             if name is None:
                 answers.append(_failed(each.index, codes.UNKNOWN_TOPIC_ID))
                 continue
             try:
                 check_writable_by_users(name)
-                answers.append(_append(served.led(name, each.index), each))
+                answers.append(_append(served.led(name, each.index), each, asked.acks))
             except LogstoreError as error:
                 answers.append(_failed(each.index, error.code, str(error)))
         topics.append(_of_topic(topic, answers))
     return ProduceResponse(responses=topics)
 
 
-def _append(log: Log, asked: ProduceRequest.PartitionProduceData) -> _Answered:
+def _append(log: Log, asked: ProduceRequest.PartitionProduceData, acks: int) -> _Answered:
     batch = b"" if asked.records is None else bytes(asked.records)
     _check_one_batch(log, batch)
+    if acks not in (-1, 0, 1):
+        return _failed(asked.index, codes.INVALID_REQUIRED_ACKS)
     if batch[_ATTRIBUTES_AT + 1] & _TRANSACTIONAL_OR_CONTROL:
         # Transactions have no coordinator yet: an open one would stop every reader with read_committed.
         return _failed(asked.index, codes.INVALID_TXN_STATE, "transactions are not served")
@@ -172,15 +176,6 @@ def _of_topic(
 ) -> ProduceResponse.TopicProduceResponse:
     return ProduceResponse.TopicProduceResponse(
         name=topic.name, topic_id=topic.topic_id, partition_responses=answers
-    )
-
-
-def _refused(asked: ProduceRequest, code: int) -> ProduceResponse:
-    return ProduceResponse(
-        responses=[
-            _of_topic(topic, [_failed(each.index, code) for each in topic.partition_data])
-            for topic in asked.topic_data
-        ]
     )
 
 
