@@ -139,6 +139,15 @@ def test_every_key_and_version_is_answered(store: Store, broker: Broker) -> None
                 assert part.error_code == {3: 0, 19: 36, 20: 3}[key]
 
 
+@pytest.mark.parametrize("version", [10, 11])
+def test_a_topic_without_a_name_is_refused_by_versions_that_need_one(broker: Broker, version: int) -> None:
+    """Found by fuzzing: the answer could not be written, and the connection was closed."""
+    topic = MetadataRequest.MetadataRequestTopic(name=None)
+    with Wire(broker) as wire:
+        (each,) = wire.ask(MetadataRequest(topics=[topic]), version).topics  # type: ignore[attr-defined]
+        assert (each.error_code, each.name) == (42, "")
+
+
 def test_many_requests_in_flight_are_answered_in_order(store: Store, broker: Broker) -> None:
     topic = store.create_topic("flights")
     requests = list(_requests("flights", topic.id))

@@ -122,7 +122,7 @@ def _append_all(
                     _Answered(index=each.index, error_code=code, base_offset=first, log_start_offset=log_start)
                 )
                 continue
-            if each.records is not None and len(each.records) > _MAGIC_AT and each.records[_MAGIC_AT] > 2:
+            if each.records is not None and bytes(memoryview(each.records)[_MAGIC_AT : _MAGIC_AT + 1]) > b"\2":
                 # As Kafka, which looks at it before it looks for the topic.
                 answers.append(_failed(each.index, CorruptRecordError.code))
                 continue

@@ -32,6 +32,10 @@ _Created = CreateTopicsResponse.CreatableTopicResult
 _Deleted = DeleteTopicsResponse.DeletableTopicResult
 
 
+#: The version of Metadata from which on a topic may have an id and no name.
+_NULL_NAMES = 12
+
+
 def metadata(served: Served, request: Request, connection: ClientConnection) -> MetadataResponse:
     """Return the one node, and the topics that were asked for: by name, by id, all or none.
 
@@ -48,7 +52,11 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
         may_make = asked.allow_auto_topic_creation and served.makes_topics()
         # One that is named many times is described once: few bytes would ask for many.
         once = {(each.name, each.topic_id): each for each in wanted}.values()
-        found = [_asked_for(served, each, may_make=may_make) for each in once]
+        if request.version < _NULL_NAMES and any(each.name is None for each in once):
+            # As Kafka: ids came to the request before the answer had a way to leave out a name.
+            found = [_Topic(error_code=codes.INVALID_REQUEST, name=each.name or "") for each in once]
+        else:
+            found = [_asked_for(served, each, may_make=may_make) for each in once]
     return MetadataResponse(
         brokers=[node],
         cluster_id=served.cluster_id,
