@@ -522,6 +522,31 @@ def test_a_topic_that_is_changed_to_another_one_stays_what_it_was(cluster, caplo
     wait_for(lambda: {cluster.nodes[2].leader_of(name) for name in ("t", "z")} == {2})
 
 
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_a_registration_of_another_is_named(cluster, caplog, is_deleted):
+    cluster.start(1, 2)
+    cluster.create(1, 2).append(b"a", acks="all")
+    path = "/brokers/lives/1"
+    good = cluster.registry.read(path)
+    change = Delete(path, good.version) if is_deleted else Write(path, b"another", good.version)
+    cluster.registry.commit([change])
+    what = "is gone" if is_deleted else f"has version {good.version + 1}"
+    wait_for(lambda: f"node 1, {path}: {what}, and this process has registered version" in caplog.text)
+    cluster.stop(1)
+    cluster.start(1)
+    wait_for(lambda: cluster.in_sync(1, 2))
+
+
+def test_a_state_that_is_gone_is_named_and_changes_nothing(cluster, caplog):
+    cluster.start(1, 2)
+    topic = cluster.create(1, 2)
+    topic.append(b"a", acks="all")
+    good = cluster.registry.read(STATE)
+    cluster.registry.commit([Delete(STATE, good.version)])
+    wait_for(lambda: all(f"node {node}, {STATE}: is gone" in caplog.text for node in (1, 2)))
+    topic.append(b"b", acks="all")
+
+
 def test_a_state_of_yesterday_changes_nothing_and_is_named(cluster, caplog):
     cluster.start(1, 2)
     topic = cluster.create(1, 2)

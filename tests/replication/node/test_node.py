@@ -227,6 +227,34 @@ def test_two_directories_cannot_be_one_node(cluster, monkeypatch):
         Node(store, 1, cluster.registry.connect, cluster.transport)
 
 
+def test_one_store_has_one_node(cluster):
+    cluster.start(1)
+    with pytest.raises(InvalidSettingError, match="found one that a node runs on"):
+        Node(cluster.stores[1], 1, cluster.registry.connect, cluster.transport)
+    assert cluster.nodes[1].create_topic("t").append(b"a", acks="all").offset == 0
+
+
+@pytest.mark.row("F13", part="through a node")
+def test_an_unclean_election_reports_what_is_lost(cluster, caplog):
+    cluster.start(1, 2)
+    topic = cluster.nodes[1].create_topic("t", replicas=[1, 2], settings={"unclean.leader.election.enable": True})
+    wait_for(lambda: cluster.in_sync(1, 2))
+    topic.append(b"a", acks="all")
+    cluster.transport.cut.add(1)
+    wait_for(lambda: cluster.in_sync(1))
+    topic.append(b"b", acks="all")
+    topic.append(b"c", acks="all")
+    cluster.kill(1)
+    cluster.transport.cut.clear()
+    wait_for(lambda: cluster.nodes[2].leader_of("t") == 2, timeout_s=20)
+    wait_for(lambda: cluster.append(2, b"x"))
+    cluster.start(1)
+    wait_for(lambda: cluster.in_sync(1, 2) and cluster.values(1) == cluster.values(2))
+    assert cluster.values(1) == [b"a", b"x"]
+    assert cluster.metrics(1).lost_records == 2
+    assert "records that consumers had seen are lost: partition=t-0 first_offset=1 end_offset=3" in caplog.text
+
+
 def test_a_damaged_node_file_is_named(cluster):
     cluster.start(1)
     cluster.stop(1)
@@ -244,6 +272,9 @@ def test_topics_that_cannot_be_are_refused_whole(cluster):
     for arguments, what in (
         ({"replication_factor": 3}, "3 replicas need as many nodes, and 2 live"),
         ({"replicas": [1, 1]}, "expected different nodes"),
+        ({"replicas": [1, -3]}, r"expected numbers of nodes, found \[-3\]"),
+        ({"replicas": [1, "2"]}, "expected numbers of nodes"),
+        ({"replicas": [1, 2**40]}, "expected numbers of nodes"),
         ({"replicas": [1, 2], "settings": {"min.insync.replicas": 3}}, "3 is more than the 2 replicas"),
         ({"settings": {"logstore.tail": "memory"}}, "a replica has its records in the file"),
         ({"settings": {"logstore.visible.after": "flush"}}, "rises with the other replicas"),

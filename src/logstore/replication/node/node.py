@@ -104,6 +104,8 @@ class Node:
             )
         if quorum and controlled:
             raise InvalidSettingError({"controlled": "a quorum elects by itself: leave controlled or quorum out"})
+        if store._host.replicas is not None:
+            raise InvalidSettingError({"node": "expected a store without a node, found one that a node runs on"})
         self.node = node
         self._store = store
         self._host = store._host
@@ -169,8 +171,8 @@ class Node:
 
         Raises:
             TopicExistsError: there is one of that name.
-            InvalidSettingError: more replicas than nodes, a minimum above the number of replicas, or a setting that
-                cannot go with replicas.
+            InvalidSettingError: a ``replication_factor`` above the number of nodes that live, a minimum above the
+                number of replicas, or a setting that cannot go with replicas. Named nodes may start later.
             MalformedFactError: a node that lives has a fact that is not ours, so its rack is unknown. Give
                 ``replicas``.
             UnknownTopicError: the topic is made, on other nodes than this one.
@@ -228,6 +230,8 @@ class Node:
             return spread(partitions, len(racks) if factor is None else factor, racks, first=first)
         if not replicas or len(set(replicas)) < len(replicas):
             raise InvalidSettingError({"replicas": f"expected different nodes, found {list(replicas)}"})
+        if wrong := [node for node in replicas if type(node) is not int or not 0 <= node < 2**31]:
+            raise InvalidSettingError({"replicas": f"expected numbers of nodes, found {wrong}"})
         turns = range(len(replicas))
         return [tuple(replicas[(first + turn) % len(replicas)] for turn in turns) for first in range(partitions)]
 

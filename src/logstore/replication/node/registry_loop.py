@@ -207,7 +207,8 @@ class RegistryLoop:
     def _read_lives(self, registry: Registry) -> None:
         self._watch(registry, facts.IDS)
         lives = {}
-        for name in registry.children(facts.IDS):
+        names = registry.children(facts.IDS)
+        for name in names:
             node = facts.node_of(name)
             if node is None:
                 self._say(f"{facts.IDS}/{name}", "no number of a node")
@@ -216,8 +217,18 @@ class RegistryLoop:
             life = registry.read(facts.life_path(node))
             if life is not None:
                 lives[node] = life.version
-        if lives.get(self._registration.node) != self._registration.life:
-            lives.pop(self._registration.node, None)
+        own, life = self._registration.node, self._registration.life
+        if lives.get(own) != life:
+            if life >= 0 and str(own) in names:
+                what = "is gone" if own not in lives else f"has version {lives[own]}"
+                self._say(
+                    facts.life_path(own),
+                    f"{what}, and this process has registered version {life}: this node takes no part until it is "
+                    "closed and started again",
+                )
+            lives.pop(own, None)
+        elif life >= 0:
+            self._say(facts.life_path(own), "")
         self._lives = lives
 
     def _read_topics(self, registry: Registry) -> None:
@@ -423,7 +434,12 @@ class RegistryLoop:
         if member.must_read or member.state is None:
             fact = registry.read(facts.state_path(member.place))
             if fact is None:
+                if member.state is not None and registry.read(facts.topic_path(member.place.topic)) is not None:
+                    self._say(
+                        facts.state_path(member.place), "is gone: this node goes on with the one that it knows"
+                    )
                 return member.state
+            self._say(facts.state_path(member.place), "")
             replicas = self._topics[member.place.topic].partitions[member.place.partition]
             state = facts.decode_state(fact, replicas)
             if member.state is not None and state.version < member.state.version:
