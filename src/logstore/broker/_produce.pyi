@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import final
 
 from logstore.broker._loop import Answer, ClientConnection, QuickRequests
+from logstore.broker.served import MOST_ITEMS as MOST_ITEMS
 from logstore.log.append._offers import BatchOffers
 from logstore.protocol.frames import Request
 

@@ -217,17 +217,17 @@ class RegistryLoop:
             life = registry.read(facts.life_path(node))
             if life is not None:
                 lives[node] = life.version
-        own, life = self._registration.node, self._registration.life
-        if lives.get(own) != life:
-            if life >= 0 and str(own) in names:
+        own, registered = self._registration.node, self._registration.life
+        if lives.get(own) != registered:
+            if registered >= 0 and str(own) in names:
                 what = "is gone" if own not in lives else f"has version {lives[own]}"
                 self._say(
                     facts.life_path(own),
-                    f"{what}, and this process has registered version {life}: this node takes no part until it is "
-                    "closed and started again",
+                    f"{what}, and this process has registered version {registered}: this node takes no part until "
+                    "it is closed and started again",
                 )
             lives.pop(own, None)
-        elif life >= 0:
+        elif registered >= 0:
             self._say(facts.life_path(own), "")
         self._lives = lives
 
