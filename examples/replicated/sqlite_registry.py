@@ -3,14 +3,16 @@
 import contextlib
 import sqlite3
 import time
+from pathlib import Path
 
 from logstore.errors import RegistryUnreachableError
 from logstore.replication import Fact, TableRegistry
 
 TABLES = """PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;
 CREATE TABLE IF NOT EXISTS facts(path PRIMARY KEY, value, version, created, owner);
-CREATE TABLE IF NOT EXISTS sessions(id PRIMARY KEY, until);
+CREATE TABLE IF NOT EXISTS leases(id PRIMARY KEY, boot, until);
 CREATE TABLE IF NOT EXISTS counters(name PRIMARY KEY, n)"""
+BOOT = Path("/proc/sys/kernel/random/boot_id").read_text()  # since when `time.monotonic` counts, for all processes
 
 
 class SqliteRegistry(TableRegistry):
@@ -31,22 +33,22 @@ class SqliteRegistry(TableRegistry):
     def transaction(self):
         self.sql("BEGIN IMMEDIATE")
         try:
-            self.sql("DELETE FROM sessions WHERE until < ?", time.time())
-            self.sql("DELETE FROM facts WHERE owner NOT IN (SELECT id FROM sessions)")
+            self.sql("DELETE FROM leases WHERE until < ? OR boot <> ?", time.monotonic(), BOOT)
+            self.sql("DELETE FROM facts WHERE owner NOT IN (SELECT id FROM leases)")
             yield
             self.sql("COMMIT")
         finally:
             self.db.rollback()  # does nothing after the commit
 
     def begin_session(self):
-        self.sql("INSERT INTO sessions VALUES (?, ?)", self.session, time.time() + self.timeout_s)
+        self.sql("INSERT INTO leases VALUES (?, ?, ?)", self.session, BOOT, time.monotonic() + self.timeout_s)
 
     def renew_session(self):
-        renewal = "UPDATE sessions SET until = ? WHERE id = ? RETURNING id"
-        return bool(self.sql(renewal, time.time() + self.timeout_s, self.session))
+        renewal = "UPDATE leases SET until = ? WHERE id = ? RETURNING id"
+        return bool(self.sql(renewal, time.monotonic() + self.timeout_s, self.session))
 
     def end_session(self):  # its facts are gone in each later transaction
-        self.sql("DELETE FROM sessions WHERE id = ?", self.session)
+        self.sql("DELETE FROM leases WHERE id = ?", self.session)
 
     def version(self):
         return self.sql("PRAGMA data_version"), self.db.total_changes

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from logstore.errors import LogstoreError
-from logstore.log import Stop
+from logstore.log import LogReplica, Stop
 from logstore.replication import facts
 from logstore.replication.api import (
     Change,
@@ -327,6 +327,23 @@ class ObeysEveryController(CommandGate):
 
     def admits(self, command: Command) -> bool:
         return True
+
+
+class NotesNoEpoch(InSyncReplica):
+    """It leads without a note of its epoch on the disk."""
+
+    def _begin(self, state: PartitionState, now_ms: int) -> None:
+        noted, self._calls = self._calls, cast("Any", _WithoutNotes(self._calls))
+        super()._begin(state, now_ms)
+        self._calls = noted
+
+
+class _WithoutNotes:
+    def __init__(self, calls: LogReplica) -> None:
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda epoch: None) if name == "begin_epoch" else getattr(self._calls, name)
 
 
 def quorum(

@@ -90,6 +90,12 @@ FOUND_BY_SCENARIOS = {
         "    1 leader: 0:1=a 1:1=b 2:1=c 3:1=e; high watermark 4 of 4; epochs 1@0",
         plants.MovesBelowTheMinimum,
     ),
+    # Seeds find it in none of 500 lives: all copies have the same wrong epochs.
+    "epoch not noted": ByScenario(
+        "epoch_is_noted",
+        "    1 follower: 0:0=a; high watermark 1 of 1; epochs 0@0",
+        plants.NotesNoEpoch,
+    ),
     # The harm needs a commit on its way, from the moment of the reading on, while another node is elected.
     "compare-and-set ignored": ByScenario(
         "zombie_leader", "    epoch 1: leader 1, isr 1, eligible 2 3", registry=plants.IgnoresVersions

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from logstore.errors import LogstoreError
-from logstore.log import FixedPolicy, Log, LogReplica, Moves
+from logstore.log import FixedPolicy, Log, Moves
 from logstore.replication import (
     Acks,
     Arrival,
@@ -134,23 +134,6 @@ class ChangesItsMind(InSyncReplica):
         return super().propose(lives, now_ms)
 
 
-class NotesNoEpoch(InSyncReplica):
-    """It leads without a note of its epoch on the disk."""
-
-    def _begin(self, state: PartitionState, now_ms: int) -> None:
-        noted, self._calls = self._calls, cast("Any", _WithoutNotes(self._calls))
-        super()._begin(state, now_ms)
-        self._calls = noted
-
-
-class _WithoutNotes:
-    def __init__(self, calls: LogReplica) -> None:
-        self._calls = calls
-
-    def __getattr__(self, name: str) -> Any:
-        return (lambda epoch: None) if name == "begin_epoch" else getattr(self._calls, name)
-
-
 class TrustsTheOldEpoch(InSyncPlacement):
     """A process that finds itself named goes on leading in the epoch of the process before it."""
 
@@ -184,7 +167,7 @@ MISTAKES: dict[str, tuple[Any, str, tuple[Any, ...]]] = {
     "ack of the leader alone": (planted(InSync, kind=AcksAtOnce), "test_a_batch_is_acknowledged", (False,)),
     "high watermark that falls": (planted(InSync, kind=FallingMark), "test_questions_that_come", ()),
     "proposal that changes": (planted(InSync, kind=ChangesItsMind), "test_a_proposal_stays", ()),
-    "epoch not noted": (planted(InSync, kind=NotesNoEpoch), "test_a_new_leader_has", ()),
+    "epoch not noted": (planted(InSync, kind=plants.NotesNoEpoch), "test_a_new_leader_has", ()),
     "losses hidden": (planted(InSync, kind=HidesLosses), "test_what_was_shown", ()),
     "appends that wait for ever": (planted(InSync, kind=WaitsForEver), "test_a_driver_that_stops", ()),
     "old epoch trusted": (planted(InSync, placement=TrustsTheOldEpoch), "test_placements_elect", ()),

@@ -66,12 +66,19 @@ class Pair:
             return True
         return False
 
-    def restart(self) -> None:
+    def restart(self, chance: random.Random) -> None:
         for number, process in self.both.items():
             if process.child.poll() is not None:
                 process.kill()
-                self.both[number] = Process(self.directory, number)
-                self.both[number].hear()
+                started = Process(self.directory, number)
+                if chance.random() < 0.3:
+                    # While it starts, recovers or registers.
+                    threading.Timer(chance.random() * 0.5, started.child.kill).start()
+                    started.child.wait(30)
+                    started.kill()
+                    started = Process(self.directory, number)
+                self.both[number] = started
+                started.hear()
 
     def in_sync(self) -> bool:
         return all(process.ask("isr")[1:] == ["1", "2"] for process in self.both.values())
@@ -91,7 +98,13 @@ def test_kills_under_load_lose_nothing_and_repeat_nothing(tmp_path):
             while killer.is_alive() or victim.child.poll() is None:
                 pair.send()
             wait_for(pair.send, 30, "no process leads")
-            pair.restart()
+            pair.restart(chance)
+            if chance.random() < 0.3:
+                # The same or the other one, while the one that is back copies what it lacks.
+                again = pair.both[chance.choice((1, 2))]
+                threading.Timer(chance.random() * 0.1, again.child.kill).start()
+                again.child.wait(30)
+                pair.restart(chance)
             wait_for(pair.in_sync, 30, "the two are not in sync")
     finally:
         for process in pair.both.values():

@@ -343,6 +343,24 @@ def test_lives_whose_log_starts_move_lose_only_what_was_deleted(part):
 
 
 @pytest.mark.parametrize("by_quorum", [False, True])
+@pytest.mark.row("F12", part="in virtual time")
+def test_a_killed_leader_is_replaced_within_two_session_timeouts(by_quorum):
+    for seed in range(20):
+        cluster = SimCluster(seed, session_ms=800, **(quorum() if by_quorum else {}))
+        cluster.run(1_000)
+        cluster.append([b"a"], Acks.ALL)
+        cluster.run(200)
+        began = cluster.world.now_ms
+        cluster.nodes[cluster.state().leader].kill()
+        done = len(cluster.ledger.acknowledged)
+        while len(cluster.ledger.acknowledged) == done:
+            cluster.append([b"b"], Acks.ALL)
+            cluster.run(10)
+            assert cluster.world.now_ms - began < 2 * 800, seed
+        cluster.close()
+
+
+@pytest.mark.parametrize("by_quorum", [False, True])
 @pytest.mark.row("F5", "F11", part="a log that begins again, on a disk that fails")
 def test_a_disk_that_fails_while_a_log_begins_again_lets_it_begin_again_later(by_quorum):
     """Its records are removed first. Then the new segment is refused, and the log is at neither offset."""
