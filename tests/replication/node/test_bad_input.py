@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from logstore.clock import SystemClock
-from logstore.errors import RegistryUnreachableError
+from logstore.errors import MalformedFactError, RegistryUnreachableError
 from logstore.replication import (
     Change,
     Create,
@@ -227,10 +227,12 @@ class Moody(Registry):
 
     @property
     def is_alive(self) -> bool:
+        self._mood.check_session()
         return self._inner.is_alive
 
     def close(self) -> None:
         self._inner.close()
+        self._mood.check_session()
 
 
 class Mood:
@@ -240,6 +242,7 @@ class Mood:
         self.registry = registry
         self.error: BaseException | None = None
         self.failing: dict[str, BaseException] = {}  # path -> what its read raises
+        self.session_error: BaseException | None = None  # what connecting, closing and `is_alive` raise
         self.forgets = False
         self.lost_answers = 0
         self.calls = 0
@@ -248,7 +251,12 @@ class Mood:
         self.may_go.set()
 
     def connect(self) -> Moody:
+        self.check_session()
         return Moody(self)
+
+    def check_session(self) -> None:
+        if self.session_error is not None:
+            raise self.session_error
 
 
 @pytest.fixture
@@ -257,7 +265,7 @@ def moods(cluster):
     cluster.connects.update({number: mood.connect for number, mood in found.items()})
     yield found
     for mood in found.values():
-        mood.error = None
+        mood.error = mood.session_error = None
         mood.failing.clear()
         mood.may_go.set()
 
@@ -290,6 +298,42 @@ def test_a_node_goes_on_with_what_it_knows_while_the_registry_fails(cluster, moo
     assert cluster.nodes[2].wait_for_topic("u").append(b"a", acks="all").offset == 0
     cluster.stop(1)
     wait_for(lambda: cluster.nodes[2].leader_of("t") == 2)
+
+
+def test_sessions_of_an_embedder_may_raise_anything(cluster, moods, caplog):
+    cluster.start(1, 2)
+    topic = cluster.create(1, 2)
+    for number, mood in moods.items():
+        mood.session_error = RuntimeError(f"an embedder's {number}")
+        cluster.nodes[number]._registry_loop.notify("/brokers/ids")
+    wait_for(lambda: all(f"node {n}, registry: RuntimeError: an embedder's {n}" in caplog.text for n in moods))
+    topic.append(b"a", acks="all")
+    for mood in moods.values():
+        mood.session_error = None
+    cluster.nodes[1].create_topic("u", replicas=[2, 1])
+    moods[1].session_error = RuntimeError("at its end")
+    cluster.stop(1)
+    wait_for(lambda: cluster.nodes[2].leader_of("t") == 2)
+
+
+def test_a_malformed_fact_of_the_node_itself_is_named_until_it_is_gone(cluster):
+    cluster.start(1, 2)
+    cluster.create(1, 2).append(b"a", acks="all")
+    path = "/brokers/ids/2"
+    cluster.registry.commit([Write(path, b"none", cluster.registry.read(path).version)])
+    own = cluster.nodes[2]._registry_loop._registry
+    fact = cluster.registry.read(path)
+    # Its session takes it along. Somebody else's stays.
+    own.close()
+    wait_for(lambda: cluster.registry.read(path) not in (None, fact))
+    cluster.stop(2)
+    cluster.registry.commit([Create(path, b"none")])
+    with pytest.raises(MalformedFactError, match=rf"{path}: found b'none'"):
+        cluster.start(2)
+    cluster.registry.commit([Delete(path, cluster.registry.read(path).version)])
+    cluster.stores.pop(2).close()
+    cluster.start(2)
+    wait_for(lambda: cluster.in_sync(1, 2))
 
 
 def test_a_registry_that_fails_at_once_is_asked_at_intervals(cluster, moods):

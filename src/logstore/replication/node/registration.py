@@ -37,6 +37,7 @@ class NodeRegistration:
 
         Raises:
             InvalidSettingError: the directory belongs to another node or cluster.
+            MalformedFactError: what stands under the number of this node is not ours.
             RegistryUnreachableError: as `Registry.commit`.
         """
         cluster_id = self._cluster_id(registry)
@@ -45,7 +46,10 @@ class NodeRegistration:
         before, life = registry.read(own), registry.read(facts.life_path(self.node))
         changes: list[Change] = []
         if before is not None:
-            if _directory_of(before.value) != directory_id:
+            registered = _directory_of(before.value)
+            if registered is None:
+                raise MalformedFactError(f"{own}: found {before.value!r}", fact=own)
+            if registered != directory_id:
                 return False
             # Of this directory, whose lock this process has: an earlier process, or an earlier session of this one.
             changes.append(Delete(own, before.version))
