@@ -323,7 +323,7 @@ def test_a_malformed_fact_of_the_node_itself_is_named_until_it_is_gone(cluster):
     cluster.registry.commit([Write(path, b"none", cluster.registry.read(path).version)])
     own = cluster.nodes[2]._registry_loop._registry
     fact = cluster.registry.read(path)
-    # Its session takes it along. Somebody else's stays.
+    # Its session takes it along. That of another stays.
     own.close()
     wait_for(lambda: cluster.registry.read(path) not in (None, fact))
     cluster.stop(2)
