@@ -138,6 +138,11 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_KILLS": str(options.replica_kills)},
         ),
         Step(
+            "broker: 10,000 partitions in 4,096 descriptors",
+            ("tests/broker/test_scale.py",),
+            {"LOGSTORE_SERVED_TOPICS": "20"},
+        ),
+        Step(
             f"replicas: {options.replica_kills} kills of the example's processes",
             ("tests/replication/test_replicated_example.py",),
             {"LOGSTORE_KILLS": str(options.replica_kills)},
