@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,9 @@ class MetricsPage:
         with self._lock:
             if self._is_closed:
                 return b""
-            families = [*self._of_broker(), *self._of_topics(), *self._of_partitions()]
+            topics = dict(self._served.topics())
+            logs = list(self._logs(topics))
+            families = [*self._of_broker(), *self._of_topics(topics, logs), *self._of_partitions(topics, logs)]
             pages = [self._written(self._process)]
             for each in families:
                 each.samples = _Yielding(each.samples)
@@ -135,14 +137,15 @@ class MetricsPage:
             "request",
         )
 
-    def _of_topics(self) -> Iterator[Any]:
+    def _of_topics(
+        self, topics: Mapping[str, TopicEntry], logs: Sequence[tuple[tuple[str, str], Log]]
+    ) -> Iterator[Any]:
         served = self._served
-        topics = dict(served.topics())
         for name in [name for name in list(served.counts) if name and name not in topics]:
             served.counts.pop(name, None)  # the topic is deleted
         names = [name for name in ("", *topics) if name or name in served.counts]
         sums: dict[str, list[float]] = {name: [0.0] * 4 for name in names}
-        for (topic, _), log in self._logs(topics):
+        for (topic, _), log in logs:
             counters = log._state.counters
             appended = (counters.appended_records, counters.appended_bytes, counters.appended_batches)
             sums[topic] = [
@@ -184,8 +187,9 @@ class MetricsPage:
             "topic",
         )
 
-    def _of_partitions(self) -> Iterator[Any]:
-        topics = dict(self._served.topics())
+    def _of_partitions(
+        self, topics: Mapping[str, TopicEntry], logs: Sequence[tuple[tuple[str, str], Log]]
+    ) -> Iterator[Any]:
         labels = "topic", "partition"
         each_one = [
             ((name, str(number)), 1.0) for name, entry in topics.items() for number in range(entry.partitions)
@@ -201,7 +205,6 @@ class MetricsPage:
             ("kafka_topic_partition_under_replicated_partition", "Whether a replica is missing", none),
         ):
             yield self._gauge(name, meaning, samples, *labels)
-        logs = list(self._logs(topics))
         numbers: list[tuple[str, str, Callable[[Log], int]]] = [
             ("kafka_topic_partition_current_offset", "The high watermark", lambda log: log.high_watermark),
             ("kafka_topic_partition_oldest_offset", "The log start offset", lambda log: log.log_start_offset),
