@@ -39,6 +39,7 @@ NOT_SETTINGS = frozenset(
         "LOGSTORE_LOST_PAIRS",
         "LOGSTORE_PIPELINE_KILLS",
         "LOGSTORE_SEED",
+        "LOGSTORE_SERVED_TOPICS",
         "LOGSTORE_STATES",
         "LOGSTORE_STORM_S",
     }
