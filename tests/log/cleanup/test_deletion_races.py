@@ -12,6 +12,7 @@ import pytest
 
 from logstore import Log
 from logstore.errors import LogClosedError, LogstoreError, OffsetOutOfRangeError, StorageFailedError
+from logstore.log.compaction.compaction import _Run
 from logstore.log.directory.segments import Detached
 from logstore.log.formats import checkpoints
 from logstore.testing import FaultyFiles, SimDisk
@@ -184,6 +185,34 @@ def test_a_log_that_fails_while_a_start_is_noted_deletes_nothing(tmp_path, backg
         start = log.log_start_offset
         assert start in (0, 17)  # as durable as the note was
         assert values_of(log) == [value(n) for n in range(start, COUNT)]
+
+
+@pytest.mark.parametrize("delete", [delete_some, delete_all])
+def test_a_compaction_whose_segments_are_deleted_after_its_plan_comes_to_its_end(tmp_path, monkeypatch, delete):
+    """It looked for a larger map, as for a batch that does not fit, for ever."""
+    log = open_log(tmp_path, **SETTINGS, cleanup_policy="compact,delete")
+    for n in range(COUNT):
+        log.append([(b"k%d" % (n % 3), value(n))])
+    log.maintenance.roll()
+    check = _Run._check_joined
+
+    def then_deleted(run: _Run, end_offset: int) -> None:
+        check(run, end_offset)
+        monkeypatch.undo()
+        delete(log)
+
+    monkeypatch.setattr(_Run, "_check_joined", then_deleted)
+    compaction = Beside(log.maintenance.compact)
+    compaction.join(PATIENCE_S)
+    assert not compaction.is_alive()
+    start = log.log_start_offset
+    assert start == (COUNT if delete is delete_all else 17)
+    assert values_of(log) == [value(n) for n in range(start, COUNT)][-3:]
+    log.append([(b"k0", value(COUNT))])
+    log.maintenance.roll()
+    assert log.maintenance.compact().is_complete
+    assert values_of(log)[-1] == value(COUNT)
+    log.close()
 
 
 # -- side by side ---------------------------------------------------------------------------------

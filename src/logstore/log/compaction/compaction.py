@@ -237,15 +237,16 @@ class _Run:
         needed = ((end_offset - first) * 10 // 9 + 2) * SLOT_BYTES
         while True:
             keys = KeyMap(min(size, needed), os.urandom(16) if rng is None else rng.randbytes(16))
-            self._fill(keys, first, end_offset)
-            if keys.latest_offset >= first or first >= end_offset:
+            is_whole = self._fill(keys, first, end_offset)
+            if is_whole or keys.latest_offset >= first:
                 return keys
             # Not even one batch fitted: use a larger map. It fits into memory, as the decompressed batch does. The
             # old map is dropped first, since memory may not hold both.
             del keys
             size *= 2
 
-    def _fill(self, keys: KeyMap, first: int, end_offset: int) -> None:
+    def _fill(self, keys: KeyMap, first: int, end_offset: int) -> bool:
+        """Fill the map; return whether it holds the keys of all records up to the end."""
         state = self._state
         with held(state.lock):
             segments = [s for s in state.segments.all[:-1] if s.next_offset > first and s.base_offset < end_offset]
@@ -258,7 +259,7 @@ class _Run:
                 while True:
                     at, why = keys.add_run(data, first, position=at, limit=limit, path=path, file_position=position)
                     if why == _offset_map.FILLED:
-                        return
+                        return False
                     if why != _offset_map.DECIDE:
                         break
                     batch = BatchView(memoryview(data)[at:])
@@ -269,12 +270,15 @@ class _Run:
                             data, first, position=at, limit=limit, path=path, file_position=position
                         )
                         if why == _offset_map.FILLED:
-                            return
+                            return False
                     at += batch.size
                 self._passed = at
             # A gap at the end holds no records: without this the map would end before it.
             keys.pass_over(segment.next_offset - 1)
+        # Nor do the segments that a deletion removed since the plan, which may be all.
+        keys.pass_over(end_offset - 1)
         self._check_markers_after(transaction_filter, end_offset)
+        return True
 
     def _check_markers_after(self, transaction_filter: TransactionFilter, end_offset: int) -> None:
         """Check the aborted index against the markers of transactions that end after the compacted part."""
