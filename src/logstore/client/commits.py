@@ -26,7 +26,7 @@ from logstore.client.subscription import Subscription
 from logstore.config.client import ConsumerConfig
 from logstore.errors import GroupFencedError, InvalidGroupError, LogstoreError, UnknownTopicError
 from logstore.groups.offsets import OffsetAndMetadata, check_group
-from logstore.io._interrupts import Condition, in_step, step_interrupted
+from logstore.io._interrupts import Condition, held, in_step, step_interrupted
 from logstore.records import Ack, TopicPartition
 
 #: How long Ctrl-C may take while a consumer closes.
@@ -69,13 +69,13 @@ class CommitQueue:
 
     def put(self, commit: _Commit) -> None:
         """Add a commit. Does not wait."""
-        with self._changed:
+        with held(self._changed):
             self._waiting.append(commit)
             self._begin()
 
     def drain(self) -> None:
         """Wait until every commit that was put has its answer, or an interrupt waits for the end of this step."""
-        with self._changed:
+        with held(self._changed):
             if self._waiting or self._thread is not None:
                 self._begin()
             # No signal ends a wait within the `close` of a consumer: it looks for one itself.
@@ -90,7 +90,7 @@ class CommitQueue:
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with held(self._changed):
                 if not self._waiting:
                     self._thread = None
                     self._changed.notify_all()
