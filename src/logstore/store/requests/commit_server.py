@@ -220,7 +220,7 @@ def _handlers() -> tuple[Callable[[], dict[str, Any]], Callable[[dict[str, Any]]
 
     No fork comes in between: its child would wait for ever for the import of a thread that it does not have.
     """
-    with _importing:
+    with held(_importing):
         from logstore.store.requests.requests import accepted, request_of
     return accepted, request_of
 
@@ -249,7 +249,7 @@ class LeftFiles:
         now_ms = self._clock.now_ms()
         if self._swept_ms and abs(now_ms - self._swept_ms) < SWEEP_MS:
             return
-        with _importing:
+        with held(_importing):
             from logstore.store.commit.staged_writer import sweep
 
         self._swept_ms = now_ms
