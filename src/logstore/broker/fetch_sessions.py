@@ -188,6 +188,10 @@ class FetchSessions:
 
 
 def _wanted(asked: FetchRequest) -> Iterable[AskedPartition]:
+    """Return the partitions of a request in order; of one that is named twice, what is asked last."""
+    wanted: dict[tuple[str, str, int], AskedPartition] = {}
     for topic in asked.topics:
-        for each in topic.partitions:
-            yield AskedPartition(topic.topic, topic.topic_id, each)
+        for partition in topic.partitions:
+            each = AskedPartition(topic.topic, topic.topic_id, partition)
+            wanted[each.key] = each
+    return wanted.values()

@@ -1,4 +1,4 @@
-"""The leader epoch that a client believes in, compared with that of a log."""
+"""The leader epochs that a client names, compared with those of a log."""
 
 from __future__ import annotations
 
@@ -12,3 +12,12 @@ def epoch_error(log: Log, epoch: int) -> int:
     if epoch in (-1, current):
         return 0
     return codes.FENCED_LEADER_EPOCH if epoch < current else codes.UNKNOWN_LEADER_EPOCH
+
+
+def end_of_epoch(log: Log, epoch: int) -> tuple[int, int]:
+    """Return the newest epoch up to one, and the offset at which its records end; (-1, -1) if it is not known.
+
+    The table of a new log has no epoch: the present one is in it from the first record on.
+    """
+    end = log.log_end_offset
+    return (epoch, end) if epoch == log.replica.leader_epoch else log.replica.epochs.end_offset_for(epoch, end)

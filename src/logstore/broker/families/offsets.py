@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from logstore.broker._loop import ClientConnection
-from logstore.broker.offsets import epoch_error
+from logstore.broker.offsets import end_of_epoch, epoch_error
 from logstore.broker.served import Served
 from logstore.errors import LogstoreError
 from logstore.log import Log
@@ -118,18 +118,9 @@ def offset_for_leader_epoch(
                 log = served.led(topic.topic, each.partition)
                 answer.error_code = epoch_error(log, each.current_leader_epoch)
                 if not answer.error_code:
-                    answer.leader_epoch, answer.end_offset = _end_of(log, each.leader_epoch)
+                    answer.leader_epoch, answer.end_offset = end_of_epoch(log, each.leader_epoch)
             except LogstoreError as error:
                 answer.error_code = error.code
             found.append(answer)
         topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
     return OffsetForLeaderEpochResponse(topics=topics)
-
-
-def _end_of(log: Log, epoch: int) -> tuple[int, int]:
-    """Return the newest epoch up to one, and the offset at which its records end; (-1, -1) if it is not known.
-
-    The table of a new log has no epoch: the present one is in it from the first record on.
-    """
-    end = log.log_end_offset
-    return (epoch, end) if epoch == log.replica.leader_epoch else log.replica.epochs.end_offset_for(epoch, end)
