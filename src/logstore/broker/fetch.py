@@ -186,7 +186,7 @@ class Fetches:
             is_urgent = is_urgent or one.code != 0 or one.diverging is not None
             size += 0 if one.region is None else one.region.size
             found.append((each, one))
-        if any(one.code in _UNKNOWN for _, one in found):
+        if is_urgent:
             found.sort(key=lambda pair: _UNKNOWN.index(pair[1].code) if pair[1].code in _UNKNOWN else -1)
         return found, size, is_urgent
 
@@ -214,7 +214,7 @@ class Fetches:
             return FoundPartition(error.code, aborted=() if error.code in _UNKNOWN else None)
         # As from Kafka: no list where a first batch does not fit, or where there is an epoch to go back to.
         is_held_back = diverging is not None or (
-            found.region is None and 0 < max_bytes and asked.fetch_offset < found.last_stable_offset
+            found.region is None and max_bytes > 0 and asked.fetch_offset < found.last_stable_offset
         )
         return FoundPartition(
             0,
