@@ -181,8 +181,8 @@ def filled(twins: Twins) -> Twins:
             assert answer.responses[0].partition_responses[0].error_code == 0
     D = m.DeleteRecordsRequest
     deleted = D.DeleteRecordsPartition(partition_index=0, offset=DELETED)
-    request = D(topics=[D.DeleteRecordsTopic(name="read", partitions=[deleted])], timeout_ms=5_000)
-    for answer in twins.ask(request, 2):
+    deletion = D(topics=[D.DeleteRecordsTopic(name="read", partitions=[deleted])], timeout_ms=5_000)
+    for answer in twins.ask(deletion, 2):
         assert answer.topics[0].partitions[0].error_code == 0
     return twins
 
@@ -245,7 +245,8 @@ class Session:
         for n, (wire, topic_ids) in enumerate(zip(self.twins, self.named, strict=True)):
             topics = [R.FetchTopic(partitions=[R.FetchPartition(fetch_offset=at)]) for at in asked.values()]
             left = [R.ForgottenTopic(partitions=[0]) for _ in forgotten]
-            for name, each in [*zip(asked, topics, strict=True), *zip(forgotten, left, strict=True)]:
+            named: list[tuple[str, Any]] = [*zip(asked, topics, strict=True), *zip(forgotten, left, strict=True)]
+            for name, each in named:
                 if self.version >= 13:
                     each.topic_id = topic_ids.get(name, UNKNOWN_ID)
                 else:
@@ -273,21 +274,24 @@ def appended(twins: Twins, name: str) -> None:
 @pytest.mark.parametrize("version", [7, 11, 12, 13, 18])
 def test_a_fetch_session_goes_as_with_kafka_from_its_first_request_to_its_last(filled: Twins, version: int) -> None:
     session = Session(filled, version)
-    steps: list[tuple[str, tuple[Any, Any]]] = [("begun", session.fetch(0, read=DELETED, flights=0))]
+    steps = {
+        "begun": session.fetch(0, read=DELETED, flights=0),
+        "as before": session.fetch(1),
+        "with another offset": session.fetch(2, read=9),
+        "at the end": session.fetch(3, read=1_000_000),
+        "with a missing topic": session.fetch(4, missing=0),
+        "with less": session.forget(5, "missing", "flights"),
+        "twice": session.fetch(5),
+        "too late": session.fetch(9),
+        "as known": session.fetch(6),
+    }
     assert all(session.numbers)
-    for name, step in (
-        ("as before", lambda: session.fetch(1)),
-        ("with another offset", lambda: session.fetch(2, read=9)),
-        ("at the end", lambda: session.fetch(3, read=1_000_000)),
-        ("with a missing topic", lambda: session.fetch(4, missing=0)),
-        ("with less", lambda: session.forget(5, "missing", "flights")),
-        ("twice", lambda: session.fetch(5)),
-        ("too late", lambda: session.fetch(9)),
-        ("as known", lambda: session.fetch(6)),
-        ("with new records", lambda: (appended(filled, "read"), session.fetch(7, read=9))[1]),
-        ("with nothing", lambda: session.forget(8, "read")),
-        ("closed", lambda: session.fetch(-1)),
-        ("after its end", lambda: session.fetch(9)),
-    ):
-        steps.append((name, step()))
-    assert [(name, ours) for name, (_, ours) in steps] == [(name, kafkas) for name, (kafkas, _) in steps]
+    appended(filled, "read")
+    steps |= {
+        "with new records": session.fetch(7, read=9),
+        "with nothing": session.forget(8, "read"),
+        "closed": session.fetch(-1),
+        "after its end": session.fetch(9),
+    }
+    kafkas, ours = ({name: answers[n] for name, answers in steps.items()} for n in range(2))
+    assert ours == kafkas
