@@ -118,6 +118,39 @@ def test_more_partitions_than_descriptors_are_served(served: Served) -> None:
             assert len(topic.partitions) == PARTITIONS
 
 
+@pytest.mark.parametrize("served", [200], indirect=True)
+def test_answers_on_their_way_take_no_descriptor_that_others_need(served: Served) -> None:
+    """Each region pins its file. One answer had errors for most partitions, and left no descriptor to anyone."""
+    now_ms = time.time_ns() // 1_000_000
+    batch = bytes(encode([bytes(32 << 10)], timestamp_ms=now_ms))
+    with wire_at(served.address) as wire:
+        create(wire, "t", PARTITIONS)
+        for _ in range(2):
+            answer = wire.ask(produced("t", dict.fromkeys(range(PARTITIONS), batch)), _PRODUCE)
+            [topic] = answer.responses  # type: ignore[attr-defined]
+            assert {each.error_code for each in topic.partition_responses} == {0}
+        slow = [wire_at(served.address) for _ in range(8)]
+        for each in slow:
+            each.send(fetched("t", dict.fromkeys(range(PARTITIONS), 0), MIB), _FETCH)
+        left = set(range(PARTITIONS))
+        while left:
+            answer = wire.ask(fetched("t", dict.fromkeys(left, 1), MIB), _FETCH)
+            [topic] = answer.responses  # type: ignore[attr-defined]
+            assert {each.error_code for each in topic.partitions} == {0}
+            got = {each.partition_index for each in topic.partitions if each.records}
+            assert got
+            left -= got
+        answer = wire.ask(produced("t", dict.fromkeys(range(PARTITIONS), batch)), _PRODUCE)
+        [topic] = answer.responses  # type: ignore[attr-defined]
+        assert {each.error_code for each in topic.partition_responses} == {0}
+        create(wire, "u", 10)
+        for each in slow:
+            answer = each.receive(fetched("t", {}, 0), _FETCH)
+            [topic] = answer.responses  # type: ignore[attr-defined]
+            assert {each.error_code for each in topic.partitions} == {0}
+            each.socket.close()
+
+
 @pytest.mark.parametrize("served", [2 * CONSUMERS], indirect=True)
 def test_a_thousand_consumers_cost_less_than_a_mebibyte_each_and_get_the_same(served: Served) -> None:
     """Each has one request on its way. When the first one is done, no other is far behind."""

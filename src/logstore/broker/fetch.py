@@ -62,6 +62,9 @@ class Fetches:
         self._served = served
         self._parked: dict[Notifier, _Asked] = {}
         self._most_bytes = served.config.fetch_max_bytes
+        self._files = served.host.files
+        # More than the cache keeps open are pinned by answers on their way; the rest is for sockets and for logs.
+        self._most_open = self._files.descriptor_limit * 5 // 4
         self.sessions = FetchSessions(served.config.max_incremental_fetch_session_cache_slots)
 
     def fetch(self, request: Request, answer: Answer) -> None:
@@ -182,6 +185,8 @@ class Fetches:
         size, is_urgent, found = 0, False, []
         for each in asked.plan.wanted:
             most = max(min(asked.max_bytes - size, each.asked.partition_max_bytes), 0)
+            if size and self._files.open_descriptors > self._most_open:
+                most = 0  # the next fetch brings the rest
             one = self._of_partition(each, most, size == 0, asked.isolation)
             is_urgent = is_urgent or one.code != 0 or one.diverging is not None
             size += 0 if one.region is None else one.region.size
