@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,35 +16,12 @@ import confluent_kafka
 import pytest
 
 import logstore
+from tests.broker.process import ServedProcess
 from tests.kit.waiting import wait_for
 
 KILLS = int(os.environ.get("LOGSTORE_KILLS", "3"))
 SEED = int(os.environ.get("LOGSTORE_SEED", "20"))
 PARTITIONS = 3
-
-
-class Served:
-    """``logstore serve`` in a process of its own, which is killed and started again at the same port."""
-
-    def __init__(self, directory: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.bootstrap = f"127.0.0.1:{free.getsockname()[1]}"
-        self._command = [sys.executable, "-m", "logstore", "serve", str(directory), "--listen", self.bootstrap]
-        self._process: subprocess.Popen[str] | None = None
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline().startswith("serving")
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait(30)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
 
 
 class Ours:
@@ -108,8 +82,7 @@ def test_a_broker_that_is_killed_under_load_keeps_its_promises(
     tmp_path: Path, kind: type[Ours | Confluent]
 ) -> None:
     rng = random.Random(SEED)
-    served = Served(tmp_path / "data")
-    served.start()
+    served = ServedProcess(tmp_path / "data")
     with logstore.connect(served.bootstrap) as cluster:
         cluster.create_topic("flights", PARTITIONS)
     acknowledged: list[set[int]] = [set() for _ in range(PARTITIONS)]

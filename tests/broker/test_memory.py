@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from logstore.broker import Broker
 from logstore.broker.served import MOST_ITEMS
 from logstore.protocol.generated.messages import ApiVersionsRequest, MetadataRequest
 from logstore.store import Store
+from tests.broker.process import ServedProcess, served_process
 from tests.broker.wire import Wire, wire_at
 
 MIB = 1 << 20
@@ -77,16 +76,9 @@ HOSTILE = [
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[psutil.Process, tuple[str, int]]]:
-    """A broker in a process of its own, whose memory is known."""
-    command = [sys.executable, "-m", "logstore", "serve", str(tmp_path_factory.mktemp("data") / "served")]
-    with subprocess.Popen([*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            host, port = process.stdout.readline().split()[-1].split(":")
-            yield psutil.Process(process.pid), (host, int(port))
-        finally:
-            process.kill()
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedProcess]:
+    with served_process(tmp_path_factory.mktemp("data") / "served") as process:
+        yield process
 
 
 def _peak(process: psutil.Process) -> int:
@@ -97,10 +89,10 @@ def _peak(process: psutil.Process) -> int:
 
 @pytest.mark.parametrize(("make", "count"), HOSTILE, ids=[make.__name__ for make, _ in HOSTILE])
 def test_millions_of_items_close_their_connection_and_take_no_memory(
-    served: tuple[psutil.Process, tuple[str, int]], make: object, count: int
+    served: ServedProcess, make: object, count: int
 ) -> None:
     assert callable(make)
-    process, address = served
+    process, address = served.usage, served.address
     frame = make(count)
     assert len(frame) <= 100 * MIB
     Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # proc(5): the peak is that of now
@@ -114,11 +106,9 @@ def test_millions_of_items_close_their_connection_and_take_no_memory(
 
 
 @pytest.mark.parametrize(("make", "_count"), HOSTILE, ids=[make.__name__ for make, _ in HOSTILE])
-def test_the_greatest_number_of_items_is_answered(
-    served: tuple[psutil.Process, tuple[str, int]], make: object, _count: int
-) -> None:
+def test_the_greatest_number_of_items_is_answered(served: ServedProcess, make: object, _count: int) -> None:
     assert callable(make)
-    process, address = served
+    process, address = served.usage, served.address
     frame = make(MOST_ITEMS - 1)
     Path(f"/proc/{process.pid}/clear_refs").write_text("5")
     before = process.memory_info().rss

@@ -10,13 +10,10 @@ import resource
 import selectors
 import socket
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from logstore.batch._encode import encode
@@ -26,6 +23,7 @@ from logstore.protocol.generated.messages import (
     FetchRequest,
     ProduceRequest,
 )
+from tests.broker.process import ServedProcess, served_process
 from tests.broker.wire import Wire, wire_at
 
 MIB = 1 << 20
@@ -36,34 +34,10 @@ CONSUMERS, EACH = 1_000, 32
 _PRODUCE, _FETCH = 9, 11
 
 
-class Served:
-    """``logstore serve`` in a process of its own, with few descriptors."""
-
-    def __init__(self, directory: Path, descriptors: int) -> None:
-        limit = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({descriptors}, {descriptors}))"
-        code = f"{limit}; from logstore.cli import main; raise SystemExit(main())"
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", code, "serve", str(directory), "--listen", "127.0.0.1:0"],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        host, _, port = self._process.stdout.readline().split()[-1].rpartition(":")
-        self.address = host, int(port)
-        self.memory = psutil.Process(self._process.pid).memory_info
-
-    def close(self) -> int:
-        self._process.terminate()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        return self._process.wait(120)
-
-
 @pytest.fixture
-def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
-    made = Served(tmp_path / "data", request.param)
-    yield made
-    assert made.close() == 0
+def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ServedProcess]:
+    with served_process(tmp_path / "data", descriptors=request.param) as process:
+        yield process
 
 
 def create(wire: Wire, name: str, partitions: int) -> None:
@@ -96,7 +70,7 @@ def fetched(name: str, offsets: dict[int, int], max_bytes: int, max_wait_ms: int
 
 
 @pytest.mark.parametrize("served", [DESCRIPTORS], indirect=True)
-def test_more_partitions_than_descriptors_are_served(served: Served) -> None:
+def test_more_partitions_than_descriptors_are_served(served: ServedProcess) -> None:
     with wire_at(served.address) as wire:
         for number in range(TOPICS):
             create(wire, f"t{number}", PARTITIONS)
@@ -119,7 +93,7 @@ def test_more_partitions_than_descriptors_are_served(served: Served) -> None:
 
 
 @pytest.mark.parametrize("served", [200], indirect=True)
-def test_answers_on_their_way_take_no_descriptor_that_others_need(served: Served) -> None:
+def test_answers_on_their_way_take_no_descriptor_that_others_need(served: ServedProcess) -> None:
     """Each region pins its file. One answer had errors for most partitions, and left no descriptor to anyone."""
     now_ms = time.time_ns() // 1_000_000
     batch = bytes(encode([bytes(32 << 10)], timestamp_ms=now_ms))
@@ -152,7 +126,7 @@ def test_answers_on_their_way_take_no_descriptor_that_others_need(served: Served
 
 
 @pytest.mark.parametrize("served", [2 * CONSUMERS], indirect=True)
-def test_a_thousand_consumers_cost_less_than_a_mebibyte_each_and_get_the_same(served: Served) -> None:
+def test_a_thousand_consumers_cost_less_than_a_mebibyte_each_and_get_the_same(served: ServedProcess) -> None:
     """Each has one request on its way. When the first one is done, no other is far behind."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= soft < 2 * CONSUMERS:
@@ -162,7 +136,7 @@ def test_a_thousand_consumers_cost_less_than_a_mebibyte_each_and_get_the_same(se
         create(wire, "t", 1)
         for _ in range(EACH):
             wire.ask(produced("t", {0: batch}), _PRODUCE)
-    before = served.memory().rss
+    before = served.usage.memory_info().rss
     selector = selectors.EpollSelector()
     consumers = [_Consumer(served.address, len(batch)) for _ in range(CONSUMERS)]
     try:
@@ -182,7 +156,7 @@ def test_a_thousand_consumers_cost_less_than_a_mebibyte_each_and_get_the_same(se
             assert ready, "no answer within a minute"
             for key, _ in ready:
                 key.data.on_ready()
-            most = max(most, served.memory().rss)
+            most = max(most, served.usage.memory_info().rss)
             if least_when_one_was_done < 0 and any(each.got == EACH for each in consumers):
                 least_when_one_was_done = min(each.got for each in consumers)
         assert (most - before) / CONSUMERS < MIB
