@@ -32,6 +32,7 @@ CACHE = ROOT / "build" / "kafka"
 POM = Path(__file__).with_name("pom.xml")
 CONNECTOR_POM = Path(__file__).with_name("spark_connector.xml")
 GO = Path(__file__).with_name("go")
+JS = Path(__file__).with_name("js")
 
 VERSION = re.search(r"<kafka.version>(.+)</kafka.version>", POM.read_text())[1]
 CONNECTOR_VERSION = re.search(r"<connector.version>(.+)</connector.version>", CONNECTOR_POM.read_text())[1]
@@ -112,9 +113,19 @@ def _fetch(pom: Path, what: str, folder: Path) -> Path:
     return folder
 
 
-@functools.cache
 def go_reader() -> Path:
-    """The program that reads a partition with a Go client, built again if its source has changed.
+    """The program that reads a partition with franz-go; see `_go_program`."""
+    return _go_program(".", "read")
+
+
+def go_sarama() -> Path:
+    """The program that writes and reads a partition with sarama; see `_go_program`."""
+    return _go_program("./sarama", "sarama")
+
+
+@functools.cache
+def _go_program(package: str, name: str) -> Path:
+    """A program of the folder ``go``, built again if its source has changed.
 
     Raises:
         MissingToolError: Go is missing, too old, or cannot reach its modules.
@@ -124,12 +135,32 @@ def go_reader() -> Path:
     if go is None:
         raise MissingToolError(f"{advice}; there is no go")
     CACHE.mkdir(parents=True, exist_ok=True)
-    program = CACHE / "read"
-    command = [go, "build", "-C", str(GO), "-buildvcs=false", "-o", str(program), "."]
+    program = CACHE / name
+    command = [go, "build", "-C", str(GO), "-buildvcs=false", "-o", str(program), package]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise MissingToolError(f"{advice}; go build failed: {' '.join(done.stderr.split()[-40:])}")
     return program
+
+
+@functools.cache
+def kafkajs() -> list[str]:
+    """The beginning of a command that writes with kafkajs: Node, and the program beside its packages.
+
+    Raises:
+        MissingToolError: Node is missing, or npm cannot fetch the packages.
+    """
+    advice = "make interop needs Node 18 or newer with npm (https://nodejs.org, or apt install nodejs npm)"
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        raise MissingToolError(f"{advice}; there is no {'node' if node is None else 'npm'}")
+    folder = CACHE / "js"
+    shutil.copytree(JS, folder, dirs_exist_ok=True)
+    command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise MissingToolError(f"{advice}; npm install failed: {' '.join(done.stderr.split()[-40:])}")
+    return [node, str(folder / "write.js")]
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.interop.broker import die_with_parent, fetch, go_reader, java
+from tests.interop.broker import die_with_parent, fetch, go_reader, go_sarama, java, kafkajs
 
 READ_S = 60
 
@@ -118,11 +118,7 @@ class JavaClient:
     def send(self, producer: str, topic: str, rows: Iterable[Row]) -> list[Read]:
         """Send rows to partition 0 and wait for their offsets."""
         rows = list(rows)
-        fields = [
-            [row.timestamp_ms, text(row.key), text(row.value), [[k, text(v)] for k, v in row.headers]]
-            for row in rows
-        ]
-        offsets = self._do("send", producer=producer, topic=topic, records=fields)
+        offsets = self._do("send", producer=producer, topic=topic, records=[_fields_of(row) for row in rows])
         return [Read(offset, row) for offset, row in zip(offsets, rows, strict=True)]
 
     def consume(self, topic: str, group: str, patience_s: int = READ_S) -> list[Read]:
@@ -152,6 +148,11 @@ def _read_of(fields: list[Any]) -> Read:
     """A record as the clients in other languages print it."""
     offset, ms, key, value, headers, *_ = fields
     return Read(offset, Row(ms, data(key), data(value), tuple((name, data(each)) for name, each in headers)))
+
+
+def _fields_of(row: Row) -> list[Any]:
+    """A row as the clients in other languages take it."""
+    return [row.timestamp_ms, text(row.key), text(row.value), [[name, text(each)] for name, each in row.headers]]
 
 
 def text(value: bytes | None) -> str | None:
@@ -265,10 +266,28 @@ def read_with_confluent(bootstrap: str, topic: str, isolation: str = "read_uncom
 
 def read_with_franz_go(bootstrap: str, topic: str, isolation: str = "read_uncommitted") -> list[Read]:
     """Everything in partition 0, read by franz-go."""
-    command = [str(go_reader()), bootstrap, topic, isolation]
-    done = subprocess.run(command, capture_output=True, check=False)
+    return _printed([str(go_reader()), bootstrap, topic, isolation])
+
+
+def read_with_sarama(bootstrap: str, topic: str, isolation: str = "read_uncommitted") -> list[Read]:
+    """Everything in partition 0, read by sarama."""
+    return _printed([str(go_sarama()), "read", bootstrap, topic, isolation])
+
+
+def _printed(command: list[str]) -> list[Read]:
+    return [_read_of(json.loads(line)) for line in _run(command).splitlines()]
+
+
+def _run(command: list[str], rows: Iterable[Row] = ()) -> bytes:
+    """What a client prints that gets rows on its input."""
+    done = subprocess.run(
+        command,
+        input="".join(f"{json.dumps(_fields_of(row))}\n" for row in rows).encode(),
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr.decode()
-    return [_read_of(json.loads(line)) for line in done.stdout.splitlines()]
+    return done.stdout
 
 
 Reader = Callable[[str, str, str], list[Read]]
@@ -279,6 +298,20 @@ READERS: dict[str, Reader] = {
     "confluent-kafka": read_with_confluent,
     "franz-go": read_with_franz_go,
 }
+
+
+# --- producers of other languages --------------------------------------------------------------
+
+
+def write_with_sarama(bootstrap: str, topic: str, codec: str, rows: list[Row]) -> None:
+    """Send rows to partition 0 with sarama, idempotent."""
+    _run([str(go_sarama()), "write", bootstrap, topic, codec], rows)
+
+
+def write_with_kafkajs(bootstrap: str, topic: str, codec: str, rows: list[Row]) -> dict[str, Any]:
+    """Create a topic and send rows to its partition 0 with kafkajs; what it is told of the offsets."""
+    [told] = json.loads(_run([*kafkajs(), bootstrap, topic, codec], rows))
+    return dict(told)
 
 
 # --- producers of Python -----------------------------------------------------------------------

@@ -14,13 +14,24 @@ import logstore
 from logstore.records import Codec
 from tests.broker.process import ServedProcess, served_process
 from tests.interop.broker import run_tool
-from tests.interop.clients import PYTHON_WRITERS, READERS, ClientError, JavaClient, Read, Row
+from tests.interop.clients import (
+    PYTHON_WRITERS,
+    READERS,
+    ClientError,
+    JavaClient,
+    Read,
+    Row,
+    read_with_sarama,
+    write_with_kafkajs,
+    write_with_sarama,
+)
 from tests.interop.make_fixtures import START_MS, several, words
 from tests.interop.test_clients import ROWS
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.usefixtures("kafka_jars")]
 
 TOOLS = "org.apache.kafka.tools"
+WRITERS = {**PYTHON_WRITERS, "sarama": write_with_sarama}
 ISOLATIONS = ("read_uncommitted", "read_committed")
 
 
@@ -51,14 +62,15 @@ def _sent_by_java(java: JavaClient, topic: str, codec: str, rows: list[Row]) -> 
 
 def _read_by_all(ours: ServedProcess, java: JavaClient, topic: str) -> dict[str, list[Read]]:
     readers: dict[str, Callable[[str], list[Read]]] = {
-        name: lambda isolation, read=read: read(ours.bootstrap, topic, isolation) for name, read in READERS.items()
+        name: lambda isolation, read=read: read(ours.bootstrap, topic, isolation)
+        for name, read in {**READERS, "sarama": read_with_sarama}.items()
     }
     readers["java"] = lambda isolation: java.read(topic, isolation)
     return {f"{name}, {isolation}": read(isolation) for name, read in readers.items() for isolation in ISOLATIONS}
 
 
 @pytest.mark.row("M5", "S7")
-@pytest.mark.parametrize("client", [*PYTHON_WRITERS, "java", "logstore"])
+@pytest.mark.parametrize("client", [*WRITERS, "java", "logstore"])
 @pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name.lower())
 def test_what_a_client_writes_every_client_reads(
     ours: ServedProcess, java: JavaClient, codec: Codec, client: str
@@ -74,10 +86,22 @@ def test_what_a_client_writes_every_client_reads(
                     topic, row.value, key=row.key, partition=0, timestamp=row.timestamp_ms, headers=row.headers
                 )
     else:
-        PYTHON_WRITERS[client](ours.bootstrap, topic, name, ROWS)
+        WRITERS[client](ours.bootstrap, topic, name, ROWS)
     wanted = [Read(n, row) for n, row in enumerate(ROWS)]
     for reader, found in _read_by_all(ours, java, topic).items():
         assert found == wanted, reader
+
+
+@pytest.mark.row("M5")
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_kafkajs_creates_a_topic_writes_and_is_told_its_offsets(
+    ours: ServedProcess, java: JavaClient, codec: str
+) -> None:
+    """It reads by groups alone, and has the other codecs by packages of others."""
+    told = write_with_kafkajs(ours.bootstrap, f"kafkajs-{codec}", codec, ROWS)
+    assert told == {"partition": 0, "offset": str(len(ROWS)), "high": str(len(ROWS)), "low": "0"}
+    for reader, found in _read_by_all(ours, java, f"kafkajs-{codec}").items():
+        assert found == [Read(n, row) for n, row in enumerate(ROWS)], reader
 
 
 @pytest.mark.row("M5")
