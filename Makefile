@@ -30,7 +30,7 @@ help:
 	@echo 'make demo-cluster  real flights on a Spark of three processes, by files and by a secured Kafka'
 	@echo 'make test    run the tests (one of them: make test ARGS="-k recovery")'
 	@echo 'make lint    ruff, words, changelog, cython-lint, mypy --strict, stubtest, C warnings as errors'
-	@echo 'make interop fetch a real Kafka, run the tests that need it (Java 17, Maven, Go, strace, root)'
+	@echo 'make interop fetch a real Kafka, run the tests that need it (Java 17, Maven, Go, Node, strace, root)'
 	@echo 'make sanitize  core, log, store and crash tests and a short fuzz with ASan and UBSan, threads with TSan'
 	@echo 'make fuzz    hostile input for every parser (INPUTS=1000000 each; SANITIZE=1 with sanitizers)'
 	@echo 'make soak    an hour of kills, power cuts, flipped bits and fuzz, with what each has counted'

@@ -410,6 +410,6 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         sys.exit(run_beside(sys.argv[1:]))
     try:
-        print(strace(), java(), fetch(), go_reader(), *fetch_connector(), sep="\n")
+        print(strace(), java(), fetch(), go_reader(), go_sarama(), *kafkajs(), *fetch_connector(), sep="\n")
     except MissingToolError as error:
         sys.exit(str(error))
