@@ -9,6 +9,7 @@ import pytest
 from logstore.batch._encode import encode
 from logstore.broker import Broker
 from logstore.protocol.generated.messages import ApiVersionsRequest, ProduceRequest
+from logstore.records import Codec
 from logstore.store import Store
 from tests.broker.wire import Wire
 from tests.kit.inside import state_of
@@ -67,6 +68,26 @@ def test_a_refused_batch_gets_the_error_of_kafka(
     with Wire(broker) as wire:
         assert _answer(wire, request_of()) == (code, -1)
     assert topic.log(0).log_end_offset == 0
+
+
+def test_an_answer_names_the_records_for_which_a_batch_is_refused(store: Store, broker: Broker) -> None:
+    store.create_topic("flights", cleanup_policy="compact").append(b"first", key=b"key")
+    keyless = bytes(encode([(b"key", b"1"), (None, b"2"), (b"key", b"3"), (None, b"4")], codec=Codec.GZIP))
+    late = bytes(encode([(b"key", b"5", 1_000), (b"key", b"6", 1 << 50)]))
+    many = bytes(encode([(None, b"")] * 5_000, codec=Codec.GZIP))
+    with Wire(broker) as wire:
+        for batch, code, numbers in (
+            (keyless, 87, [1, 3]),
+            (late, 32, [1]),
+            (many, 87, list(range(1_000))),  # of very many the first ones
+            (keyless[:-1] + b"!", 2, []),
+        ):
+            (found,) = wire.ask(_request(batch), 9).responses[0].partition_responses  # type: ignore[attr-defined]
+            assert (found.error_code, found.base_offset) == (code, -1)
+            assert [each.batch_index for each in found.record_errors] == numbers
+            assert all(each.batch_index_error_message for each in found.record_errors)
+            assert found.log_start_offset == (0 if numbers else -1)
+    assert store["flights"].log(0).log_end_offset == 1
 
 
 def test_acks_0_gets_no_answer_and_a_refused_one_closes_the_connection(store: Store, broker: Broker) -> None:

@@ -9,11 +9,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import islice
 
+from logstore.batch._batch import BatchView
 from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker._produce import ProduceRequestBytes, ProduceTurn, Route
 from logstore.broker.served import Served, id_text
-from logstore.errors import CorruptRecordError, InvalidRecordError, LogstoreError, ProtocolError
+from logstore.clock import SYSTEM_CLOCK
+from logstore.config.log import check_keys, check_timestamps
+from logstore.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    LogstoreError,
+    ProtocolError,
+    RecordError,
+)
 from logstore.log import Log
 from logstore.protocol import codes
 from logstore.protocol.frames import Request, encode_response
@@ -29,6 +40,9 @@ _HEADER_BYTES = 61
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 21
 _TRANSACTIONAL_OR_CONTROL = 0x30
+
+#: Records that an answer names: hundreds of thousands fit into a compressed batch.
+_MOST_WRONG = 1_000
 
 _Answered = ProduceResponse.PartitionProduceResponse
 
@@ -146,7 +160,10 @@ def _append(log: Log, asked: ProduceRequest.PartitionProduceData, acks: int) -> 
     if batch[_ATTRIBUTES_AT + 1] & _TRANSACTIONAL_OR_CONTROL:
         # Transactions have no coordinator yet: an open one would stop every reader with read_committed.
         return _failed(asked.index, codes.INVALID_TXN_STATE, "transactions are not served")
-    result = log.replica.append_batch(batch)
+    try:
+        result = log.replica.append_batch(batch)
+    except (InvalidRecordError, InvalidTimestampError) as error:
+        return _refused(log, asked.index, batch, error)
     is_log_time = log.maintenance.config.message_timestamp_type == "logappendtime" and not result.duplicate
     return _Answered(
         index=asked.index,
@@ -154,6 +171,33 @@ def _append(log: Log, asked: ProduceRequest.PartitionProduceData, acks: int) -> 
         log_append_time_ms=result.timestamp_ms if is_log_time else -1,
         log_start_offset=log.log_start_offset,
     )
+
+
+def _refused(log: Log, index: int, batch: bytes, error: LogstoreError) -> _Answered:
+    """Return the answer for a batch that a log refuses; it names the records that are the reason, as Kafka does."""
+    answered = _failed(index, error.code, str(error))
+    wrong = list(islice(_wrong_records(log, batch), _MOST_WRONG))
+    if wrong:
+        answered.record_errors = [
+            ProduceResponse.BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=why)
+            for number, why in wrong
+        ]
+        answered.log_start_offset = log.log_start_offset
+    return answered
+
+
+def _wrong_records(log: Log, batch: bytes) -> Iterator[tuple[int, str]]:
+    """Yield the number of each record that makes a log refuse its batch, and why."""
+    config, now_ms = log.maintenance.config, SYSTEM_CLOCK.now_ms()
+    try:
+        for number, record in enumerate(BatchView(batch)):
+            try:
+                check_keys(int(record.key is None), config)
+                check_timestamps(record.timestamp_ms, record.timestamp_ms, config, now_ms)
+            except (InvalidRecordError, InvalidTimestampError) as error:
+                yield number, str(error)
+    except RecordError:
+        return  # the batch itself is damaged: its error says so
 
 
 def _check_one_batch(log: Log, batch: bytes) -> None:
