@@ -25,9 +25,9 @@ class ServedProcess:
         self._listen = "127.0.0.1:0"
         self.start()
 
-    def start(self) -> None:
-        """Serve; the first time at a free port, then at the same one."""
-        command = [*self._command, "--listen", self._listen]
+    def start(self, listen: str = "") -> None:
+        """Serve at an address; the first time by default at a free port, then at the same one."""
+        command = [*self._command, "--listen", listen or self._listen]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.bootstrap = self._listen = self._first_line().split()[-1]
         host, _, port = self.bootstrap.rpartition(":")
