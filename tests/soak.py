@@ -143,6 +143,11 @@ def steps(options: argparse.Namespace) -> list[Step]:
             {"LOGSTORE_SERVED_TOPICS": "20"},
         ),
         Step(
+            f"broker: 115,741 records a second, end to end, for {options.steady_s} s",
+            ("tests/broker/test_steady.py",),
+            {"LOGSTORE_STEADY_RATE": "115741", "LOGSTORE_STEADY_S": str(options.steady_s)},
+        ),
+        Step(
             f"replicas: {options.replica_kills} kills of the example's processes",
             ("tests/replication/test_replicated_example.py",),
             {"LOGSTORE_KILLS": str(options.replica_kills)},
@@ -204,6 +209,7 @@ def main() -> int:
     parser.add_argument("--simulations", type=int, default=10_000)
     parser.add_argument("--replica-kills", type=int, default=200)
     parser.add_argument("--group-kills", type=int, default=200)
+    parser.add_argument("--steady-s", type=int, default=600)
     parser.add_argument("--drops", type=int, default=10_000)
     parser.add_argument("--only", help="run the steps whose title contains this word")
     options = parser.parse_args()

@@ -41,6 +41,8 @@ NOT_SETTINGS = frozenset(
         "LOGSTORE_SEED",
         "LOGSTORE_SERVED_TOPICS",
         "LOGSTORE_STATES",
+        "LOGSTORE_STEADY_RATE",
+        "LOGSTORE_STEADY_S",
         "LOGSTORE_STORM_S",
     }
 )
