@@ -53,8 +53,7 @@ def test_a_steady_stream_arrives_whole_in_order_and_in_flat_memory(tmp_path: Pat
         used = served.usage.cpu_times()
     assert sent["sent"] == received.pop("received") == count
     print(f"{count} records in {seconds:.1f} s, {count / seconds:.0f} a second; sent in {sent['seconds']:.1f} s")
-    print(
-        f"the broker: {used.user + used.system:.1f} s of CPU, {half / MIB:.1f} MiB at half, {full / MIB:.1f} at the end"
-    )
+    cpu_s, at_half, at_end = used.user + used.system, half / MIB, full / MIB
+    print(f"the broker: {cpu_s:.1f} s of CPU; {at_half:.1f} MiB at half of the time, {at_end:.1f} at the end")
     print(json.dumps(received))
     assert full - half < 16 * MIB
