@@ -147,6 +147,36 @@ def test_a_topic_is_deleted_by_the_nodes_alone_once_each_has_deleted_it(cluster)
     assert [record.value for record in cluster.stores[1]["t"].read()] == [b"b"]
 
 
+@contextlib.contextmanager
+def inattentive(node):
+    """Keep a node from looking at the topics: it is busy, or its registry is slow."""
+    loop = node._registry_loop
+    loop._read_topics = lambda registry: None
+    try:
+        yield
+    finally:
+        del loop._read_topics
+        loop.notify(facts.TOPICS)
+
+
+@pytest.mark.parametrize("number", [1, 3], ids=["has deleted it", "had none of it"])
+def test_a_name_that_is_free_and_taken_again_before_a_node_looks_is_another_topic(cluster, number):
+    """The node believed for ever that it had the first one, and took no part in the second."""
+    cluster.start(1, 2, 3)
+    cluster.create(1, 2)
+    wait_for(lambda: "t" in cluster.nodes[number]._registry_loop._topics)
+    cluster.kill(2)
+    cluster.nodes[1].delete_topic("t")
+    with inattentive(cluster.nodes[number]):
+        cluster.start(2)
+        wait_for(lambda: not cluster.registry.children(facts.TOPICS))
+        cluster.nodes[2].create_topic("t", replicas=(2, number))
+    wait_for(lambda: cluster.in_sync(2, number))
+    assert cluster.append(number, b"b")
+    wait_for(lambda: cluster.metrics(number).high_watermark == 1)
+    assert cluster.values(number) == [b"b"]
+
+
 def test_a_node_that_ended_between_its_deletion_and_its_confirmation_goes_on(cluster):
     cluster.start(1, 2)
     cluster.create(1, 2)

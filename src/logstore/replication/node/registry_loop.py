@@ -370,11 +370,15 @@ class RegistryLoop:
             self._changed(member)
 
     def _check_assignment(self, topic: str, path: str, found: facts.Assignment) -> None:
-        """Raise if an assignment is of another topic than the one that this node has under its name."""
+        """Raise if an assignment is of another topic than the one in which this node takes part by its name.
+
+        A name may be free and taken again before this node looks: one in which it takes no part is forgotten.
+        """
         known = self._topics.get(topic)
         if known is None:
             return
-        if found.topic_id != known.topic_id or not known.partitions.keys() <= found.partitions.keys():
+        is_another = found.topic_id != known.topic_id or not known.partitions.keys() <= found.partitions.keys()
+        if is_another and any(place[0] == topic for place in (*self.members, *self.unopened)):
             raise MalformedFactError(
                 f"{path}: found topic {found.topic_id} with {len(found.partitions)} partitions, and had "
                 f"{known.topic_id} with {len(known.partitions)}",
