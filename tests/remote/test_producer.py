@@ -603,3 +603,24 @@ def test_whatever_is_refused_no_record_is_there_twice_and_all_that_were_promised
                 value for at, values, each in promised if at == number and each.error is None for value in values
             ]
             assert [value for value in found if value in set(kept)] == kept
+
+
+def test_a_client_that_is_closed_in_the_middle_of_a_turn_fails_the_batches_and_logs_no_error(
+    cluster: FakeCluster,
+    producer: IdempotentProducer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It was logged as a bug when a store was dropped under load."""
+    cluster.topic("orders")
+    thread = producer._sending._thread
+
+    def closed_meanwhile(*_: object) -> float:
+        thread._ends = True
+        thread.check()
+        return 0.0
+
+    monkeypatch.setattr(producer._sending, "_look_at_all", closed_meanwhile)
+    with pytest.raises(ClientClosedError):
+        producer.send(ORDERS, batch(b"a"))
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []

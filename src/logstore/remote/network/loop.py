@@ -306,7 +306,8 @@ class NetworkThread:
         try:
             return service.turn(now_s)
         except Exception as error:
-            _logger.error("the thread of the sockets goes on after an error", exc_info=error)
+            if not self._ends or not isinstance(error, ClientClosedError):
+                _logger.error("the thread of the sockets goes on after an error", exc_info=error)
             return now_s + _SERVICE_PAUSE_S
 
     def look_again(self) -> None:

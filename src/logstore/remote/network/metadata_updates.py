@@ -78,7 +78,8 @@ class MetadataUpdates:
         self._begin()
 
     def _begin(self) -> None:
-        if not self._has_begun:
+        # A service that ends with the client may ask still: what it was handed is to fail, not this call.
+        if not self._has_begun and self._thread.is_usable():
             self._has_begun = True
             self._thread.hand_over(self._thread.add, self)
         self._thread.look_again()

@@ -174,7 +174,9 @@ class Sending:
             try:
                 self._due_s = self._look_at_all(known, now_s)
             except Exception as error:  # noqa: BLE001  a bug: the batches fail with it
-                self._failed(error)
+                # Else another thread closes the client: `end` fails them in a moment.
+                if self._thread.is_usable() or not isinstance(error, ClientClosedError):
+                    self._failed(error)
         return now_s if self._must_look else self._due_s
 
     def _look_at_all(self, known: KnownCluster, now_s: float) -> float:
