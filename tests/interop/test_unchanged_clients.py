@@ -60,12 +60,19 @@ def _sent_by_java(java: JavaClient, topic: str, codec: str, rows: list[Row]) -> 
     java.close(f"{topic}-2")
 
 
+def _read_by_logstore(bootstrap: str, topic: str, isolation: str) -> list[Read]:
+    with logstore.connect(bootstrap) as cluster:
+        records = cluster[topic].scan(isolation=isolation)
+        return [Read(each.offset, Row(each.timestamp_ms, each.key, each.value, each.headers)) for each in records]
+
+
 def _read_by_all(ours: ServedProcess, java: JavaClient, topic: str) -> dict[str, list[Read]]:
     readers: dict[str, Callable[[str], list[Read]]] = {
         name: lambda isolation, read=read: read(ours.bootstrap, topic, isolation)
         for name, read in {**READERS, "sarama": read_with_sarama}.items()
     }
     readers["java"] = lambda isolation: java.read(topic, isolation)
+    readers["logstore"] = lambda isolation: _read_by_logstore(ours.bootstrap, topic, isolation)
     return {f"{name}, {isolation}": read(isolation) for name, read in readers.items() for isolation in ISOLATIONS}
 
 
