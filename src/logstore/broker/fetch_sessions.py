@@ -7,7 +7,6 @@ loop's thread. No file, no socket.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from logstore.clock import SYSTEM_CLOCK, Clock
@@ -24,6 +23,9 @@ IDLE_S = 120.0
 BY_ID = 13
 _LAST_EPOCH = -1
 
+#: A topic's name, its id and a partition: a request has one of the two.
+_Key = tuple[str, str, int]
+
 
 class AskedPartition:
     """What a client fetches of one partition, and the marks that it was told last."""
@@ -37,7 +39,7 @@ class AskedPartition:
         self._high_watermark = self._log_start_offset = -1
 
     @property
-    def key(self) -> tuple[str, str, int]:
+    def key(self) -> _Key:
         return self.topic, self.topic_id, self.asked.partition
 
     def tell(self, found: FoundPartition) -> bool:
@@ -70,19 +72,19 @@ class FoundPartition(NamedTuple):
 class ClientFetchSession:
     """What one client fetches, in the order in which its partitions take their turn."""
 
-    def __init__(self, number: int, by_id: bool, wanted: Iterable[AskedPartition], now_s: float) -> None:
+    def __init__(self, number: int, by_id: bool, wanted: dict[_Key, AskedPartition], now_s: float) -> None:
         self.number = number
         self.by_id = by_id
         self.epoch = following_epoch(FIRST_EPOCH)  #: of the next request
-        self.partitions = {each.key: each for each in wanted}
+        self.partitions = wanted
         self.made_s = self.used_s = now_s
 
     def update(self, asked: FetchRequest, now_s: float) -> None:
         """Apply what a request changes."""
-        for each in _wanted(asked):
-            known = self.partitions.get(each.key)
+        for key, each in _wanted(asked).items():
+            known = self.partitions.get(key)
             if known is None:
-                self.partitions[each.key] = each
+                self.partitions[key] = each
             else:
                 known.asked = each.asked
         for topic in asked.forgotten_topics_data:
@@ -145,11 +147,11 @@ class FetchSessions:
         now_s = self._clock.monotonic_s()
         if asked.session_epoch in (FIRST_EPOCH, _LAST_EPOCH):
             self._sessions.pop(asked.session_id, None)
-            wanted = list(_wanted(asked))
+            wanted = _wanted(asked)
             session = None
             if asked.session_epoch == FIRST_EPOCH and version >= 7 and wanted:
                 session = self._begin(version >= BY_ID, wanted, now_s)
-            return Plan(wanted, session)
+            return Plan(list(wanted.values()), session)
         session = self._sessions.get(asked.session_id)
         if session is None:
             return Plan([], code=codes.FETCH_SESSION_ID_NOT_FOUND)
@@ -164,7 +166,7 @@ class FetchSessions:
         self._sessions[session.number] = session
         return Plan(list(session.partitions.values()), session, is_incremental=True)
 
-    def _begin(self, by_id: bool, wanted: list[AskedPartition], now_s: float) -> ClientFetchSession | None:
+    def _begin(self, by_id: bool, wanted: dict[_Key, AskedPartition], now_s: float) -> ClientFetchSession | None:
         """Return a new session; None if there is no place for it."""
         if len(self._sessions) >= self._most and not self._make_place(len(wanted), now_s):
             return None
@@ -187,11 +189,11 @@ class FetchSessions:
         return True
 
 
-def _wanted(asked: FetchRequest) -> Iterable[AskedPartition]:
+def _wanted(asked: FetchRequest) -> dict[_Key, AskedPartition]:
     """Return the partitions of a request in order; of one that is named twice, what is asked last."""
-    wanted: dict[tuple[str, str, int], AskedPartition] = {}
+    wanted: dict[_Key, AskedPartition] = {}
     for topic in asked.topics:
         for partition in topic.partitions:
             each = AskedPartition(topic.topic, topic.topic_id, partition)
             wanted[each.key] = each
-    return wanted.values()
+    return wanted

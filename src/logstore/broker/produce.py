@@ -15,7 +15,6 @@ from logstore.batch._batch import BatchView
 from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker._produce import ProduceRequestBytes, ProduceTurn, Route
 from logstore.broker.served import Served, id_text
-from logstore.clock import SYSTEM_CLOCK
 from logstore.config.log import check_keys, check_timestamps
 from logstore.errors import (
     CorruptRecordError,
@@ -188,7 +187,7 @@ def _refused(log: Log, index: int, batch: bytes, error: LogstoreError) -> _Answe
 
 def _wrong_records(log: Log, batch: bytes) -> Iterator[tuple[int, str]]:
     """Yield the number of each record that makes a log refuse its batch, and why."""
-    config, now_ms = log.maintenance.config, SYSTEM_CLOCK.now_ms()
+    config, now_ms = log.maintenance.config, log._clock.now_ms()
     try:
         for number, record in enumerate(BatchView(batch)):
             try:
