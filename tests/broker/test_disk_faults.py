@@ -34,7 +34,7 @@ def read(wire: Wire, name: str, offset: int = 0) -> bytes:
     request = FetchRequest(
         max_bytes=1 << 20, session_epoch=-1, topics=[FetchRequest.FetchTopic(topic=name, partitions=[partition])]
     )
-    [found] = wire.ask(request, 12).responses[0].partitions  # type: ignore[attr-defined]
+    [found] = wire.ask(request, 12).responses[0].partitions
     assert found.error_code == 0
     return bytes(found.records)
 
@@ -44,9 +44,9 @@ def goes_on(wire: Wire, name: str, end: int = 1) -> None:
     assert b"before" in read(wire, name)
     asked = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
     topic = ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=[asked])
-    [found] = wire.ask(ListOffsetsRequest(topics=[topic]), 5).topics[0].partitions  # type: ignore[attr-defined]
+    [found] = wire.ask(ListOffsetsRequest(topics=[topic]), 5).topics[0].partitions
     assert (found.error_code, found.offset) == (0, end)
-    assert wire.ask(MetadataRequest(topics=None), 9).topics  # type: ignore[attr-defined]
+    assert wire.ask(MetadataRequest(topics=None), 9).topics
 
 
 def test_on_a_full_disk_produces_are_refused_reads_go_on_and_so_do_produces_once_there_is_space(
@@ -106,10 +106,10 @@ def test_a_topic_that_no_disk_takes_is_refused_and_nothing_of_it_is_left(tmp_pat
         with Wire(broker) as wire:
             files.fail("mkdir", errno=error, times=-1, path_contains="made-1")
             refused = wire.ask(CreateTopicsRequest(topics=[new], timeout_ms=1_000), 5)
-            assert [each.error_code for each in refused.topics] == [STORAGE_ERROR]  # type: ignore[attr-defined]
+            assert [each.error_code for each in refused.topics] == [STORAGE_ERROR]
             assert store.topics() == []
             files.heal()
             made = wire.ask(CreateTopicsRequest(topics=[new], timeout_ms=1_000), 5)
-            assert [each.error_code for each in made.topics] == [0]  # type: ignore[attr-defined]
+            assert [each.error_code for each in made.topics] == [0]
             found = wire.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000), 4)
-            assert found.error_code == 0  # type: ignore[attr-defined]
+            assert found.error_code == 0

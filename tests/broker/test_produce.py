@@ -24,7 +24,7 @@ def _request(records: bytes, acks: int = 1, name: str = "flights") -> ProduceReq
 
 
 def _answer(wire: Wire, request: ProduceRequest) -> tuple[int, int]:
-    (found,) = wire.ask(request, 9).responses[0].partition_responses  # type: ignore[attr-defined]
+    (found,) = wire.ask(request, 9).responses[0].partition_responses
     return found.error_code, found.base_offset
 
 
@@ -43,9 +43,9 @@ def test_a_log_whose_lock_is_held_holds_up_its_own_connection_only(store: Store,
     with Wire(broker) as wire, Wire(broker) as other:
         with state_of(topic.log(0)).lock:
             wire.send(_request(BATCH), 9)
-            assert other.ask(ApiVersionsRequest(), 0).error_code == 0  # type: ignore[attr-defined]
+            assert other.ask(ApiVersionsRequest(), 0).error_code == 0
             assert topic.log(0).log_end_offset == 1
-        (found,) = wire.receive(ProduceRequest, 9).responses[0].partition_responses  # type: ignore[attr-defined]
+        (found,) = wire.receive(ProduceRequest, 9).responses[0].partition_responses
         assert (found.error_code, found.base_offset) == (0, 1)
 
 
@@ -82,7 +82,7 @@ def test_an_answer_names_the_records_for_which_a_batch_is_refused(store: Store, 
             (many, 87, list(range(1_000))),  # of very many the first ones
             (keyless[:-1] + b"!", 2, []),
         ):
-            (found,) = wire.ask(_request(batch), 9).responses[0].partition_responses  # type: ignore[attr-defined]
+            (found,) = wire.ask(_request(batch), 9).responses[0].partition_responses
             assert (found.error_code, found.base_offset) == (code, -1)
             assert [each.batch_index for each in found.record_errors] == numbers
             assert all(each.batch_index_error_message for each in found.record_errors)
@@ -94,7 +94,7 @@ def test_acks_0_gets_no_answer_and_a_refused_one_closes_the_connection(store: St
     store.create_topic("flights")
     with Wire(broker) as wire:
         wire.send(_request(BATCH, acks=0), 9)
-        assert wire.ask(ApiVersionsRequest(), 0).error_code == 0  # type: ignore[attr-defined]
+        assert wire.ask(ApiVersionsRequest(), 0).error_code == 0
         assert store["flights"].log(0).log_end_offset == 2
         wire.send(_request(b"", acks=0), 9)
         assert wire.frame() == b""

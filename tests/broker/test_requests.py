@@ -126,16 +126,16 @@ def test_every_key_and_version_is_answered(store: Store, broker: Broker) -> None
             found = wire.ask(request, version)
             assert key == found.API_KEY
             if key == 0:
-                (each,) = found.responses[0].partition_responses  # type: ignore[attr-defined]
+                (each,) = found.responses[0].partition_responses
                 assert (each.error_code, each.base_offset) == (87, -1)
             elif key == 1:
-                (part,) = found.responses[0].partitions  # type: ignore[attr-defined]
+                (part,) = found.responses[0].partitions
                 assert (part.error_code, part.high_watermark, len(part.records) > 61) == (0, 1, True)
             elif key == 2:
-                (part,) = found.topics[0].partitions  # type: ignore[attr-defined]
+                (part,) = found.topics[0].partitions
                 assert (part.error_code, part.offset) == (0, 1)
             elif key in (3, 19, 20):
-                (part,) = found.responses if key == 20 else found.topics  # type: ignore[attr-defined]
+                (part,) = found.responses if key == 20 else found.topics
                 assert part.error_code == {3: 0, 19: 36, 20: 3}[key]
 
 
@@ -144,7 +144,7 @@ def test_a_topic_without_a_name_is_refused_by_versions_that_need_one(broker: Bro
     """Found by fuzzing: the answer could not be written, and the connection was closed."""
     topic = MetadataRequest.MetadataRequestTopic(name=None)
     with Wire(broker) as wire:
-        (each,) = wire.ask(MetadataRequest(topics=[topic]), version).topics  # type: ignore[attr-defined]
+        (each,) = wire.ask(MetadataRequest(topics=[topic]), version).topics
         assert (each.error_code, each.name) == (42, "")
 
 
@@ -184,7 +184,7 @@ def test_what_is_no_request_closes_that_connection_only(store: Store, broker: Br
     with Wire(broker) as other, Wire(broker) as wire:
         wire.socket.sendall(frame)
         assert wire.frame() == b""
-        assert other.ask(ApiVersionsRequest(), 0).error_code == 0  # type: ignore[attr-defined]
+        assert other.ask(ApiVersionsRequest(), 0).error_code == 0
 
 
 def test_random_bodies_of_every_key_leave_the_broker_alive(store: Store, broker: Broker) -> None:
@@ -202,7 +202,7 @@ def test_random_bodies_of_every_key_leave_the_broker_alive(store: Store, broker:
         assert key in FAMILIES
     assert store["flights"].log(0).log_end_offset == 0
     with Wire(broker) as wire:
-        assert wire.ask(ApiVersionsRequest(), 0).error_code == 0  # type: ignore[attr-defined]
+        assert wire.ask(ApiVersionsRequest(), 0).error_code == 0
 
 
 def test_a_topic_that_is_named_many_times_is_described_once(store: Store, broker: Broker) -> None:
@@ -211,7 +211,7 @@ def test_a_topic_that_is_named_many_times_is_described_once(store: Store, broker
     asked = [M(name="flights")] * 1000 + [M(name=None, topic_id=topic.id)] * 1000
     with Wire(broker) as wire:
         found = wire.ask(MetadataRequest(topics=asked), 13)
-    assert [len(each.partitions) for each in found.topics] == [100, 100]  # type: ignore[attr-defined]
+    assert [len(each.partitions) for each in found.topics] == [100, 100]
 
 
 def test_announced_bytes_reserve_nothing(broker: Broker) -> None:
@@ -233,6 +233,6 @@ def test_a_client_that_does_not_read_is_not_read(store: Store, broker: Broker) -
     with Wire(broker) as slow, Wire(broker) as other:
         slow.socket.sendall(request * 400)
         # The other connections go on.
-        assert other.ask(ApiVersionsRequest(), 0).error_code == 0  # type: ignore[attr-defined]
+        assert other.ask(ApiVersionsRequest(), 0).error_code == 0
         for _ in range(400):
             assert len(slow.frame()) > 900_000

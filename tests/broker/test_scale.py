@@ -43,7 +43,7 @@ def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ServedPro
 def create(wire: Wire, name: str, partitions: int) -> None:
     topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
     found = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=120_000), 5)
-    assert [each.error_code for each in found.topics] == [0]  # type: ignore[attr-defined]
+    assert [each.error_code for each in found.topics] == [0]
 
 
 def produced(name: str, batches: dict[int, bytes]) -> ProduceRequest:
@@ -80,12 +80,12 @@ def test_more_partitions_than_descriptors_are_served(served: ServedProcess) -> N
                 each: bytes(encode([b"%d %d" % (number, each)], timestamp_ms=now_ms)) for each in range(PARTITIONS)
             }
             answer = wire.ask(produced(f"t{number}", batches), _PRODUCE)
-            [topic] = answer.responses  # type: ignore[attr-defined]
+            [topic] = answer.responses
             assert {each.error_code for each in topic.partition_responses} == {0}
             assert {each.base_offset for each in topic.partition_responses} == {0}
         for number in range(TOPICS):
             answer = wire.ask(fetched(f"t{number}", dict.fromkeys(range(PARTITIONS), 0), MIB), _FETCH)
-            [topic] = answer.responses  # type: ignore[attr-defined]
+            [topic] = answer.responses
             assert {each.error_code for each in topic.partitions} == {0}
             wanted = {each: b"%d %d" % (number, each) for each in range(PARTITIONS)}
             assert all(wanted[each.partition_index] in bytes(each.records) for each in topic.partitions)
@@ -101,7 +101,7 @@ def test_answers_on_their_way_take_no_descriptor_that_others_need(served: Served
         create(wire, "t", PARTITIONS)
         for _ in range(2):
             answer = wire.ask(produced("t", dict.fromkeys(range(PARTITIONS), batch)), _PRODUCE)
-            [topic] = answer.responses  # type: ignore[attr-defined]
+            [topic] = answer.responses
             assert {each.error_code for each in topic.partition_responses} == {0}
         slow = [wire_at(served.address) for _ in range(8)]
         for each in slow:
@@ -109,18 +109,18 @@ def test_answers_on_their_way_take_no_descriptor_that_others_need(served: Served
         left = set(range(PARTITIONS))
         while left:
             answer = wire.ask(fetched("t", dict.fromkeys(left, 1), MIB), _FETCH)
-            [topic] = answer.responses  # type: ignore[attr-defined]
+            [topic] = answer.responses
             assert {each.error_code for each in topic.partitions} == {0}
             got = {each.partition_index for each in topic.partitions if each.records}
             assert got
             left -= got
         answer = wire.ask(produced("t", dict.fromkeys(range(PARTITIONS), batch)), _PRODUCE)
-        [topic] = answer.responses  # type: ignore[attr-defined]
+        [topic] = answer.responses
         assert {each.error_code for each in topic.partition_responses} == {0}
         create(wire, "u", 10)
         for each in slow:
             answer = each.receive(fetched("t", {}, 0), _FETCH)
-            [topic] = answer.responses  # type: ignore[attr-defined]
+            [topic] = answer.responses
             assert {each.error_code for each in topic.partitions} == {0}
             each.socket.close()
 

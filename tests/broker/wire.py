@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from typing import Any
 
 from logstore.broker import Broker
 from logstore.protocol.frames import decode_response, encode_request
@@ -19,12 +20,13 @@ class Wire:
     def send(self, message: Message, version: int, correlation_id: int = 7) -> None:
         self.socket.sendall(encode_request(message, version, correlation_id, "a test"))
 
-    def receive(self, message: type[Message] | Message, version: int, correlation_id: int = 7) -> Message:
+    def receive(self, message: type[Message] | Message, version: int, correlation_id: int = 7) -> Any:
         response = decode_response(message.API_KEY, version, self.frame())
         assert response.correlation_id == correlation_id
         return response.message
 
-    def ask(self, message: Message, version: int) -> Message:
+    def ask(self, message: Message, version: int) -> Any:
+        """Return the answer, a message of the request's key: each caller knows its fields."""
         self.send(message, version)
         return self.receive(message, version)
 
