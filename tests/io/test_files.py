@@ -759,6 +759,24 @@ def test_the_oldest_files_are_synced_before_their_descriptors_are_needed(tmp_pat
         file.close()
 
 
+def test_a_cleaner_is_asked_again_when_half_of_what_it_has_synced_is_closed(tmp_path):
+    files, asked = Files(descriptor_limit=64), []
+
+    def clean():
+        asked.append(files.call_counts()["open"])
+        files.sync_oldest()
+
+    files.clean_by(clean)
+    opened = []
+    for n in range(192):
+        opened.append(files.open(str(tmp_path / str(n)), create=True, writable=True))
+        opened[-1].write(b"x", 0)
+    # At seven eighths of 64, and then after each eighth of them that was closed.
+    assert asked == [56, *range(72, 193, 8)]
+    for file in opened:
+        file.close()
+
+
 def test_a_sync_that_fails_in_the_cleaner_is_raised_by_the_next_sync_of_its_file(tmp_path):
     files = FaultyFiles(descriptor_limit=16)
     file = files.open(str(tmp_path / "a"), create=True, writable=True)

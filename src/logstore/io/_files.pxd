@@ -57,6 +57,7 @@ cdef class Files:
     cdef readonly set untold            # directories that could not record that a write or sync of theirs failed
     cdef object _cleaner                # called when the least recently used files should be synced; or None
     cdef bint _is_cleaning              # it was called, and `sync_oldest` has not ended
+    cdef Py_ssize_t _left_clean         # descriptors that may be closed before it is called again
     cdef File _newest                   # ends of the list of open files, by last use
     cdef File _oldest
     cdef int _path_call(self, int op, str action, str first, str second, void *data) except -1

@@ -307,11 +307,12 @@ cdef class Files:
         """Have ``cleaner`` called when an eighth of the descriptors is left: it has another thread `sync_oldest`.
 
         So the file that is closed for another one is clean, and the thread that opens that one waits for no sync.
+        It is called again when half of the files that were clean then have been closed.
         """
         self._cleaner = cleaner
 
     cdef int _ask_cleaner(self) except -1:
-        if (self._cleaner is not None and not self._is_cleaning
+        if (self._cleaner is not None and not self._is_cleaning and self._left_clean <= 0
                 and self.open_descriptors >= self.descriptor_limit - self.descriptor_limit // 8):
             self._is_cleaning = True
             try:
@@ -337,12 +338,14 @@ cdef class Files:
                 left -= 1
             for file in oldest:
                 file._sync_if_open()
+            self._left_clean = self.descriptor_limit // 8
         finally:
             self._is_cleaning = False
 
     def forget_cleaning(self):
         """Have the cleaner called again in a forked child, which has not the thread that it had asked."""
         self._is_cleaning = False
+        self._left_clean = 0
 
     cdef bint _close_one(self) except -1:
         """Close the least recently used descriptor that is not pinned; False if all are.
@@ -359,6 +362,7 @@ cdef class Files:
         if file is None:
             return False
         file._close_descriptor()
+        self._left_clean -= 1
         return True
 
     cdef bint _gave_one_back(self, int64_t status, int *tries) except -1:
