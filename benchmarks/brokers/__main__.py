@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.brokers import bare, load
+from benchmarks.brokers import bare, load, rolls
 from benchmarks.brokers.load import Connection, Took
 from benchmarks.processes import rss_mb
 from logstore.protocol.generated.messages import InitProducerIdRequest, InitProducerIdResponse
@@ -162,6 +162,7 @@ def main() -> None:
                 connection.close()
         _print_works(works, found)
         _print_round_trips(peers)
+        _print_beside_rolls(peers)
         for peer in peers:
             print(f"{peer.name:9} loaded {rss_mb(peer.pid):.0f} MB")
 
@@ -210,6 +211,17 @@ def _print_round_trips(peers: list[Peer]) -> None:
             if turn:
                 p50, p99 = times[len(times) // 2] * 1e6, times[len(times) * 99 // 100] * 1e6
                 print(f"{peer.name:9} produce round trip: p50 {p50:.0f} us, p99 {p99:.0f} us")
+
+
+def _print_beside_rolls(peers: list[Peer]) -> None:
+    for turn in range(3):
+        for peer in peers:
+            times = rolls.round_trips(peer.bootstrap, turn)
+            p50, p99, most = (times[int(len(times) * share)] * 1e3 for share in (0.5, 0.99, 0.999))
+            print(
+                f"{peer.name:9} beside {rolls.ROLLS} rolls of 1 GiB: p50 {p50:.2f} ms, p99 {p99:.1f} ms, "
+                f"p99.9 {most:.1f} ms, longest {times[-1] * 1e3:.0f} ms of {len(times)} (wanted p99.9 20 ms)"
+            )
 
 
 if __name__ == "__main__":
