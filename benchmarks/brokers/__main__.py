@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.brokers import bare, load, rolls
+from benchmarks.brokers import bare, embedded, load, rolls
 from benchmarks.brokers.load import Connection, Took
 from benchmarks.processes import rss_mb
 from logstore.protocol.generated.messages import InitProducerIdRequest, InitProducerIdResponse
@@ -163,6 +163,7 @@ def main() -> None:
         _print_works(works, found)
         _print_round_trips(peers)
         _print_beside_rolls(peers)
+        embedded.print_figures()
         for peer in peers:
             print(f"{peer.name:9} loaded {rss_mb(peer.pid):.0f} MB")
 
