@@ -60,7 +60,12 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "families fetch produce",
         "fetch_answer offsets _produce",
         "fetch_sessions served",
+        "access",
         "_loop _wire",
+    ),
+    "logstore.broker.access": (
+        "rights",
+        "authorizer",
     ),
     "logstore.broker.families": (
         "topics",

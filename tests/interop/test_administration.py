@@ -321,7 +321,7 @@ def test_partitions_are_described_alike(
     if cursor is not None:
         request.cursor = R.Cursor(topic_name=cursor[0], partition_index=cursor[1])
     # Authorized operations are not told here; the epoch of a log that is not open is not known.
-    alike(twins, request, 0, "topic_authorized_operations", "leader_epoch")
+    alike(twins, request, 0, "leader_epoch")
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -5,6 +5,7 @@
 '127.0.0.1:40521'
 """
 
+from logstore.broker.access.authorizer import AclOperation, Authorizer, ClientIdentity, Principal, ResourceType
 from logstore.broker.broker import Broker, serve
 
-__all__ = ["Broker", "serve"]
+__all__ = ["AclOperation", "Authorizer", "Broker", "ClientIdentity", "Principal", "ResourceType", "serve"]

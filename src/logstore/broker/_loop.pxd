@@ -32,6 +32,7 @@ cdef class ClientConnection:
     cdef readonly object listener       # the name that `listen` was given
     cdef readonly bint is_closed
     cdef public object state      # of its handler
+    cdef public object principal  # of its login; None: there was none
     cdef int _fd
     # What has come of requests that are not handed over.
     cdef int64_t _held_bytes

@@ -39,6 +39,7 @@ class ClientConnection:
     listener: str
     is_closed: bool
     state: Any
+    principal: Any
     def hold(self) -> None:
         """Take no further request until as many calls of `release`: the order of what is in progress matters."""
 

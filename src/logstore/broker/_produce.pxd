@@ -44,10 +44,12 @@ cdef class ProduceRequestBytes:
 cdef class ProduceTurn(QuickRequests):
     cdef object _route_to         # called with a name, an id and a partition
     cdef object _finish           # called with a connection and its requests that are not done
+    cdef object _allows           # called with a connection, a client id, topics; None: all is allowed
     cdef object _table            # called for the table of topics: another object after each change
     cdef object _known            # that the routes were found in
     cdef dict _routes
     cdef list _requests           # of this turn
     cdef list _active             # routes with batches
+    cdef bint _is_allowed(self, ProduceRequestBytes request) except -1
     cdef list _routes_of(self, ProduceRequestBytes request)
     cdef int _append(self, Route route) except -1

@@ -40,4 +40,5 @@ class ProduceTurn(QuickRequests):
         route_to: Callable[[bytes, int, bool], Route | None],
         table: Callable[[], object],
         finish: Callable[[ClientConnection, list[ProduceRequestBytes]], object],
+        allows: Callable[[ClientConnection, bytes | None, set[bytes], bool], bool] | None = ...,
     ) -> None: ...

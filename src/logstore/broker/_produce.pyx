@@ -37,6 +37,7 @@ cdef enum:
     FLEXIBLE = 9
     TOPIC_IDS = 13                # version from which on topics are named by their ids
     UUID_BYTES = 16
+    CLIENT_ID_AT = 8              # behind key, version and correlation id
     OFFERED = 32                  # batches that a log is offered at once
 
 
@@ -185,11 +186,13 @@ cdef class ProduceTurn:
 
     ``route_to(topic, partition, is_id)`` returns the route to a partition, or None; ``topic`` has the bytes of a
     name or an id. ``table()`` returns the table of topics, another object after each change. ``finish(connection,
-    requests)`` gets the requests of a connection that are not done at the end of the turn.
+    requests)`` gets the requests of a connection that are not done at the end of the turn. ``allows(connection,
+    client_id, topics, is_id)`` says whether a client may write to all of the topics; ``finish`` gets those to which it
+    may not.
     """
 
-    def __init__(self, route_to: object, table: object, finish: object):
-        self._route_to, self._table, self._finish = route_to, table, finish
+    def __init__(self, route_to: object, table: object, finish: object, allows: object = None):
+        self._route_to, self._table, self._finish, self._allows = route_to, table, finish, allows
         self._routes, self._requests, self._active = {}, [], []
 
     cdef bint gathers(self, int api_key) except -1:
@@ -206,7 +209,7 @@ cdef class ProduceTurn:
             return False
         request = ProduceRequestBytes.__new__(ProduceRequestBytes)
         request._answer, request._frame = answer, frame
-        if request._parse():
+        if request._parse() and (self._allows is None or self._is_allowed(request)):
             routes = self._routes_of(request)
         if routes is None:
             request._batches = []
@@ -218,6 +221,15 @@ cdef class ProduceTurn:
                 route._batches.append(each)
         self._requests.append(request)
         return True
+
+    cdef bint _is_allowed(self, ProduceRequestBytes request) except -1:
+        """Return whether the client of a request may write to all of its topics."""
+        cdef OfferedBatch each
+        cdef Reader r = Reader(request._frame, CLIENT_ID_AT, 0, False)
+        cdef int64_t size = length_in(r, "client id", 2)
+        client_id = None if size < 0 else copied(taken(r, size), size)
+        topics = {copied(each._topic, each._topic_size) for each in request._batches if each._partitions}
+        return self._allows(request._answer.connection, client_id, topics, request._version >= TOPIC_IDS)
 
     cdef list _routes_of(self, ProduceRequestBytes request):
         """Return the route of each batch; None if there is none for one of them."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from logstore.broker._loop import Loop
+from logstore.broker.access.authorizer import Authorizer
 from logstore.broker.exporter import MetricsPage, MetricsServer
 from logstore.broker.requests import RequestHandler
 from logstore.broker.served import Served
@@ -38,10 +39,11 @@ class Broker:
         config: BrokerConfig,
         listeners: list[tuple[socket.socket, str]],
         metrics: socket.socket | None = None,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self.config = config
         self.addresses: list[tuple[str, int]] = [listener.getsockname()[:2] for listener, _ in listeners]
-        self._served = Served(store, config)
+        self._served = Served(store, config, authorizer)
         self._requests = RequestHandler(self._served)
         self._loop = Loop(
             self._requests,
@@ -145,6 +147,8 @@ def serve(
     listen: str | None = None,
     config: Mapping[str, Setting] | BrokerConfig | None = None,
     /,
+    *,
+    authorizer: Authorizer | None = None,
     **fields: Setting,
 ) -> Broker:
     """Serve an open store to Kafka's clients, beside its embedded use; return once clients can connect.
@@ -153,7 +157,8 @@ def serve(
     ``listeners``. Settings have Kafka's keys, such as ``max.connections.per.ip``; see "Settings". Each client is
     told the address to which it has connected, unless ``advertised.listeners`` names another.
 
-    There is no login and no encryption: each client that reaches it may read, write and delete every topic.
+    There is no login and no encryption: each client that reaches it may read, write and delete every topic,
+    unless ``authorizer`` says no. It is asked about each request: see `Authorizer`.
     Close the broker before the store.
 
     Raises:
@@ -169,9 +174,8 @@ def serve(
     with contextlib.ExitStack() as undo:
         listeners = [(undo.enter_context(_listening(each)), each.name) for each in given.addresses()]
         metrics = given.metrics_address()
-        broker = Broker(
-            store, given, listeners, None if metrics is None else undo.enter_context(_listening(metrics))
-        )
+        page = None if metrics is None else undo.enter_context(_listening(metrics))
+        broker = Broker(store, given, listeners, page, authorizer)
         undo.pop_all()
     return broker
 

@@ -7,6 +7,7 @@ parked: one notifier is registered with the mark of each partition, and a timer 
 from __future__ import annotations
 
 from logstore.broker._loop import Answer, ClientConnection
+from logstore.broker.access.authorizer import AclOperation, ResourceType
 from logstore.broker.fetch_answer import pieces_of
 from logstore.broker.fetch_sessions import AskedPartition, FetchSessions, FoundPartition, Plan
 from logstore.broker.offsets import end_of_epoch, epoch_error
@@ -26,6 +27,9 @@ _MAX_WAIT_MS = 2**31 - 1
 #: Of partitions that do not exist. As from Kafka, their answers come last, in this order of codes, with an empty
 #: list of transactions.
 _UNKNOWN = (codes.UNKNOWN_TOPIC_ID, codes.UNKNOWN_TOPIC_OR_PARTITION)
+#: Of partitions that the client may not read: they come last as well, among the unknown ones.
+_DENIED = FoundPartition(codes.TOPIC_AUTHORIZATION_FAILED, aborted=())
+_LAST = {codes.UNKNOWN_TOPIC_ID: 0, codes.UNKNOWN_TOPIC_OR_PARTITION: 1, codes.TOPIC_AUTHORIZATION_FAILED: 1}
 
 _Found = list[tuple[AskedPartition, FoundPartition]]
 
@@ -33,7 +37,17 @@ _Found = list[tuple[AskedPartition, FoundPartition]]
 class _Asked:
     """One fetch in progress. While it is parked, the registrations of its notifier end with it."""
 
-    __slots__ = ("answer", "isolation", "max_bytes", "message", "plan", "registrations", "request", "timer")
+    __slots__ = (
+        "answer",
+        "denied",
+        "isolation",
+        "max_bytes",
+        "message",
+        "plan",
+        "registrations",
+        "request",
+        "timer",
+    )
 
     def __init__(
         self, request: Request, message: FetchRequest, plan: Plan, answer: Answer, most_bytes: int
@@ -44,6 +58,7 @@ class _Asked:
         self.answer = answer
         self.isolation = Isolation.READ_COMMITTED if message.isolation_level == 1 else Isolation.READ_UNCOMMITTED
         self.max_bytes = min(message.max_bytes, most_bytes) if message.max_bytes > 0 else most_bytes
+        self.denied: frozenset[str | None] = frozenset()  #: topics that the client may not read
         self.registrations: list[Registration] = []
         self.timer: list[object] = []
 
@@ -72,7 +87,9 @@ class Fetches:
         message = request.message
         assert isinstance(message, FetchRequest)
         asked = _Asked(request, message, self.sessions.plan(message, request.version), answer, self._most_bytes)
-        closed = self._closed_logs(asked.plan.wanted)
+        if self._served.authorizer is not None:
+            asked.denied = self._denied(asked)
+        closed = self._closed_logs([each for each in asked.plan.wanted if self._name(each) not in asked.denied])
         if not closed:
             self._begin(asked)
             return
@@ -96,6 +113,14 @@ class Fetches:
         """Forget the fetches of a connection."""
         for notifier in list(connection.state or ()):
             self._unpark(notifier, self._parked[notifier])
+
+    def _denied(self, asked: _Asked) -> frozenset[str | None]:
+        rights = self._served.rights(asked.request.client_id, asked.answer.connection)
+        names = frozenset(self._name(each) for each in asked.plan.wanted)
+        if max(asked.message.replica_id, asked.message.replica_state.replica_id) >= 0:  # of a follower
+            return frozenset() if rights.on_cluster(AclOperation.CLUSTER_ACTION) else names
+        known = [each for each in names if each is not None]
+        return frozenset(rights.denied(AclOperation.READ, ResourceType.TOPIC, known))
 
     def _name(self, wanted: AskedPartition) -> str | None:
         return wanted.topic or self._served.name_of(wanted.topic_id)
@@ -187,12 +212,15 @@ class Fetches:
             most = max(min(asked.max_bytes - size, each.asked.partition_max_bytes), 0)
             if size and self._files.open_descriptors > self._most_open:
                 most = 0  # the next fetch brings the rest
-            one = self._of_partition(each, most, size == 0, asked.isolation)
+            if asked.denied and self._name(each) in asked.denied:
+                one = _DENIED
+            else:
+                one = self._of_partition(each, most, size == 0, asked.isolation)
             is_urgent = is_urgent or one.code != 0 or one.diverging is not None
             size += 0 if one.region is None else one.region.size
             found.append((each, one))
         if is_urgent:
-            found.sort(key=lambda pair: _UNKNOWN.index(pair[1].code) if pair[1].code in _UNKNOWN else -1)
+            found.sort(key=lambda pair: _LAST.get(pair[1].code, -1))
         return found, size, is_urgent
 
     def _of_partition(

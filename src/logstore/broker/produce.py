@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from logstore.batch._batch import BatchView
 from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker._produce import ProduceRequestBytes, ProduceTurn, Route
+from logstore.broker.access.authorizer import AclOperation, ResourceType
 from logstore.broker.served import Served, id_text
 from logstore.config.log import check_keys, check_timestamps
 from logstore.errors import (
@@ -30,6 +32,9 @@ from logstore.protocol.frames import Request, encode_response
 from logstore.protocol.generated.messages import ProduceRequest, ProduceResponse
 from logstore.topic_names import check_writable_by_users
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 _logger = logging.getLogger(__name__)
 
 
@@ -38,6 +43,7 @@ _LENGTH_AT = 8
 _HEADER_BYTES = 61
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 21
+_TRANSACTIONAL = 0x10
 _TRANSACTIONAL_OR_CONTROL = 0x30
 
 #: Records that an answer names: hundreds of thousands fit into a compressed batch.
@@ -51,7 +57,8 @@ class Produces:
 
     def __init__(self, served: Served) -> None:
         self._served = served
-        self.turn = ProduceTurn(self._route_to, served.table, self._finish)
+        allows = None if served.authorizer is None else self._allows
+        self.turn = ProduceTurn(self._route_to, served.table, self._finish, allows)
 
     def _route_to(self, topic: bytes, partition: int, is_id: bool) -> Route | None:
         """Return the way into a log that is open and takes clients' batches; None if there is none."""
@@ -65,6 +72,19 @@ class Produces:
             return None
         return None if log is None else Route(log.replica.offers())
 
+    def _allows(
+        self, connection: ClientConnection, client_id: bytes | None, topics: set[bytes], is_id: bool
+    ) -> bool:
+        """Return whether a client may write to all topics, which are there; else `_finish` says what is refused."""
+        try:
+            name = None if client_id is None else client_id.decode()
+            named = [self._served.name_of(id_text(each)) if is_id else each.decode() for each in topics]
+        except UnicodeDecodeError:
+            return False
+        known = [each for each in named if each is not None]
+        rights = self._served.rights(name, connection)
+        return len(known) == len(named) and not rights.denied(AclOperation.WRITE, ResourceType.TOPIC, known)
+
     def _finish(self, connection: ClientConnection, undone: list[ProduceRequestBytes]) -> None:
         """Append what the turn has left of a connection's requests, and answer each unless its acks are 0."""
         try:
@@ -75,9 +95,11 @@ class Produces:
             return
 
         def work() -> list[ProduceResponse]:
+            # All of them before the first is appended: of what an authorizer fails on, nothing is done.
+            denied = [_denied(self._served, request, connection) for request in requests]
             return [
-                _appended(self._served, request, each.results)
-                for request, each in zip(requests, undone, strict=True)
+                _appended(self._served, request, each.results, topics)
+                for request, each, topics in zip(requests, undone, denied, strict=True)
             ]
 
         def then(responses: list[ProduceResponse]) -> None:
@@ -97,10 +119,41 @@ class Produces:
                     self._served.counts_of(name, each.error_code).failed_produces += 1
 
 
-def _appended(served: Served, request: Request, results: list[tuple[int, int, int] | None]) -> ProduceResponse:
+def _denied(served: Served, request: Request, connection: ClientConnection) -> frozenset[str] | None:
+    """Return the topics of a request to which its client may not write; None if all of the request is refused."""
+    if served.authorizer is None:
+        return frozenset()
     asked = request.message
     assert isinstance(asked, ProduceRequest)
-    return _append_all(served, asked, iter(results))
+    rights = served.rights(request.client_id, connection)
+    if any(_is_transactional(each.records) for topic in asked.topic_data for each in topic.partition_data):
+        user = asked.transactional_id
+        if user is None or not rights.allows(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, user):
+            return None
+    names = (topic.name or served.name_of(topic.topic_id) for topic in asked.topic_data)
+    return rights.denied(AclOperation.WRITE, ResourceType.TOPIC, (name for name in names if name is not None))
+
+
+def _is_transactional(records: Buffer | None) -> bool:
+    head = b"" if records is None else bytes(memoryview(records)[:_HEADER_BYTES])
+    return len(head) == _HEADER_BYTES and head[_MAGIC_AT] == 2 and bool(head[_ATTRIBUTES_AT + 1] & _TRANSACTIONAL)
+
+
+def _appended(
+    served: Served,
+    request: Request,
+    results: list[tuple[int, int, int] | None],
+    denied: frozenset[str] | None,
+) -> ProduceResponse:
+    asked = request.message
+    assert isinstance(asked, ProduceRequest)
+    if denied is None:
+        code = codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        refused = [
+            _of_topic(each, [_failed(one.index, code) for one in each.partition_data]) for each in asked.topic_data
+        ]
+        return ProduceResponse(responses=refused)
+    return _append_all(served, asked, iter(results), denied)
 
 
 def _complete(answer: Answer, request: Request, response: ProduceResponse) -> None:
@@ -120,7 +173,10 @@ def _complete(answer: Answer, request: Request, response: ProduceResponse) -> No
 
 
 def _append_all(
-    served: Served, asked: ProduceRequest, results: Iterator[tuple[int, int, int] | None]
+    served: Served,
+    asked: ProduceRequest,
+    results: Iterator[tuple[int, int, int] | None],
+    denied: frozenset[str],
 ) -> ProduceResponse:
     """Append the batches of a request that have no result yet."""
     topics = []
@@ -141,6 +197,9 @@ def _append_all(
                 continue
             if name is None:
                 answers.append(_failed(each.index, codes.UNKNOWN_TOPIC_ID))
+                continue
+            if name in denied:
+                answers.append(_failed(each.index, codes.TOPIC_AUTHORIZATION_FAILED))
                 continue
             try:
                 check_writable_by_users(name)

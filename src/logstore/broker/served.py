@@ -12,6 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from logstore.broker.access.authorizer import ANONYMOUS, Authorizer, ClientIdentity
+from logstore.broker.access.rights import Rights
 from logstore.config.broker import BrokerConfig
 from logstore.config.store import KAFKA_RETENTION_MS, ConfigLayer
 from logstore.errors import NotLeaderError, UnknownPartitionError, UnknownTopicError
@@ -58,9 +60,10 @@ class TopicCounts:
 class Served:
     """The store of one broker."""
 
-    def __init__(self, store: Store, config: BrokerConfig) -> None:
+    def __init__(self, store: Store, config: BrokerConfig, authorizer: Authorizer | None = None) -> None:
         self.store = store
         self.config = config
+        self.authorizer = authorizer  #: None: every client may do all
         self._advertised = config.advertised()
         self.host = store._host
         self.loop: Loop
@@ -77,6 +80,12 @@ class Served:
     def end(self) -> None:
         """Wait for what the pool has begun."""
         self._pool.shutdown()
+
+    def rights(self, client_id: str | None, connection: ClientConnection) -> Rights:
+        """Return what the client of a request may do."""
+        host = connection.peer[0] if isinstance(connection.peer, tuple) else str(connection.peer)
+        principal = connection.principal or ANONYMOUS
+        return Rights(self.authorizer, ClientIdentity(principal, connection.listener, client_id, host))
 
     def counts_of(self, name: str | None, code: int = 0) -> TopicCounts:
         """Return the counts for an answer with an error code about a topic."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 
 from logstore.broker._loop import ClientConnection
+from logstore.broker.access.authorizer import AclOperation, ResourceType
 from logstore.broker.served import NODE, Served
 from logstore.errors import LogstoreError
 from logstore.protocol import codes
@@ -44,17 +45,30 @@ def describe_cluster(served: Served, request: Request, connection: ClientConnect
         cluster_id=served.cluster_id,
         controller_id=NODE,
         brokers=[DescribeClusterResponse.DescribeClusterBroker(broker_id=NODE, host=host, port=port)],
-        cluster_authorized_operations=NOT_ASKED,
+        cluster_authorized_operations=served.rights(request.client_id, connection).cluster_bits()
+        if asked.include_cluster_authorized_operations
+        else NOT_ASKED,
     )
 
 
-def init_producer_id(served: Served, request: Request, _connection: ClientConnection) -> InitProducerIdResponse:
+def init_producer_id(served: Served, request: Request, connection: ClientConnection) -> InitProducerIdResponse:
     """Return a new producer id with epoch 0, for an idempotent producer.
 
     Transactions are not served: a producer with a transactional id is told that there is no coordinator.
     """
     asked = request.message
     assert isinstance(asked, InitProducerIdRequest)
+    rights = served.rights(request.client_id, connection)
+    code = 0
+    if asked.transactional_id is not None:
+        if not rights.allows(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, asked.transactional_id):
+            code = codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    elif not (
+        rights.on_cluster(AclOperation.IDEMPOTENT_WRITE) or rights.on_any(AclOperation.WRITE, ResourceType.TOPIC)
+    ):
+        code = codes.CLUSTER_AUTHORIZATION_FAILED
+    if code:
+        return InitProducerIdResponse(error_code=code, producer_epoch=-1)
     if asked.transactional_id is not None:
         return InitProducerIdResponse(error_code=codes.COORDINATOR_NOT_AVAILABLE, producer_epoch=-1)
     try:

@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from logstore.broker._loop import ClientConnection
-from logstore.broker.families.configs import BROKER, TOPIC, not_configured, not_this_node, of_topic
+from logstore.broker.access.authorizer import AclOperation
+from logstore.broker.access.rights import Rights
+from logstore.broker.families.configs import (
+    BROKER,
+    TOPIC,
+    denied_resources,
+    not_configured,
+    not_this_node,
+    of_topic,
+)
 from logstore.broker.families.described import is_list, topic_keys
 from logstore.broker.served import Served
 from logstore.config.log import canonical
@@ -48,7 +57,7 @@ class _Refused(Exception):
     """A resource is refused as Kafka refuses a request; the message says why."""
 
 
-def alter_configs(served: Served, request: Request, _connection: ClientConnection) -> AlterConfigsResponse:
+def alter_configs(served: Served, request: Request, connection: ClientConnection) -> AlterConfigsResponse:
     """Give each topic the settings of the request instead of its own: a key that is not named is reset."""
     asked = request.message
     assert isinstance(asked, AlterConfigsRequest)
@@ -61,12 +70,19 @@ def alter_configs(served: Served, request: Request, _connection: ClientConnectio
 
     kind = AlterConfigsResponse.AlterConfigsResourceResponse
     return AlterConfigsResponse(
-        responses=_change_all(served, asked.resources, changes, kind, validate_only=asked.validate_only)
+        responses=_change_all(
+            served,
+            served.rights(request.client_id, connection),
+            asked.resources,
+            changes,
+            kind,
+            validate_only=asked.validate_only,
+        )
     )
 
 
 def incremental_alter_configs(
-    served: Served, request: Request, _connection: ClientConnection
+    served: Served, request: Request, connection: ClientConnection
 ) -> IncrementalAlterConfigsResponse:
     """Set, reset, append to and subtract from settings of each topic."""
     asked = request.message
@@ -84,7 +100,14 @@ def incremental_alter_configs(
 
     kind = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
     return IncrementalAlterConfigsResponse(
-        responses=_change_all(served, asked.resources, changes, kind, validate_only=asked.validate_only)
+        responses=_change_all(
+            served,
+            served.rights(request.client_id, connection),
+            asked.resources,
+            changes,
+            kind,
+            validate_only=asked.validate_only,
+        )
     )
 
 
@@ -102,6 +125,7 @@ def check_topic_keys(names: Sequence[str]) -> None:
 
 def _change_all(
     served: Served,
+    rights: Rights,
     resources: Sequence[_R],
     changes: Callable[[_R], _Changes],
     kind: type[_A],
@@ -110,9 +134,16 @@ def _change_all(
 ) -> list[_A]:
     """Change each resource, or say why not, in an answer of a ``kind`` for each."""
     times = Counter((each.resource_type, each.resource_name) for each in resources)
+    single = [each for each, count in times.items() if count == 1]
+    denied = denied_resources(rights, AclOperation.ALTER_CONFIGS, single)
     answers = []
     for each in resources:
         answer = kind(error_message=None, resource_type=each.resource_type, resource_name=each.resource_name)
+        code = denied.get((each.resource_type, each.resource_name))
+        if code:
+            answer.error_code, answer.error_message = code, "the settings may not be altered by this client"
+            answers.append(answer)
+            continue
         try:
             if times[each.resource_type, each.resource_name] > 1:
                 raise _Refused(f"resource {each.resource_name[:300]!r} is named twice")

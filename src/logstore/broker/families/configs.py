@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from logstore.broker._loop import ClientConnection
+from logstore.broker.access.authorizer import AclOperation, ResourceType
+from logstore.broker.access.rights import Rights
 from logstore.broker.families import described
 from logstore.broker.families.described import DescribedSetting
 from logstore.broker.served import NODE, Served
@@ -43,12 +45,21 @@ def describe_configs(served: Served, request: Request, connection: ClientConnect
     """Return the settings of each resource that was asked for: all keys, or those that were named."""
     asked = request.message
     assert isinstance(asked, DescribeConfigsRequest)
-    results = []
+    results: list[_Result] = []
+    refused: list[_Result] = []
+    rights = served.rights(request.client_id, connection)
+    named = [(each.resource_type, each.resource_name) for each in asked.resources]
+    denied = denied_resources(rights, AclOperation.DESCRIBE_CONFIGS, named)
     # One that is named many times is described once: few bytes would ask for many.
     for each in {(each.resource_type, each.resource_name): each for each in asked.resources}.values():
         result = _Result(
             resource_type=each.resource_type, resource_name=each.resource_name, error_message=None, configs=[]
         )
+        code = denied.get((each.resource_type, each.resource_name))
+        if code:
+            result.error_code, result.error_message = code, "the settings may not be described to this client"
+            refused.append(result)
+            continue
         try:
             found = _of(served, each, connection)
         except LogstoreError as error:
@@ -59,14 +70,31 @@ def describe_configs(served: Served, request: Request, connection: ClientConnect
             else:
                 result.configs = [_told(setting, asked) for setting in found]
         results.append(result)
-    return DescribeConfigsResponse(results=results)
+    return DescribeConfigsResponse(results=results + refused)
+
+
+def denied_resources(
+    rights: Rights, operation: AclOperation, resources: Sequence[tuple[int, str]]
+) -> dict[tuple[int, str], int]:
+    """Return which resources, by type and name, a client may not use in a way, each with Kafka's code."""
+    found = {}
+    for kind, resource_type, code in (
+        (TOPIC, ResourceType.TOPIC, codes.TOPIC_AUTHORIZATION_FAILED),
+        (GROUP, ResourceType.GROUP, codes.GROUP_AUTHORIZATION_FAILED),
+    ):
+        names = [name for each, name in resources if each == kind]
+        found.update(dict.fromkeys(((kind, name) for name in rights.denied(operation, resource_type, names)), code))
+    of_cluster = [each for each in resources if each[0] in (BROKER, BROKER_LOGGER, CLIENT_METRICS)]
+    if of_cluster and not rights.on_cluster(operation):
+        found.update(dict.fromkeys(of_cluster, codes.CLUSTER_AUTHORIZATION_FAILED))
+    return found
 
 
 def _of(
     served: Served, asked: DescribeConfigsRequest.DescribeConfigsResource, connection: ClientConnection
 ) -> Sequence[DescribedSetting] | str:
     """Return the settings of one resource, or why it is not described."""
-    keys = asked.configuration_keys
+    keys = asked.configuration_keys or None  # no keys are all keys, as null is
     if asked.resource_type == TOPIC:
         return of_topic(served, asked.resource_name, keys)
     if asked.resource_type != BROKER:
@@ -130,11 +158,13 @@ def _told(setting: DescribedSetting, asked: DescribeConfigsRequest) -> _Setting:
 
 
 def list_config_resources(
-    served: Served, request: Request, _connection: ClientConnection
+    served: Served, request: Request, connection: ClientConnection
 ) -> ListConfigResourcesResponse:
     """Return what has settings, of the types asked for: topics and the node. Metrics and groups have none."""
     asked = request.message
     assert isinstance(asked, ListConfigResourcesRequest)
+    if not served.rights(request.client_id, connection).on_cluster(AclOperation.DESCRIBE_CONFIGS):
+        return ListConfigResourcesResponse(error_code=codes.CLUSTER_AUTHORIZATION_FAILED, config_resources=[])
     if request.version < _ANY_TYPE:
         return ListConfigResourcesResponse(config_resources=[])
     types = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from logstore.broker._loop import ClientConnection
+from logstore.broker.access.authorizer import AclOperation
 from logstore.broker.served import Served
 from logstore.errors import UnknownTopicError
 from logstore.protocol import codes
@@ -21,10 +22,23 @@ _Elected = ElectLeadersResponse.ReplicaElectionResult
 _Result = ElectLeadersResponse.PartitionResult
 
 
-def elect_leaders(served: Served, request: Request, _connection: ClientConnection) -> ElectLeadersResponse:
+def elect_leaders(served: Served, request: Request, connection: ClientConnection) -> ElectLeadersResponse:
     """Say of each partition that its leader leads it already; of all partitions at once, nothing is to be said."""
     asked = request.message
     assert isinstance(asked, ElectLeadersRequest)
+    if not served.rights(request.client_id, connection).on_cluster(AclOperation.ALTER):
+        code, message = codes.CLUSTER_AUTHORIZATION_FAILED, "the cluster may not be altered by this client"
+        refused = [
+            _Elected(
+                topic=topic.topic,
+                partition_result=[
+                    _Result(partition_id=number, error_code=code, error_message=message)
+                    for number in topic.partitions
+                ],
+            )
+            for topic in asked.topic_partitions or ()
+        ]
+        return ElectLeadersResponse(error_code=code, replica_election_results=refused)
     known = asked.election_type in (PREFERRED, UNCLEAN)
     found = []
     for topic in asked.topic_partitions or ():
@@ -45,8 +59,24 @@ def _code(served: Served, name: str, number: int) -> int:
 
 
 def list_partition_reassignments(
-    _served: Served, request: Request, _connection: ClientConnection
+    served: Served, request: Request, connection: ClientConnection
 ) -> ListPartitionReassignmentsResponse:
     """Return that no partition moves from one node to another."""
-    assert isinstance(request.message, ListPartitionReassignmentsRequest)
+    asked = request.message
+    assert isinstance(asked, ListPartitionReassignmentsRequest)
+    if not served.rights(request.client_id, connection).on_cluster(AclOperation.DESCRIBE):
+        R = ListPartitionReassignmentsResponse
+        return R(
+            error_code=codes.CLUSTER_AUTHORIZATION_FAILED,
+            error_message="the cluster may not be described to this client",
+            topics=[
+                R.OngoingTopicReassignment(
+                    name=topic.name,
+                    partitions=[
+                        R.OngoingPartitionReassignment(partition_index=each) for each in topic.partition_indexes
+                    ],
+                )
+                for topic in asked.topics or ()
+            ],
+        )
     return ListPartitionReassignmentsResponse(error_message=None, topics=[])

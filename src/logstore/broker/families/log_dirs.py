@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 
 from logstore.broker._loop import ClientConnection
+from logstore.broker.access.authorizer import AclOperation
 from logstore.broker.served import Served
 from logstore.errors import LogstoreError
+from logstore.protocol import codes
 from logstore.protocol.frames import Request
 from logstore.protocol.generated.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from logstore.records import TopicPartition
@@ -19,10 +21,12 @@ _Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
 _Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
 
 
-def describe_log_dirs(served: Served, request: Request, _connection: ClientConnection) -> DescribeLogDirsResponse:
+def describe_log_dirs(served: Served, request: Request, connection: ClientConnection) -> DescribeLogDirsResponse:
     """Return the size of all partitions, or of those that were asked for and exist, and the space of the disk."""
     asked = request.message
     assert isinstance(asked, DescribeLogDirsRequest)
+    if not served.rights(request.client_id, connection).on_cluster(AclOperation.DESCRIBE):
+        return DescribeLogDirsResponse(error_code=codes.CLUSTER_AUTHORIZATION_FAILED, results=[])
     wanted = None if asked.topics is None else {each.topic: each.partitions for each in asked.topics}
     topics = []
     for name, entry in served.topics():

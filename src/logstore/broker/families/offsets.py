@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from logstore.broker._loop import ClientConnection
+from logstore.broker.access.authorizer import AclOperation, ResourceType
 from logstore.broker.offsets import end_of_epoch, epoch_error
 from logstore.broker.served import Served
 from logstore.errors import LogstoreError
@@ -49,14 +50,18 @@ _Answered = ListOffsetsResponse.ListOffsetsPartitionResponse
 _Ended = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
-def list_offsets(served: Served, request: Request, _connection: ClientConnection) -> ListOffsetsResponse:
+def list_offsets(served: Served, request: Request, connection: ClientConnection) -> ListOffsetsResponse:
     """Return, for each partition, the first offset at or after a time, or an end of it."""
     asked = request.message
     assert isinstance(asked, ListOffsetsRequest)
     isolation = Isolation.READ_COMMITTED if asked.isolation_level == 1 else Isolation.READ_UNCOMMITTED
     times = Counter((topic.name, each.partition_index) for topic in asked.topics for each in topic.partitions)
+    rights = served.rights(request.client_id, connection)
+    denied = rights.denied(AclOperation.DESCRIBE, ResourceType.TOPIC, (topic.name for topic in asked.topics))
     topics = []
     for topic in asked.topics:
+        if topic.name in denied:
+            continue
         found = []
         # One that is named twice is refused, and answered once.
         for each in {each.partition_index: each for each in topic.partitions}.values():
@@ -72,6 +77,17 @@ def list_offsets(served: Served, request: Request, _connection: ClientConnection
                 answer = _Answered(partition_index=each.partition_index, error_code=error.code)
             found.append(answer)
         topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=found))
+    topics += [
+        ListOffsetsResponse.ListOffsetsTopicResponse(
+            name=topic.name,
+            partitions=[
+                _Answered(partition_index=each.partition_index, error_code=codes.TOPIC_AUTHORIZATION_FAILED)
+                for each in topic.partitions
+            ],
+        )
+        for topic in asked.topics
+        if topic.name in denied
+    ]
     return ListOffsetsResponse(topics=topics)
 
 
@@ -104,13 +120,20 @@ def _look_up(
 
 
 def offset_for_leader_epoch(
-    served: Served, request: Request, _connection: ClientConnection
+    served: Served, request: Request, connection: ClientConnection
 ) -> OffsetForLeaderEpochResponse:
     """Return, for each partition, where the records of a leader epoch end: a reader beyond it has lost some."""
     asked = request.message
     assert isinstance(asked, OffsetForLeaderEpochRequest)
+    rights = served.rights(request.client_id, connection)
+    denied: frozenset[str] = frozenset()
+    if not rights.on_cluster(AclOperation.CLUSTER_ACTION):
+        names = (topic.topic for topic in asked.topics)
+        denied = rights.denied(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
     topics = []
     for topic in asked.topics:
+        if topic.topic in denied:
+            continue
         found = []
         for each in topic.partitions:
             answer = _Ended(partition=each.partition)
@@ -123,4 +146,15 @@ def offset_for_leader_epoch(
                 answer.error_code = error.code
             found.append(answer)
         topics.append(OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
+    topics += [
+        OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
+            topic=topic.topic,
+            partitions=[
+                _Ended(partition=each.partition, error_code=codes.TOPIC_AUTHORIZATION_FAILED)
+                for each in topic.partitions
+            ],
+        )
+        for topic in asked.topics
+        if topic.topic in denied
+    ]
     return OffsetForLeaderEpochResponse(topics=topics)

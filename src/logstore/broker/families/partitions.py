@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from logstore.broker._loop import ClientConnection
+from logstore.broker.access.authorizer import AclOperation, ResourceType
+from logstore.broker.access.rights import Rights
 from logstore.broker.families.cluster import NOT_ASKED
 from logstore.broker.served import NODE, Served
 from logstore.errors import InvalidTopicError, LogstoreError
@@ -25,14 +27,19 @@ _Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 _Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 
 
-def create_partitions(served: Served, request: Request, _connection: ClientConnection) -> CreatePartitionsResponse:
+def create_partitions(served: Served, request: Request, connection: ClientConnection) -> CreatePartitionsResponse:
     """Give topics more partitions, each for itself. Durable when the answer is sent."""
     asked = request.message
     assert isinstance(asked, CreatePartitionsRequest)
     names = [topic.name for topic in asked.topics]
+    once = [name for name in names if names.count(name) == 1]
+    rights = served.rights(request.client_id, connection)
+    denied = rights.denied(AclOperation.ALTER, ResourceType.TOPIC, once)
     results = [
         _Grown(name=topic.name, error_code=codes.INVALID_REQUEST, error_message="the topic is named twice")
         if names.count(topic.name) > 1
+        else _Grown(name=topic.name, error_code=codes.TOPIC_AUTHORIZATION_FAILED, error_message=None)
+        if topic.name in denied
         else _grown(served, topic, validate_only=asked.validate_only)
         for topic in {each.name: each for each in asked.topics}.values()
     ]
@@ -58,7 +65,7 @@ def _grown(served: Served, topic: CreatePartitionsRequest.CreatePartitionsTopic,
 
 
 def describe_topic_partitions(
-    served: Served, request: Request, _connection: ClientConnection
+    served: Served, request: Request, connection: ClientConnection
 ) -> DescribeTopicPartitionsResponse:
     """Return topics and their partitions in the order of their names, up to a limit, from a cursor on.
 
@@ -73,6 +80,9 @@ def describe_topic_partitions(
         return DescribeTopicPartitionsResponse(topics=refused)
     first = "" if cursor is None else cursor.topic_name
     wanted = sorted({name for name in names or served.host.topics(internal=True) if name >= first})
+    rights = served.rights(request.client_id, connection)
+    denied = rights.denied(AclOperation.DESCRIBE, ResourceType.TOPIC, wanted)
+    wanted = [name for name in wanted if name not in denied]
     left = max(1, min(asked.response_partition_limit, MOST_DESCRIBED))
     answer = DescribeTopicPartitionsResponse()
     topics = []
@@ -81,7 +91,7 @@ def describe_topic_partitions(
             answer.next_cursor = _cursor(name, 0)
             break
         begin = cursor.partition_index if cursor is not None and name == first else 0
-        topic, rest = _described(served, name, begin, left)
+        topic, rest = _described(served, rights, name, begin, left)
         if topic.error_code and not names:
             continue  # deleted since
         topics.append(topic)
@@ -89,6 +99,12 @@ def describe_topic_partitions(
         if rest is not None:
             answer.next_cursor = _cursor(name, rest)
             break
+    if names:
+        # Of all topics, those that the client may not see are left out; of others, it is not said if they exist.
+        code = codes.TOPIC_AUTHORIZATION_FAILED
+        topics += [
+            _Topic(name=name, error_code=code, topic_authorized_operations=NOT_ASKED) for name in sorted(denied)
+        ]
     answer.topics = topics
     return answer
 
@@ -97,20 +113,21 @@ def _cursor(topic: str, partition: int) -> DescribeTopicPartitionsResponse.Curso
     return DescribeTopicPartitionsResponse.Cursor(topic_name=topic, partition_index=partition)
 
 
-def _described(served: Served, name: str, begin: int, most: int) -> tuple[_Topic, int | None]:
+def _described(served: Served, rights: Rights, name: str, begin: int, most: int) -> tuple[_Topic, int | None]:
     """Return a topic with some of its partitions, and the first one that is left out, if any is."""
+    allowed = rights.bits(ResourceType.TOPIC, name)
     try:
         entry = served.entry(check_name(name))
     except LogstoreError as error:
         code = error.code if isinstance(error, InvalidTopicError) else codes.UNKNOWN_TOPIC_OR_PARTITION
-        return _Topic(name=name, error_code=code, topic_authorized_operations=NOT_ASKED), None
+        return _Topic(name=name, error_code=code, topic_authorized_operations=allowed), None
     end = min(entry.partitions, begin + most)
     topic = _Topic(
         name=name,
         topic_id=entry.id,
         is_internal=name in INTERNAL,
         partitions=[_partition(served, name, number) for number in range(begin, end)],
-        topic_authorized_operations=NOT_ASKED,
+        topic_authorized_operations=allowed,
     )
     return topic, end if end < entry.partitions else None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from logstore.broker._loop import ClientConnection
+from logstore.broker.access.authorizer import AclOperation, ResourceType
+from logstore.broker.access.rights import Rights
 from logstore.broker.families import described
 from logstore.broker.families.cluster import NOT_ASKED
 from logstore.broker.families.config_changes import check_topic_keys
@@ -46,8 +48,11 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
     host, port = served.address_for(connection)
     node = MetadataResponse.MetadataResponseBroker(node_id=NODE, host=host, port=port)
     wanted = asked.topics
+    rights = served.rights(request.client_id, connection)
     if wanted is None or (request.version == 0 and not wanted):
-        found = [_described(name, entry) for name, entry in served.topics()]
+        known = served.topics()
+        hidden = rights.denied(AclOperation.DESCRIBE, ResourceType.TOPIC, (name for name, _ in known))
+        found = [_described(name, entry) for name, entry in known if name not in hidden]
     else:
         may_make = asked.allow_auto_topic_creation and served.makes_topics()
         # One that is named many times is described once: few bytes would ask for many.
@@ -56,13 +61,19 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
             # As Kafka: ids came to the request before the answer had a way to leave out a name.
             found = [_Topic(error_code=codes.INVALID_REQUEST, name=each.name or "") for each in once]
         else:
-            found = [_asked_for(served, each, may_make=may_make) for each in once]
+            found = _asked_for(served, rights, list(once), may_make=may_make)
+    if asked.include_topic_authorized_operations:
+        for each in found:
+            if each.name is not None and each.error_code != codes.TOPIC_AUTHORIZATION_FAILED:
+                each.topic_authorized_operations = rights.bits(ResourceType.TOPIC, each.name)
     return MetadataResponse(
         brokers=[node],
         cluster_id=served.cluster_id,
         controller_id=NODE,
         topics=found,
-        cluster_authorized_operations=NOT_ASKED,
+        cluster_authorized_operations=rights.cluster_bits()
+        if asked.include_cluster_authorized_operations
+        else NOT_ASKED,
     )
 
 
@@ -82,14 +93,32 @@ def _described(name: str, entry: TopicEntry) -> _Topic:
     )
 
 
-def _asked_for(served: Served, wanted: MetadataRequest.MetadataRequestTopic, *, may_make: bool) -> _Topic:
-    name = wanted.name
-    if wanted.topic_id:
-        name = served.name_of(wanted.topic_id)
-        if name is None:
-            return _unknown(None, codes.UNKNOWN_TOPIC_ID, wanted.topic_id)
-    elif name is None:
-        return _unknown(None, codes.INVALID_REQUEST)
+def _asked_for(
+    served: Served, rights: Rights, wanted: list[MetadataRequest.MetadataRequestTopic], *, may_make: bool
+) -> list[_Topic]:
+    """Return the topics that are asked for by name or id; all questions of rights come before a topic is made."""
+    named = [(served.name_of(each.topic_id) if each.topic_id else each.name, each.topic_id) for each in wanted]
+    denied = rights.denied(
+        AclOperation.DESCRIBE, ResourceType.TOPIC, (name for name, _ in named if name is not None)
+    )
+    if may_make:
+        missing = [
+            name for name, _ in named if name is not None and name not in denied and not served.host.has(name)
+        ]
+        if missing and not rights.on_cluster(AclOperation.CREATE):
+            denied |= rights.denied(AclOperation.CREATE, ResourceType.TOPIC, missing)
+    return [
+        # The id of a topic is no secret, its name is.
+        _unknown(None if topic_id else name, codes.TOPIC_AUTHORIZATION_FAILED, topic_id)
+        if name in denied
+        else _named(served, name, topic_id, may_make=may_make)
+        for name, topic_id in named
+    ]
+
+
+def _named(served: Served, name: str | None, topic_id: str, *, may_make: bool) -> _Topic:
+    if name is None:
+        return _unknown(None, codes.UNKNOWN_TOPIC_ID if topic_id else codes.INVALID_REQUEST, topic_id)
     try:
         check_name(name)
         if may_make and not served.host.has(name):
@@ -103,18 +132,35 @@ def _unknown(name: str | None, code: int, topic_id: str = "") -> _Topic:
     return _Topic(error_code=code, name=name, topic_id=topic_id, topic_authorized_operations=NOT_ASKED)
 
 
-def create_topics(served: Served, request: Request, _connection: ClientConnection) -> CreateTopicsResponse:
+def create_topics(served: Served, request: Request, connection: ClientConnection) -> CreateTopicsResponse:
     """Create topics, each for itself: one that cannot be made does not hinder the others."""
     asked = request.message
     assert isinstance(asked, CreateTopicsRequest)
     names = [topic.name for topic in asked.topics]
+    once = [name for name in names if names.count(name) == 1]
+    rights = served.rights(request.client_id, connection)
+    denied: frozenset[str] = frozenset()
+    if not rights.on_cluster(AclOperation.CREATE):
+        denied = rights.denied(AclOperation.CREATE, ResourceType.TOPIC, once)
+    hidden = rights.denied(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, once)
     found = [
         _refused(topic.name, codes.INVALID_REQUEST, "the topic is named twice")
         if names.count(topic.name) > 1
-        else _created(served, topic, validate_only=asked.validate_only)
+        else _refused(topic.name, codes.TOPIC_AUTHORIZATION_FAILED, None)
+        if topic.name in denied
+        else _shown(_created(served, topic, validate_only=asked.validate_only), is_hidden=topic.name in hidden)
         for topic in _once(asked.topics)
     ]
     return CreateTopicsResponse(topics=found)
+
+
+def _shown(created: _Created, *, is_hidden: bool) -> _Created:
+    """Return an answer without the settings of the topic, if its client may not see them."""
+    if is_hidden and not created.error_code:
+        created.topic_config_error_code = codes.TOPIC_AUTHORIZATION_FAILED
+        created.num_partitions = created.replication_factor = -1
+        created.configs = []
+    return created
 
 
 def _once(topics: Iterable[CreateTopicsRequest.CreatableTopic]) -> Iterable[CreateTopicsRequest.CreatableTopic]:
@@ -174,33 +220,61 @@ def _told(setting: DescribedSetting) -> CreateTopicsResponse.CreatableTopicConfi
     )
 
 
-def _refused(name: str, code: int, message: str) -> _Created:
+def _refused(name: str, code: int, message: str | None) -> _Created:
     return _Created(name=name, error_code=code, error_message=message, configs=None)
 
 
-def delete_topics(served: Served, request: Request, _connection: ClientConnection) -> DeleteTopicsResponse:
+def delete_topics(served: Served, request: Request, connection: ClientConnection) -> DeleteTopicsResponse:
     """Delete topics by name or id, each for itself. Durable when the answer is sent."""
     asked = request.message
     assert isinstance(asked, DeleteTopicsRequest)
     if request.version < 6:
-        found = [_deleted(served, name, "") for name in asked.topic_names]
+        wanted: list[tuple[str | None, str]] = [(name, "") for name in asked.topic_names]
     else:
-        found = [_deleted(served, each.name, each.topic_id) for each in asked.topics]
-    return DeleteTopicsResponse(responses=found)
+        wanted = [(each.name, each.topic_id) for each in asked.topics]
+    rights = served.rights(request.client_id, connection)
+    kept: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
+    if not rights.on_cluster(AclOperation.DELETE):
+        named = [served.name_of(topic_id) if topic_id else name for name, topic_id in wanted]
+        names = [name for name in named if name is not None]
+        hidden = rights.denied(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
+        kept = rights.denied(AclOperation.DELETE, ResourceType.TOPIC, names)
+    return DeleteTopicsResponse(
+        responses=[_deleted(served, name, topic_id, kept, hidden) for name, topic_id in wanted]
+    )
 
 
-def _deleted(served: Served, name: str | None, topic_id: str) -> _Deleted:
+def _denied(name: str | None, topic_id: str) -> _Deleted:
+    return _Deleted(
+        name=name,
+        topic_id=topic_id,
+        error_code=codes.TOPIC_AUTHORIZATION_FAILED,
+        error_message="the topic may not be deleted by this client",
+    )
+
+
+def _deleted(
+    served: Served, name: str | None, topic_id: str, kept: frozenset[str], hidden: frozenset[str]
+) -> _Deleted:
+    """Delete a topic that is not among those to be kept; the answer does not say if a hidden one exists."""
     if topic_id:
         if name is not None:
             return _Deleted(name=name, topic_id=topic_id, error_code=codes.INVALID_REQUEST)
         name = served.name_of(topic_id)
         if name is None:
             return _Deleted(name=None, topic_id=topic_id, error_code=codes.UNKNOWN_TOPIC_ID)
+        if name in kept:
+            return _denied(None if name in hidden else name, topic_id)
     elif name is None:
         return _Deleted(name=None, error_code=codes.INVALID_REQUEST)
+    elif name in hidden:
+        return _denied(name, "")
     try:
         if not served.host.has(name):
             return _Deleted(name=name, error_code=codes.UNKNOWN_TOPIC_OR_PARTITION)
+        if name in kept:
+            return _denied(name, topic_id)
         topic_id = served.host.topic_id(name)
         served.store.delete_topic(name)
     except LogstoreError as error:
