@@ -114,8 +114,8 @@ def _fetch(version: int, replica: int = -1) -> Callable[[Ids], Message]:
             partitions = [F.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)]
             key = {"topic_id": ids[name]} if version >= 13 else {"topic": name}
             topics.append(F.FetchTopic(partitions=partitions, **key))
-        who = {"replica_state": F.ReplicaState(replica_id=replica)} if version >= 15 else {"replica_id": replica}
-        return F(max_wait_ms=0, min_bytes=0, max_bytes=1, session_epoch=-1, topics=topics, **who)
+        sender = {"replica_state": F.ReplicaState(replica_id=replica)} if version >= 15 else {"replica_id": replica}
+        return F(max_wait_ms=0, min_bytes=0, max_bytes=1, session_epoch=-1, topics=topics, **sender)
 
     return of
 

@@ -187,8 +187,8 @@ cdef class ProduceTurn:
     ``route_to(topic, partition, is_id)`` returns the route to a partition, or None; ``topic`` has the bytes of a
     name or an id. ``table()`` returns the table of topics, another object after each change. ``finish(connection,
     requests)`` gets the requests of a connection that are not done at the end of the turn. ``allows(connection,
-    client_id, topics, is_id)`` says whether a client may write to all of the topics; ``finish`` gets those to which it
-    may not.
+    client_id, topics, is_id)`` says whether a client may write to all of the topics: if not, ``finish`` gets the
+    request.
     """
 
     def __init__(self, route_to: object, table: object, finish: object, allows: object = None):

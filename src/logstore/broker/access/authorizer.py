@@ -64,7 +64,7 @@ class ClientIdentity(NamedTuple):
 class Authorizer(ABC):
     """What decides which client may do what; given to `serve`.
 
-    The threads of the broker ask, several at once, for each request anew. One of them is the thread of all
+    The threads of the broker ask, several at once, for each request again. One of them is the thread of all
     connections: answer from memory, without waiting for a disk or a network. All questions about a request come
     before anything of it is done. An exception closes the connection of the request, of which nothing is done.
 
