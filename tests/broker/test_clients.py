@@ -128,6 +128,22 @@ def test_administration_by_confluent_kafka(store: Store, broker: Broker) -> None
     assert "flights" not in store
 
 
+def test_a_client_that_asks_is_told_that_it_may_do_everything(flights: Store, broker: Broker) -> None:
+    """Web consoles offer only what they are told."""
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": broker.bootstrap})
+    Operation, names = confluent_kafka.admin.AclOperation, confluent_kafka.TopicCollection(["flights"])
+    of_cluster = {Operation.CLUSTER_ACTION, Operation.IDEMPOTENT_WRITE}
+    of_topic = {Operation.READ, Operation.WRITE, Operation.DELETE}
+    of_both = {Operation.CREATE, Operation.ALTER, Operation.DESCRIBE}
+    of_both |= {Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}
+    told = admin.describe_cluster(include_authorized_operations=True).result(20)
+    assert set(told.authorized_operations) == of_cluster | of_both
+    told = admin.describe_topics(names, include_authorized_operations=True)["flights"].result(20)
+    assert set(told.authorized_operations) == of_topic | of_both
+    assert admin.describe_cluster().result(20).authorized_operations is None
+    assert admin.describe_topics(names)["flights"].result(20).authorized_operations is None
+
+
 def test_a_fetch_that_waits_is_woken_by_an_embedded_append(store: Store, broker: Broker) -> None:
     topic = store.create_topic("flights")
     consumer = confluent_kafka.Consumer(

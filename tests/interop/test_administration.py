@@ -320,8 +320,40 @@ def test_partitions_are_described_alike(
     request = R(topics=[R.TopicRequest(name=name) for name in names], response_partition_limit=limit)
     if cursor is not None:
         request.cursor = R.Cursor(topic_name=cursor[0], partition_index=cursor[1])
-    # Authorized operations are not told here; the epoch of a log that is not open is not known.
+    # The epoch of a log that is not open is not known.
     alike(twins, request, 0, "leader_epoch")
+
+
+#: Where each broker is, and what it is called.
+PLACE = ("cluster_id", "host", "port", "leader_epoch")
+
+
+@pytest.mark.parametrize("version", range(8, 14))
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_what_a_client_may_do_with_topics_is_told_alike(twins: Twins, is_asked: bool, version: int) -> None:
+    R = m.MetadataRequest
+    for names in (["flights", "missing", "a/b"], []):
+        request = R(
+            topics=[R.MetadataRequestTopic(name=name) for name in names],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=is_asked,
+        )
+        if version <= 10:
+            request.include_cluster_authorized_operations = is_asked
+        alike(twins, request, version, *PLACE)
+    if version >= 12:
+        unknown = R(
+            topics=[R.MetadataRequestTopic(name=None, topic_id="6OsWVLkoQ0uC2wDnQZGdUw")],
+            include_topic_authorized_operations=is_asked,
+        )
+        alike(twins, unknown, version, *PLACE)
+
+
+@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_what_a_client_may_do_with_the_cluster_is_told_alike(twins: Twins, is_asked: bool, version: int) -> None:
+    request = m.DescribeClusterRequest(include_cluster_authorized_operations=is_asked)
+    alike(twins, request, version, *PLACE)
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -36,6 +36,8 @@ _Deleted = DeleteTopicsResponse.DeletableTopicResult
 
 #: The version of Metadata from which on a topic may have an id and no name.
 _NULL_NAMES = 12
+#: Answers about a topic that say nothing about rights on it.
+_WITHOUT_RIGHTS = (codes.TOPIC_AUTHORIZATION_FAILED, codes.INVALID_REQUEST)
 
 
 def metadata(served: Served, request: Request, connection: ClientConnection) -> MetadataResponse:
@@ -64,7 +66,7 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
             found = _asked_for(served, rights, list(once), may_make=may_make)
     if asked.include_topic_authorized_operations:
         for each in found:
-            if each.name is not None and each.error_code != codes.TOPIC_AUTHORIZATION_FAILED:
+            if each.name is not None and each.error_code not in _WITHOUT_RIGHTS:
                 each.topic_authorized_operations = rights.bits(ResourceType.TOPIC, each.name)
     return MetadataResponse(
         brokers=[node],
