@@ -83,6 +83,12 @@ class TestCommands(ClusterCommandCases):
         assert said.endswith("does not know FindCoordinatorRequest\n")
         assert len(said.splitlines()) == 1
 
+    def test_the_doctor_is_content_with_topics_and_rights(self, there: Line) -> None:
+        """It misses the keys of groups, and nothing else."""
+        (missed,) = there.json("doctor", "-t", "flights", "--to", "produce", "--to", "manage", status=1)
+        assert missed["what"].endswith("FindCoordinator, OffsetFetch, OffsetCommit")
+        assert "the cluster has no topic of this name" in there("doctor", "-t", "nowhere", status=1)
+
 
 def test_tasks_use_a_broker_as_they_use_a_store(broker: Broker) -> None:
     asyncio.run(use_topics(broker.bootstrap))
