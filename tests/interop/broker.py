@@ -176,11 +176,21 @@ def strace() -> str:
     return path
 
 
-def run_tool(name: str, *arguments: str | Path) -> str:
+def run_tool(name: str, *arguments: str | Path, typed: str = "") -> str:
     """What a class with a ``main`` among Kafka's jars prints; subprocess.CalledProcessError if it fails."""
     command = [java(), "-Xmx256m", "-cp", f"{fetch()}/*", name, *map(str, arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True)
+    done = subprocess.run(
+        command, input=typed.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True
+    )
     return done.stdout.decode(errors="replace")
+
+
+def run_java(source: Path, *arguments: str) -> str:
+    """What a program prints whose source is one file, with Kafka's jars; its warnings are left out."""
+    command = [java(), "-Xmx256m", "-cp", f"{fetch()}/*", str(source), *arguments]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
 
 
 def free_ports(count: int) -> list[int]:
