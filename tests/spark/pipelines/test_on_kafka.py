@@ -1,6 +1,6 @@
-"""Every pipeline on a real Kafka: by ``bootstrap``, against what its own tests compute. Run by `make interop`.
+"""Every pipeline on a real Kafka and on our own broker: by ``bootstrap``, against what its own tests compute.
 
-Input goes to the broker, and results are fetched from there, by a client that is not ours.
+Input goes to the broker, and results are fetched from there, by a client that is not ours. Run by `make interop`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from logstore.spark.pipelines import Parameters, activity, archive, files, latest, restore, rollup, stages, surge
+from tests.broker.process import served_process
 from tests.interop.broker import Broker
 from tests.spark.pipelines import city, killing, visitors
 from tests.spark.pipelines import test_activity as of_activity
@@ -36,16 +37,28 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 P = TypeVar("P", bound=Parameters)
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with Broker(tmp_path_factory.mktemp("kafka") / "broker") as broker:
-        yield broker
+#: Tests that commit for a group, or write transactions: our own broker serves neither yet.
+BEYOND_OURS = ("test_stages_that_go_on_until_they_are_interrupted", "test_archive_and_restore")
+
+
+@pytest.fixture(scope="module", params=["kafka", "logstore"])
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a broker."""
+    directory = tmp_path_factory.mktemp("broker") / "data"
+    if request.param == "kafka":
+        with Broker(directory) as broker:
+            yield broker.bootstrap
+    else:
+        with served_process(directory, ["--set", "log.retention.ms=-1"]) as ours:
+            yield ours.bootstrap
 
 
 @pytest.fixture
-def kafka(running: Broker) -> Iterator[Topics]:
+def kafka(request: pytest.FixtureRequest, running: str) -> Iterator[Topics]:
     """A broker without topics."""
-    topics = Topics(running.bootstrap)
+    if request.node.originalname in BEYOND_OURS and request.node.callspec.params["running"] == "logstore":
+        pytest.skip("groups and transactions are not served yet")
+    topics = Topics(running)
     yield topics
     topics.remove_all()
 
