@@ -65,7 +65,7 @@ cdef class Loop:
     cdef readonly NotifierGroup group
     cdef Notifier _posted
     cdef object _calls, _handler, _clock
-    cdef QuickRequests _quick
+    cdef tuple _quick
     cdef dict _listeners, _connections
     cdef list _timers, _owed
     cdef int64_t _timer_count
@@ -87,6 +87,9 @@ cdef class Loop:
     cdef int _watch(self, int operation, int fd, uint32_t events) except -1
     cdef int _run_timers(self) except -2
     cdef int _take_notes(self) except -1
+    cdef bint _gathers(self, int api_key) except -1
+    cdef bint _is_taken(self, Answer answer, bytes frame) except -1
+    cdef int _end_turn(self) except -1
     cdef int _settle(self) except -1
     cdef int _owe(self, ClientConnection connection) except -1
     cdef int _accept(self, object listener, object name) except -1

@@ -77,7 +77,7 @@ class Loop:
         max_connections: int,
         max_connections_per_ip: int = ...,
         max_idle_s: float = ...,
-        quick: QuickRequests | None = None,
+        quick: Iterable[QuickRequests] = (),
         clock: Clock = ...,
     ) -> None: ...
     @property

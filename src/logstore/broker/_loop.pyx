@@ -213,7 +213,7 @@ cdef class Loop:
     """The loop of one broker's connections.
 
     ``handler.request(answer, frame)`` is called for each frame, without its size, and answers at once or later; an
-    exception closes the connection. ``quick`` is asked first. ``handler.closed(connection)`` is called for each
+    exception closes the connection. Each of ``quick`` is asked first. ``handler.closed(connection)`` is called for each
     connection that ends. ``max_frame_bytes`` is the largest frame, ``max_received_bytes`` bounds what all
     connections have sent of requests that are not whole; the connection that exceeds either is closed. So is one
     that has sent nothing for ``max_idle_s`` and waits for no answer; negative: it stays. Connections beyond
@@ -232,7 +232,7 @@ cdef class Loop:
 
     def __init__(self, handler: object, *, max_frame_bytes: int, max_received_bytes: int, max_connections: int,
                  max_connections_per_ip: int = 2**31 - 1, double max_idle_s: float = -1,
-                 QuickRequests quick: QuickRequests | None = None, clock: object = SYSTEM_CLOCK):
+                 quick: Iterable[QuickRequests] = (), clock: object = SYSTEM_CLOCK):
         self._epoll = epoll_create1(EPOLL_CLOEXEC)
         if self._epoll < 0:
             raise OSError(c_errno, os.strerror(c_errno))
@@ -240,7 +240,7 @@ cdef class Loop:
         self._posted = Notifier(group=self.group)
         self._calls = collections.deque()
         self._handler = handler
-        self._quick = QuickRequests() if quick is None else quick
+        self._quick = tuple(quick)
         self._clock = clock
         self._listeners, self._connections, self._timers, self._owed = {}, {}, [], []
         self.max_frame_bytes = max_frame_bytes
@@ -371,11 +371,31 @@ cdef class Loop:
                 self._handler.notified(notifier)
         return 0
 
+    cdef bint _gathers(self, int api_key) except -1:
+        cdef QuickRequests each
+        for each in self._quick:
+            if each.gathers(api_key):
+                return True
+        return False
+
+    cdef bint _is_taken(self, Answer answer, bytes frame) except -1:
+        cdef QuickRequests each
+        for each in self._quick:
+            if each.take(answer, frame):
+                return True
+        return False
+
+    cdef int _end_turn(self) except -1:
+        cdef QuickRequests each
+        for each in self._quick:
+            each.end_turn()
+        return 0
+
     cdef int _settle(self) except -1:
         """End a turn: appends that were gathered, answers, and then the requests whose turn has come by that."""
         cdef ClientConnection connection
         while True:
-            self._quick.end_turn()
+            self._end_turn()
             if not self._owed:
                 return 0
             owed, self._owed = self._owed, []
@@ -567,9 +587,9 @@ cdef class Loop:
             if size - SIZE_BYTES < frame_size:
                 connection._begin_frame(frame_size, data + SIZE_BYTES, size - SIZE_BYTES)
                 return 0
-            if frame_size < 2 or not self._quick.gathers(load16(data + SIZE_BYTES)):
+            if frame_size < 2 or not self._gathers(load16(data + SIZE_BYTES)):
                 # What was gathered comes before it, and may hold the connection.
-                self._quick.end_turn()
+                self._end_turn()
                 if not connection._takes_requests():
                     break
             data += SIZE_BYTES
@@ -596,7 +616,7 @@ cdef class Loop:
         self._count_request(answer, frame)
         connection._answers.append(answer)
         try:
-            if not self._quick.take(answer, frame):
+            if not self._is_taken(answer, frame):
                 self._handler.request(answer, frame)
         except Exception as error:
             self.failed_requests += 1

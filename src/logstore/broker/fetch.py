@@ -6,12 +6,13 @@ parked: one notifier is registered with the mark of each partition, and a timer 
 
 from __future__ import annotations
 
+from logstore.broker._fetch import FetchAnswers, FetchRoute
 from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker.access.authorizer import AclOperation, ResourceType
 from logstore.broker.fetch_answer import pieces_of
 from logstore.broker.fetch_sessions import AskedPartition, FetchSessions, FoundPartition, Plan
 from logstore.broker.offsets import end_of_epoch, epoch_error
-from logstore.broker.served import Served
+from logstore.broker.served import Served, id_text
 from logstore.errors import LogstoreError, OffsetOutOfRangeError
 from logstore.io._notifier import Notifier
 from logstore.log import Log
@@ -80,6 +81,8 @@ class Fetches:
         self._files = served.host.files
         # More than the cache keeps open are pinned by answers on their way; the rest is for sockets and for logs.
         self._most_open = self._files.descriptor_limit * 5 // 4
+        #: The fetches that take no message object: the loop asks it first.
+        self.quick = FetchAnswers(self._route_to, served.table, self._files, self._most_open, self._most_bytes)
         self.sessions = FetchSessions(served.config.max_incremental_fetch_session_cache_slots)
 
     def fetch(self, request: Request, answer: Answer) -> None:
@@ -121,6 +124,19 @@ class Fetches:
             return frozenset() if rights.on_cluster(AclOperation.CLUSTER_ACTION) else names
         known = [each for each in names if each is not None]
         return frozenset(rights.denied(AclOperation.READ, ResourceType.TOPIC, known))
+
+    def _route_to(self, topic: bytes, partition: int, is_id: bool) -> FetchRoute | None:
+        """Return the way to the records of a log that is open; None if there is none, or rights are to be asked."""
+        if self._served.authorizer is not None:
+            return None
+        try:
+            name = self._served.name_of(id_text(topic)) if is_id else topic.decode()
+            log = None if name is None else self._served.find_open(name, partition)
+        except (LogstoreError, UnicodeDecodeError):
+            return None
+        if log is None:
+            return None
+        return FetchRoute(log._state, log._aborted_between, self._served.counts_of(name))
 
     def _name(self, wanted: AskedPartition) -> str | None:
         return wanted.topic or self._served.name_of(wanted.topic_id)

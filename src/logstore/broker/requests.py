@@ -80,7 +80,7 @@ class RequestHandler:
         self._served = served
         self._fetches = fetch.Fetches(served)
         #: The requests that the loop asks before this handler.
-        self.quick = produce.Produces(served).turn
+        self.quick = (produce.Produces(served).turn, self._fetches.quick)
 
     def request(self, answer: Answer, frame: bytes) -> None:
         """Answer a request, at once or later.

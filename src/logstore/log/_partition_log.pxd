@@ -8,6 +8,7 @@ from cpython.object cimport PyObject
 from logstore._segment cimport Segment
 from logstore.batch._batch cimport BatchHeader
 from logstore.batch._encode cimport Encoder
+from logstore.io._file_region cimport FileRegion
 from logstore.log._producers cimport Producers, ProducersOfLog
 from logstore.log.directory._segment_set cimport SegmentSet
 from logstore.log.marks._marks cimport LogMarks
@@ -35,6 +36,14 @@ cdef struct Offer:                # a client's batch, offered by a caller that d
     const uint8_t *data
     int64_t size
     int64_t first                 # its first offset, once it is in the log
+
+
+cdef struct Moment:               # of a fetch
+    bint is_usual                 # else the steps of `Readable` have to decide
+    int64_t log_start
+    int64_t last_stable
+    int64_t high_watermark
+    int64_t generation
 
 
 cpdef int mark_appended(batches, int64_t first) except -1
@@ -119,6 +128,8 @@ cdef class PartitionLog:
     cdef readonly object policy         # of the high watermark
     cdef int _moves                     # what moves it, by that policy
     cdef readonly bint leads            # whether it lets clients append
+    cdef FileRegion region_at(self, int64_t offset, int64_t max_bytes, bint committed, Moment *moment)
+    cdef bint is_in(self, const Moment *moment) noexcept
     cpdef int64_t wanted_mark(self) except -1
     cdef Encoder _take_encoder(self, int64_t now, object writer)
     cdef int _give_back(self, Encoder encoder, list encoders) except -1

@@ -33,6 +33,7 @@ from logstore.batch._batch cimport (
 )
 from logstore.batch._bytes cimport OK
 from logstore.batch._encode cimport Encoder
+from logstore.io._file_region cimport FileRegion
 from logstore.io._clock cimport monotonic_s, now_ms
 from logstore.io._files cimport fork_generation
 from logstore.log._producers cimport ProducerState, Producers
@@ -228,8 +229,7 @@ cdef class PartitionLog:
         cdef int64_t wanted
         cdef int overflow = 0
         cdef Watermark mark
-        cdef tuple segments
-        cdef Py_ssize_t first = 0, behind, middle
+        cdef Segment segment
         cdef int64_t generation = self.segments._moment()
         if self.closed or self.fork != fork_generation() or type(offset) is not int:
             return None
@@ -237,23 +237,55 @@ cdef class PartitionLog:
         mark = self.last_stable if committed else self.high_watermark
         if overflow or not self.marks.log_start <= wanted < mark.value:
             return None
-        segments = self.segments.all
-        behind = len(segments)
-        while first < behind:
-            middle = (first + behind) // 2
-            if (<Segment>segments[middle]).base_offset <= wanted:
-                first = middle + 1
-            else:
-                behind = middle
-        if not first:
+        segment = _segment_of(self.segments.all, wanted)
+        if segment is None:
             return None
         try:
-            found = (<Segment>segments[first - 1]).find_record(wanted, committed, name, self._decompressed_bytes)
+            found = segment.find_record(wanted, committed, name, self._decompressed_bytes)
         except (RecordError, StorageError):
             # Dropped or truncated meanwhile, or damaged.
             return None
         # After a truncation, a record in place of the wanted one may be one that cannot be seen yet.
         return found if generation == self.segments._moment() else None
+
+    cdef FileRegion region_at(self, int64_t offset, int64_t max_bytes, bint committed, Moment *moment):
+        """Return the region of a fetch and its moment; None at the end of what readers see.
+
+        As `LogReplica.fetch_region` with ``at_least_one``, without aborted transactions: those are of the same moment
+        if `is_in` returns True after they were looked up. If the moment is not usual, that call has to decide.
+        """
+        cdef tuple segments = self.segments.all
+        cdef Segment segment
+        cdef FileRegion region
+        cdef int64_t log_end = self.end.value, end
+        moment.is_usual = False
+        if self.closed or self.fork != fork_generation() or self.marks.lowering:
+            return None
+        moment.log_start = self.marks.log_start
+        moment.high_watermark = min(self.high_watermark.value, log_end)
+        moment.last_stable = min(self.last_stable.value, moment.high_watermark)
+        moment.generation = self.segments._moment()
+        end = moment.last_stable if committed else moment.high_watermark
+        if not moment.log_start <= offset <= end:
+            return None
+        if offset == end:
+            moment.is_usual = True
+            return None
+        segment = _segment_of(segments, offset)
+        if segment is None:
+            return None
+        try:
+            region = segment.locate(offset, max_bytes, end)
+        except (RecordError, StorageError):
+            # Dropped or truncated meanwhile, or damaged.
+            return None
+        # Without one, the records may be in the next segment, or lost.
+        moment.is_usual = region is not None and self.is_in(moment)
+        return region
+
+    cdef bint is_in(self, const Moment *moment) noexcept:
+        """Return whether nothing was truncated, replaced or deleted since a moment."""
+        return moment.generation == self.segments._moment() and moment.log_start == self.marks.log_start
 
     cpdef int64_t wanted_mark(self) except -1:
         """Return where the high watermark should be now; it never falls, nor rises above the log end offset."""
@@ -934,6 +966,18 @@ cdef class PartitionLog:
             # Once more, by the step that knows which errors fail the log.
             self.publish_locked()
         return 0
+
+
+cdef Segment _segment_of(tuple segments, int64_t offset):
+    """Return the last segment whose base offset is at most ``offset``; None if there is none."""
+    cdef Py_ssize_t first = 0, behind = len(segments), middle
+    while first < behind:
+        middle = (first + behind) // 2
+        if (<Segment>segments[middle]).base_offset <= offset:
+            first = middle + 1
+        else:
+            behind = middle
+    return <Segment>segments[first - 1] if first else None
 
 
 cdef int _add_results(list results, Run *runs, Py_ssize_t count, int64_t first) except -1:
