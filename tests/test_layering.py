@@ -58,7 +58,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "broker",
         "exporter requests",
         "families fetch produce",
-        "_fetch fetch_answer offsets _produce",
+        "_fetch fetch_answer _produce",
         "fetch_sessions served",
         "access",
         "_loop _wire",

@@ -155,18 +155,20 @@ def repeated(frames: list[bytes], count: int) -> Iterable[bytes]:
     return itertools.islice(itertools.cycle(frames), count)
 
 
-def fetch(connection: Connection, topic: str, end: int, pid: int) -> Took:
-    """Read a partition from its start to an offset."""
-    offset = size = requests = 0
+def fetch(connection: Connection, topic: str, end: int, times: int, pid: int) -> Took:
+    """Read a partition from its start to an offset, so many times."""
+    size = requests = 0
     frame, at = _fetch_frame(topic)
     cpu, wall = cpu_of(pid), time.perf_counter()
-    while offset < end:
-        # As the bare loop's client: it makes no message object while the broker has nothing to do.
-        struct.pack_into(">q", frame, at, offset)
-        connection.send(frame)
-        offset, found = _fetched(connection.receive(), topic, offset)
-        size += found
-        requests += 1
+    for _ in range(times):
+        offset = 0
+        while offset < end:
+            # As the bare loop's client: it makes no message object while the broker has nothing to do.
+            struct.pack_into(">q", frame, at, offset)
+            connection.send(frame)
+            offset, found = _fetched(connection.receive(), topic, offset)
+            size += found
+            requests += 1
     return Took(size, requests, time.perf_counter() - wall, cpu_of(pid) - cpu)
 
 

@@ -213,8 +213,8 @@ cdef class Loop:
     """The loop of one broker's connections.
 
     ``handler.request(answer, frame)`` is called for each frame, without its size, and answers at once or later; an
-    exception closes the connection. Each of ``quick`` is asked first. ``handler.closed(connection)`` is called for each
-    connection that ends. ``max_frame_bytes`` is the largest frame, ``max_received_bytes`` bounds what all
+    exception closes the connection. Each of ``quick`` is asked first. ``handler.closed(connection)`` is called for
+    each connection that ends. ``max_frame_bytes`` is the largest frame, ``max_received_bytes`` bounds what all
     connections have sent of requests that are not whole; the connection that exceeds either is closed. So is one
     that has sent nothing for ``max_idle_s`` and waits for no answer; negative: it stays. Connections beyond
     ``max_connections`` in all, and ``max_connections_per_ip`` from one address, are closed when they are accepted.

@@ -11,8 +11,7 @@ from logstore.broker._loop import Answer, ClientConnection
 from logstore.broker.access.authorizer import AclOperation, ResourceType
 from logstore.broker.fetch_answer import pieces_of
 from logstore.broker.fetch_sessions import AskedPartition, FetchSessions, FoundPartition, Plan
-from logstore.broker.offsets import end_of_epoch, epoch_error
-from logstore.broker.served import Served, id_text
+from logstore.broker.served import Served, end_of_epoch, epoch_error, id_text
 from logstore.errors import LogstoreError, OffsetOutOfRangeError
 from logstore.io._notifier import Notifier
 from logstore.log import Log

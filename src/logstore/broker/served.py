@@ -1,7 +1,8 @@
 """What a broker serves: the store, topics by name and by id, the logs that it leads, a pool for what is slow.
 
 Every family of requests reaches a log through `Served.led`, which is the one place that decides whether this node
-leads a partition. Used by the loop's thread; the pool runs what was handed to it.
+leads a partition; two functions compare the leader epochs that a client names with those of a log. Used by the loop's
+thread; the pool runs what was handed to it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from logstore.config.broker import BrokerConfig
 from logstore.config.store import KAFKA_RETENTION_MS, ConfigLayer
 from logstore.errors import NotLeaderError, UnknownPartitionError, UnknownTopicError
 from logstore.log import Log
+from logstore.protocol import codes
 from logstore.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -197,3 +199,20 @@ class Served:
             self.loop.post(lambda: then(result))
 
         self._pool.submit(in_pool)
+
+
+def epoch_error(log: Log, epoch: int) -> int:
+    """Return Kafka's code for the leader epoch that a client believes in; 0 if it is the current one, or -1."""
+    current = log.replica.leader_epoch
+    if epoch in (-1, current):
+        return 0
+    return codes.FENCED_LEADER_EPOCH if epoch < current else codes.UNKNOWN_LEADER_EPOCH
+
+
+def end_of_epoch(log: Log, epoch: int) -> tuple[int, int]:
+    """Return the newest epoch up to one, and the offset at which its records end; (-1, -1) if it is not known.
+
+    The table of a new log has no epoch: the present one is in it from the first record on.
+    """
+    end = log.log_end_offset
+    return (epoch, end) if epoch == log.replica.leader_epoch else log.replica.epochs.end_offset_for(epoch, end)

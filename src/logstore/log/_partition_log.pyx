@@ -251,8 +251,8 @@ cdef class PartitionLog:
     cdef FileRegion region_at(self, int64_t offset, int64_t max_bytes, bint committed, Moment *moment):
         """Return the region of a fetch and its moment; None at the end of what readers see.
 
-        As `LogReplica.fetch_region` with ``at_least_one``, without aborted transactions: those are of the same moment
-        if `is_in` returns True after they were looked up. If the moment is not usual, that call has to decide.
+        As `LogReplica.fetch_region` with ``at_least_one``, without aborted transactions: those are of the same
+        moment if `is_in` returns True after they were looked up. If it is not usual, that call has to decide.
         """
         cdef tuple segments = self.segments.all
         cdef Segment segment

@@ -9,8 +9,7 @@ from collections import Counter
 
 from logstore.broker._loop import ClientConnection
 from logstore.broker.access.authorizer import AclOperation, ResourceType
-from logstore.broker.offsets import end_of_epoch, epoch_error
-from logstore.broker.served import Served
+from logstore.broker.served import Served, end_of_epoch, epoch_error
 from logstore.errors import LogstoreError
 from logstore.log import Log
 from logstore.protocol import codes
