@@ -1,8 +1,8 @@
 """What a broker serves: the store, topics by name and by id, the logs that it leads, a pool for what is slow.
 
 Every family of requests reaches a log through `Served.led`, which is the one place that decides whether this node
-leads a partition; two functions compare the leader epochs that a client names with those of a log. Used by the loop's
-thread; the pool runs what was handed to it.
+leads a partition; two functions compare the leader epochs that a client names with those of a log. Used by the
+loop's thread; the pool runs what was handed to it.
 """
 
 from __future__ import annotations
