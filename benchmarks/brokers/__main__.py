@@ -138,8 +138,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--share", type=float, default=1.0, help="of the requests of each work")
+    parser.add_argument("--fetches", action="store_true", help="only our fetches, beside a bare loop of sendfile")
     given = parser.parse_args()
     works = [work._replace(requests=max(int(work.requests * given.share), 10)) for work in WORKS]
+    if given.fetches:
+        _print_fetches([work for work in works if work.name in FETCHED], given.rounds)
+        return
     with tempfile.TemporaryDirectory(prefix="brokers-") as folder, contextlib.ExitStack() as stack:
         peers = [stack.enter_context(each(Path(folder) / each.__name__)) for each in (ours, theirs)]
         for peer in peers:
@@ -172,6 +176,24 @@ def main() -> None:
             print(f"{peer.name:9} loaded {rss_mb(peer.pid):.0f} MB")
 
 
+def _print_fetches(works: list[Work], rounds: int) -> None:
+    found: dict[tuple[str, str], list[Took]] = {}
+    with tempfile.TemporaryDirectory(prefix="brokers-") as folder, ours(Path(folder)) as peer:
+        for number in range(rounds):
+            for work in works:
+                produced(peer, work, number)
+            for work in works:
+                took, least = fetched(peer, work, number)
+                found.setdefault((f"fetch, {work.name}", peer.name), []).append(took)
+                found.setdefault((f"fetch, {work.name}", "bare sendfile"), []).append(least)
+    _print_beside_sendfile(found)
+
+
+def _print_beside_sendfile(found: dict[tuple[str, str], list[Took]]) -> None:
+    for name in FETCHED:
+        _print(f"fetch, {name}", found, "bare sendfile", cpu_bar=1 / 1.25, speed_bar=0.9)
+
+
 def _print_works(works: list[Work], found: dict[tuple[str, str], list[Took]]) -> None:
     for work in works:
         _print(work.name, found, "Kafka", cpu_bar=work.cpu_bar, speed_bar=work.speed_bar)
@@ -180,7 +202,7 @@ def _print_works(works: list[Work], found: dict[tuple[str, str], list[Took]]) ->
     print(f"idempotent over plain, CPU: {ratio:.2f} (wanted at most 1.15)")
     for name in FETCHED:
         _print(f"fetch, {name}", found, "Kafka")
-        _print(f"fetch, {name}", found, "bare sendfile", cpu_bar=1 / 1.25, speed_bar=0.9)
+    _print_beside_sendfile(found)
 
 
 def _print(

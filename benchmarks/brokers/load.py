@@ -144,11 +144,26 @@ def produce(connection: Connection, frames: Iterable[bytes], record_count: int, 
     return Took(done * record_count * SIZE, done, time.perf_counter() - wall, cpu_of(pid) - cpu)
 
 
-def _check_produced(frame: memoryview) -> None:
+def _code_of_produced(frame: memoryview) -> int:
     # Size of the topic's name behind correlation id, tags and the count of topics; then partitions, index, error.
     at = 6 + frame[6] + 1 + 4
     (code,) = struct.unpack_from(">h", frame, at)
+    return int(code)
+
+
+def _check_produced(frame: memoryview) -> None:
+    code = _code_of_produced(frame)
     assert code == 0, f"produce was refused: error {code}"
+
+
+def wait_until_taken(connection: Connection, frame: bytes) -> None:
+    """Send a batch until the broker takes it: Kafka tells a leader before that has begun to lead."""
+    for _ in range(1_000):
+        connection.send(frame)
+        if _code_of_produced(connection.receive()) == 0:
+            return
+        time.sleep(0.01)
+    raise TimeoutError("the broker has not taken a batch in 10 s")
 
 
 def repeated(frames: list[bytes], count: int) -> Iterable[bytes]:
