@@ -415,7 +415,9 @@ class LogReplica(ReaderReplica):
     def listen(self, notifier: Notifier) -> Registration:
         """Return the interest of a notifier in the log end offset: for a follower's fetch of many logs.
 
-        It is not armed yet, see `Registration`, and lasts as long as the returned object.
+        It is not armed yet, see `Registration`, and lasts as long as the returned object. The thread of an append
+        notifies after it has released the log's lock, so a subclass must not override `Notifier.notify` with
+        anything that waits or raises.
         """
         self._state.check_open()
         return Registration(self._state.end, notifier)
