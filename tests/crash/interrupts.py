@@ -12,6 +12,7 @@ was acknowledged is there. A process that hangs says where, and ends. The last l
 from __future__ import annotations
 
 import contextlib
+import errno
 import faulthandler
 import itertools
 import random
@@ -29,7 +30,10 @@ from typing import Any
 import logstore
 from logstore import Log
 from logstore.batch._encode import encode
-from logstore.errors import DirectoryLockedError
+from logstore.errors import CorruptRecordError, DirectoryLockedError
+from logstore.io._files import LIBC
+from logstore.log.directory.next_segment import name_after
+from logstore.testing import FaultyFiles
 from tests.kit.inside import failure_of, is_closed
 from tests.kit.logs import at
 from tests.kit.waiting import wait_for
@@ -40,6 +44,8 @@ THREADS = 7
 
 #: The leader epoch that an interrupted call begins, and the offset at which a log restarts.
 EPOCH, RESTART = 5, 100
+#: Between two batches of a run: an offset of a segment's index has 31 bits.
+WIDE = 1 << 32
 
 
 class Struck(BaseException):
@@ -122,7 +128,8 @@ class LogCase:
         self.path = path / "t-0"
         self.name = name
         self.others: list[threading.Thread] = []
-        self.log = Log.open(self.path, self.settings_of(name))
+        self.files = FaultyFiles()
+        self.log = Log.open(self.path, self.settings_of(name), files=self.files if name == "full" else LIBC)
         self.known = [b"%d" % n * 20 for n in range(4)]
         for value in self.known:
             self.log.append([value])
@@ -189,6 +196,30 @@ class LogCase:
         run = [at(encode([self.part(n)]), len(self.known) + n) for n in range(5)]
         return self.log.replica.append_replicated(b"".join(run))
 
+    def do_bad_run(self) -> Any:
+        """The batches before the bad one may be there, no other."""
+        run = [at(encode([self.part(n)]), len(self.known) + n) for n in range(5)]
+        run[3] = run[3][:-1] + b"!"
+        with contextlib.suppress(CorruptRecordError):
+            self.log.replica.append_replicated(b"".join(run))
+            raise Unfair("a bad batch was taken")
+
+    def do_gap(self) -> Any:
+        """The offsets between two batches need more than 31 bits."""
+        run = [at(encode([self.part(n)]), len(self.known) + n * WIDE) for n in range(3)]
+        return self.log.replica.append_replicated(b"".join(run), is_contiguous=False)
+
+    def do_large(self) -> Any:
+        """One of the batches is larger than a segment."""
+        return self.log.replica.append_turn([encode([self.part(n)] * (1, 40, 1)[n]) for n in range(3)])
+
+    def do_full(self) -> Any:
+        """The disk is full after some batches of a turn."""
+        self.files.fail("pwrite", 2, errno.ENOSPC, times=-1, path_contains=".log")
+        results = self.do_turn()
+        self.files.heal()
+        return results
+
     @staticmethod
     def part(n: int) -> bytes:
         return b"part %d " % n * 12
@@ -223,12 +254,19 @@ class LogCase:
         with Log.open(self.path, self.settings) as log:
             return log.append([b"new"])
 
+    def do_prepared(self) -> Any:
+        """A process was killed that had prepared the next segment."""
+        self.log.close()
+        (self.path / name_after(0)).write_bytes(bytes(10))
+        return self.do_reopen()
+
     def verify(self, where: str) -> None:
         log = self.log
+        self.files.heal()
         for thread in filter(lambda thread: thread.ident, self.others):
             thread.join(PATIENCE_S)
             check(not thread.is_alive(), "a thread that shared the sync waits for ever")
-        if self.name not in ("close", "reopen"):
+        if self.name not in ("close", "reopen", "prepared"):
             # In this thread and in another, before anything is opened again.
             self.appender.close()
             check(failure_of(log) is None, f"the log has failed: {failure_of(log)}")
@@ -242,12 +280,18 @@ class LogCase:
             self.verify_epoch(log)
             check(log.append([b"again"], ack="synced").first_offset == log.high_watermark - 1, "wrong end")
         offsets = [offset for offset, _ in found]
-        check(offsets == list(range(offsets[0], offsets[0] + len(offsets))) if offsets else True, f"{offsets}")
+        if self.name == "gap":
+            gaps = [after - before for before, after in itertools.pairwise(offsets) if after != before + 1]
+            check(gaps in ([], [WIDE], [WIDE, WIDE]), f"{offsets}")
+        else:
+            check(offsets == list(range(offsets[0], offsets[0] + len(offsets))) if offsets else True, f"{offsets}")
         values = [value for _, value in found]
         new = [value for value in values if value.startswith(b"many")]
         check(len(new) in (0, 9), f"part of an append is there: {new}")
         parts = [value for value in values if value.startswith(b"part")]
-        check(parts == [self.part(n) for n in range(len(parts))], f"not the first batches of a run: {parts}")
+        # A batch that no segment takes is refused, and the one behind it has an answer of its own.
+        taken = [self.part(n) for n in ((0, 2) if self.name == "large" else range(5))]
+        check(parts == taken[: len(parts)], f"not the first batches of a run: {parts}")
         check(self.buffered <= values.count(b"new") <= 1, f"an append is lost, or there twice: {values}")
         for n, thread in enumerate(self.others):
             check(thread.ident is None or values.count(b"from %d" % n) == 3, "what was acknowledged is lost")
@@ -263,7 +307,7 @@ class LogCase:
     def verify_epoch(self, log: Log) -> None:
         """The epoch has begun or has not, in the open log and for every later one."""
         epoch = log.replica.leader_epoch
-        if self.name == "reopen" and epoch:
+        if self.name in ("reopen", "prepared") and epoch:
             # The second log was dropped before its `close` began: after an unclean stop the epoch rises.
             check(epoch == 1 and not log.maintenance.was_clean, f"leader epoch {epoch} after a clean stop")
             return
