@@ -9,9 +9,11 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import polars
+import polars.exceptions as pl_errors
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -20,6 +22,7 @@ from hypothesis import strategies as st
 from logstore.batch._batch import Batches, Record
 from logstore.batch._encode import encode, encode_marker
 from logstore.columns._export import ColumnBatch, ColumnStream, columns_of
+from logstore.columns.tables import _read
 from logstore.errors import CorruptRecordError
 from logstore.records import Codec
 
@@ -411,6 +414,23 @@ def test_an_interrupt_comes_out_of_the_library_that_draws(interruptible: None) -
     with pytest.raises(KeyboardInterrupt):
         draw()
     assert isinstance(stream.error, KeyboardInterrupt)
+
+
+@pytest.mark.parametrize("make", [pa.table, polars.DataFrame], ids=["pyarrow", "polars"])
+def test_an_interrupt_of_a_table_is_no_error_of_the_library(interruptible: None, make: Callable[..., Any]) -> None:
+    """A program that tells Ctrl-C from an error gets Ctrl-C, and none later."""
+
+    def chunks() -> Iterator[Batches]:
+        os.kill(os.getpid(), signal.SIGINT)
+        yield run_of([b"a"])
+
+    for _ in range(100):  # an interpreter that has run a line often looks less often for signals in it
+        caught: BaseException | None = None
+        try:
+            _read(ColumnStream(chunks()), make)
+        except (KeyboardInterrupt, OSError, pl_errors.PolarsError) as error:
+            caught = error
+        assert isinstance(caught, KeyboardInterrupt)
 
 
 def test_what_another_thread_raises_interrupts_none_but_that_one(interruptible: None) -> None:

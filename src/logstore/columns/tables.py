@@ -88,6 +88,10 @@ def _read(stream: ColumnStream, make: Callable[[ColumnStream], Any]) -> Any:
     try:
         return make(stream)
     except Exception as error:
+        # An interrupt comes out of the library as an error, and is raised again as soon as Python runs: here, and
+        # not in what the caller does next.
+        for _ in range(2):
+            pass
         # The library's error has only the text of the original one.
         if isinstance(stream.error, Exception):
             raise stream.error from error
