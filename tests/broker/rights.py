@@ -65,6 +65,7 @@ class TableAuthorizer(Authorizer):
     def __init__(self, rules: Iterable[Rule] = (), *, fails: bool = False) -> None:
         self.rules = set(rules)
         self.fails = fails
+        self.fails_at = 0  #: the number of the question that it fails at
         self.asked: list[tuple[ClientIdentity, AclOperation, ResourceType, frozenset[str]]] = []
 
     def _may(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
@@ -75,7 +76,7 @@ class TableAuthorizer(Authorizer):
         self, client: ClientIdentity, operation: AclOperation, resource_type: ResourceType, names: Collection[str]
     ) -> Collection[str]:
         self.asked.append((client, operation, resource_type, frozenset(names)))
-        if self.fails:
+        if self.fails or len(self.asked) == self.fails_at:
             raise OSError("the rules cannot be read")
         return [name for name in names if self._may(operation, resource_type, name)]
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 import struct
+from pathlib import Path
 
 import pytest
 
+import logstore
 from logstore.batch._encode import encode
-from logstore.broker import Broker
+from logstore.broker import Broker, serve
 from logstore.protocol.frames import encode_request
 from logstore.protocol.generated.messages import (
     ApiVersionsRequest,
+    FetchRequest,
     MetadataRequest,
     ProduceRequest,
     ProduceResponse,
@@ -124,6 +128,46 @@ def test_batches_behind_one_that_waits_keep_their_order(store: Store, broker: Br
         wire.receive(MetadataRequest, 12, 50)
         assert answers(wire, correlation_id=51) == [(87, -1)]
     assert values_of(store, "flights")[1:] == [b"%d" % n for n in range(6)]
+
+
+def test_batches_behind_one_whose_log_is_not_open_keep_their_order(tmp_path: Path) -> None:
+    """Those of a producer without sequences, too: nothing else would put them right."""
+    with logstore.open(tmp_path / "own") as store:
+        for name in ("open", "closed"):
+            store.create_topic(name).append(b"before")
+    with logstore.open(tmp_path / "own") as store, serve(store, "127.0.0.1:0") as broker, Wire(broker) as wire:
+        store["open"].append(b"opens the log")
+        both = produce("open", batch(b"1"))
+        both.topic_data += produce("closed", batch(b"1")).topic_data
+        requests = [both, produce("open", batch(b"2")), produce("open", batch(b"3"))]
+        wire.socket.sendall(b"".join(encode_request(each, VERSION, 7, None) for each in requests))
+        for _ in requests:
+            wire.frame()
+        assert values_of(store, "open")[2:] == [b"1", b"2", b"3"]
+
+
+def test_the_bytes_of_an_id_are_no_name(store: Store, broker: Broker) -> None:
+    """Also where a way to the topic of that name is known."""
+    name = "flights-of-today"
+    store.create_topic(name).append(b"opens the log")
+    alike = base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
+    by_id = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[ProduceRequest.TopicProduceData(topic_id=alike)])
+    by_id.topic_data[0].partition_data = produce(name, batch(b"by id")).topic_data[0].partition_data
+    part = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    fetches = [
+        FetchRequest(max_bytes=1 << 20, session_epoch=-1, topics=[each])
+        for each in (
+            FetchRequest.FetchTopic(topic=name, partitions=[part]),
+            FetchRequest.FetchTopic(topic_id=alike, partitions=[part]),
+        )
+    ]
+    with Wire(broker) as wire:
+        for number in range(3):
+            assert wire.ask(by_id, 13).responses[0].partition_responses[0].error_code == 100
+            assert wire.ask(fetches[1], 13).responses[0].partitions[0].error_code == 100
+            wire.send(produce(name, batch(b"by name")), VERSION)
+            assert answers(wire) == [(0, 1 + number)]
+            assert wire.ask(fetches[0], 12).responses[0].partitions[0].error_code == 0
 
 
 def test_each_partition_of_a_request_is_answered_for_itself(store: Store, broker: Broker) -> None:

@@ -21,7 +21,7 @@ from logstore.protocol._reading cimport Reader, integer
 from logstore.protocol._writing cimport Writer, plain_number
 
 from logstore.broker.served import MOST_ITEMS
-from logstore.errors import ProtocolError
+from logstore.errors import LogstoreError
 
 cdef enum:
     FETCH = 1                     # the API key
@@ -69,8 +69,8 @@ cdef class FetchAnswers(QuickRequests):
                 return False
             r.version = <int>integer(r, "version", 2)
             pieces = self._answer_to(r) if FIRST_VERSION <= r.version <= LAST_VERSION else None
-        except ProtocolError:
-            return False  # its decoder says what is wrong
+        except LogstoreError:
+            return False  # its decoder, or `fetch`, says what is wrong
         if pieces is None:
             return False
         self.answered += 1
@@ -201,7 +201,7 @@ cdef class FetchAnswers(QuickRequests):
         if table is not self._known:
             self._known = table
             self._routes.clear()
-        key = (topic, partition)
+        key = (topic, partition, is_id)  # the bytes of an id may be those of a name
         route = self._routes.get(key)
         if route is None or route._log.closed:
             route = self._route_to(topic, partition, is_id)

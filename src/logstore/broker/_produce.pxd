@@ -50,6 +50,7 @@ cdef class ProduceTurn(QuickRequests):
     cdef dict _routes
     cdef list _requests           # of this turn
     cdef list _active             # routes with batches
+    cdef set _waiting             # connections with a request of this turn that nothing is done of yet
     cdef bint _is_allowed(self, ProduceRequestBytes request) except -1
     cdef list _routes_of(self, ProduceRequestBytes request)
     cdef int _append(self, Route route) except -1

@@ -193,7 +193,7 @@ cdef class ProduceTurn:
 
     def __init__(self, route_to: object, table: object, finish: object, allows: object = None):
         self._route_to, self._table, self._finish, self._allows = route_to, table, finish, allows
-        self._routes, self._requests, self._active = {}, [], []
+        self._routes, self._requests, self._active, self._waiting = {}, [], [], set()
 
     cdef bint gathers(self, int api_key) except -1:
         return api_key == PRODUCE
@@ -209,9 +209,12 @@ cdef class ProduceTurn:
             return False
         request = ProduceRequestBytes.__new__(ProduceRequestBytes)
         request._answer, request._frame = answer, frame
-        if request._parse() and (self._allows is None or self._is_allowed(request)):
+        # Behind one that goes to the pool: the batches of a connection keep their order.
+        if (request._parse() and answer.connection not in self._waiting
+                and (self._allows is None or self._is_allowed(request))):
             routes = self._routes_of(request)
         if routes is None:
+            self._waiting.add(answer.connection)
             request._batches = []
             request.decode()  # what is no request is refused here
         else:
@@ -241,7 +244,8 @@ cdef class ProduceTurn:
             self._known = table
             self._routes.clear()
         for each in request._batches:
-            key = (copied(each._topic, each._topic_size), each._partition)
+            # The bytes of an id may be those of a name.
+            key = (copied(each._topic, each._topic_size), each._partition, request._version >= TOPIC_IDS)
             route = self._routes.get(key)
             if route is None or not route._offers.is_open():
                 route = self._route_to(key[0], each._partition, request._version >= TOPIC_IDS)
@@ -259,6 +263,7 @@ cdef class ProduceTurn:
         if not self._requests:
             return 0
         requests, self._requests = self._requests, []
+        self._waiting.clear()
         active, self._active = self._active, []
         for route in active:
             self._append(route)

@@ -142,7 +142,8 @@ class MetricsPage:
     ) -> Iterator[Any]:
         served = self._served
         for name in [name for name in list(served.counts) if name and name not in topics]:
-            served.counts.pop(name, None)  # the topic is deleted
+            if served.host.table.find(name) is None:  # one may have been made since
+                served.counts.pop(name, None)
         names = [name for name in ("", *topics) if name or name in served.counts]
         sums: dict[str, list[float]] = {name: [0.0] * 4 for name in names}
         for (topic, _), log in logs:

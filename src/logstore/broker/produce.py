@@ -96,7 +96,11 @@ class Produces:
 
         def work() -> list[ProduceResponse]:
             # All of them before the first is appended: of what an authorizer fails on, nothing is done.
-            denied = [_denied(self._served, request, connection) for request in requests]
+            # A request of which the turn has taken batches was asked about before it did.
+            denied = [
+                frozenset[str]() if each.results else _denied(self._served, request, connection)
+                for request, each in zip(requests, undone, strict=True)
+            ]
             return [
                 _appended(self._served, request, each.results, topics)
                 for request, each, topics in zip(requests, undone, denied, strict=True)

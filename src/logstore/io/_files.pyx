@@ -336,9 +336,9 @@ cdef class Files:
                     oldest.append(file)
                 file = file._newer
                 left -= 1
+            self._left_clean = self.descriptor_limit // 8
             for file in oldest:
                 file._sync_if_open()
-            self._left_clean = self.descriptor_limit // 8
         finally:
             self._is_cleaning = False
 
@@ -362,7 +362,8 @@ cdef class Files:
         if file is None:
             return False
         file._close_descriptor()
-        self._left_clean -= 1
+        # An unsynced one that is older: those that were synced are used up.
+        self._left_clean = self._left_clean - 1 if dirty is None else 0
         return True
 
     cdef bint _gave_one_back(self, int64_t status, int *tries) except -1:

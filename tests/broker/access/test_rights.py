@@ -26,6 +26,8 @@ from tests.broker.rights import (
     TableAuthorizer,
 )
 from tests.broker.wire import Wire
+from tests.kit.inside import state_of
+from tests.kit.waiting import wait_for
 
 DENIED = 29
 ALL_ON_TOPIC = sum(1 << each for each in OF_TOPIC)
@@ -125,6 +127,40 @@ def test_an_authorizer_that_fails_ends_the_connection_and_nothing_else(
     authorizer.fails = False
     with Wire(broker) as wire:
         wire.ask(case.request(_ids(store)), case.version)
+
+
+@each_case
+def test_an_authorizer_that_fails_at_any_question_has_changed_nothing(
+    store: Store, broker: Broker, authorizer: TableAuthorizer, case: Case
+) -> None:
+    """All questions of a request come before anything of it is done."""
+    authorizer.rules |= {(AclOperation.CREATE, ResourceType.TOPIC, "made")}
+    before = _state(store)
+    for number in range(1, 100):
+        authorizer.asked.clear()
+        authorizer.fails_at = number
+        with Wire(broker) as wire:
+            wire.send(case.request(_ids(store)), case.version)
+            if wire.frame():
+                break  # there are fewer questions
+        assert _state(store) == before
+    assert 1 < number < 99
+
+
+def test_a_batch_that_is_in_a_log_is_not_asked_about_again(
+    store: Store, broker: Broker, authorizer: TableAuthorizer
+) -> None:
+    authorizer.rules |= {(AclOperation.WRITE, ResourceType.TOPIC, "other")}
+    data = [m.ProduceRequest.PartitionProduceData(index=0, records=BATCH)]
+    topics = [m.ProduceRequest.TopicProduceData(name=name, partition_data=data) for name in TOPICS]
+    with Wire(broker) as wire:
+        authorizer.fails_at = 2
+        with state_of(store["other"].log(0)).lock:
+            wire.send(m.ProduceRequest(acks=1, timeout_ms=5000, topic_data=topics), 12)
+            wait_for(lambda: store["own"].log(0).log_end_offset == 3)
+        found = wire.receive(m.ProduceRequest, 12).responses
+    assert [each.partition_responses[0].error_code for each in found] == [0, 0]
+    assert len(authorizer.asked) == 1
 
 
 # --- changes -------------------------------------------------------------------------------------

@@ -66,7 +66,8 @@ class Authorizer(ABC):
 
     The threads of the broker ask, several at once, for each request again. One of them is the thread of all
     connections: answer from memory, without waiting for a disk or a network. All questions about a request come
-    before anything of it is done. An exception closes the connection of the request, of which nothing is done.
+    before anything of it is done, but for the session of a fetch, which stays. An exception closes the connection
+    of the request, of which nothing is done.
 
     A broker asks for the operation that Kafka's documentation names for each request, and derives none from others:
     where ``WRITE`` is to include ``DESCRIBE``, as by Kafka's ACLs, the authorizer says yes to both.

@@ -92,6 +92,15 @@ class Rights:
         """Return all that the client may do to a resource: one bit for each operation, by its number (KIP-430)."""
         return sum(1 << each for each in _OPERATIONS[resource_type] if self.allows(each, resource_type, name))
 
+    def bits_of(self, resource_type: ResourceType, names: Iterable[str]) -> dict[str, int]:
+        """Return `bits` for each name, by one question for each operation."""
+        found = dict.fromkeys(names, 0)
+        for operation in _OPERATIONS[resource_type]:
+            denied = self.denied(operation, resource_type, found)
+            for name in found:
+                found[name] |= 0 if name in denied else 1 << operation
+        return found
+
     def cluster_bits(self) -> int:
         """Return all that the client may do to the cluster; 0 for one that may not describe it, as from Kafka."""
         if not self.on_cluster(AclOperation.DESCRIBE):

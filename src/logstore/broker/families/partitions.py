@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from logstore.broker._loop import ClientConnection
 from logstore.broker.access.authorizer import AclOperation, ResourceType
-from logstore.broker.access.rights import Rights
 from logstore.broker.families.cluster import NOT_ASKED
 from logstore.broker.served import NODE, Served
 from logstore.errors import InvalidTopicError, LogstoreError
@@ -31,13 +32,13 @@ def create_partitions(served: Served, request: Request, connection: ClientConnec
     """Give topics more partitions, each for itself. Durable when the answer is sent."""
     asked = request.message
     assert isinstance(asked, CreatePartitionsRequest)
-    names = [topic.name for topic in asked.topics]
-    once = [name for name in names if names.count(name) == 1]
+    times = Counter(topic.name for topic in asked.topics)
+    once = [name for name, count in times.items() if count == 1]
     rights = served.rights(request.client_id, connection)
     denied = rights.denied(AclOperation.ALTER, ResourceType.TOPIC, once)
     results = [
         _Grown(name=topic.name, error_code=codes.INVALID_REQUEST, error_message="the topic is named twice")
-        if names.count(topic.name) > 1
+        if times[topic.name] > 1
         else _Grown(name=topic.name, error_code=codes.TOPIC_AUTHORIZATION_FAILED, error_message=None)
         if topic.name in denied
         else _grown(served, topic, validate_only=asked.validate_only)
@@ -83,6 +84,7 @@ def describe_topic_partitions(
     rights = served.rights(request.client_id, connection)
     denied = rights.denied(AclOperation.DESCRIBE, ResourceType.TOPIC, wanted)
     wanted = [name for name in wanted if name not in denied]
+    allowed = rights.bits_of(ResourceType.TOPIC, wanted)
     left = max(1, min(asked.response_partition_limit, MOST_DESCRIBED))
     answer = DescribeTopicPartitionsResponse()
     topics = []
@@ -91,7 +93,7 @@ def describe_topic_partitions(
             answer.next_cursor = _cursor(name, 0)
             break
         begin = cursor.partition_index if cursor is not None and name == first else 0
-        topic, rest = _described(served, rights, name, begin, left)
+        topic, rest = _described(served, allowed[name], name, begin, left)
         if topic.error_code and not names:
             continue  # deleted since
         topics.append(topic)
@@ -113,9 +115,8 @@ def _cursor(topic: str, partition: int) -> DescribeTopicPartitionsResponse.Curso
     return DescribeTopicPartitionsResponse.Cursor(topic_name=topic, partition_index=partition)
 
 
-def _described(served: Served, rights: Rights, name: str, begin: int, most: int) -> tuple[_Topic, int | None]:
+def _described(served: Served, allowed: int, name: str, begin: int, most: int) -> tuple[_Topic, int | None]:
     """Return a topic with some of its partitions, and the first one that is left out, if any is."""
-    allowed = rights.bits(ResourceType.TOPIC, name)
     try:
         entry = served.entry(check_name(name))
     except LogstoreError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from logstore.broker._loop import ClientConnection
@@ -51,31 +52,36 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
     node = MetadataResponse.MetadataResponseBroker(node_id=NODE, host=host, port=port)
     wanted = asked.topics
     rights = served.rights(request.client_id, connection)
+    # Before a topic is made: of a request that an authorizer fails on, nothing is done.
+    on_cluster = rights.cluster_bits() if asked.include_cluster_authorized_operations else NOT_ASKED
+    allowed: dict[str, int] = {}
     if wanted is None or (request.version == 0 and not wanted):
         known = served.topics()
         hidden = rights.denied(AclOperation.DESCRIBE, ResourceType.TOPIC, (name for name, _ in known))
         found = [_described(name, entry) for name, entry in known if name not in hidden]
+        if asked.include_topic_authorized_operations:
+            allowed = rights.bits_of(ResourceType.TOPIC, (each.name for each in found if each.name is not None))
     else:
         may_make = asked.allow_auto_topic_creation and served.makes_topics()
         # One that is named many times is described once: few bytes would ask for many.
         once = {(each.name, each.topic_id): each for each in wanted}.values()
+        if asked.include_topic_authorized_operations:
+            named = (served.name_of(each.topic_id) if each.topic_id else each.name for each in once)
+            allowed = rights.bits_of(ResourceType.TOPIC, [name for name in named if name is not None])
         if request.version < _NULL_NAMES and any(each.name is None for each in once):
             # As Kafka: ids came to the request before the answer had a way to leave out a name.
             found = [_Topic(error_code=codes.INVALID_REQUEST, name=each.name or "") for each in once]
         else:
             found = _asked_for(served, rights, list(once), may_make=may_make)
-    if asked.include_topic_authorized_operations:
-        for each in found:
-            if each.name is not None and each.error_code not in _WITHOUT_RIGHTS:
-                each.topic_authorized_operations = rights.bits(ResourceType.TOPIC, each.name)
+    for each in found:
+        if each.name in allowed and each.error_code not in _WITHOUT_RIGHTS:
+            each.topic_authorized_operations = allowed[each.name]
     return MetadataResponse(
         brokers=[node],
         cluster_id=served.cluster_id,
         controller_id=NODE,
         topics=found,
-        cluster_authorized_operations=rights.cluster_bits()
-        if asked.include_cluster_authorized_operations
-        else NOT_ASKED,
+        cluster_authorized_operations=on_cluster,
     )
 
 
@@ -103,17 +109,18 @@ def _asked_for(
     denied = rights.denied(
         AclOperation.DESCRIBE, ResourceType.TOPIC, (name for name, _ in named if name is not None)
     )
+    missing: set[str] = set()
     if may_make:
-        missing = [
+        missing = {
             name for name, _ in named if name is not None and name not in denied and not served.host.has(name)
-        ]
+        }
         if missing and not rights.on_cluster(AclOperation.CREATE):
             denied |= rights.denied(AclOperation.CREATE, ResourceType.TOPIC, missing)
     return [
         # The id of a topic is no secret, its name is.
         _unknown(None if topic_id else name, codes.TOPIC_AUTHORIZATION_FAILED, topic_id)
         if name in denied
-        else _named(served, name, topic_id, may_make=may_make)
+        else _named(served, name, topic_id, may_make=name in missing)
         for name, topic_id in named
     ]
 
@@ -138,8 +145,8 @@ def create_topics(served: Served, request: Request, connection: ClientConnection
     """Create topics, each for itself: one that cannot be made does not hinder the others."""
     asked = request.message
     assert isinstance(asked, CreateTopicsRequest)
-    names = [topic.name for topic in asked.topics]
-    once = [name for name in names if names.count(name) == 1]
+    times = Counter(topic.name for topic in asked.topics)
+    once = [name for name, count in times.items() if count == 1]
     rights = served.rights(request.client_id, connection)
     denied: frozenset[str] = frozenset()
     if not rights.on_cluster(AclOperation.CREATE):
@@ -147,7 +154,7 @@ def create_topics(served: Served, request: Request, connection: ClientConnection
     hidden = rights.denied(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, once)
     found = [
         _refused(topic.name, codes.INVALID_REQUEST, "the topic is named twice")
-        if names.count(topic.name) > 1
+        if times[topic.name] > 1
         else _refused(topic.name, codes.TOPIC_AUTHORIZATION_FAILED, None)
         if topic.name in denied
         else _shown(_created(served, topic, validate_only=asked.validate_only), is_hidden=topic.name in hidden)
