@@ -22,7 +22,7 @@ export LOGSTORE_BUILD_JOBS := $(WORKERS)
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo build release changelog docs test lint sanitize fuzz soak interop fixtures bench rows clean
-.PHONY: demo-cluster bench-spark bench-clients bench-brokers java no-test-yet test-core test-spark sanitize-threads
+.PHONY: demo-cluster bench-before bench-spark bench-clients bench-brokers java no-test-yet test-core test-spark sanitize-threads
 .PHONY: demo-with-java demo-cluster-with-java test-with-java interop-with-java bench-with-java
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo 'make fuzz    hostile input for every parser (INPUTS=1000000 each; SANITIZE=1 with sanitizers)'
 	@echo 'make soak    an hour of kills, power cuts, flipped bits and fuzz, with what each has counted'
 	@echo 'make bench   run the benchmarks and print one table (a part: make bench ARGS="-k append")'
+	@echo 'make bench-before COMMIT=REV  the same benchmarks on another commit and on this one, in turn (ROUNDS=3)'
 	@echo 'make bench-spark  the Spark source and sink beside Spark'"'"'s Kafka connector, Parquet and Arrow'
 	@echo 'make bench-clients  clients of a real Kafka beside each other: ours, confluent-kafka, aiokafka'
 	@echo 'make bench-brokers  logstore serve beside a real Kafka: produce, fetch, round trips'
@@ -205,6 +206,13 @@ bench: $(VENV)/.with-bench $(VENV)/.built
 	@mkdir -p benchmarks/results && rm -f benchmarks/results/latest.*
 	@$(PY) -m pytest benchmarks -q --benchmark-quiet --benchmark-json=benchmarks/results/latest.json $(ARGS); \
 		status=$$?; test ! -s benchmarks/results/latest.json || $(PY) benchmarks/report.py; exit $$status
+
+# The other commit is compiled below build/before, which takes some minutes; a second run finds it there.
+COMMIT ?=
+ROUNDS ?= 3
+bench-before: $(VENV)/.with-bench $(VENV)/.built
+	$(SAY) 'bench-before: another commit and this one, in turn'
+	@$(PY) -m benchmarks.before '$(COMMIT)' '$(ROUNDS)' $(ARGS)
 
 # About half an hour with a real Kafka beside it; ARGS="--quick" is to see that everything runs.
 bench-spark: $(VENV)/.built java

@@ -63,7 +63,7 @@ def rows(results: dict[str, Any]) -> list[tuple[str, ...]]:
     """A line for each reference and each target of each benchmark, in the columns of the heading."""
     lines: list[tuple[str, ...]] = []
     for info in _finished(results):
-        first, second = (info["workload"], _speed(info)), (_facts(info), "")
+        first, second = (info["workload"], speed(info)), (_facts(info), "")
         cells: list[tuple[str, ...]] = []
         for target in info["targets"]:
             sign, unit = "<=" if target["at_most"] else ">=", target["unit"]
@@ -86,7 +86,8 @@ def _finished(results: dict[str, Any]) -> list[dict[str, Any]]:
     return [benchmark["extra_info"] for benchmark in results["benchmarks"] if "workload" in benchmark["extra_info"]]
 
 
-def _speed(info: dict[str, Any]) -> str:
+def speed(info: dict[str, Any]) -> str:
+    """Return the speed of a workload in the unit that it asks for."""
     seconds, records = info["seconds"], info["records"]
     match info.get("unit", "M/s"):
         case "ms":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import before
 from logstore.batch._crc32c import crc32c
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "benchmarks"
@@ -166,3 +168,76 @@ def test_the_table_shows_each_reference_its_bars_and_what_is_missed() -> None:
     assert "failed, see above: test_broken" in page
     for word in ("processor", "memory", "system", "python", "libraries"):
         assert word in page
+
+
+def timed(seconds: float, *targets: dict[str, Any], workload: str = "copy") -> dict[str, Any]:
+    return {"workload": workload, "records": 1_000, "bytes": 0, "seconds": seconds, "targets": list(targets)}
+
+
+def figure(name: str, value: float, **changes: Any) -> dict[str, Any]:
+    return {"name": name, "value": value, "unit": "MB", "at_most": True} | changes
+
+
+def test_a_commit_beside_another_is_a_ratio_of_medians_with_the_range_of_its_rounds() -> None:
+    pairs = [(2.0, 1.0), (3.0, 2.0), (8.0, 2.0)]
+    rounds = [(before.Run({"f::a": timed(b)}), before.Run({"f::a": timed(n)})) for b, n in pairs]
+    assert before.compare(rounds) == ([("copy", "0.3 k/s", "0.5 k/s", "1.50x (1.50-4.00)")], [])
+
+
+@pytest.mark.parametrize(
+    "then, now, ratio",
+    [
+        (figure("memory", 6), figure("memory", 3), "2.00x (2.00-2.00)"),
+        (figure("rate", 6, at_most=False), figure("rate", 3, at_most=False), "0.50x (0.50-0.50)"),
+        (figure("lag", 6), figure("lag", 0), ""),
+    ],
+)
+def test_a_figure_beside_its_former_one_says_whether_it_is_better(then: Any, now: Any, ratio: str) -> None:
+    only_now = figure("new", 1)
+    pair = (before.Run({"f::a": timed(1, then)}), before.Run({"f::a": timed(1, only_now, now)}))
+    rows, _ = before.compare([pair])
+    assert [row[0].strip() for row in rows] == ["copy", then["name"]]
+    assert rows[1][3] == ratio
+
+
+def test_what_one_commit_cannot_run_is_named_with_its_reason() -> None:
+    now = before.Run({"f::a": timed(1), "f::b": timed(1, workload="sum"), "g::c": timed(1, workload="read")})
+    then = before.Run({"f::a": timed(1)}, {"f::b": "TypeError: no such argument", "g": "ImportError: no such name"})
+    rows, lines = before.compare([(then, now), (then, before.Run(now.figures, {"h::d": "AssertionError"}))])
+    assert [row[0] for row in rows] == ["copy"]
+    assert lines == [
+        "not run before, 2 of 2: sum: TypeError: no such argument",
+        "not run before, 2 of 2: read: ImportError: no such name",
+        "not run now, 2 of 2: h::d: AssertionError",
+    ]
+
+
+def test_a_round_that_failed_has_no_ratio_and_is_named() -> None:
+    whole, broken = before.Run({"f::a": timed(1)}), before.Run({}, {"f::a": "OSError: disk full"})
+    rows, lines = before.compare([(whole, whole), (broken, whole)])
+    assert rows[0][3] == "1.00x (1.00-1.00)"
+    assert lines == ["not run before, 1 of 2: copy: OSError: disk full"]
+
+
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        (
+            "def f():\n>   g(1)\nE   TypeError: g() takes none\nE   more\n\nfile.py:3: TypeError",
+            "TypeError: g() takes none",
+        ),
+        ("Traceback:\nlast", "last"),
+        ("", ""),
+    ],
+)
+def test_the_reason_of_a_failure_is_one_line(text: str, line: str) -> None:
+    assert before.reason(text) == line
+
+
+@pytest.mark.parametrize("arguments", [[], [""], ["no-such-commit"], ["HEAD", "0"], ["--all"]])
+def test_a_commit_that_is_none_is_refused_in_one_line(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "benchmarks.before", *arguments]
+    done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
