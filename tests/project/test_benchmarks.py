@@ -241,3 +241,11 @@ def test_a_commit_that_is_none_is_refused_in_one_line(arguments: list[str]) -> N
     assert done.returncode == 1
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_tree_whose_package_is_not_the_one_imported_is_not_measured(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.before", "--measure", str(tmp_path), str(tmp_path / "results")]
+    done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"not of {tmp_path}" in done.stderr
+    assert not (tmp_path / "results").exists()
