@@ -7,13 +7,14 @@ PYTHONPATH; before and now take turns, so that their ratio survives a noisy mach
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ TREES = ROOT / "build" / "before"
 MEASURED = ("src", "benchmarks", "tests/kit", "setup.py", "pyproject.toml")
 
 
-@dataclass
+@dataclass(eq=False)  # pytest hashes its plugins
 class Run:
     """One measurement of one side, by pytest's names of tests; it is also the plugin that collects it."""
 
@@ -36,8 +37,8 @@ class Run:
     failed: dict[str, str] = field(default_factory=dict)  #: tests, or files that could not be imported: why
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: Any) -> Iterator[None]:
-        report: Any = yield
+    def pytest_runtest_makereport(self, item: Any) -> Generator[None, Any, Any]:
+        report = yield
         if report.failed:
             self.failed[item.nodeid] = reason(report.longreprtext)
         elif report.when == "call" and report.passed:
@@ -143,17 +144,22 @@ def measured(tree: Path, side: str, arguments: Sequence[str]) -> Run:
 
 def measure(source: str, results: str, *arguments: str) -> None:
     """Run the benchmarks in this process and store what they have found."""
-    import logstore
-
-    if not Path(logstore.__file__).is_relative_to(source):
-        sys.exit(f"logstore is that of {Path(logstore.__file__).parent}, not of {source}")
+    check_source(source)
     everything = [] if any(argument.startswith("benchmarks") for argument in arguments) else ["benchmarks"]
     options = ["-q", "--benchmark-quiet", "--continue-on-collection-errors"]
     run = Run()
     code = pytest.main([*everything, *options, *arguments], plugins=[run])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         sys.exit(f"pytest ended with {pytest.ExitCode(code).name}")
+    check_source(source)
     Path(results).write_text(json.dumps({"figures": run.figures, "failed": run.failed}))
+
+
+def check_source(source: str) -> None:
+    """Refuse a package from elsewhere. It is not imported for that: pytest wants to be the first to do so."""
+    found = importlib.util.find_spec("logstore")
+    if found is None or not Path(found.origin or "/").is_relative_to(source):
+        sys.exit(f"logstore is that of {found and found.origin}, not of {source}")
 
 
 def main(revision: str = "", rounds: str = "3", *arguments: str) -> None:
