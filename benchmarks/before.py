@@ -40,7 +40,9 @@ class Run:
     def pytest_runtest_makereport(self, item: Any) -> Generator[None, Any, Any]:
         report = yield
         if report.failed:
-            self.failed[item.nodeid] = reason(report.longreprtext)
+            # The first one: what a test has left undone may fail its end as well.
+            self.failed.setdefault(item.nodeid, reason(report.longreprtext))
+            self.figures.pop(item.nodeid, None)
         elif report.when == "call" and report.passed:
             info = item.funcargs["benchmark"].extra_info if "benchmark" in item.funcargs else {}
             self.figures |= {item.nodeid: info} if "workload" in info else {}
@@ -145,10 +147,10 @@ def measured(tree: Path, side: str, arguments: Sequence[str]) -> Run:
 def measure(source: str, results: str, *arguments: str) -> None:
     """Run the benchmarks in this process and store what they have found."""
     check_source(source)
-    everything = [] if any(argument.startswith("benchmarks") for argument in arguments) else ["benchmarks"]
-    options = ["-q", "--benchmark-quiet", "--continue-on-collection-errors"]
+    chosen = any(argument.startswith("benchmarks") or ".py" in argument for argument in arguments)
+    options = ["-q", "--benchmark-quiet", "--continue-on-collection-errors", *([] if chosen else ["benchmarks"])]
     run = Run()
-    code = pytest.main([*everything, *options, *arguments], plugins=[run])
+    code = pytest.main([*options, *arguments], plugins=[run])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         sys.exit(f"pytest ended with {pytest.ExitCode(code).name}")
     check_source(source)

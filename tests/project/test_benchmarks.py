@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import logstore
 from benchmarks import before
 from logstore.batch._crc32c import crc32c
 
@@ -249,3 +250,44 @@ def test_a_tree_whose_package_is_not_the_one_imported_is_not_measured(tmp_path: 
     assert done.returncode == 1
     assert f"not of {tmp_path}" in done.stderr
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pytest_benchmark") is None, reason="needs the dependency group bench")
+def test_a_process_that_measures_stores_figures_and_what_has_failed(tmp_path: Path) -> None:
+    works, breaks, results = tmp_path / "test_works.py", tmp_path / "test_breaks.py", tmp_path / "results"
+    works.write_text(
+        "import logstore\n"
+        "import pytest\n"
+        "def test_whole(benchmark):\n"
+        "    benchmark.pedantic(int, rounds=1)\n"
+        "    benchmark.extra_info.update(workload='whole', seconds=1)\n"
+        "@pytest.fixture\n"
+        "def fails_at_its_end():\n"
+        "    yield\n"
+        "    logstore.no_such_name\n"
+        "def test_broken_later(benchmark, fails_at_its_end):\n"
+        "    test_whole(benchmark)\n"
+        "def test_broken(benchmark):\n"
+        "    benchmark.pedantic(logstore.no_such_name, rounds=1)\n"
+    )
+    breaks.write_text("from logstore.records import no_such_name\n")
+    settings = (
+        "-c",
+        str(FOLDER.parent / "pyproject.toml"),
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={tmp_path / 'base'}",
+    )
+    source = Path(logstore.__file__).parent.parent
+    command = [sys.executable, "-m", "benchmarks.before", "--measure", str(source), str(results), *settings]
+    command += [f"--rootdir={tmp_path}", str(works), str(breaks)]
+    done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = before.Run(**json.loads(results.read_text()))
+    assert run.figures == {"test_works.py::test_whole": {"workload": "whole", "seconds": 1}}
+    assert sorted(run.failed) == [
+        "test_breaks.py",
+        "test_works.py::test_broken",
+        "test_works.py::test_broken_later",
+    ]
+    assert [why for why in run.failed.values() if "no_such_name" not in why] == []
