@@ -60,6 +60,17 @@ def append(processes, value, *, until_s=20.0):
     raise TimeoutError("no process has become the leader")
 
 
+def wait_until_in_sync(processes, *, until_s=60.0):
+    """Wait until both copies have all that is acknowledged; return who leads. Only then may either be lost."""
+    until = time.monotonic() + until_s
+    while time.monotonic() < until:
+        for process in processes:
+            if process.leader() == process.number and len(process.ask("isr")) == 3:  # the word, and two numbers
+                return process
+        time.sleep(0.02)
+    raise TimeoutError("the copies are not in sync")
+
+
 def digests(directory):
     """Return the digest of the log of each copy."""
     found = {}
@@ -80,6 +91,7 @@ def main():
         process.hear()
     for number in range(100):
         leader, offset = append(both.values(), f"order-{number}")
+    leader = wait_until_in_sync(both.values())
     print(f"node {leader.number} leads; 100 orders are on both nodes, the last one at offset {offset}")
     leader.kill()
     killed_at = time.monotonic()
@@ -94,8 +106,7 @@ def main():
     both[3 - other.number].hear()
     leader, offset = append(both.values(), "order-200")
     print(f"node {3 - other.number} is back and follows; the newest order is at offset {offset}")
-    while len(leader.ask("isr")) < 3:  # the word, and two numbers
-        time.sleep(0.02)
+    wait_until_in_sync(both.values())
     for process in both.values():
         process.close()
     found = digests(directory)
