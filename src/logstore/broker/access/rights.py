@@ -88,12 +88,11 @@ class Rights:
             self._log(operation, resource_type)
             raise
 
-    def bits(self, resource_type: ResourceType, name: str) -> int:
-        """Return all that the client may do to a resource: one bit for each operation, by its number (KIP-430)."""
-        return sum(1 << each for each in _OPERATIONS[resource_type] if self.allows(each, resource_type, name))
-
     def bits_of(self, resource_type: ResourceType, names: Iterable[str]) -> dict[str, int]:
-        """Return `bits` for each name, by one question for each operation."""
+        """Return all that the client may do to each resource: a bit for each operation, by its number (KIP-430).
+
+        One question is asked for each operation.
+        """
         found = dict.fromkeys(names, 0)
         for operation in _OPERATIONS[resource_type]:
             denied = self.denied(operation, resource_type, found)
@@ -105,7 +104,7 @@ class Rights:
         """Return all that the client may do to the cluster; 0 for one that may not describe it, as from Kafka."""
         if not self.on_cluster(AclOperation.DESCRIBE):
             return 0
-        return self.bits(ResourceType.CLUSTER, CLUSTER_NAME)
+        return self.bits_of(ResourceType.CLUSTER, (CLUSTER_NAME,))[CLUSTER_NAME]
 
     def _log(self, operation: AclOperation, resource_type: ResourceType) -> None:
         _logger.exception(

@@ -65,14 +65,14 @@ def metadata(served: Served, request: Request, connection: ClientConnection) -> 
         may_make = asked.allow_auto_topic_creation and served.makes_topics()
         # One that is named many times is described once: few bytes would ask for many.
         once = {(each.name, each.topic_id): each for each in wanted}.values()
+        named = [(served.name_of(each.topic_id) if each.topic_id else each.name, each.topic_id) for each in once]
         if asked.include_topic_authorized_operations:
-            named = (served.name_of(each.topic_id) if each.topic_id else each.name for each in once)
-            allowed = rights.bits_of(ResourceType.TOPIC, [name for name in named if name is not None])
+            allowed = rights.bits_of(ResourceType.TOPIC, (name for name, _ in named if name is not None))
         if request.version < _NULL_NAMES and any(each.name is None for each in once):
             # As Kafka: ids came to the request before the answer had a way to leave out a name.
             found = [_Topic(error_code=codes.INVALID_REQUEST, name=each.name or "") for each in once]
         else:
-            found = _asked_for(served, rights, list(once), may_make=may_make)
+            found = _asked_for(served, rights, named, may_make=may_make)
     for each in found:
         if each.name in allowed and each.error_code not in _WITHOUT_RIGHTS:
             each.topic_authorized_operations = allowed[each.name]
@@ -102,10 +102,12 @@ def _described(name: str, entry: TopicEntry) -> _Topic:
 
 
 def _asked_for(
-    served: Served, rights: Rights, wanted: list[MetadataRequest.MetadataRequestTopic], *, may_make: bool
+    served: Served, rights: Rights, named: list[tuple[str | None, str]], *, may_make: bool
 ) -> list[_Topic]:
-    """Return the topics that are asked for by name or id; all questions of rights come before a topic is made."""
-    named = [(served.name_of(each.topic_id) if each.topic_id else each.name, each.topic_id) for each in wanted]
+    """Return the topics that are asked for by name or id; all questions of rights come before a topic is made.
+
+    Of each, its name, if there is one, and the id that it was asked for by, or "".
+    """
     denied = rights.denied(
         AclOperation.DESCRIBE, ResourceType.TOPIC, (name for name, _ in named if name is not None)
     )
