@@ -91,7 +91,7 @@ class Fetches:
         asked = _Asked(request, message, self.sessions.plan(message, request.version), answer, self._most_bytes)
         if self._served.authorizer is not None:
             asked.denied = self._denied(asked)
-        closed = self._closed_logs([each for each in asked.plan.wanted if self._name(each) not in asked.denied])
+        closed = self._closed_logs(asked)
         if not closed:
             self._begin(asked)
             return
@@ -140,12 +140,14 @@ class Fetches:
     def _name(self, wanted: AskedPartition) -> str | None:
         return wanted.topic or self._served.name_of(wanted.topic_id)
 
-    def _closed_logs(self, wanted: list[AskedPartition]) -> list[tuple[str, int]]:
+    def _closed_logs(self, asked: _Asked) -> list[tuple[str, int]]:
         closed = []
-        for each in wanted:
+        for each in asked.plan.wanted:
             name = self._name(each)
+            if name is None or name in asked.denied:
+                continue
             try:
-                if name is not None and self._served.find_open(name, each.asked.partition) is None:
+                if self._served.find_open(name, each.asked.partition) is None:
                     closed.append((name, each.asked.partition))
             except LogstoreError:
                 continue
