@@ -243,7 +243,9 @@ class Root:
             shared = self._shared[self._lock]
             shared.changes += 1
             if shared.has_checkpoint:
-                _take_away(self._files, self._files.names())
+                if not _take_away(self._files):
+                    # An earlier call removed them and failed at its sync.
+                    self._files.sync()
                 shared.has_checkpoint = False
 
     def lower_high_watermark(self, name: TopicPartition, offset: int) -> None:
@@ -398,20 +400,23 @@ def _all_clean(directory: Directory, closed: set[TopicPartition]) -> bool:
     return True
 
 
-def _take_away(directory: Directory, names: list[str]) -> None:
+def _take_away(directory: Directory, names: list[str] | None = None) -> bool:
+    """Remove the mark and the checkpoints that may be too high; return whether any was there.
+
+    Without ``names`` each is asked for by its own name: a listing costs more, the more partitions there are.
+    """
     # A cleaner offset that is too high after a truncation would let Kafka bring deleted keys back.
     ours = (checkpoints.CLEAN_SHUTDOWN, checkpoints.RECOVERY_POINTS, checkpoints.CLEANER_OFFSETS)
-    stale = [name for name in ours if name in names]
-    for name in stale:
-        directory.remove(name)
-    if stale:
+    removed = [directory.remove(name) for name in ours if names is None or name in names]
+    if any(removed):
         directory.sync()
+    return any(removed)
 
 
 def _forget(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts]) -> None:
     """Rewrite the checkpoints with the facts of the other partitions."""
     # The recovery points are removed, not rewritten: those of open logs may be too high by now.
-    _take_away(directory, directory.names())
+    _take_away(directory)
     starts = {name: f.log_start_offset for name, f in facts.items() if f.log_start_offset is not None}
     directory.replace(checkpoints.LOG_START_OFFSETS, checkpoints.write_offsets(starts), durable=False, whole=True)
     _write_high_watermarks(directory, facts)
