@@ -18,6 +18,7 @@ two apart. It has the CRC-32C of the file that logstore wrote last, and of the n
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -353,9 +354,12 @@ def under_lock(directory: Directory, clock: Clock, step: Callable[[], _R]) -> _R
 
 
 def is_kafkas(root: Directory) -> bool:
-    """Return whether Kafka's metadata assign the leader epochs below a root: it was adopted, or holds them."""
-    names = root.names()
-    return ADOPTED in names or _CLUSTER_METADATA in names
+    """Return whether Kafka's metadata assign the leader epochs below a root: it was adopted, or holds them.
+
+    The root is not listed: after a crash, each log that is opened asks this.
+    """
+    metadata = Directory(root.join(_CLUSTER_METADATA), root.files)
+    return root.read(ADOPTED) is not None or metadata.exists()
 
 
 def _read(directory: Directory, names: list[str]) -> tuple[dict[TopicPartition, PartitionFacts], bool]:
@@ -392,11 +396,13 @@ def _all_clean(directory: Directory, closed: set[TopicPartition]) -> bool:
     After an unclean stop, opening and closing one log proves nothing about the others. If the root has the mark of
     a clean shutdown, Kafka checks no log.
     """
-    for name in files.partitions_below(directory, besides=closed):
-        partition = Directory(directory.join(str(name)), directory.files)
-        point = checkpoints.decode_slots(partition.read(checkpoints.RECOVERY) or b"")
-        if (point is None or not point.clean) and files.base_offsets(partition.names()):
-            return False
+    for name in files.partition_names(directory.names(), closed):
+        partition = Directory(directory.join(name), directory.files)
+        with files.passing(errno.ENOTDIR):  # a file that is named as a partition
+            point = checkpoints.decode_slots(partition.read(checkpoints.RECOVERY) or b"")
+            # A partition that is clean is not listed.
+            if (point is None or not point.clean) and files.base_offsets(partition.names_if_there() or []):
+                return False
     return True
 
 

@@ -735,3 +735,45 @@ def test_making_and_deleting_topics_lists_no_other_directory():
         store.delete_topic("t7")
         assert "/data/t7-0" in disk.listed
         assert set(disk.listed) <= {f"/data/{name}-0" for name in ("one", "two", "three", "t7")}
+
+
+def test_a_store_opens_with_three_listings_of_its_root_and_none_of_its_partitions():
+    """Once before the lock, once for the lock's facts, once under the lock."""
+    disk = Asked(seed=1)
+    with logstore.open("/data", files=disk) as store:
+        for topic in store.create_topics([f"t{number}" for number in range(30)]):
+            topic.append(b"value")
+    disk.listed.clear()
+    with logstore.open("/data", files=disk) as store:
+        assert disk.listed == ["/data"] * 3
+        disk.listed.clear()
+        store.topic("t8").append(b"value")
+        # A log looks at its place before the root is locked for it, and once more under the lock.
+        assert disk.listed == ["/data/t8-0"] * 2
+        disk.listed.clear()
+    assert disk.listed == []
+
+
+def test_a_close_after_an_unclean_stop_lists_no_partition_that_is_clean():
+    disk = Asked(seed=1)
+    with logstore.open("/data", files=disk) as store:
+        for topic in store.create_topics([f"t{number}" for number in range(30)]):
+            topic.append(b"value")
+    disk.unlink("/data/.kafka_cleanshutdown")
+    with logstore.open("/data", files=disk) as store:
+        store.topic("t8").append(b"value")
+        disk.listed.clear()
+    assert disk.listed == ["/data"]
+    assert ".kafka_cleanshutdown" in disk.listdir("/data")
+
+
+def test_a_log_opens_with_two_listings_of_its_directory():
+    disk = Asked(seed=1)
+    for is_new in (True, False):
+        with logstore.Log.open("/data/t-0", files=disk) as log:
+            assert disk.listed.count("/data/t-0") == 2
+            assert disk.listed.count("/data") == 2 + is_new
+            log.append([b"value"])
+        disk.listed.clear()
+    with logstore.Log.open("/data/t-0", files=disk, read_only=True):
+        assert disk.listed == ["/data/t-0"] * 2

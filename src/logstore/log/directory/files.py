@@ -372,24 +372,32 @@ def foreign_directories(root: Directory, names: list[str] | None = None) -> list
     ]
 
 
-def partitions_below(root: Directory, *, besides: Container[TopicPartition] = ()) -> list[TopicPartition]:
+def partitions_below(root: Directory, names: list[str] | None = None) -> list[TopicPartition]:
     """Return every directory below a root that is named as a partition, sorted.
 
-    Those in ``besides`` are left out, and not looked at.
+    ``names`` are those in the root, if they are known.
     """
     return sorted(
         found
-        for name in root.names()
-        if (found := _partition_of(name)) is not None and found not in besides and _is_directory(root, name)
+        for name in (root.names() if names is None else names)
+        if (found := _partition_of(name)) is not None and _is_directory(root, name)
     )
 
 
-def logs_below(root: Directory, *, besides: Container[str] = ()) -> list[TopicPartition]:
+def partition_names(names: list[str], besides: Container[TopicPartition]) -> list[str]:
+    """Return those of the names that are a partition's, except the ones in ``besides``; there may be a file."""
+    return [name for name in names if (found := _partition_of(name)) is not None and found not in besides]
+
+
+def logs_below(
+    root: Directory, names: list[str] | None = None, *, besides: Container[str] = ()
+) -> list[TopicPartition]:
     """Return the directories below a root that are named as partitions and hold a log or parts of one, sorted.
 
-    Those of topics in ``besides`` are left out, and not looked into.
+    Those of topics in ``besides`` are left out, and not looked into. ``names`` are those in the root, if they
+    are known.
     """
-    named = (_partition_of(name) for name in root.names())
+    named = (_partition_of(name) for name in (root.names() if names is None else names))
     return sorted(
         each
         for each in named
@@ -403,19 +411,23 @@ def _is_directory(root: Directory, name: str) -> bool:
     return Directory(root.join(name), root.files).exists()
 
 
-def refuse_file(directory: Directory) -> None:
-    """Raise if there is a file where the log's directory should be.
+def refuse_file(directory: Directory) -> list[str] | None:
+    """Raise if there is a file where the log's directory should be; else return the names in it, None without it.
 
     Raises:
         NotALogError: the path, or one above it, is a file.
+        StorageError: that cannot be determined.
     """
     try:
-        directory.names()
+        with passing(errno.ENOENT):
+            return directory.names()
+        return None
     except StorageError as error:
         if errno_of(error) == errno.ENOTDIR:
             raise NotALogError(
                 "a file stands where the log's directory should be; choose another path", path=directory.path
             ) from error
+        raise
 
 
 def refuse_incomplete(root: Directory, names: list[str]) -> None:

@@ -71,20 +71,23 @@ def check_place(root: Directory, directory: Directory, *, create: bool) -> None:
     Raises:
         NotALogError: it is missing, holds foreign files, or was written by Kafka.
     """
-    names = directory.names_if_there()
+    names = files.refuse_file(directory)
     # Listing a root of 10 000 partitions for each log would be slow: only the first log of the root does it.
     around = None if RootLock.is_held(root) else root.names_if_there() or []
-    if names is None:
-        files.refuse_file(directory)
-        if not create:
-            raise NotALogError(
-                "the directory holds no log; Log.open(path, create=True) creates one", path=directory.path
-            )
-        files.refuse_incomplete(root, root.names() if around is None else around)
-        root.create_durably()
-        names = []
-    elif files.INCOMPLETE in around if around is not None else root.read(files.INCOMPLETE) is not None:
+    if names is None and not create:
+        raise NotALogError(
+            "the directory holds no log; Log.open(path, create=True) creates one", path=directory.path
+        )
+    # The first log of a root has looked for the rest of what makes it incomplete.
+    is_incomplete = root.read(files.INCOMPLETE) is not None if around is None else files.INCOMPLETE in around
+    if is_incomplete:
         files.refuse_incomplete(root, [files.INCOMPLETE])
+    if names is None:
+        if around is not None:
+            files.refuse_incomplete(root, around)
+        if around == []:
+            root.create_durably()
+        names = []
     foreign = files.foreign_names(names)
     if foreign:
         raise NotALogError(

@@ -284,10 +284,13 @@ def remove_strays(directory: Directory, base_offsets: set[int], names: list[str]
             directory.remove(snapshot_name(offset))
 
 
-def load_newest(directory: Directory, end_offset: int, generation: int) -> SavedProducers | None:
+def load_newest(
+    directory: Directory, end_offset: int, generation: int, names: list[str] | None = None
+) -> SavedProducers | None:
     """Return the newest whole snapshot at or before ``end_offset``; None if everything must be replayed.
 
-    That is logstore's own, unless Kafka's is newer. Damaged files are skipped and left in place.
+    That is logstore's own, unless Kafka's is newer. Damaged files are skipped and left in place. ``names`` are
+    those in the directory, if they are known.
 
     Raises:
         StorageError: a file exists and cannot be read.
@@ -295,7 +298,8 @@ def load_newest(directory: Directory, end_offset: int, generation: int) -> Saved
     own = decode_producers(directory.read(PRODUCERS) or b"", generation)
     if own is not None and own.offset > end_offset:
         own = None
-    offsets = [offset for name in directory.names() if (offset := snapshot_offset(name)) is not None]
+    names = directory.names() if names is None else names
+    offsets = [offset for name in names if (offset := snapshot_offset(name)) is not None]
     for offset in sorted(offsets, reverse=True):
         if own is not None and offset <= own.offset:
             break

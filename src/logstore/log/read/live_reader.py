@@ -91,8 +91,7 @@ class LogReader(Readable):
         self._aborted: dict[int, list[AbortedTransaction]] = {}
         self._note = Note(None)
         self._latest: tuple[Published, View] | None = None  # the view, and what it was made of
-        files.refuse_file(directory)
-        names = directory.names() if directory.exists() else []
+        names = files.refuse_file(directory) or []
         root = Directory(os.path.dirname(directory.path), directory.files)
         if names and root.read(files.INCOMPLETE) is not None:
             files.refuse_incomplete(root, [files.INCOMPLETE])

@@ -156,7 +156,7 @@ def _recover(
         start = max(start, -1 if second is None else second.log_start_offset)
     start = min(start, end)
     names = producer_snapshot.remove_beyond(directory, end, 0 if point is None else point.generation, names)
-    producers = replay_producers(directory, segments, config, point, end, now_ms, _seen(extents, point))
+    producers = replay_producers(directory, segments, config, point, end, now_ms, _seen(extents, point), names)
     producer_snapshot.remove_strays(directory, {segment.base_offset for segment in segments.all}, names)
     epochs, highest_epoch = _load_epochs(directory, segments, extents, start, end, point)
     if kind is LogKind.UNRECORDED and _is_joined(segments, start):
@@ -435,17 +435,20 @@ def replay_producers(
     end_offset: int,
     now_ms: int,
     seen: Seen = _NOTHING_SEEN,
+    names: list[str] | None = None,
 ) -> Producers:
     """Replay producer state at ``end_offset``: the newest snapshot, and the batch headers after it.
 
-    Batches in ``seen`` are not read a second time: after a crash they are most of the replay.
+    Batches in ``seen`` are not read a second time: after a crash they are most of the replay. ``names`` are those
+    in the directory, if they are known.
     """
     if point is not None and point.replay_from >= 0:
         # No producer had state at that offset: there is no snapshot to load, and little to replay.
         start = min(max(point.replay_from, segments.all[0].base_offset), end_offset)
         producers = Producers(expiration_ms=config.producer_id_expiration_ms)
     else:
-        saved = producer_snapshot.load_newest(directory, end_offset, 0 if point is None else point.generation)
+        generation = 0 if point is None else point.generation
+        saved = producer_snapshot.load_newest(directory, end_offset, generation, names)
         if saved is not None and saved.offset < segments.all[0].base_offset:
             # Batches between the snapshot and the first segment are deleted: their sequences are unknown.
             saved = None

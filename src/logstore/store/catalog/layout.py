@@ -34,26 +34,26 @@ def is_ours(directory: Directory) -> bool:
     return files.is_ours(directory.names())
 
 
-def check_root(root: Directory) -> None:
-    """Check that a store may write below a root; nothing is changed. A missing root may be made.
+def check_root(root: Directory) -> list[str] | None:
+    """Check that a store may write below a root, and return the names in it; nothing is changed.
+
+    A missing root may be made: None.
 
     Raises:
         NotALogError: Kafka wrote it, or it holds files that belong to no store.
         DamagedCatalogueError: it was a store, and its catalogue is missing.
     """
-    files.refuse_file(root)
-    if not root.exists():
-        files.refuse_incomplete(root, [])
-        return
-    names = root.names()
-    files.refuse_incomplete(root, names)
-    refuse_lost_catalogue(root)
+    names = files.refuse_file(root)
+    files.refuse_incomplete(root, names or [])
+    if names is None:
+        return None
+    refuse_lost_catalogue(root, names)
     strangers = files.foreign_directories(root, names)
     partitions = []
     if not files.is_ours(names):
         # Directories named as partitions, with other contents. In a root of ours `doctor` names them.
-        partitions = files.logs_below(root)
-        named = set(files.partitions_below(root)) - set(partitions)
+        partitions = files.logs_below(root, names)
+        named = set(files.partitions_below(root, names)) - set(partitions)
         strangers += [str(name) for name in sorted(named) if partition_directory(root, name).names()]
     if strangers:
         raise NotALogError(
@@ -62,7 +62,7 @@ def check_root(root: Directory) -> None:
             path=root.path,
         )
     if files.is_ours(names) or any(is_ours(partition_directory(root, name)) for name in partitions):
-        return
+        return names
     if partitions:
         raise NotALogError(
             "Kafka wrote this directory; open it with read_only=True, or call adopt_kafka_directory()",
@@ -79,17 +79,19 @@ def check_root(root: Directory) -> None:
             "directory of its own",
             path=root.path,
         )
+    return names
 
 
-def left_of_a_store(root: Directory) -> str:
+def left_of_a_store(root: Directory, names: list[str] | None = None) -> str:
     """Return a file that a store has made in a root without a catalogue; "" if there is none.
 
-    A root that only Kafka wrote, or that holds only single logs, never had a catalogue.
+    A root that only Kafka wrote, or that holds only single logs, never had a catalogue. ``names`` are those in
+    the root, if they are known.
     """
-    names = root.names()
+    names = root.names() if names is None else names
     if CATALOGUE in names:
         return ""
-    partitions = files.partitions_below(root)
+    partitions = files.partitions_below(root, names)
     ours = [name for name in partitions if is_ours(partition_directory(root, name))]
     # The catalogue's temporary file is no mark: its first write may be in progress.
     marks = [name for name in names if name.startswith(files.OURS) and name != CATALOGUE + files.TEMPORARY]
@@ -104,16 +106,18 @@ def left_of_a_store(root: Directory) -> str:
         told += [str(name) for name in ours if name.topic in INTERNAL]
         found = told[0] if told else ""
     # Looked for last: a writer that makes the store at this moment writes the catalogue before the rest.
-    return "" if CATALOGUE in root.names() else found
+    return found if found and CATALOGUE not in root.names() else ""
 
 
-def refuse_lost_catalogue(root: Directory) -> None:
+def refuse_lost_catalogue(root: Directory, names: list[str] | None = None) -> None:
     """Refuse a store without its catalogue: taken for a new one, it would delete records by the defaults.
+
+    ``names`` are those in the root, if they are known.
 
     Raises:
         DamagedCatalogueError: the root was a store.
     """
-    found = left_of_a_store(root)
+    found = left_of_a_store(root, names)
     if found:
         raise DamagedCatalogueError(
             f"the catalogue of the store is missing: {found} is here, and nothing says which topics there are and "
@@ -129,6 +133,14 @@ def holds_a_log(names: list[str]) -> bool:
     return checkpoints.RECOVERY in names or any(
         files.belongs_to_a_segment(name) and files.LOG in name for name in names
     )
+
+
+def is_a_log(directory: Directory) -> bool:
+    """Return whether a partition's directory is there and holds a log. It is listed only if a file is missing."""
+    with files.passing(errno.ENOTDIR):
+        if directory.read(checkpoints.RECOVERY) is not None:
+            return True
+    return holds_a_log(directory.names_if_there() or [])
 
 
 class NewDirectory(Directory):

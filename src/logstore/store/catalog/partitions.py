@@ -128,15 +128,14 @@ class Partitions:
         directory = layout.partition_directory(self._root, name)
         path, files = directory.path, directory.files
         config, kind = self._config_of(name.topic), self._kind_of(name.topic)
-        names = directory.names_if_there()
-        lost = "its directory is gone" if names is None else "its directory has lost the files of a log"
-        if not layout.holds_a_log(names or []):
+        if not layout.is_a_log(directory):
             if self._read_only and self._is_new(name.topic):
                 return LogReader(layout.NewDirectory(path, files), config, self._clock, kind)
+            lost = "has lost the files of a log" if directory.exists() else "is gone"
             raise NotALogError(
-                f"{name}: the topic has this partition, but {lost}; restore it from a copy, or delete the "
-                "topic. Where its records are gone for good, close the store, delete what is left of that "
-                f"directory, and begin it again, empty, with logstore.Log.open({path!r}).close()",
+                f"{name}: the topic has this partition, but its directory {lost}; restore it from a copy, or "
+                "delete the topic. Where its records are gone for good, close the store, delete what is left of "
+                f"that directory, and begin it again, empty, with logstore.Log.open({path!r}).close()",
                 path=path,
             )
         if self._read_only:

@@ -252,8 +252,15 @@ class Topics(TopicTable):
     """The topics of a store that is open for writing."""
 
     def __init__(
-        self, root: Directory, config: StoreConfig, clock: Clock, rng: random.Random | None, hold: StoreLock
+        self,
+        root: Directory,
+        config: StoreConfig,
+        clock: Clock,
+        rng: random.Random | None,
+        hold: StoreLock,
+        names: list[str],
     ) -> None:
+        """Read the catalogue; ``names`` are those in the root, listed under its lock."""
         self._clock = clock
         self._rng = rng
         self._hold = hold
@@ -272,7 +279,7 @@ class Topics(TopicTable):
             adopted=is_kafkas(root),
         )
         super().__init__(root, config, fresh)
-        self._settle(found)
+        self._settle(found, names)
         for name, entry in self.catalogue.topics.items():
             self._by_look[look_of(name)] = name
             if not entry.is_synced:
@@ -280,7 +287,7 @@ class Topics(TopicTable):
 
     # -- recovery after a crash
 
-    def _settle(self, found: Catalogue | None) -> None:
+    def _settle(self, found: Catalogue | None, names: list[str]) -> None:
         settled: dict[str, TopicEntry | None] = {}
         for name, entry in self.catalogue.topics.items():
             if entry.state in (TopicState.CREATING, TopicState.DELETING):
@@ -297,18 +304,18 @@ class Topics(TopicTable):
                 count = layout.remove_partitions(self._root, name, range(first, _most(entry)))
                 _logger.info("settled a topic: topic=%s state=%s removed=%d", name, entry.state.value, count)
             self._root.sync()
-        catalogue = self._take_in(before.with_topics(settled))
+        catalogue = self._take_in(before.with_topics(settled), names)
         if catalogue != found:
             catalogue = self._file.replace(catalogue)
         else:
             catalogue = self._file.settle(catalogue, self.reserve.with_space)
-        if catalogue.adopted and ADOPTED not in self._root.names():
+        if catalogue.adopted and ADOPTED not in names:
             # Made by an earlier version, or the mark is lost: a log that is opened alone needs it.
             layout.mark_adopted(self._root)
         layout.write_meta_properties(self._root, catalogue.cluster_id, self._config.node_id, new_id(self._rng))
         self.catalogue = catalogue
 
-    def _take_in(self, catalogue: Catalogue) -> Catalogue:
+    def _take_in(self, catalogue: Catalogue, names: list[str]) -> Catalogue:
         """Make topics of the logs below the root that the catalogue does not know.
 
         Single logs follow the store's settings. A topic that a store has created had settings, which an older
@@ -317,7 +324,7 @@ class Topics(TopicTable):
         """
         numbers: dict[str, set[int]] = {}
         # Kafka's own metadata log of a directory that was adopted: it stays Kafka's.
-        for name in files.logs_below(self._root, besides={*catalogue.topics, CLUSTER_METADATA}):
+        for name in files.logs_below(self._root, names, besides={*catalogue.topics, CLUSTER_METADATA}):
             numbers.setdefault(name.topic, set()).add(name.partition)
         for topic, found in sorted(numbers.items()):
             directories = [layout.partition_directory(self._root, TopicPartition(topic, n)) for n in sorted(found)]
@@ -704,10 +711,10 @@ class FollowedTopics(TopicTable):
     """The topics of a store that another process may be writing, or that Kafka has written."""
 
     def __init__(self, root: Directory, config: StoreConfig) -> None:
-        files.refuse_file(root)
-        if not root.exists():
+        names = files.refuse_file(root)
+        if names is None:
             raise NotALogError("the directory does not exist; check the path", path=root.path)
-        files.refuse_incomplete(root, root.names())
+        files.refuse_incomplete(root, names)
         self._file = CatalogueFollower(root)
         found = self._file.read()
         super().__init__(root, config, found or Catalogue(cluster_id=""))
