@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 import logstore
-from logstore.errors import StorageError
+from logstore.errors import DiskFullError, StorageError
 from logstore.log import Log
 from logstore.log.directory.files import Directory
-from logstore.log.root import NameInRoot
+from logstore.log.formats.checkpoints import RECOVERY_POINTS
+from logstore.log.root import NameInRoot, PartitionFacts, Root
+from logstore.records import TopicPartition
 from logstore.testing import ManualClock, SimDisk
 
 pytestmark = pytest.mark.row("S20", part="power cuts")
@@ -89,3 +91,43 @@ def test_a_failed_sync_of_the_root_counts_for_no_log(synced):
     assert "/data" not in synced
     logs[1].flush()
     assert synced.count("/data") == 1
+
+
+def test_a_withdrawal_is_on_disk_although_an_earlier_one_removed_the_files_and_failed_at_its_sync(synced):
+    """Else a power cut could bring the recovery points back, after the truncation that was tried again."""
+    disk = SimDisk(1)
+    name = TopicPartition("t", 0)
+    Directory("/data", disk).create()
+    root = Root.open_for_writing(Directory("/data", disk), name, ManualClock())
+    root.begin()
+    assert root.checkpoint({name: PartitionFacts(5, 0, 5)}, root.checkpoint_token())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SimDisk, "sync_directory", refused)
+        with pytest.raises(DiskFullError):
+            root.withdraw()
+    assert RECOVERY_POINTS not in disk.listdir("/data")
+    synced.clear()
+    root.withdraw()
+    assert synced == ["/data"]
+    root.withdraw()
+    assert synced == ["/data"], "nothing is left to remove"
+    root.release(name, None)
+
+
+def test_a_beginning_that_is_tried_again_syncs_what_the_failed_one_removed(synced):
+    disk = SimDisk(1)
+    opened(disk, 0).close()
+    root = Root.open_for_writing(Directory("/data", disk), TopicPartition("t", 1), ManualClock())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SimDisk, "sync_directory", refused)
+        with pytest.raises(DiskFullError):
+            root.begin()
+    assert RECOVERY_POINTS not in disk.listdir("/data")
+    synced.clear()
+    root.begin()
+    assert synced == ["/data"]
+    root.release(TopicPartition("t", 1), None)
+
+
+def refused(disk: SimDisk, path: str) -> None:
+    raise DiskFullError("no space", path=path)

@@ -414,9 +414,11 @@ def _take_away(directory: Directory, names: list[str] | None = None) -> bool:
     # A cleaner offset that is too high after a truncation would let Kafka bring deleted keys back.
     ours = (checkpoints.CLEAN_SHUTDOWN, checkpoints.RECOVERY_POINTS, checkpoints.CLEANER_OFFSETS)
     removed = [directory.remove(name) for name in ours if names is None or name in names]
-    if any(removed):
+    # A name that was listed, and is gone now, was removed by an earlier call that failed at its sync.
+    was_there = any(removed) if names is None else bool(removed)
+    if was_there:
         directory.sync()
-    return any(removed)
+    return was_there
 
 
 def _forget(directory: Directory, facts: Mapping[TopicPartition, PartitionFacts]) -> None:
