@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, TypeVar
 from logstore.broker.access.authorizer import ANONYMOUS, Authorizer, ClientIdentity
 from logstore.broker.access.rights import Rights
 from logstore.config.broker import BrokerConfig
-from logstore.config.store import KAFKA_RETENTION_MS, ConfigLayer
+from logstore.config.log import canonical
+from logstore.config.store import KAFKA_RETENTION_MS, ConfigLayer, warn_of_unkept
 from logstore.errors import NotLeaderError, UnknownPartitionError, UnknownTopicError
 from logstore.log import Log
 from logstore.protocol import codes
-from logstore.records import TopicPartition
+from logstore.records import NewTopic, TopicPartition
 
 if TYPE_CHECKING:
     from logstore.broker._loop import ClientConnection, Loop
@@ -112,9 +113,15 @@ class Served:
         return config.auto_create_topics_enable or config.source(_AUTO_CREATE).origin is ConfigLayer.DEFAULT
 
     def defaults(self) -> dict[str, str]:
-        """Return the settings of a new topic that were not given: Kafka's retention, where the store has none."""
+        """Return the defaults recorded with a topic of a client: Kafka's retention, where the store has none."""
         given = self.host.config.source("retention.ms").origin is not ConfigLayer.DEFAULT
         return {} if given or self.host.config.broker_file else {"retention.ms": str(KAFKA_RETENTION_MS)}
+
+    def create_topic(self, new: NewTopic, *, if_not_exists: bool = False) -> None:
+        """Create a topic of a client; see `Store.create_topics`, and `defaults`."""
+        self.host.check_writable()
+        self.host.topics_table.create_all([new], self.defaults(), if_not_exists=if_not_exists)
+        warn_of_unkept(canonical(new.settings))
 
     @property
     def cluster_id(self) -> str:

@@ -108,7 +108,8 @@ class StoreHost:
         if read_only:
             table = FollowedTopics(root, config)
         else:
-            if layout.check_root(root) is None:
+            layout.check_root(root)
+            if not root.exists():
                 if not create:
                     raise NotALogError(
                         "the directory holds no store; logstore.open(path, create=True) creates one", path=path
@@ -117,8 +118,8 @@ class StoreHost:
             hold = StoreLock.acquire(root, clock, brief=brief, patient=patient)
             try:
                 # Checked above without the lock: another process may have changed the root since.
-                names = layout.check_root(root)
-                table = Topics(root, config, clock, rng, hold, names or [])
+                layout.check_root(root)
+                table = Topics(root, config, clock, rng, hold)
             except BaseException:
                 hold.release()
                 raise

@@ -16,6 +16,7 @@ from logstore.protocol.generated.messages import (
     DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
+    MetadataRequest,
 )
 from logstore.store import Store
 from tests.broker.wire import Wire
@@ -82,7 +83,8 @@ def test_the_node_has_every_key_of_a_broker_read_only(store: Store, wire: Wire) 
     values = {name: each.value for name, each in found.items()}
     assert (values["num.partitions"], values["default.replication.factor"]) == ("1", "1")
     assert (values["log.cleanup.policy"], values["min.insync.replicas"]) == ("delete", "1")
-    assert (values["log.retention.ms"], values["log.retention.hours"]) == ("-1", "-1")
+    # As Kafka tells them: what the topics get that clients make.
+    assert (values["log.retention.ms"], values["log.retention.hours"]) == (None, "168")
     assert values["log.dirs"] == store._host.path
     assert values["advertised.listeners"] == "PLAINTEXT://{}:{}".format(*wire.socket.getpeername()[:2])
     assert (values["auto.create.topics.enable"], found["auto.create.topics.enable"].config_source) == (
@@ -103,11 +105,35 @@ def test_what_the_store_was_given_is_the_nodes() -> None:
         "log.retention.ms": ("7200000", OF_NODE),
         "log.segment.bytes": ("5000", OF_NODE),
     }
-    (kept,) = of_topic({}, config.log, config, ["retention.ms"])
+    names = ["retention.ms"]
+    (kept,) = of_topic({}, config.log, config, names, recorded={"retention.ms": "604800000"})
     assert (kept.value, kept.source) == ("7200000", OF_NODE)
     # Recorded when the topic was made, and neither its own nor the store's.
-    (kept,) = of_topic({}, config.log.replace(retention_ms=5), config, ["retention.ms"])
+    (kept,) = of_topic({}, config.log.replace(retention_ms=5), config, names, recorded={"retention.ms": "5"})
     assert (kept.value, kept.source) == ("5", OF_TOPIC)
+
+
+def test_the_retention_that_a_client_has_not_chosen_is_a_default(store: Store, wire: Wire) -> None:
+    """As with Kafka: else a tool that compares settings, such as Terraform, would want to remove it each time."""
+    store.create_topic("kept")
+    _create(wire, 7, name="made")
+    _create(wire, 7, name="chosen", settings={"retention.ms": "604800000"})
+    wire.ask(MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="asked-for")]), 12)
+    kept = {name: _settings(wire, TOPIC, name, ["retention.ms"])["retention.ms"] for name in store.topics()}
+    assert {
+        name: (each.value, each.config_source, [one.name for one in each.synonyms]) for name, each in kept.items()
+    } == {
+        "asked-for": ("604800000", DEFAULT, []),
+        "chosen": ("604800000", OF_TOPIC, ["retention.ms"]),
+        "kept": ("-1", DEFAULT, []),
+        "made": ("604800000", DEFAULT, []),
+    }
+    assert store.describe_topic("made").settings == {}
+    # What is reset has the default again.
+    assert _alter(wire, ("retention.ms", 0, "5"), name="made") == (0, None)
+    assert store["made"].config.retention_ms == 5
+    assert _alter(wire, ("retention.ms", 1, None), name="made") == (0, None)
+    assert store["made"].config.retention_ms == 604_800_000
 
 
 def test_keys_that_are_named_are_described_alone(store: Store, wire: Wire) -> None:

@@ -104,7 +104,7 @@ def _of(
     problem = not_this_node(asked.resource_name)
     if problem:
         return problem
-    return described.of_broker(served.host.config, _facts(served, connection), keys)
+    return described.of_broker(served.host.config, _facts(served, connection), keys, recorded=served.defaults())
 
 
 def of_topic(served: Served, name: str, keys: Sequence[str] | None = None) -> list[DescribedSetting]:
@@ -114,7 +114,8 @@ def of_topic(served: Served, name: str, keys: Sequence[str] | None = None) -> li
         InvalidTopicError, UnknownTopicError: no topic can have that name, or none has it.
     """
     entry = served.entry(check_name(name))
-    return described.of_topic(entry.settings, served.host.topic_config(name), served.host.config, keys)
+    config, store = served.host.topic_config(name), served.host.config
+    return described.of_topic(entry.settings, config, store, keys, recorded=entry.defaults or {})
 
 
 def not_configured(resource_type: int) -> str:

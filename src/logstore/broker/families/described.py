@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from logstore.config import kafka_keys
@@ -18,7 +19,7 @@ from logstore.config.kafka_keys import KafkaKey
 from logstore.config.log import LogConfig
 from logstore.config.schema import Rule, defaults_of, fields_of, key_of, keys_of
 from logstore.config.secrets import Secret
-from logstore.config.store import ConfigLayer, StoreConfig
+from logstore.config.store import KAFKA_RETENTION_MS, ConfigLayer, StoreConfig
 from logstore.records import INT32_MAX
 
 #: Kafka's numbers for the source of a value.
@@ -95,25 +96,35 @@ def is_list(name: str) -> bool:
 
 
 def of_topic(
-    own: Mapping[str, str], config: LogConfig, store: StoreConfig, names: Sequence[str] | None = None
+    own: Mapping[str, str],
+    config: LogConfig,
+    store: StoreConfig,
+    names: Sequence[str] | None = None,
+    *,
+    recorded: Mapping[str, str],
 ) -> list[DescribedSetting]:
     """Describe the settings of a topic, of which ``own`` are its own and ``config`` are those in effect.
 
-    A value in effect that is not the store's, such as the retention recorded when the topic was made, is the
-    topic's as well. ``names`` chooses keys; a name that a topic does not have is left out.
+    ``recorded`` are the defaults of when the topic was made. Where one is in effect and is Kafka's, it is a default
+    as Kafka tells it; any other that is not the store's is the topic's own. ``names`` chooses keys; a name that a
+    topic does not have is left out.
     """
     effective, common = dict(config.items()), dict(store.log.items())
+    defaults = defaults_of(LogConfig) | _kafkas_of(recorded)
     found = []
     for key in _chosen(topic_keys(), names):
         name = key.name
         synonyms = []
         if name in effective:
             value = _text(effective[name], key)
-            is_own = name in own or effective[name] != common[name]
+            is_kafkas = defaults[name] == effective[name] and name in recorded
+            is_own = name in own or (effective[name] != common[name] and not is_kafkas)
             common_name = _broker_name_of(name)
             synonyms = [
                 SettingSynonym(common_name, _shown(_text(each, key), key), source)
-                for each, source in _values_of(name, common[name], defaults_of(LogConfig)[name], store)
+                for each, source in _values_of(
+                    name, defaults[name] if is_kafkas else common[name], defaults[name], store
+                )
                 if source != DEFAULT or _has_default(common_name)
             ]
         else:
@@ -126,14 +137,20 @@ def of_topic(
 
 
 def of_broker(
-    store: StoreConfig, facts: Mapping[str, str], names: Sequence[str] | None = None
+    store: StoreConfig,
+    facts: Mapping[str, str],
+    names: Sequence[str] | None = None,
+    *,
+    recorded: Mapping[str, str] = MappingProxyType({}),
 ) -> list[DescribedSetting]:
     """Describe the settings of a broker. ``facts`` are values that the running broker has, whatever was configured.
 
+    ``recorded`` are the defaults that the topics get which clients make; the store's own go before them.
     All are read-only: they are those that the store was opened with.
     """
     own = {key: getattr(store, name) for key, name in _fields_of_store().items()}
-    common = dict(store.log.items())
+    defaults = defaults_of(LogConfig) | _kafkas_of(recorded)
+    common = dict(store.log.items()) | _kafkas_of(recorded)
     found = []
     for key in _chosen(_keys("broker"), names):
         name = key.name
@@ -151,9 +168,11 @@ def of_broker(
             value = _scaled(common[to], scale, key)
             synonyms = [
                 SettingSynonym(name, _shown(_scaled(each, scale, key), key), source)
-                for each, source in _values_of(to, common[to], defaults_of(LogConfig)[to], store)
+                for each, source in _values_of(to, common[to], defaults[to], store)
                 if source != DEFAULT or _has_default(name)
             ]
+            if not synonyms:
+                value = None  # as Kafka's ``log.retention.ms``: the hours have the default
         else:
             value = key.default
             synonyms = [] if value is None else [SettingSynonym(name, _shown(value, key), DEFAULT)]
@@ -177,6 +196,12 @@ def _values_of(name: str, value: object, default: object, store: StoreConfig) ->
     """Return the value of a store's key with its source, if it was given, and the default."""
     is_given = store.source(name).origin is not ConfigLayer.DEFAULT or value != default
     return [*([(value, STATIC_BROKER)] if is_given else []), (default, DEFAULT)]
+
+
+def _kafkas_of(recorded: Mapping[str, str]) -> dict[str, object]:
+    """Return the recorded defaults that are Kafka's."""
+    kafkas = str(KAFKA_RETENTION_MS)
+    return {name: KAFKA_RETENTION_MS for name in ("retention.ms",) if recorded.get(name) == kafkas}
 
 
 def _shown(value: str | None, key: _Key) -> str | None:

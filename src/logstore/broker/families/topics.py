@@ -133,7 +133,8 @@ def _named(served: Served, name: str | None, topic_id: str, *, may_make: bool) -
     try:
         check_name(name)
         if may_make and not served.host.has(name):
-            served.host.create_topic(name, None, served.defaults(), if_not_exists=True)
+            new = NewTopic(name, served.host.config.num_partitions, 1)
+            served.create_topic(new, if_not_exists=True)
         return _described(name, served.entry(name))
     except LogstoreError as error:
         return _unknown(name, error.code)
@@ -198,16 +199,16 @@ def _created(served: Served, topic: CreateTopicsRequest.CreatableTopic, *, valid
     without_value = [each.name for each in topic.configs if each.value is None]
     if without_value:
         return _refused(name, codes.INVALID_CONFIG, f"a value is missing: {', '.join(without_value)}")
-    settings = served.defaults() | {each.name: each.value for each in topic.configs}
+    settings, recorded = {each.name: each.value for each in topic.configs}, served.defaults()
     total = served.host.config.num_partitions if count == -1 else count
     new = NewTopic(name, total, 1, settings)
     try:
         check_topic_keys(list(settings))
         if validate_only:
-            config = served.host.topics_table.check_new(new)
-            found = described.of_topic(canonical(settings), config, served.host.config)
+            config = served.host.topics_table.check_new(new, recorded)
+            found = described.of_topic(canonical(settings), config, served.host.config, recorded=recorded)
         else:
-            served.host.create_topics([new])
+            served.create_topic(new)
             found = of_topic(served, name)
         return _Created(
             name=name,

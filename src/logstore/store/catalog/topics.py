@@ -365,19 +365,30 @@ class Topics(TopicTable):
         """Make a topic. Durable on return; on an error nothing of it is left."""
         return self.create_all([NewTopic(name, partitions, 1, settings)], if_not_exists=if_not_exists)[0]
 
-    def create_all(self, wanted: Sequence[NewTopic], *, if_not_exists: bool = False) -> list[TopicEntry]:
-        """Make topics together. Durable on return; on an error nothing of any is left."""
-        make = partial(self._create, wanted, if_not_exists=if_not_exists)
+    def create_all(
+        self,
+        wanted: Sequence[NewTopic],
+        recorded: Mapping[str, str] = MappingProxyType({}),
+        *,
+        if_not_exists: bool = False,
+    ) -> list[TopicEntry]:
+        """Make topics together. Durable on return; on an error nothing of any is left.
+
+        ``recorded`` are default values of `KEEPING` for these topics, which a store's own settings go before.
+        """
+        make = partial(self._create, wanted, recorded, if_not_exists=if_not_exists)
         return self.reserve.with_space(make) if any(each.name in INTERNAL for each in wanted) else make()
 
-    def _create(self, wanted: Sequence[NewTopic], *, if_not_exists: bool) -> list[TopicEntry]:
+    def _create(
+        self, wanted: Sequence[NewTopic], recorded: Mapping[str, str], *, if_not_exists: bool
+    ) -> list[TopicEntry]:
         with held(self._lock):
             missing = [each for each in wanted if not self._is_there(each, if_not_exists)]
             known = self.catalogue.topics
             half_made = {each.name: known[each.name] for each in missing if each.name in known}
             alike = (self._by_look.get(look_of(each.name), "") for each in missing)
             check_names([each.name for each in missing], [name for name in alike if name in known])
-            announced = {each.name: self._announced(each) for each in missing}
+            announced = {each.name: self._announced(each, recorded) for each in missing}
             if half_made:
                 # An earlier call failed half way, as on a full disk: its directories would be in the way.
                 self._remove_locked(half_made)
@@ -387,14 +398,14 @@ class Topics(TopicTable):
                 self._make_locked(announced)
             return [self.catalogue.topics[each.name] for each in wanted]
 
-    def check_new(self, wanted: NewTopic) -> LogConfig:
+    def check_new(self, wanted: NewTopic, recorded: Mapping[str, str] = MappingProxyType({})) -> LogConfig:
         """Return all settings that a new topic would have; create nothing.
 
         Raises what `create_all` would raise, without the disk's errors.
         """
         check_names([wanted.name], self.names(internal=True))
         self._is_there(wanted, if_not_exists=False)
-        return self.effective(self._announced(wanted))
+        return self.effective(self._announced(wanted, recorded))
 
     def _is_there(self, wanted: NewTopic, if_not_exists: bool) -> bool:
         found = self.find(check_is_name(wanted.name))
@@ -402,7 +413,7 @@ class Topics(TopicTable):
             raise TopicExistsError(f"topic {wanted.name!r} exists already, with {found.partitions} partition(s)")
         return found is not None
 
-    def _announced(self, wanted: NewTopic) -> TopicEntry:
+    def _announced(self, wanted: NewTopic, recorded: Mapping[str, str]) -> TopicEntry:
         check_partition_count(wanted.partitions)
         entry = TopicEntry(
             id=new_id(self._rng),
@@ -410,7 +421,7 @@ class Topics(TopicTable):
             state=TopicState.CREATING,
             settings=canonical(wanted.settings),
             created_ms=self._clock.now_ms(),
-            defaults=self._new_defaults(),
+            defaults={**self._new_defaults(), **recorded},
             kind=LogKind.CONTIGUOUS,
         )
         _check_internal(wanted.name, self.effective(entry))
