@@ -108,8 +108,7 @@ class StoreHost:
         if read_only:
             table = FollowedTopics(root, config)
         else:
-            layout.check_root(root)
-            if not root.exists():
+            if layout.check_root(root) is None:
                 if not create:
                     raise NotALogError(
                         "the directory holds no store; logstore.open(path, create=True) creates one", path=path
@@ -118,8 +117,8 @@ class StoreHost:
             hold = StoreLock.acquire(root, clock, brief=brief, patient=patient)
             try:
                 # Checked above without the lock: another process may have changed the root since.
-                layout.check_root(root)
-                table = Topics(root, config, clock, rng, hold)
+                names = layout.check_root(root)
+                table = Topics(root, config, clock, rng, hold, names or [])
             except BaseException:
                 hold.release()
                 raise
