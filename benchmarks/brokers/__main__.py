@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.brokers import bare, embedded, load, rolls
+from benchmarks.brokers import bare, consumers, embedded, load, rolls
 from benchmarks.brokers.load import Connection, Took
 from benchmarks.processes import rss_mb
 from logstore.protocol.generated.messages import InitProducerIdRequest, InitProducerIdResponse
@@ -129,21 +129,23 @@ def produced(peer: Peer, work: Work, number: int) -> Took:
     return found
 
 
-def fetched(peer: Peer, work: Work, number: int) -> tuple[Took, Took]:
-    """Read what a round has produced, by a broker and by a bare loop over the same file."""
+def fetched(peer: Peer, work: Work, number: int) -> tuple[Took, Took, Took]:
+    """Read what a round has produced: by a broker, by a bare loop over the same file, by one that sends memory."""
     connection, topic = Connection(peer.bootstrap), topic_of(work, number)
     records = work.requests * work.record_count
     times = -(-FETCHED_BYTES // (records * load.SIZE))
     found = load.fetch(connection, topic, records, times, peer.pid)
     connection.close()
     path = sorted((peer.data / f"{topic}-0").glob("*.log"))[0]
-    with subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.brokers.bare", str(path)], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        port = int(process.stdout.readline())
-        least = bare.read_all(port, min(path.stat().st_size, found.size // times), times, process.pid)
-    return found, least
+    size = min(path.stat().st_size, found.size // times)
+    least = []
+    for options in ([], ["--memory"]):
+        command = [sys.executable, "-m", "benchmarks.brokers.bare", str(path), *options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+            least.append(bare.read_all(port, size, times, process.pid))
+    return found, least[0], least[1]
 
 
 def main() -> None:
@@ -151,6 +153,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--share", type=float, default=1.0, help="of the requests of each work")
     parser.add_argument("--fetches", action="store_true", help="only our fetches, beside a bare loop of sendfile")
+    parser.add_argument("--consumers", action="store_true", help="only produce and fetch at once")
     given = parser.parse_args()
     works = [work._replace(requests=max(int(work.requests * given.share), 10)) for work in WORKS]
     if given.fetches:
@@ -160,6 +163,9 @@ def main() -> None:
         peers = [stack.enter_context(each(Path(folder) / each.__name__)) for each in (ours, theirs)]
         for peer in peers:
             print(f"{peer.name:9} first batch {peer.start_s:.2f} s after its start, idle {peer.idle_mb:.0f} MB")
+        if given.consumers:
+            _print_with_consumers(peers, given.rounds)
+            return
         for work in works:  # warm: a Java machine compiles what it runs often
             for peer in peers:
                 produced(peer, work, 1000)
@@ -172,10 +178,11 @@ def main() -> None:
                 if work.name not in FETCHED:
                     continue
                 for peer in peers:
-                    took, least = fetched(peer, work, number)
+                    took, least, network = fetched(peer, work, number)
                     found.setdefault((f"fetch, {work.name}", peer.name), []).append(took)
                     if peer.name == "logstore":
                         found.setdefault((f"fetch, {work.name}", "bare sendfile"), []).append(least)
+                        found.setdefault((f"fetch, {work.name}", "bare network"), []).append(network)
             for peer in peers:
                 connection = Connection(peer.bootstrap)
                 connection.delete(*(topic for work in works for topic in topics_of(work, number)))
@@ -183,6 +190,7 @@ def main() -> None:
         _print_works(works, found)
         _print_round_trips(peers)
         _print_beside_rolls(peers)
+        _print_with_consumers(peers, given.rounds)
         embedded.print_figures()
         for peer in peers:
             print(f"{peer.name:9} loaded {rss_mb(peer.pid):.0f} MB")
@@ -195,15 +203,17 @@ def _print_fetches(works: list[Work], rounds: int) -> None:
             for work in works:
                 produced(peer, work, number)
             for work in works:
-                took, least = fetched(peer, work, number)
+                took, least, network = fetched(peer, work, number)
                 found.setdefault((f"fetch, {work.name}", peer.name), []).append(took)
                 found.setdefault((f"fetch, {work.name}", "bare sendfile"), []).append(least)
+                found.setdefault((f"fetch, {work.name}", "bare network"), []).append(network)
     _print_beside_sendfile(found)
 
 
 def _print_beside_sendfile(found: dict[tuple[str, str], list[Took]]) -> None:
     for name in FETCHED:
         _print(f"fetch, {name}", found, "bare sendfile", cpu_bar=1 / 1.25, speed_bar=0.9)
+        _print(f"fetch, {name}", found, "bare network", speed_bar=0.8)
 
 
 def _print_works(works: list[Work], found: dict[tuple[str, str], list[Took]]) -> None:
@@ -264,6 +274,14 @@ def _print_beside_rolls(peers: list[Peer]) -> None:
                 f"{peer.name:9} beside {rolls.ROLLS} rolls of 1 GiB: p50 {p50:.2f} ms, p99 {p99:.1f} ms, "
                 f"p99.9 {most:.1f} ms, longest {times[-1] * 1e3:.0f} ms of {len(times)} (wanted p99.9 20 ms)"
             )
+
+
+def _print_with_consumers(peers: list[Peer], rounds: int) -> None:
+    for turn in range(3):
+        for peer in peers:
+            consumers.print_half_load(peer.name, peer.bootstrap, turn)
+    for peer in peers:
+        consumers.print_beside_slow(peer.name, peer.bootstrap, rounds)
 
 
 if __name__ == "__main__":

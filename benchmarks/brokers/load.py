@@ -54,6 +54,9 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = memoryview(bytearray(16 << 20))
 
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
     def close(self) -> None:
         self._socket.close()
 
@@ -136,11 +139,11 @@ def produce(connection: Connection, frames: Iterable[bytes], record_count: int, 
         connection.send(frame)
         waiting += 1
         if waiting == IN_FLIGHT:
-            _check_produced(connection.receive())
+            check_produced(connection.receive())
             waiting -= 1
         done += 1
     for _ in range(waiting):
-        _check_produced(connection.receive())
+        check_produced(connection.receive())
     return Took(done * record_count * SIZE, done, time.perf_counter() - wall, cpu_of(pid) - cpu)
 
 
@@ -151,7 +154,7 @@ def _code_of_produced(frame: memoryview) -> int:
     return int(code)
 
 
-def _check_produced(frame: memoryview) -> None:
+def check_produced(frame: memoryview) -> None:
     code = _code_of_produced(frame)
     assert code == 0, f"produce was refused: error {code}"
 
@@ -173,7 +176,7 @@ def repeated(frames: list[bytes], count: int) -> Iterable[bytes]:
 def fetch(connection: Connection, topic: str, end: int, times: int, pid: int) -> Took:
     """Read a partition from its start to an offset, so many times."""
     size = requests = 0
-    frame, at = _fetch_frame(topic)
+    frame, at = fetch_frame(topic)
     cpu, wall = cpu_of(pid), time.perf_counter()
     for _ in range(times):
         offset = 0
@@ -181,23 +184,23 @@ def fetch(connection: Connection, topic: str, end: int, times: int, pid: int) ->
             # As the bare loop's client: it makes no message object while the broker has nothing to do.
             struct.pack_into(">q", frame, at, offset)
             connection.send(frame)
-            offset, found = _fetched(connection.receive(), topic, offset)
+            offset, found = fetched(connection.receive(), topic, offset)
             size += found
             requests += 1
     return Took(size, requests, time.perf_counter() - wall, cpu_of(pid) - cpu)
 
 
-def _fetch_frame(topic: str) -> tuple[bytearray, int]:
+def fetch_frame(topic: str, most_bytes: int = FETCH_BYTES) -> tuple[bytearray, int]:
     """Return a fetch request, and where in it the offset is."""
     offset = 0x1234_5678_9ABC_DEF0
     partition = FetchRequest.FetchPartition(
-        partition=0, fetch_offset=offset, partition_max_bytes=FETCH_BYTES, log_start_offset=-1
+        partition=0, fetch_offset=offset, partition_max_bytes=most_bytes, log_start_offset=-1
     )
     request = FetchRequest(
         replica_id=-1,
         max_wait_ms=500,
         min_bytes=1,
-        max_bytes=FETCH_BYTES,
+        max_bytes=most_bytes,
         session_epoch=-1,
         topics=[FetchRequest.FetchTopic(topic=topic, partitions=[partition])],
     )
@@ -205,7 +208,7 @@ def _fetch_frame(topic: str) -> tuple[bytearray, int]:
     return frame, frame.index(struct.pack(">q", offset))
 
 
-def _fetched(frame: memoryview, topic: str, offset: int) -> tuple[int, int]:
+def fetched(frame: memoryview, topic: str, offset: int) -> tuple[int, int]:
     """Return the offset behind the last whole batch of an answer, and its bytes of records."""
     at = 4 + 4 + 2 + 4 + 4 + 2 + len(topic) + 4
     _, code, _, _, _, aborted = struct.unpack_from(">ihqqqi", frame, at)
@@ -235,6 +238,6 @@ def round_trips(connection: Connection, frames: list[bytes], count: int) -> list
     for frame in repeated(frames, count):
         began = time.perf_counter()
         connection.send(frame)
-        _check_produced(connection.receive())
+        check_produced(connection.receive())
         found.append(time.perf_counter() - began)
     return sorted(found)

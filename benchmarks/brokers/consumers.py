@@ -1,0 +1,173 @@
+"""Produce and fetch at once: the latency of a batch at half load, and a producer's rate beside slow consumers.
+
+Half load is half of the bytes per second that one connection reaches with five requests in flight. The slow
+consumers are this module's `main`, in a process of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import select
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks.brokers import load
+from benchmarks.brokers.load import Connection
+
+_RECORDS = 16  # of a batch: 16 KiB, Kafka's default of ``batch.size``
+_PAUSE_S = 0.05  #: of a slow consumer between two fetches
+_SLOW_BYTES = 64 << 10  #: what it fetches
+
+
+class HalfLoad:
+    """One thread with two connections: one sends batches when they are due, one fetches at the end.
+
+    The broker numbers the batches of a topic of its own in the order in which they were sent, so an offset tells
+    when its batch was sent. A batch that is late for its turn counts from its turn on.
+    """
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._sending, self._fetching = Connection(bootstrap), Connection(bootstrap)
+        self._frames = [load.produce_frame(topic, batch) for batch in load.batches(_RECORDS)]
+        self._fetch, self._at = load.fetch_frame(topic)
+        self._topic = topic
+        self._offset = 0
+
+    def latencies(self, batches_a_second: float, seconds: float) -> np.ndarray:
+        """Return the seconds from each batch's turn to the answer with it, in rising order."""
+        count = int(batches_a_second * seconds)
+        took = np.zeros(count)
+        sockets = [self._sending.fileno(), self._fetching.fileno()]
+        sent = answered = fetched = 0
+        self._ask()
+        began = time.perf_counter()
+        while fetched < count:
+            due = min(int((time.perf_counter() - began) * batches_a_second) + 1, count)
+            while sent < due and sent - answered < load.IN_FLIGHT:
+                self._sending.send(self._frames[sent % len(self._frames)])
+                sent += 1
+            left_s = began + sent / batches_a_second - time.perf_counter() if sent == due < count else 1.0
+            for ready in select.select(sockets, [], [], max(left_s, 0.0))[0]:
+                if ready == sockets[0]:
+                    load.check_produced(self._sending.receive())
+                    answered += 1
+                    continue
+                before = self._offset // _RECORDS
+                self._offset, _ = load.fetched(self._fetching.receive(), self._topic, self._offset)
+                fetched = self._offset // _RECORDS
+                now = time.perf_counter() - began
+                took[before:fetched] = now - np.arange(before, fetched) / batches_a_second
+                if fetched < count:
+                    self._ask()
+        while answered < sent:
+            load.check_produced(self._sending.receive())
+            answered += 1
+        return np.sort(took)
+
+    def _ask(self) -> None:
+        struct.pack_into(">q", self._fetch, self._at, self._offset)
+        self._fetching.send(self._fetch)
+
+    def close(self) -> None:
+        self._sending.close()
+        self._fetching.close()
+
+
+def half_load(bootstrap: str, number: int, seconds: float = 5.0) -> tuple[float, np.ndarray]:
+    """Return the bytes of records a second at half load, and the latencies of the batches in seconds."""
+    connection, full, half = Connection(bootstrap), f"full-load-{number}", f"half-load-{number}"
+    connection.create(full, half)
+    frames = [load.produce_frame(full, batch) for batch in load.batches(_RECORDS)]
+    load.wait_until_taken(connection, frames[0])
+    took = load.produce(connection, load.repeated(frames, 12_000), _RECORDS, os.getpid())
+    rate = took.size / took.wall_s / 2
+    loaded = HalfLoad(bootstrap, half)
+    try:
+        found = loaded.latencies(rate / (_RECORDS * load.SIZE), seconds)
+    finally:
+        loaded.close()
+    connection.delete(full, half)
+    connection.close()
+    return rate, found
+
+
+def print_half_load(name: str, bootstrap: str, number: int) -> None:
+    rate, found = half_load(bootstrap, number)
+    p50, p99, most = (found[int(len(found) * share)] * 1e3 for share in (0.5, 0.99, 0.999))
+    print(
+        f"{name:9} half load, {rate / 1e6:.0f} MB/s in batches of 16 KiB, from produce to fetch: p50 {p50:.2f} ms, "
+        f"p99 {p99:.2f} ms, p99.9 {most:.2f} ms of {len(found)} (wanted p99 10 ms)"
+    )
+
+
+def print_beside_slow(name: str, bootstrap: str, rounds: int) -> None:
+    """Print a producer's rate beside 1 and 10 slow consumers over its rate without any."""
+    found: dict[int, list[float]] = {0: [], 1: [], 10: []}
+    connection = Connection(bootstrap)
+    for number in range(rounds):
+        for count in found:
+            topic = f"beside-{count}-slow-{number}"
+            connection.create(topic)
+            frames = [load.produce_frame(topic, batch) for batch in load.batches(_RECORDS)]
+            load.wait_until_taken(connection, frames[0])
+            load.produce(connection, load.repeated(frames, 1_000), _RECORDS, os.getpid())
+            with _slow_consumers(bootstrap, topic, count):
+                took = load.produce(connection, load.repeated(frames, 20_000), _RECORDS, os.getpid())
+            found[count].append(took.size / took.wall_s)
+            connection.delete(topic)
+    connection.close()
+    rates = ", ".join(f"{statistics.median(each) / 1e6:.0f}" for each in found.values())
+    ratios = (
+        statistics.median(beside / alone for beside, alone in zip(found[count], found[0], strict=True))
+        for count in (1, 10)
+    )
+    one, ten = ratios
+    print(
+        f"{name:9} produce beside 0, 1 and 10 slow consumers: {rates} MB/s; over none {one:.2f} and {ten:.2f} "
+        "(wanted 0.95)"
+    )
+
+
+@contextlib.contextmanager
+def _slow_consumers(bootstrap: str, topic: str, count: int) -> Iterator[None]:
+    if not count:
+        yield
+        return
+    command = [sys.executable, "-m", "benchmarks.brokers.consumers", bootstrap, topic, str(count)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield
+            assert process.poll() is None, "the slow consumers have ended"
+        finally:
+            process.terminate()
+
+
+def main() -> None:
+    """Fetch a topic with slow consumers, each a connection with an offset of its own: ``HOST:PORT TOPIC COUNT``."""
+    bootstrap, topic, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    frame, at = load.fetch_frame(topic, _SLOW_BYTES)
+    turns: deque[tuple[Connection, int]] = deque((Connection(bootstrap), 0) for _ in range(count))
+    for number in itertools.count():
+        connection, offset = turns.popleft()
+        struct.pack_into(">q", frame, at, offset)
+        connection.send(frame)
+        offset, _ = load.fetched(connection.receive(), topic, offset)
+        turns.append((connection, offset))
+        if number == count:
+            print("ready", flush=True)
+        time.sleep(_PAUSE_S / count)
+
+
+if __name__ == "__main__":
+    main()
