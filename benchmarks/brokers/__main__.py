@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from benchmarks.brokers import bare, consumers, embedded, load, rolls
 from benchmarks.brokers.load import Connection, Took
 from benchmarks.processes import rss_mb
@@ -210,12 +212,14 @@ def _print_fetches(works: list[Work], rounds: int) -> None:
     _print_beside_sendfile(found)
 
 
+@pytest.mark.row("N2")
 def _print_beside_sendfile(found: dict[tuple[str, str], list[Took]]) -> None:
     for name in FETCHED:
         _print(f"fetch, {name}", found, "bare sendfile", cpu_bar=1 / 1.25, speed_bar=0.9)
         _print(f"fetch, {name}", found, "bare network", speed_bar=0.8)
 
 
+@pytest.mark.row("N1")
 def _print_works(works: list[Work], found: dict[tuple[str, str], list[Took]]) -> None:
     for work in works:
         _print(work.name, found, "Kafka", cpu_bar=work.cpu_bar, speed_bar=work.speed_bar)

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
+import pytest
 
 from benchmarks.brokers import load
 from benchmarks.brokers.load import Connection
@@ -100,6 +101,7 @@ def half_load(bootstrap: str, number: int, seconds: float = 5.0) -> tuple[float,
     return rate, found
 
 
+@pytest.mark.row("N1")
 def print_half_load(name: str, bootstrap: str, number: int) -> None:
     rate, found = half_load(bootstrap, number)
     p50, p99, most = (found[int(len(found) * share)] * 1e3 for share in (0.5, 0.99, 0.999))
@@ -109,6 +111,7 @@ def print_half_load(name: str, bootstrap: str, number: int) -> None:
     )
 
 
+@pytest.mark.row("P14")
 def print_beside_slow(name: str, bootstrap: str, rounds: int) -> None:
     """Print a producer's rate beside 1 and 10 slow consumers over its rate without any."""
     found: dict[int, list[float]] = {0: [], 1: [], 10: []}

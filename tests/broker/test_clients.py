@@ -38,6 +38,8 @@ RECORDS = [(b"k%d" % n, b"value %d" % n, [("h", b"%d" % n)]) for n in range(200)
 ]
 
 
+@pytest.mark.row("O4")
+@pytest.mark.row("P5", part="served by logstore")
 @pytest.mark.parametrize("codec", CODECS)
 def test_confluent_kafka_produces_and_consumes(store: Store, broker: Broker, codec: str) -> None:
     store.create_topic("flights", partitions=3)
@@ -61,6 +63,7 @@ def test_confluent_kafka_produces_and_consumes(store: Store, broker: Broker, cod
     assert broker.metrics()["bytes_sendfile"] > 0
 
 
+@pytest.mark.row("O4")
 def test_aiokafka_produces_and_consumes(store: Store, broker: Broker) -> None:
     store.create_topic("flights")
 
@@ -81,6 +84,7 @@ def test_aiokafka_produces_and_consumes(store: Store, broker: Broker) -> None:
     assert asyncio.run(asyncio.wait_for(run(), 60)) == [(key, value) for key, value, _ in RECORDS]
 
 
+@pytest.mark.row("O4")
 def test_kafka_python_produces_and_consumes(store: Store, broker: Broker) -> None:
     store.create_topic("flights")
     producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap)

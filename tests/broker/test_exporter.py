@@ -81,12 +81,14 @@ def series(broker: Broker) -> dict[str, float]:
     return found
 
 
+@pytest.mark.row("O6", part="the page of the broker")
 def test_every_name_of_the_dashboards_is_there(store: Store, watched: Broker) -> None:
     store.create_topic("flights").append(b"AA 1141")
     names = {each.partition("{")[0] for each in series(watched)}
     assert set(NAMES) <= names
 
 
+@pytest.mark.row("O6", part="the page of the broker")
 def test_what_clients_do_is_counted(store: Store, watched: Broker) -> None:
     topic = store.create_topic("flights", partitions=2)
     with logstore.connect(watched.bootstrap) as cluster:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import pytest
+
 import logstore
 from tests.broker.process import ServedProcess
 from tests.kit.waiting import wait_for
@@ -12,6 +14,7 @@ from tests.kit.waiting import wait_for
 PATIENCE_S = 60
 
 
+@pytest.mark.row("C14", part="served by logstore")
 def test_a_producer_and_a_consumer_find_a_broker_that_has_moved(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         later = f"127.0.0.1:{free.getsockname()[1]}"

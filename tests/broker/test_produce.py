@@ -37,6 +37,43 @@ def test_an_open_and_free_log_is_appended_to_without_the_pool(
         assert _answer(wire, _request(BATCH)) == (0, 1)
 
 
+@pytest.mark.row("P12")
+@pytest.mark.row("P13", part="served by logstore")
+@pytest.mark.parametrize("is_idempotent", [False, True])
+def test_a_retry_behind_a_batch_in_flight_changes_the_order_unless_the_producer_is_idempotent(
+    store: Store, broker: Broker, is_idempotent: bool
+) -> None:
+    """Five are in flight, and the first one is lost on its way: here by a checksum."""
+    topic = store.create_topic("flights")
+    values = [b"%d" % n for n in range(5)]
+    numbers = [{"producer_id": 7, "producer_epoch": 0, "base_sequence": n} for n in range(5)]
+    batches = [
+        bytes(encode([value], **(number if is_idempotent else {})))
+        for value, number in zip(values, numbers, strict=True)
+    ]
+    with Wire(broker) as wire:
+        if is_idempotent:  # the broker knows the producer
+            wire.ask(_request(bytes(encode([b"before"], producer_id=7, producer_epoch=0, base_sequence=0))), 9)
+            batches = [
+                bytes(encode([value], **(number | {"base_sequence": n + 1})))
+                for n, (value, number) in enumerate(zip(values, numbers, strict=True))
+            ]
+        for batch in [batches[0][:-1] + b"!", *batches[1:]]:
+            wire.send(_request(batch), 9)
+        found = [wire.receive(ProduceRequest, 9).responses[0].partition_responses[0].error_code for _ in batches]
+        assert found == ([2, 45, 45, 45, 45] if is_idempotent else [2, 0, 0, 0, 0])
+        for batch, code in zip(batches, found, strict=True):
+            if code:
+                assert _answer(wire, _request(batch))[0] == 0
+        # Once more, as a client that has not heard the answer; of an idempotent one nothing is written.
+        assert _answer(wire, _request(batches[4]))[0] == 0
+    stored = [record.value for record in topic.log(0).read(0)]
+    if is_idempotent:
+        assert stored == [b"before", *values]
+    else:
+        assert stored == [*values[1:], values[0], values[4]]
+
+
 def test_a_log_whose_lock_is_held_holds_up_its_own_connection_only(store: Store, broker: Broker) -> None:
     topic = store.create_topic("flights")
     topic.append(b"opens the log")

@@ -226,6 +226,7 @@ def test_announced_bytes_reserve_nothing(broker: Broker) -> None:
     wait_for(lambda: broker._loop.received_bytes == 0)
 
 
+@pytest.mark.row("C1", part="a client that reads nothing")
 def test_a_client_that_does_not_read_is_not_read(store: Store, broker: Broker) -> None:
     topic = store.create_topic("flights")
     topic.append(b"x" * 900_000)

@@ -125,6 +125,7 @@ def test_answers_on_their_way_take_no_descriptor_that_others_need(served: Served
             each.socket.close()
 
 
+@pytest.mark.row("C19")
 @pytest.mark.parametrize("served", [2 * CONSUMERS], indirect=True)
 def test_a_thousand_consumers_cost_less_than_a_mebibyte_each_and_get_the_same(served: ServedProcess) -> None:
     """Each has one request on its way. When the first one is done, no other is far behind."""

@@ -139,6 +139,7 @@ def _retention(store: Store, broker: Broker) -> list[int]:
     return [store[name].config.retention_ms for name in ("asked", "made", "kept") if name in store]
 
 
+@pytest.mark.row("K1", part="served by logstore")
 def test_topics_that_clients_make_have_kafkas_defaults(tmp_path: Path) -> None:
     week = 604_800_000
     with logstore.open(tmp_path / "silent") as store, serve(store, "127.0.0.1:0") as broker:

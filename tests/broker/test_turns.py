@@ -108,6 +108,7 @@ def test_a_client_that_sends_no_more_is_still_answered(store: Store, broker: Bro
         state_of(topic.log(0)).lock.acquire()
 
 
+@pytest.mark.row("M6", part="served by logstore")
 def test_batches_behind_one_that_waits_keep_their_order(store: Store, broker: Broker) -> None:
     """Those of another partition of the same connection, too; other connections go on."""
     topic = store.create_topic("flights", partitions=2)

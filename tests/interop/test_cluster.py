@@ -52,6 +52,7 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
     return found
 
 
+@pytest.mark.row("Z6", part="three brokers of Kafka")
 def test_three_brokers_come_up_in_their_racks_and_hold_a_copy_each(cluster: Cluster) -> None:
     assert cluster.running == [1, 2, 3]
     assert cluster.racks() == dict(enumerate(RACKS, 1))
@@ -63,6 +64,7 @@ def test_three_brokers_come_up_in_their_racks_and_hold_a_copy_each(cluster: Clus
         assert cluster.partitions("copied", node) == found
 
 
+@pytest.mark.row("P6", part="three brokers of Kafka")
 def test_a_leader_moves_and_the_records_stay(cluster: Cluster) -> None:
     cluster.create("moved")
     for number, node in enumerate((1, 2, 3, 1)):

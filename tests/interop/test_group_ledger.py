@@ -240,6 +240,8 @@ def cluster(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield cluster
 
 
+@pytest.mark.row("C5", part="on a real Kafka, with kills")
+@pytest.mark.row("C8", part="on a real Kafka, with kills")
 @pytest.mark.interop
 @pytest.mark.timeout(600 + 60 * KILLS)
 @BOTH

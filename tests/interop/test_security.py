@@ -75,6 +75,7 @@ def write_and_read(client: Client) -> None:
 # --- each protocol and mechanism -------------------------------------------------------------------
 
 
+@pytest.mark.row("O5", part="the client, on a real Kafka")
 def test_records_over_tls(secured: Secured) -> None:
     with client_of(secured, "SSL") as client:
         write_and_read(client)

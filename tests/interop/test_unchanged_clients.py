@@ -76,6 +76,9 @@ def _read_by_all(ours: ServedProcess, java: JavaClient, topic: str) -> dict[str,
     return {f"{name}, {isolation}": read(isolation) for name, read in readers.items() for isolation in ISOLATIONS}
 
 
+@pytest.mark.row("O4")
+@pytest.mark.row("S7", part="served by logstore")
+@pytest.mark.row("M5", part="served by logstore")
 @pytest.mark.row("M5", "S7")
 @pytest.mark.parametrize("client", [*WRITERS, "java", "logstore"])
 @pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name.lower())

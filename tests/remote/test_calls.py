@@ -136,6 +136,7 @@ def test_what_is_known_of_a_topic_is_not_asked_again_until_it_is_old(cluster: Fa
 # --- leaders and connections -----------------------------------------------------------------------
 
 
+@pytest.mark.row("P6", part="the client")
 def test_a_moved_leader_is_found(cluster: FakeCluster, client: Client) -> None:
     (partition,) = cluster.topic("orders")
     partition.add([b"a", b"b"])

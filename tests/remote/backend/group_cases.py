@@ -223,6 +223,7 @@ class GroupCases:
 
     # -- members come and go
 
+    @pytest.mark.row("C5", part="members of our client")
     @EACH
     def test_members_share_and_a_clean_leave_delivers_nothing_twice(self, kind: str) -> None:
         self.create(6)
@@ -249,6 +250,7 @@ class GroupCases:
         third.leave()
         assert set(self.delivered().values()) == {1}
 
+    @pytest.mark.row("C8", part="members of our client")
     @EACH
     def test_a_member_that_dies_is_replaced_and_no_record_is_skipped(self, kind: str) -> None:
         self.create(6)
@@ -266,6 +268,45 @@ class GroupCases:
         self.wait_for_shares(second, total=6)
         self.wait_for_all(6, 200)
         second.leave()
+
+    @BOTH
+    @pytest.mark.row("C10", part="members of our client")
+    def test_a_member_beyond_the_partitions_stands_by_and_takes_over(self, kind: str) -> None:
+        self.create(3)
+        readers = [self.reader(kind) for _ in range(4)]
+        self.wait(lambda: sorted(len(one.holds) for one in readers) == [0, 1, 1, 1], "three share, one stands by")
+        (spare,) = (one for one in readers if not one.holds)
+        dead = next(one for one in readers if one.holds)
+        self.append(3, 50)
+        self.wait_for_all(3, 50)
+        assert spare.got == []
+        dead.die()
+        self.append(3, 50)
+        self.wait(lambda: len(spare.holds) == 1, "the one that stood by has taken over")
+        self.wait_for_all(3, 100)
+        assert spare.got
+        for one in readers:
+            if one is not dead:
+                one.leave()
+
+    @BOTH
+    @pytest.mark.row("C7", part="members of our client")
+    def test_members_of_one_group_divide_the_records_and_each_other_group_gets_them_all(self, kind: str) -> None:
+        self.create(4)
+        first, second = self.reader(kind), self.reader(kind)
+        self.wait_for_shares(first, second, total=4)
+        others = [Reader(self.brokers, f"{self.group}-{n}", [self.topic], KINDS[kind]) for n in range(2)]
+        self.append(4, 50)
+        self.wait_for_all(4, 50)
+        wanted = {(TopicPartition(self.topic, n), offset) for n in range(4) for offset in range(50)}
+        for one in others:
+            wait_for(lambda one=one: one.errors or len(one.got) >= 200, self.brokers.patience_s)
+            one.leave()
+            assert (set(one.got), len(one.got)) == (wanted, 200)
+        first.leave()
+        second.leave()
+        assert set(self.delivered().values()) == {1}
+        assert min(len(first.got), len(second.got)) == 100
 
     @BOTH
     def test_a_coordinator_that_moves_costs_no_record(self, kind: str) -> None:
@@ -374,6 +415,7 @@ class GroupCases:
         assert {name.topic for name in reader.holds} == {f"{self.topic}-aa", f"{self.topic}-cc"}
         reader.leave()
 
+    @pytest.mark.row("C9", part="partitions that are added")
     @BOTH
     def test_added_partitions_are_divided_too(self, kind: str) -> None:
         self.create(2)

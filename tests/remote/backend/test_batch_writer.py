@@ -373,6 +373,7 @@ def test_without_retries_an_error_is_final_and_is_the_brokers(cluster: FakeClust
     assert partition.values() == [b"0"]
 
 
+@pytest.mark.row("P10", part="on a cluster")
 def test_without_retries_a_leader_that_is_not_ready_yet_is_waited_for(
     cluster: FakeCluster, backend: RemoteBackend
 ) -> None:
@@ -420,6 +421,7 @@ def test_a_deleted_topic_fails_its_records_and_no_others(cluster: FakeCluster, b
 # --- leaders ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.row("M6", part="leaders that move")
 def test_a_leader_that_moves_with_batches_in_flight_changes_no_order(
     cluster: FakeCluster, backend: RemoteBackend
 ) -> None:
@@ -602,6 +604,7 @@ def _send_all(
     return sent
 
 
+@pytest.mark.row("P13", part="the client")
 @settings(max_examples=25, deadline=None)
 @given(
     faults=st.lists(st.tuples(st.sampled_from([1, 2]), _FAULTS), max_size=25),
@@ -626,6 +629,7 @@ def test_whatever_is_lost_each_record_is_there_once_in_order_and_at_its_offset(
             assert [future.result(0).offset for at, _, future in sent if at == number] == list(range(len(values)))
 
 
+@pytest.mark.row("P12", part="our producer keeps the order")
 @settings(max_examples=25, deadline=None)
 @given(
     faults=st.lists(

@@ -36,6 +36,7 @@ def names() -> Names:
     return Names()
 
 
+@pytest.mark.row("Z6", part="the client")
 def test_the_first_metadata_comes_from_every_address_of_every_name(names: Names) -> None:
     assert names.servers.candidates({}) == [(-1, ("10.0.0.1", 9092)), (-1, ("10.0.0.2", 9092))]
 

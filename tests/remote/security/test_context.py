@@ -53,6 +53,7 @@ def failure(cluster: FakeCluster, bootstrap: str = "", **settings: Any) -> Logst
 # --- what works ----------------------------------------------------------------------------------
 
 
+@pytest.mark.row("O5", part="the client")
 def test_records_cross_tls_in_both_directions(cluster: FakeCluster, authority: Authority) -> None:
     values = [bytes([number % 251]) * 3_000 for number in range(400)]
     with ssl_client(cluster, ssl_truststore_certificates=authority.pem) as client:
