@@ -480,6 +480,32 @@ def test_a_log_with_a_memory_tail_is_deleted_without_space_while_another_thread_
         assert store.topics() == ["kept"]
 
 
+def test_a_log_is_written_and_read_while_its_store_reclaims_space_for_it(clock, monkeypatch):
+    """There is space for a small record; without any, the other thread would wait for the same reclaim."""
+    with open_store(clock) as store:
+        topic = store.create_topic("flights")
+        log, used, retain = topic[0], [], LogMaintenance.retain
+
+        def use():
+            log.append([b"small"])
+            used.append(log.replica.fetch_region(log.log_start_offset).region)
+            used.append(log.record_at(log.log_end_offset - 1).value)
+
+        def slow(face, now_ms=None):
+            if store._host.disk_quota.left() >= 200:
+                beside = threading.Thread(target=use, daemon=True)
+                beside.start()
+                beside.join(60)
+                assert not beside.is_alive(), "the reclaim holds up other threads of the log"
+            return retain(face, now_ms)
+
+        monkeypatch.setattr(LogMaintenance, "retain", slow)
+        fill(topic, 600)
+        assert len(used) >= 2
+        assert set(used[1::2]) == {b"small"}
+        assert None not in used
+
+
 def test_a_store_that_has_filled_its_budget_opens_again_and_space_can_be_made(clock):
     disk = SimDisk(seed=1)
     with open_store(clock, budget=200 * KIB, files=disk) as store:

@@ -192,7 +192,8 @@ def _make_segment_locked(state: State, whole: Whole, file: File, first: int) -> 
             raise StorageFailedError(f"{state.name}: a sync of the file failed", path=segment.path)
         return segment
 
-    state.reserve_locked(whole.size)
+    with state.storing_locked():
+        state.reserve_locked(whole.size)
     if state.segments.active.size:
         state.roll_locked(begin=begin)
     else:
