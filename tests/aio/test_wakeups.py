@@ -9,7 +9,7 @@ import pytest
 
 from logstore import aio
 from logstore.aio.wakeups import LoopWakeups
-from logstore.io._notifier import Notifier
+from logstore.io._notifier import Notifier, NotifierGroup
 from tests.aio.test_aio import looped
 from tests.kit.inside import awaited_by
 from tests.kit.waiting import until
@@ -92,16 +92,18 @@ async def test_an_event_is_set_by_any_thread_until_its_notifier_has_left():
 
 
 @looped
-async def test_planted_a_notifier_that_tells_its_loop_only_the_first_time_is_found(tmp_path, monkeypatch):
-    class Once(Notifier):
+async def test_planted_a_group_that_tells_its_loop_only_the_first_time_is_found(tmp_path, monkeypatch):
+    class Once(NotifierGroup):
         told = False
 
-        def notify(self) -> None:
-            if not self.told:
-                self.told = True
-                super().notify()
+        def take(self) -> list[Notifier]:
+            taken = super().take()
+            if self.told:
+                return []
+            self.told = bool(taken)
+            return taken
 
-    monkeypatch.setattr("logstore.aio.wakeups.Notifier", Once)
+    monkeypatch.setattr("logstore.aio.wakeups.NotifierGroup", Once)
     async with aio.open(tmp_path / "data") as store:
         topic = await store.create_topic("t")
         async with store.consumer(auto_offset_reset="earliest") as consumer:

@@ -1,3 +1,5 @@
+from typing import final
+
 from typing_extensions import disjoint_base
 
 from logstore.clock import Clock
@@ -16,7 +18,7 @@ class NotifierGroup:
     def close(self) -> None:
         """Close the eventfd. Later notifications reach no loop."""
 
-@disjoint_base
+@final
 class Notifier:
     """Wakes one waiting thread, or the event loop of its group, for any number of watermarks."""
 

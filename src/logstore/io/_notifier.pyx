@@ -2,10 +2,13 @@
 """Notifiers: what waits for watermarks, and is woken by the threads that move them.
 
 A `Notifier` wakes a thread. In a `NotifierGroup` it also makes an eventfd readable, for which an event loop waits.
-A notification runs no Python code: no signal handler can interrupt it, and no caller's code is called.
+A notification runs no code of a caller: the class is final, so a thread that moves a mark calls this `notify`. With
+the machine's clock it runs no Python code at all: no signal handler can interrupt it.
 
 Threads: any. What a notifier knows changes under the GIL, in steps that do not release it.
 """
+
+cimport cython
 
 from _thread import allocate_lock
 
@@ -44,6 +47,7 @@ cdef class NotifierGroup:
         self._event.close()
 
 
+@cython.final
 cdef class Notifier:
     """Wakes one waiting thread, or the event loop of its group, for any number of watermarks.
 

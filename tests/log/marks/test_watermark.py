@@ -6,6 +6,7 @@ import gc
 import signal
 import threading
 import weakref
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from logstore.io._notifier import Notifier, NotifierGroup
 from logstore.log.marks._watermark import LogLock, Registration, Watermark
 from logstore.testing import ManualClock
+from tests.kit.telling import Telling
 from tests.kit.waiting import is_readable
 
 
@@ -110,23 +112,12 @@ def test_closing_lets_every_waiter_go():
     assert mark.wait_for(0)
 
 
-class Counting(Notifier):
-    """A notifier that counts its notifications, instead of waking a thread."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def notify(self) -> None:
-        self.count += 1
-
-
 # --- registrations
 
 
 def test_a_registration_is_notified_once_and_again_when_it_is_armed_again():
-    mark, notifier = Watermark(0), Counting()
-    waiter = Registration(mark, notifier)
+    mark, notifier = Watermark(0), Telling()
+    waiter = Registration(mark, notifier.notifier)
     assert waiter.arm_for(2)
     mark.advance(1)
     assert (notifier.count, mark.waiters) == (0, 1)
@@ -145,7 +136,7 @@ def test_a_registration_is_notified_once_and_again_when_it_is_armed_again():
 
 def test_a_registration_is_armed_only_while_the_offset_is_not_there():
     mark = Watermark(5)
-    waiter = Registration(mark, Counting())
+    waiter = Registration(mark, Notifier())
     assert not waiter.arm_while(4)
     assert waiter.arm_while(5)
     # It does not stay armed for what was waited for before.
@@ -158,16 +149,16 @@ def test_a_registration_is_armed_only_while_the_offset_is_not_there():
 
 @pytest.mark.parametrize("move", [lambda mark: mark.reset(2), lambda mark: mark.reset(5), Watermark.close])
 def test_a_fall_and_the_end_notify_every_waiter(move):
-    mark, notifier = Watermark(5), Counting()
-    waiters = [Registration(mark, notifier) for _ in range(20)]
+    mark, notifier = Watermark(5), Telling()
+    waiters = [Registration(mark, notifier.notifier) for _ in range(20)]
     assert all(waiter.arm_for(6 + n) for n, waiter in enumerate(waiters))
     move(mark)
     assert (notifier.count, mark.waiters) == (20, 0)
 
 
 def test_a_registration_that_is_dropped_waits_no_more():
-    mark, notifier = Watermark(0), Counting()
-    waiters = [Registration(mark, notifier) for _ in range(5)]
+    mark, notifier = Watermark(0), Telling()
+    waiters = [Registration(mark, notifier.notifier) for _ in range(5)]
     assert all(waiter.arm_for(1) for waiter in waiters)
     del waiters[1:4]
     assert mark.waiters == 2
@@ -202,11 +193,11 @@ def test_it_notifies_as_a_list_of_all_waiters_would(steps):
     mark, value = Watermark(10), 10
     waiters: dict[int, Registration] = {}
     wanted: dict[int, int] = {}
-    counts = [Counting() for _ in range(8)]
+    counts = [Telling() for _ in range(8)]
     expected = [0] * 8
     for step, number, offset in steps:
         if step in ("arm_for", "arm_while"):
-            waiter = waiters.setdefault(number, Registration(mark, counts[number]))
+            waiter = waiters.setdefault(number, Registration(mark, counts[number].notifier))
             is_there = value >= offset if step == "arm_for" else value != offset
             assert getattr(waiter, step)(offset) is not is_there
             wanted.pop(number, None)
@@ -237,11 +228,8 @@ def notified_in(mark: Watermark, lock: LogLock) -> list[str]:
     """Move a mark under a lock; return in which moments its waiter was notified."""
     moments: list[str] = []
 
-    class Watching(Notifier):
-        def notify(self) -> None:
-            moments.append("locked" if lock.locked() else "free")
-
-    waiter = Registration(mark, Watching())
+    watching = Telling(lambda: moments.append("locked" if lock.locked() else "free"))
+    waiter = Registration(mark, watching.notifier)
     for move in (lambda: mark.advance(mark.value + 1), lambda: mark.reset(0), mark.close):
         assert waiter.arm_while(mark.value)
         with lock:
@@ -311,13 +299,13 @@ def test_a_timeout_that_means_nothing_is_refused(timeout):
 # --- notifiers
 
 
-def kept_until_waited_for(notifier: Notifier) -> bool:
+def kept_until_waited_for(notifier: Notifier, wait: Callable[[Notifier, float], bool] = Notifier.wait) -> bool:
     """Tell whether a notification between the look at a mark and the wait ends the wait."""
     mark = Watermark(0)
     waiter = Registration(mark, notifier)
     assert waiter.arm_for(1)
     mark.advance(1)
-    return notifier.wait(0) and not notifier.wait(0)
+    return wait(notifier, 0) and not wait(notifier, 0)
 
 
 @pytest.mark.parametrize("clock", [None, ManualClock()])
@@ -326,12 +314,28 @@ def test_a_notification_before_the_wait_ends_it(clock):
 
 
 def test_planted_a_notifier_that_wakes_only_a_waiting_thread_is_found():
-    class Forgetful(Notifier):
-        def wait(self, timeout_s: float | None = None) -> bool:
-            super().wait(0)
-            return super().wait(timeout_s)
+    def forgetful(notifier: Notifier, timeout_s: float) -> bool:
+        notifier.wait(0)
+        return notifier.wait(timeout_s)
 
-    assert not kept_until_waited_for(Forgetful())
+    assert not kept_until_waited_for(Notifier(), forgetful)
+
+
+def test_no_code_of_a_caller_runs_where_a_mark_notifies():
+    """An append would wait for it, and fail with it: a class with another `notify` is refused."""
+    with pytest.raises(TypeError, match="not an acceptable base type"):
+        type("Loud", (Notifier,), {"notify": lambda self: None})
+    with pytest.raises(TypeError):
+        Notifier.notify = lambda self: None
+    notifier = Notifier()
+    with pytest.raises(AttributeError):
+        notifier.notify = lambda: None
+
+    class Alike:
+        def notify(self) -> None: ...
+
+    with pytest.raises(TypeError):
+        Registration(Watermark(0), Alike())
 
 
 def test_a_notifier_can_be_waited_for_again_and_again():

@@ -15,6 +15,7 @@ from logstore.log.read import wait
 from logstore.log.read.wait import OffsetListener
 from logstore.records import Marker
 from logstore.testing import ManualClock
+from tests.kit.telling import Telling
 from tests.kit.waiting import wait_for
 
 ALL = Isolation.READ_UNCOMMITTED
@@ -184,18 +185,13 @@ def test_planted_a_listener_that_waits_from_the_end_of_its_own_look_is_found(log
 
 
 def test_an_append_notifies_none_of_ten_thousand_that_wait_for_more(logs):
-    class Loud(Notifier):
-        def notify(self):
-            told.append(self)
-
-    log, told = logs[0], []
-    notifier = Loud()
-    waiters = [Registration(log._end_mark(ALL), notifier) for _ in range(10_000)]
+    log, notifier = logs[0], Telling()
+    waiters = [Registration(log._end_mark(ALL), notifier.notifier) for _ in range(10_000)]
     assert all(waiter.arm_for(3 + n) for n, waiter in enumerate(waiters))
     log.append([b"v"])
     log.append([b"v"])
-    assert not told
+    assert notifier.count == 0
     log.append([b"v"])
     log.append([b"v", b"w"])
-    assert len(told) == 3
+    assert notifier.count == 3
     assert log._end_mark(ALL).waiters == 9_997

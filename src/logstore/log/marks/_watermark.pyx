@@ -51,7 +51,8 @@ cdef class Registration:
         self._place = -1
 
     def __dealloc__(self):
-        self.disarm()
+        if self.notifier is not None:  # else its arguments were refused
+            self.disarm()
 
     cpdef bint arm_for(self, int64_t wanted) except -1:
         """Have the notifier notified once the offset is at least ``wanted``, or has fallen, or is closed.
