@@ -31,6 +31,7 @@ from logstore.log.append import append as appending
 from logstore.log.formats.checkpoints import RECOVERY
 from logstore.log.recovery import recovery
 from logstore.testing._faults import FaultyFiles
+from tests.crash.compiled_plant import needs_compiler, package_with, run_with
 from tests.crash.histories import (
     PARTITION,
     History,
@@ -183,6 +184,28 @@ def test_planted_an_end_that_moves_before_the_bytes_is_found(ram_path, monkeypat
     refused_appends_move_nothing(ram_path / "honest")
     monkeypatch.setattr(appending, "_put_locked", early)
     must_break("the end has moved without its bytes", lambda: refused_appends_move_nothing(ram_path / "planted"))
+
+
+APPEND = "log/_partition_log"
+#: The line before the bytes are written, in `PartitionLog._append`.
+BEFORE_THE_BYTES = "        if not runs.in_place:\n            # The headers are stamped in a copy.\n"
+
+
+@needs_compiler(APPEND)
+def test_planted_a_compiled_append_whose_end_moves_before_the_bytes_is_found(tmp_path, ram_path):
+    moves = "        self.end.advance(offset + records)\n"
+    planted = package_with(tmp_path, APPEND, BEFORE_THE_BYTES, moves + BEFORE_THE_BYTES)
+    refused_appends_move_nothing(ram_path / "honest")
+    must_break(
+        "the end has moved without its bytes",
+        lambda: run_with(planted, refused_appends_move_nothing, str(ram_path / "planted")),
+    )
+
+
+@needs_compiler(APPEND)
+def test_a_copy_of_the_package_without_a_plant_keeps_every_promise(tmp_path, ram_path):
+    honest = package_with(tmp_path, APPEND, BEFORE_THE_BYTES, "        assert records > 0\n" + BEFORE_THE_BYTES)
+    run_with(honest, refused_appends_move_nothing, str(ram_path))
 
 
 def test_a_short_write_is_continued(ram_path):
