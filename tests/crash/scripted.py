@@ -13,8 +13,10 @@ import pytest
 
 from logstore import Codec, Log
 from logstore.errors import DiskFullError, LogClosedError, LogstoreError, StorageError, StorageFailedError
+from logstore.io._interrupts import held
 from logstore.log import Marker
 from logstore.log.append import flush
+from logstore.log.append._group_commit import Rounds
 from tests.crash.histories import PARTITION, History, Sent, expect, quick_files
 
 SETTINGS = {"segment_bytes": 700, "index_interval_bytes": 150}
@@ -32,18 +34,25 @@ FAULTS = {
 
 def promise_before_the_sync(monkeypatch) -> None:
     """Plant a recovery point that is written before the sync that it speaks of."""
-    honest = flush.Flusher.has_one_file_locked
+    honest = flush.LogRounds
 
-    def hasty(self):
-        is_usual = honest(self)
-        state = self._state
-        active = state.segments.active
-        state.durability.write_locked(
-            recovery_point=state.end.value, segment_base_offset=active.base_offset, position=active.size
-        )
-        return is_usual
+    class Hasty(Rounds):
+        def __init__(self, state, flusher):
+            self.state, self.rounds = state, honest(state, flusher)
 
-    monkeypatch.setattr(flush.Flusher, "has_one_file_locked", hasty)
+        def is_done(self, offset):
+            return self.rounds.is_done(offset)
+
+        def sync(self, commit):
+            state = self.state
+            with held(state.lock):
+                active = state.segments.active
+                state.durability.write_locked(
+                    recovery_point=state.end.value, segment_base_offset=active.base_offset, position=active.size
+                )
+            self.rounds.sync(commit)
+
+    monkeypatch.setattr(flush, "LogRounds", Hasty)
 
 
 def retry_syncs(monkeypatch) -> None:

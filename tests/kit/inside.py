@@ -40,6 +40,11 @@ def finish_rolls(log: Log) -> None:
     log._state.rolls.finish()
 
 
+def have_more_to_sync(log: Log) -> None:
+    """Have the next round of syncs take the steps of `Flusher`: a file has a new name, as far as the log knows."""
+    log._state.unsynced.names_changed()
+
+
 def failure_of(log: Log) -> StorageError | None:
     """Return what has failed the log, or None while it takes writes."""
     return log._state.failed

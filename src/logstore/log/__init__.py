@@ -7,9 +7,10 @@ from logstore.log.formats.leader_epochs import EpochEntry, Epochs
 from logstore.log.log import Log
 from logstore.log.maintenance import LogMaintenance
 from logstore.log.marks.policies import FOLLOWS, FixedPolicy, HighWatermarkPolicy, Moves, StandalonePolicy
+from logstore.log.marks.view import FetchedRegion
 from logstore.log.read.live_reader import LogReader
 from logstore.log.recovery.recovered import RecoveredLog
-from logstore.log.replica import FetchedRegion, LogReplica
+from logstore.log.replica import LogReplica
 from logstore.records import AbortedTransaction, Marker, Origin, ProducerStamp
 
 __all__ = [

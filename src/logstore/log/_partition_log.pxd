@@ -43,7 +43,14 @@ cdef struct Moment:               # of a fetch
     int64_t log_start
     int64_t last_stable
     int64_t high_watermark
+    int64_t log_end
     int64_t generation
+
+
+cdef enum:                        # the ends of a fetch
+    TO_HIGH_WATERMARK = 0
+    TO_LAST_STABLE = 1
+    TO_LOG_END = 2
 
 
 cpdef int mark_appended(batches, int64_t first) except -1
@@ -128,11 +135,12 @@ cdef class PartitionLog:
     cdef readonly object policy         # of the high watermark
     cdef int _moves                     # what moves it, by that policy
     cdef readonly bint leads            # whether it lets clients append
-    cdef FileRegion region_at(self, int64_t offset, int64_t max_bytes, bint committed, Moment *moment)
+    cdef FileRegion region_at(self, int64_t offset, int64_t max_bytes, int to, Moment *moment)
     cdef bint is_in(self, const Moment *moment) noexcept
     cpdef int64_t wanted_mark(self) except -1
     cdef Encoder _take_encoder(self, int64_t now, object writer)
     cdef int _give_back(self, Encoder encoder, list encoders) except -1
+    cdef int _sync_appended(self, object result, object writer) except -1
     cdef bint _takes_plain(self) except -1
     cdef bint _takes_synced(self) except -1
     cdef bint _takes_any(self) except -1

@@ -13,10 +13,10 @@ from logstore.log.formats.epoch_file import EpochFile
 from logstore.log.marks._marks import LogMarks
 from logstore.log.marks._watermark import LogLock, Watermark
 from logstore.log.marks.policies import HighWatermarkPolicy
-from logstore.log.marks.view import View
+from logstore.log.marks.view import FetchedRegion, View
 from logstore.log.space_quota import SpaceQuota
 from logstore.log.write_modes import WriteMode
-from logstore.records import Ack, AppendResult, ProducerStamp, RecordMetadata
+from logstore.records import Ack, AppendResult, Isolation, ProducerStamp, RecordMetadata
 
 READY_ATTEMPTS: int
 
@@ -36,6 +36,7 @@ class _Writer(Protocol):
     def not_synced(self, result: AppendResult, error: LogstoreError) -> LogstoreError: ...
     @property
     def settle_locked(self) -> Callable[[], None]: ...
+    def flush(self) -> None: ...
     def plain_encoder(self, now: int) -> Encoder: ...
     def check(self, encoder: Encoder, now: int) -> None: ...
     def attempt(self, batch: bytes, now: int) -> AppendResult | LogstoreError: ...
@@ -170,6 +171,11 @@ class PartitionLog:
     def record_at(self, offset: int, committed: bool, name: tuple[str, int]) -> Record | None:
         """Return the record at an offset as readers may see it; None if the steps of `Readable` have to decide."""
 
+    def _fetch_region(
+        self, offset: int, max_bytes: int, at_least_one: bool, isolation: Isolation | str, to_log_end: bool
+    ) -> FetchedRegion | None:
+        """Return what `LogReplica.fetch_region` does; None if its steps have to decide, such as what is wrong."""
+
     def wanted_mark(self) -> int:
         """Return where the high watermark should be now; it never falls, nor rises above the log end offset."""
 
@@ -190,6 +196,9 @@ class PartitionLog:
 
     def append(self, records: list[Any], writer: _Writer, synced: bool = False) -> AppendResult | None:
         """Encode records and append them; None, with nothing done, if that takes the steps of ``writer``."""
+
+    def _flush(self, writer: _Writer) -> None:
+        """Make everything that was appended before this call durable; raises as `Log.flush`."""
 
     def append_one(
         self, value: Buffer | None, key: Buffer | None, topic: str, partition: int, writer: _Writer
@@ -220,7 +229,7 @@ class PartitionLog:
     def append_batch(self, batch: bytes, now: int, writer: _Writer) -> AppendResult | None:
         """Append one whole batch of a client; None, with nothing done, if that takes the steps of ``writer``."""
 
-    def append_plain_batch(self, batch: bytes, writer: _Writer) -> AppendResult | None:
+    def append_plain_batch(self, batch: bytes, writer: _Writer, synced: bool = False) -> AppendResult | None:
         """Append one whole batch of a client as `append_batch`; None, with nothing done, also as `append`."""
 
     def append_run(

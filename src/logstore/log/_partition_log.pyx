@@ -44,9 +44,9 @@ from logstore.errors import OUT_OF_RESOURCES as _OUT_OF_RESOURCES
 from logstore.errors import DiskFullError, LogstoreError, RecordError, StorageError
 from logstore.io._interrupts import shielded
 from logstore.log.marks.view import UNSETTLED as _UNSETTLED
-from logstore.log.marks.view import View
+from logstore.log.marks.view import FetchedRegion, View
 from logstore.log.write_modes import DIRECT
-from logstore.records import Ack, AppendResult, RecordMetadata
+from logstore.records import Ack, AppendResult, Isolation, RecordMetadata
 
 cdef extern from "Python.h":
     tuple PyType_GenericAlloc(PyTypeObject *kind, Py_ssize_t items)
@@ -54,6 +54,8 @@ cdef extern from "Python.h":
 cdef object _new = tuple.__new__
 cdef object _DIRECT = DIRECT
 cdef object _WRITTEN = Ack.WRITTEN
+cdef object _UNCOMMITTED = Isolation.READ_UNCOMMITTED
+cdef object _COMMITTED = Isolation.READ_COMMITTED
 
 cdef enum:
     EXPIRY_MS = 600_000           # Kafka's producer.id.expiration.check.interval.ms
@@ -248,8 +250,44 @@ cdef class PartitionLog:
         # After a truncation, a record in place of the wanted one may be one that cannot be seen yet.
         return found if generation == self.segments._moment() else None
 
-    cdef FileRegion region_at(self, int64_t offset, int64_t max_bytes, bint committed, Moment *moment):
-        """Return the region of a fetch and its moment; None at the end of what readers see.
+    def _fetch_region(self, object offset: int, object max_bytes: int, bint at_least_one,
+                      object isolation: Isolation | str, bint to_log_end) -> FetchedRegion | None:
+        """Return what `LogReplica.fetch_region` does; None if its steps have to decide, such as what is wrong."""
+        cdef Moment moment
+        cdef FileRegion region
+        cdef int64_t wanted, most
+        cdef int overflow = 0, too_many = 0, to = TO_LOG_END if to_log_end else TO_HIGH_WATERMARK
+        cdef bint committed = False
+        cdef tuple aborted = ()
+        if isolation is not _UNCOMMITTED:
+            committed = isolation is _COMMITTED or Isolation(isolation) is _COMMITTED
+        if type(offset) is not int or type(max_bytes) is not int:
+            return None
+        wanted = PyLong_AsLongLongAndOverflow(offset, &overflow)
+        most = PyLong_AsLongLongAndOverflow(max_bytes, &too_many)
+        if overflow or too_many:
+            return None
+        if committed and not to_log_end:
+            to = TO_LAST_STABLE
+        region = self.region_at(wanted, most, to, &moment)
+        if not moment.is_usual:
+            return None
+        if region is not None and region.size > most and not at_least_one:
+            region = None
+        if committed and region is not None and self.transactions.sums is not None:
+            # The sums are those of each list; without any, nothing was ever aborted.
+            try:
+                aborted = tuple(self.transactions.aborted_between(wanted, region.next_offset))
+            except (RecordError, StorageError):
+                # Of segments that were dropped meanwhile, perhaps.
+                return None
+            if not self.is_in(&moment):
+                return None
+        return _new(FetchedRegion, (region, moment.log_start, moment.last_stable, moment.high_watermark,
+                                    moment.log_end, aborted))
+
+    cdef FileRegion region_at(self, int64_t offset, int64_t max_bytes, int to, Moment *moment):
+        """Return the region of a fetch and its moment; None at the end of what its caller may see.
 
         As `LogReplica.fetch_region` with ``at_least_one``, without aborted transactions: those are of the same
         moment if `is_in` returns True after they were looked up. If it is not usual, that call has to decide.
@@ -264,8 +302,12 @@ cdef class PartitionLog:
         moment.log_start = self.marks.log_start
         moment.high_watermark = min(self.high_watermark.value, log_end)
         moment.last_stable = min(self.last_stable.value, moment.high_watermark)
+        moment.log_end = log_end
         moment.generation = self.segments._moment()
-        end = moment.last_stable if committed else moment.high_watermark
+        if to == TO_LOG_END:
+            end = log_end
+        else:
+            end = moment.last_stable if to == TO_LAST_STABLE else moment.high_watermark
         if not moment.log_start <= offset <= end:
             return None
         if offset == end:
@@ -340,11 +382,25 @@ cdef class PartitionLog:
         finally:
             self._give_back(encoder, encoders)
         if synced:
-            try:
-                writer.commit.run(result[1] + 1)
-            except _OUT_OF_RESOURCES as error:
-                raise writer.not_synced(result, error) from error
+            self._sync_appended(result, writer)
         return result
+
+    cdef int _sync_appended(self, object result, object writer) except -1:
+        """Return once an append is on disk."""
+        try:
+            writer.commit.run(result[1] + 1)
+        except _OUT_OF_RESOURCES as error:
+            raise writer.not_synced(result, error) from error
+        return 0
+
+    def _flush(self, writer: LogWriter) -> None:
+        """Make everything that was appended before this call durable; raises as `Log.flush`."""
+        if not self._takes_any():
+            self.check_writable()
+        if self.mode is _DIRECT:
+            writer.commit.run(self.end.value)
+        else:
+            writer.flush()
 
     def append_one(self, value: Buffer | None, key: Buffer | None, str topic not None: str, int32_t partition: int,
                    writer: LogWriter) -> RecordMetadata | None:
@@ -501,9 +557,19 @@ cdef class PartitionLog:
         """
         return self._append_batch(batch, now, writer)
 
-    def append_plain_batch(self, bytes batch not None: bytes, writer: LogWriter) -> AppendResult | None:
-        """Append one whole batch of a client as `append_batch`; None, with nothing done, also as `append`."""
-        return self._append_batch(batch, now_ms(self.clock, SYSTEM_CLOCK), writer) if self._takes_plain() else None
+    def append_plain_batch(self, bytes batch not None: bytes, writer: LogWriter,
+                           bint synced: bool = False) -> AppendResult | None:
+        """Append one whole batch of a client as `append_batch`; None, with nothing done, also as `append`.
+
+        With ``synced``, or if the settings say so, it is on disk on return.
+        """
+        synced = synced or self._is_synced
+        if not (self._takes_synced() if synced else self._takes_plain()):
+            return None
+        result = self._append_batch(batch, now_ms(self.clock, SYSTEM_CLOCK), writer)
+        if synced and result is not None:
+            self._sync_appended(result, writer)
+        return result
 
     cdef object _append_batch(self, bytes batch, int64_t now, object writer):
         cdef Run run

@@ -109,7 +109,7 @@ class Durability:
         active = log.segments.active
         synced = log.synced.value
         at_end = synced == active.next_offset and synced >= active.base_offset
-        known = self.recovery.point
+        known: RecoveryPoint = self.recovery.point
         place = (active.base_offset, active.size) if at_end else (known.segment_base_offset, known.position)
         if place[0] < 0 or place[0] > synced:
             place = (min(log.segments.all[0].base_offset, synced), 0)

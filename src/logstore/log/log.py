@@ -507,7 +507,7 @@ class Log(Readable):
             DiskFullError: there is no space to write a memory tail. Nothing is lost: free space and flush again.
             TooManyFilesError: no file could be opened to be synced. Nothing is lost: flush again.
         """
-        self._writer.flush()
+        self._state._flush(self._writer)
 
     def delete_before(self, offset: int) -> int:
         """Raise the log start offset to ``offset``, unless it is higher already; return the log start offset.

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from logstore.batch._encode import Encoder, encode_marker
 from logstore.batch.runs import DEFAULT_READ_BYTES
 from logstore.errors import LogstoreError, OffsetOutOfRangeError
-from logstore.io._file_region import FileRegion
 from logstore.io._interrupts import held, locked, shielded
 from logstore.io._notifier import Notifier
 from logstore.log.append import ingest_file
@@ -26,7 +25,7 @@ from logstore.log.cleanup import truncation
 from logstore.log.formats.last_stop import LastStop
 from logstore.log.marks._watermark import Registration
 from logstore.log.marks.policies import HighWatermarkPolicy
-from logstore.log.marks.view import View
+from logstore.log.marks.view import FetchedRegion, View
 from logstore.log.read.reader import Readable
 from logstore.log.read.replica import ReaderReplica, located
 from logstore.log.state import State
@@ -43,18 +42,6 @@ from logstore.records import (
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-
-class FetchedRegion(NamedTuple):
-    """What `LogReplica.fetch_region` has found, all of one moment."""
-
-    region: FileRegion | None  #: None if no batch may be seen from the offset on
-    log_start_offset: int
-    last_stable_offset: int
-    high_watermark: int
-    log_end_offset: int
-    #: The aborted transactions that touch the region, for a reader with read_committed.
-    aborted: tuple[AbortedTransaction, ...]
 
 
 class ActiveProducer(NamedTuple):
@@ -204,8 +191,12 @@ class LogReplica(ReaderReplica):
             DiskFullError: there is no space. Nothing is written.
             StorageFailedError: this or an earlier write or flush failed; the log takes no more writes.
         """
-        if ack is None and origin is Origin.CLIENT and type(batch) is bytes:
-            result = self._state.append_plain_batch(batch, self._writer)
+        if (
+            origin is Origin.CLIENT
+            and type(batch) is bytes
+            and (ack is None or ack is Ack.SYNCED or ack == "synced")
+        ):
+            result = self._state.append_plain_batch(batch, self._writer, ack is not None)
             if result is not None:
                 return result
         if origin is Origin.REPLICATION:
@@ -388,6 +379,9 @@ class LogReplica(ReaderReplica):
             OffsetOutOfRangeError: ``offset`` is below the log start offset or above that end.
             LogClosedError, ForkedError: the log cannot be used.
         """
+        quick = self._state._fetch_region(offset, max_bytes, at_least_one, isolation, to_log_end)
+        if quick is not None:
+            return quick
         log, wanted = self.log, Isolation(isolation)
 
         def fetch(view: View, _hold: object) -> FetchedRegion:
@@ -416,8 +410,7 @@ class LogReplica(ReaderReplica):
         """Return the interest of a notifier in the log end offset: for a follower's fetch of many logs.
 
         It is not armed yet, see `Registration`, and lasts as long as the returned object. The thread of an append
-        notifies after it has released the log's lock, so a subclass must not override `Notifier.notify` with
-        anything that waits or raises.
+        notifies after it has released the log's lock. `Notifier` is final: no code of a caller runs there.
         """
         self._state.check_open()
         return Registration(self._state.end, notifier)

@@ -44,7 +44,7 @@ class Transactions(ProducersOfLog):
         self._index_name_dirty = False
         self._sealed_indexes: list[File] = []  # of segments that rolls have sealed, to be synced
         # Segments whose index file lacks entries of their list: the file has to be written again.
-        self._unsaved: set[int] = set()
+        self.unsaved: set[int] = set()
         # Segments replaced by the last compaction; their lists are kept for readers that hold the old ones.
         self._superseded: set[int] = set()
         # The entries in the files of compacted segments; the lists above may hold more.
@@ -64,12 +64,12 @@ class Transactions(ProducersOfLog):
     @property
     def is_saved(self) -> bool:
         """Return whether the files of the aborted indexes are complete; until then no recovery point may rise."""
-        return not self._unsaved
+        return not self.unsaved
 
     @property
     def is_synced(self) -> bool:
         """Return whether `sync` would have nothing to do."""
-        if self._unsaved or self._note_behind or self._index_name_dirty or self._sealed_indexes:
+        if self.unsaved or self._note_behind or self._index_name_dirty or self._sealed_indexes:
             return False
         return self._index_file is None or not (self._index_file.dirty or self._index_file.sync_failed)
 
@@ -107,7 +107,7 @@ class Transactions(ProducersOfLog):
         if self.sums is None:
             self.sums = {}
         self.sums[base] = self.sums.get(base, NOTHING).plus(transaction_index.encode([entry]))
-        if base in self._unsaved:
+        if base in self.unsaved:
             return
         # Readers in this process use the list. If the file cannot be written, the next sync replaces it.
         try:
@@ -118,7 +118,7 @@ class Transactions(ProducersOfLog):
             data = transaction_index.encode([entry])
             self._index_file.write(data, (len(entries) - 1) * len(data))
         except StorageError:
-            self._unsaved.add(base)
+            self.unsaved.add(base)
         if self._note_base != base:
             self._save_note()
         elif self._note_file is not None:
@@ -188,7 +188,7 @@ class Transactions(ProducersOfLog):
                     self._put(base, entries)
                 except OUT_OF_RESOURCES:
                     # The log opens anyway: its segments could not be deleted from a full disk otherwise.
-                    self._unsaved.add(base)
+                    self.unsaved.add(base)
             elif entries:
                 self.sums = {**(self.sums or {}), base: NOTHING.plus(data)}
         there = {segment.base_offset for segment in self._segments.all}
@@ -208,7 +208,7 @@ class Transactions(ProducersOfLog):
             self._directory.replace(name, data, durable=True)
         else:
             self._directory.remove(name)
-        self._unsaved.discard(base_offset)
+        self.unsaved.discard(base_offset)
 
     def _note_sum(self, base_offset: int, known: Sum) -> None:
         if self.sums is not None:
@@ -324,7 +324,7 @@ class Transactions(ProducersOfLog):
             StorageFailedError: the sync failed.
         """
         self.sync_sealed()
-        for base in sorted(self._unsaved):
+        for base in sorted(self.unsaved):
             self._put(base, self._aborted[base])
         if self._note_behind:
             self._save_note()
@@ -371,7 +371,7 @@ class Transactions(ProducersOfLog):
         self._listed[base_offsets[0]] = listed
         # A reader that holds the old tuple of segments also asks for the segments after the first.
         self._superseded = set(base_offsets[1:])
-        self._unsaved.difference_update(base_offsets)
+        self.unsaved.difference_update(base_offsets)
         if self.sums is not None:
             for base in base_offsets:
                 self.sums.pop(base, None)
@@ -384,7 +384,7 @@ class Transactions(ProducersOfLog):
         for base in base_offsets:
             self._aborted.pop(base, None)
             self._listed.pop(base, None)
-            self._unsaved.discard(base)
+            self.unsaved.discard(base)
             if self.sums is not None and self.sums.pop(base, None) is not None:
                 # The next entry writes the whole note: a new head would count fewer segments than the note has.
                 self._note_base = -1

@@ -19,6 +19,7 @@ import logstore
 from logstore.batch._batch import stamp_producer
 from logstore.batch._encode import encode
 from logstore.io._files import LIBC
+from logstore.records import Isolation, Marker, ProducerStamp
 from tests.log.logs import NOW_MS, open_log
 
 PACKAGE = os.path.dirname(logstore.__file__) + os.sep
@@ -30,8 +31,8 @@ class Call(NamedTuple):
     is_before_pwrite: bool  #: of the records; that of the published end follows it
 
 
-def tour(append: Callable[[], object]) -> list[Call]:
-    """Every call of the package in a call, in order."""
+def tour(append: Callable[[], object], writes: int = 2) -> list[Call]:
+    """Every call of the package in a call, in order; it makes so many writes."""
     found: list[Call] = []
     before = LIBC.call_counts()["pwrite"]
 
@@ -46,7 +47,7 @@ def tour(append: Callable[[], object]) -> list[Call]:
         append()
     finally:
         sys.setprofile(None)
-    assert LIBC.call_counts()["pwrite"] == before + 2
+    assert LIBC.call_counts()["pwrite"] == before + writes
     return found
 
 
@@ -76,6 +77,74 @@ def test_a_batch_of_a_client_takes_few_calls(tmp_path: Path) -> None:
         replica = log.replica
         calls = tour(lambda: replica.append_batch(batch))
     assert [call[:2] for call in calls] == [("log/replica.py", "append_batch")]
+
+
+def test_a_synced_append_crosses_into_the_core_once(tmp_path: Path) -> None:
+    """From the append to the end of its sync: the third write is that of the recovery point."""
+    batch = encode([b"value"], timestamp_ms=NOW_MS)
+    with open_log(tmp_path) as log:
+        for _ in range(3):
+            log.append([b"value"], ack="synced")
+        synced = tour(lambda: log.append([b"value"], ack="synced"), writes=3)
+        assert log.synced_end == log.log_end_offset
+        replica = log.replica
+        of_client = tour(lambda: replica.append_batch(batch, ack="synced"), writes=3)
+        assert log.synced_end == log.log_end_offset
+    assert [call[:2] for call in synced] == [("log/log.py", "append")]
+    assert [call[:2] for call in of_client] == [("log/replica.py", "append_batch")]
+
+
+def test_a_synced_append_by_the_settings_crosses_into_the_core_once(tmp_path: Path) -> None:
+    batch = encode([b"value"], timestamp_ms=NOW_MS)
+    with open_log(tmp_path, ack="synced") as log:
+        for _ in range(3):
+            log.append([b"value"])
+        synced = tour(lambda: log.append([b"value"]), writes=3)
+        replica = log.replica
+        of_client = tour(lambda: replica.append_batch(batch), writes=3)
+        assert log.synced_end == log.log_end_offset
+    assert [call[:2] for call in synced] == [("log/log.py", "append")]
+    assert [call[:2] for call in of_client] == [("log/replica.py", "append_batch")]
+
+
+@pytest.mark.parametrize("has_producer", [False, True])
+def test_a_flush_crosses_into_the_core_once(tmp_path: Path, has_producer: bool) -> None:
+    with open_log(tmp_path) as log:
+        log.append([b"value"], producer=ProducerStamp(7, 0, 0) if has_producer else None)
+        log.flush()
+        log.append([b"value"])
+        calls = tour(log.flush, writes=1)
+        assert log.synced_end == log.log_end_offset
+        none = tour(log.flush, writes=0)
+    assert [call[:2] for call in calls] == [("log/log.py", "flush")]
+    assert [call[:2] for call in none] == [("log/log.py", "flush")]
+
+
+@pytest.mark.parametrize("to_log_end", [False, True])
+@pytest.mark.parametrize("isolation", list(Isolation))
+def test_a_fetch_crosses_into_the_core_once(tmp_path: Path, isolation: Isolation, to_log_end: bool) -> None:
+    with open_log(tmp_path) as log:
+        for number in range(3):
+            log.append([b"value"], producer=ProducerStamp(7, 0, number))
+        replica, end = log.replica, log.log_end_offset
+        for offset in (0, 1, end):
+            calls = tour(
+                lambda offset=offset: replica.fetch_region(offset, isolation=isolation, to_log_end=to_log_end),
+                writes=0,
+            )
+            assert [call[:2] for call in calls] == [("log/replica.py", "fetch_region")]
+        # The object that has the calls of replicas is made at each use.
+        calls = tour(lambda: log.replica.fetch_region(0, isolation=isolation), writes=0)
+    assert [call.function for call in calls] == ["replica", "__init__", "__init__", "fetch_region"]
+
+
+def test_a_committed_fetch_asks_for_aborted_transactions_only_where_there_are_any(tmp_path: Path) -> None:
+    with open_log(tmp_path) as log:
+        log.append([b"value"], producer=ProducerStamp(7, 0, 0, True))
+        log.replica.append_control(Marker.ABORT, producer_id=7, producer_epoch=0)
+        replica = log.replica
+        calls = tour(lambda: replica.fetch_region(0, isolation=Isolation.READ_COMMITTED), writes=0)
+    assert [call.function for call in calls][:2] == ["fetch_region", "aborted_between"]
 
 
 def test_the_first_batch_of_a_producer_takes_few_calls(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 
 import pytest
 
-from logstore.errors import LogClosedError, OffsetOutOfRangeError
+from logstore.errors import InvalidSettingError, LogClosedError, OffsetOutOfRangeError
 from logstore.log import FixedPolicy, Marker, Moves, ProducerStamp
 from logstore.records import Isolation
 from logstore.testing import FaultyFiles
@@ -57,6 +58,46 @@ def test_it_has_what_a_read_has(tmp_path, settings, isolation):
         for offset in (6, end + 1):
             with pytest.raises(OffsetOutOfRangeError):
                 log.replica.fetch_region(offset, isolation=isolation)
+
+
+@pytest.mark.parametrize("settings", [{}, {"segment_bytes": 700}])
+def test_the_compiled_fetch_and_its_steps_in_python_do_the_same(tmp_path, monkeypatch, settings):
+    with open_log(tmp_path, **settings) as log:
+        filled(log)
+        log.delete_before(7)
+        options = itertools.product(
+            (*range(5, log.log_end_offset + 2), -1, 2**62, 2**70),
+            (-1, 0, 300, 1 << 20),
+            (True, False),
+            ("read_uncommitted", Isolation.READ_COMMITTED),
+            (True, False),
+        )
+
+        def outcome(offset, max_bytes, at_least_one, isolation, to_log_end):
+            try:
+                found = log.replica.fetch_region(
+                    offset,
+                    max_bytes=max_bytes,
+                    at_least_one=at_least_one,
+                    isolation=isolation,
+                    to_log_end=to_log_end,
+                )
+            except OffsetOutOfRangeError as error:
+                return str(error)
+            region = found.region
+            return found[1:], region and (region.base_offset, region.next_offset, region.read())
+
+        every = list(options)
+        compiled = [outcome(*each) for each in every]
+        monkeypatch.setattr(type(log._state), "_fetch_region", lambda *_: None, raising=False)
+        assert compiled == [outcome(*each) for each in every]
+
+
+def test_a_word_that_is_no_isolation_is_refused(tmp_path):
+    with open_log(tmp_path) as log:
+        for wrong in ("committed", None, 1):
+            with pytest.raises(InvalidSettingError, match="isolation: expected 'read_uncommitted'"):
+                log.replica.fetch_region(0, isolation=wrong)
 
 
 def test_a_follower_reads_up_to_the_log_end(tmp_path):

@@ -25,7 +25,7 @@ from logstore.metrics import Taken
 from logstore.store.maintenance.scheduler import Interrupted, Scheduler
 from logstore.store.maintenance.tasks import REST, MaintenanceTasks, Throttle
 from logstore.testing import ManualClock
-from tests.kit.inside import is_closed, locks_of
+from tests.kit.inside import have_more_to_sync, is_closed, locks_of
 
 DAY_MS = 86_400_000
 
@@ -348,6 +348,7 @@ def test_a_store_collected_in_the_middle_of_a_call_to_its_log_does_not_hang(tmp_
                 return honest(self)
 
             monkeypatch.setattr(flush.Flusher, "has_one_file_locked", collecting)
+            have_more_to_sync(log)
             log.append([b"two"], ack="synced")
         else:
             with locks_of(log)[where]:

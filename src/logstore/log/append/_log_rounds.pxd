@@ -17,6 +17,7 @@ cdef class LogRounds(Rounds):
     cdef int64_t _generation
     cdef int64_t _unflushed         # records since the round before it
     cdef bint _begin_locked(self) except -1
+    cdef bint _has_one_file_locked(self) except -1
     cdef int _sync_active(self) except -1
     cdef int _end_locked(self, GroupCommit commit) except -1
     cdef bint _is_plain_end(self) except -1

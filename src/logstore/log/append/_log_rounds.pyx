@@ -17,13 +17,15 @@ from logstore.io._files cimport fork_generation
 from logstore.log._partition_log cimport PartitionLog
 from logstore.log._producers cimport Producers
 from logstore.log.append._group_commit cimport GroupCommit, Rounds
-from logstore.log.formats._recovery_slot cimport put_slot
+from logstore.log.formats._recovery_slot cimport RecoverySlots
 
 from logstore.errors import LogstoreError, StorageError
 from logstore.io._interrupts import shielded
 from logstore.log.formats.checkpoints import RecoveryPoint
+from logstore.log.write_modes import DIRECT
 
 cdef object _new = tuple.__new__
+cdef object _DIRECT = DIRECT
 
 cdef enum:
     ENTRIES = 64
@@ -91,7 +93,7 @@ cdef class LogRounds(Rounds):
     cdef bint _begin_locked(self) except -1:
         """Note what this round makes durable; False, with nothing done, if it has more to sync than one file."""
         cdef PartitionLog log = self._log
-        if not self._flusher.has_one_file_locked():
+        if not self._has_one_file_locked() and not self._flusher.has_one_file_locked():
             return False
         self._target = log.end.value
         self._active = log.segments._active()
@@ -99,6 +101,16 @@ cdef class LogRounds(Rounds):
         self._generation = log.segments.generation
         self._unflushed = log.counters.take_unflushed()
         return True
+
+    cdef bint _has_one_file_locked(self) except -1:
+        """Return whether plainly the active segment alone is left to sync; else `Flusher` looks, and may raise."""
+        cdef PartitionLog log = self._log
+        unsynced = log.unsynced
+        return (not log.mutation_depth and not log.appending and not log.closed and log.failed is None
+                and log.mode is _DIRECT and not unsynced.segments and log.epochs.is_saved
+                and unsynced.name_changes == unsynced.synced_name_changes
+                # Without a list of aborted transactions, no file of them is open.
+                and log.transactions.sums is None and not log.transactions.unsaved)
 
     cdef int _sync_active(self) except -1:
         cdef PartitionLog log = self._log
@@ -144,9 +156,9 @@ cdef class LogRounds(Rounds):
         """Write the recovery point, as `Durability.point_now` makes it, at the end of this round."""
         cdef PartitionLog log = self._log
         cdef Producers producers = log.transactions.producers
-        if not log.transactions.is_saved:
+        cdef RecoverySlots recovery = log.recovery
+        if log.transactions.unsaved:
             return 0
-        recovery = log.recovery
         # Of one write: a deletion writes the file without the log's lock.
         with recovery.turn:
             known = recovery.point
@@ -157,8 +169,7 @@ cdef class LogRounds(Rounds):
                 log.transactions.sums is not None,
             ))
             try:
-                put_slot(recovery.opened(), point)
-                recovery.written(point)
+                recovery.put(point)
             except StorageError as error:
                 self._flusher.point_failed_locked(error)
         return 0

@@ -22,8 +22,9 @@ class Unsynced:
         self._root = root
         #: Sealed segments that may not be on disk, oldest first; a change replaces the tuple.
         self.segments = segments
-        self._names_changed = 0 if names_are_synced else 1
-        self._names_synced = 0
+        # As counts: with a flag, a change during the sync would be taken for synced.
+        self.name_changes = 0 if names_are_synced else 1
+        self.synced_name_changes = 0
         self._is_root_synced = names_are_synced  # whether the name of the log's directory is durable
 
     def add(self, sealed: Segment) -> None:
@@ -40,20 +41,19 @@ class Unsynced:
 
     def names_changed(self) -> None:
         """Record that a file was created, renamed or removed, which is not durable yet."""
-        self._names_changed += 1
+        self.name_changes += 1
 
     @property
     def names_are_synced(self) -> bool:
         """Return whether the names of the log's files are durable."""
-        return self._names_changed == self._names_synced
+        return self.name_changes == self.synced_name_changes
 
     def sync_names(self) -> None:
         """Make the names of the log's files and of its directory durable, if they are not yet."""
-        # Changes are counted: with a flag, a change during the sync would be taken for synced.
-        changed = self._names_changed
-        if changed > self._names_synced:
+        changed = self.name_changes
+        if changed > self.synced_name_changes:
             self._directory.sync()
             if not self._is_root_synced:
                 self._root.sync()
                 self._is_root_synced = True
-            self._names_synced = max(self._names_synced, changed)
+            self.synced_name_changes = max(self.synced_name_changes, changed)

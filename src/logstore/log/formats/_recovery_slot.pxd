@@ -3,4 +3,8 @@
 
 from logstore.io._files cimport File
 
-cdef int put_slot(File file, object point) except -1
+
+cdef class RecoverySlots:
+    cdef readonly object point          # a `RecoveryPoint`
+    cdef readonly File file             # None until its first use
+    cdef int put(self, object point) except -1

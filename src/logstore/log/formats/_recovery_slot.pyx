@@ -1,7 +1,8 @@
 # cython: language_level=3
 """Writing of one slot of ``logstore.recovery``: its 64 bytes, and the place that its sequence gives it.
 
-`checkpoints` shows the bytes, and reads them. A round of syncs writes a slot at its end, under the log's lock.
+`checkpoints` shows the bytes, and reads them. A round of syncs writes a slot at its end, under the log's lock:
+`RecoverySlots` is what it needs of the file, of which `RecoveryPointFile` has the rest.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -67,17 +68,41 @@ cpdef int64_t slot_position(uint64_t sequence) noexcept:
     return SPACING_BYTES if sequence & 1 else 0
 
 
-def write_slot(File file not None: File, point: tuple[Any, ...]) -> int:
+cdef int put_slot(File file, object point) except -1:
     """Overwrite the slot of the point's sequence by one `pwrite`.
 
     Raises:
         DiskFullError, StorageError: the slot may be torn; the other one is as it was.
     """
-    return put_slot(file, point)
-
-
-cdef int put_slot(File file, object point) except -1:
-    """Write as `write_slot` does."""
     cdef uint8_t block[BLOCK_BYTES]
     pack(block, point)
     return file.put(block, BLOCK_BYTES, slot_position(point[0]))
+
+
+cdef class RecoverySlots:
+    """The point in the newest slot of a file, and the file, which its subclass opens and closes.
+
+    Invariant: `point` is what the newest slot has, or would have if its write had not failed.
+    """
+
+    def begin_at(self, point: tuple[Any, ...]) -> None:
+        """Begin with the point that recovery has found."""
+        self.point = point
+
+    def use(self, File file not None: File) -> None:
+        """Write to this file from now on."""
+        self.file = file
+
+    cdef int put(self, object point) except -1:
+        """Overwrite the older slot with a point, whose sequence follows on the newest one's; not synced.
+
+        Raises:
+            DiskFullError, StorageError: the slot may be torn; the newest one is as it was.
+        """
+        put_slot(self.file if self.file is not None else self.opened(), point)
+        self.point = point
+        return 0
+
+    def put_next(self, point: tuple[Any, ...]) -> None:
+        """Write as `put`."""
+        self.put(point)

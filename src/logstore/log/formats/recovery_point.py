@@ -23,28 +23,29 @@ from logstore.io._interrupts import held
 from logstore.log.directory.files import Directory, passing
 from logstore.log.formats import checkpoints
 from logstore.log.formats._published import PublishedFile
-from logstore.log.formats._recovery_slot import write_slot
+from logstore.log.formats._recovery_slot import RecoverySlots
 from logstore.log.formats.checkpoints import LogKind, Published, RecoveryPoint
 
 _logger = logging.getLogger(__name__)
 
 
-class RecoveryPointFile:
+class RecoveryPointFile(RecoverySlots):
     """Two slots of ``logstore.recovery``, or of another file of that form."""
 
     def __init__(self, directory: Directory, point: RecoveryPoint, name: str = checkpoints.RECOVERY) -> None:
+        super().__init__()
         self._directory = directory
         self._name = name
-        self._file: File | None = None
         self.turn = threading.RLock()  #: of one write; the first append and deletions write without the log's lock
-        self.point = point
+        self.begin_at(point)
         self.least_start = 0  #: log start offset of a deletion in progress: no point is made with a lower one
 
     def opened(self) -> File:
         """Return the file, opened if this is its first use."""
-        if self._file is None:
-            self._file = self._directory.open(self._name, create=True, writable=True)
-        return self._file
+        if self.file is None:
+            self.use(self._directory.open(self._name, create=True, writable=True))
+        assert self.file is not None
+        return self.file
 
     def write(self, point: RecoveryPoint) -> None:
         """Overwrite the older slot. Not synced: if the write is lost, the other slot remains."""
@@ -79,15 +80,9 @@ class RecoveryPointFile:
             self._write_slot(point)
             return True
 
-    def written(self, point: RecoveryPoint) -> None:
-        """Record that a caller has written this point to the older slot."""
-        self.point = point
-
     def _write_slot(self, point: RecoveryPoint) -> None:
         with held(self.turn):
-            point = point._replace(sequence=self.point.sequence + 1)
-            write_slot(self.opened(), point)
-            self.point = point
+            self.put_next(point._replace(sequence=self.point.sequence + 1))
 
     def write_run(self, data: bytes) -> None:
         """Overwrite the record of the run (`last_stop`). Not synced: it has no meaning after a restart."""
@@ -105,8 +100,8 @@ class RecoveryPointFile:
         file.sync()
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        if self.file is not None:
+            self.file.close()
 
 
 def write_point(directory: Directory, point: RecoveryPoint) -> None:

@@ -1,7 +1,7 @@
 """View: the segments and marks of a log, all of one moment. A read takes one view and works on it alone.
 
 The value never changes. Its segments may be removed or cut later; `generation` then tells a read that what it found
-may be of two moments.
+may be of two moments. A `FetchedRegion` has the marks of the moment of a fetch.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from logstore._segment import Segment
-from logstore.records import Isolation
+from logstore.io._file_region import FileRegion
+from logstore.records import AbortedTransaction, Isolation
 
 _COMMITTED = Isolation.READ_COMMITTED
 
@@ -31,3 +32,15 @@ class View(NamedTuple):
     def end_offset(self, isolation: Isolation) -> int:
         """Return the end of the records visible to a reader of that isolation, exclusive."""
         return self.last_stable_offset if isolation is _COMMITTED else self.high_watermark
+
+
+class FetchedRegion(NamedTuple):
+    """What `LogReplica.fetch_region` has found, all of one moment."""
+
+    region: FileRegion | None  #: None if no batch may be seen from the offset on
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    log_end_offset: int
+    #: The aborted transactions that touch the region, for a reader with read_committed.
+    aborted: tuple[AbortedTransaction, ...]
