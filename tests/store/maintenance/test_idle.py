@@ -51,9 +51,14 @@ def wakes_in_an_hour(
         return clock.wakes / clock.monotonic_s(), len(list(store._host.partitions.opened())), files.open_descriptors
 
 
-def check_wakes_rarely(settings: Mapping[str, object], most: float, **given: Callable[[logstore.Store], object]):
+def check_wakes_rarely(
+    settings: Mapping[str, object],
+    most: float,
+    partitions: int = PARTITIONS,
+    **given: Callable[[logstore.Store], object],
+) -> None:
     few, _, _ = wakes_in_an_hour(settings, 1, **given)
-    wakes, logs, descriptors = wakes_in_an_hour(settings, PARTITIONS, **given)
+    wakes, logs, descriptors = wakes_in_an_hour(settings, partitions, **given)
     assert wakes <= most, f"{wakes} wakes a second"
     # Nothing is due for a partition: each wake is one of the store.
     assert wakes == few
@@ -67,8 +72,8 @@ def test_it_wakes_once_in_ten_seconds_and_opens_no_log():
 
 
 def test_with_a_disk_budget_it_wakes_once_a_second():
-    """Space is reclaimed ahead of need: a comparison of two numbers."""
-    check_wakes_rarely({"logstore.disk.budget": 1 << 40}, most=1.01)
+    """Space is reclaimed ahead of need: a comparison of two numbers. Once a minute all files are measured."""
+    check_wakes_rarely({"logstore.disk.budget": 1 << 40}, most=1.01, partitions=1_000)
 
 
 def test_planted_a_task_that_goes_round_all_partitions_in_five_minutes_is_found():
