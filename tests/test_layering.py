@@ -213,7 +213,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "logstore.log.rolling": (
         "rolls",
-        "worker",
+        "roll_age worker",
     ),
     "logstore.log.tools": (
         "repair",

@@ -14,7 +14,7 @@ import pytest
 from logstore.batch._encode import encode
 from logstore.config.log import LogConfig
 from logstore.log import FOLLOWS, Log, Marker, ProducerStamp
-from logstore.log.state import EXPIRY_PERIOD_MS
+from logstore.log.transactions import EXPIRY_PERIOD_MS
 from logstore.replication import Acks, FetchAnswer, FetchFrom, InSyncReplica
 from logstore.replication.api import PartitionState
 from logstore.replication.election import created

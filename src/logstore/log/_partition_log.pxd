@@ -131,7 +131,6 @@ cdef class PartitionLog:
     cdef int64_t _decompressed_bytes
     cdef uint8_t *_copy                 # of a client's batch, whose headers are stamped
     cdef int64_t _copy_bytes
-    cdef public int64_t last_expiry_ms  # of the last search for expired producers
     cdef readonly object policy         # of the high watermark
     cdef int _moves                     # what moves it, by that policy
     cdef readonly bint leads            # whether it lets clients append

@@ -108,7 +108,6 @@ class PartitionLog:
     def noted_epoch(self) -> int: ...
     epochs: EpochFile
     old_below_ms: int
-    last_expiry_ms: int
     reserved_bytes: int
     roll_after_ms: int
 

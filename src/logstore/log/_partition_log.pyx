@@ -944,8 +944,8 @@ cdef class PartitionLog:
             self.has_work = self.rolls_have_work = True
         self.end.advance(offset)
         self._move_marks()
-        if producers is not None and not -EXPIRY_MS < now - self.last_expiry_ms < EXPIRY_MS:
-            self.expire_producers_locked(now)
+        if producers is not None and not -EXPIRY_MS < now - self.transactions.last_expiry_ms < EXPIRY_MS:
+            self.transactions.expire(now)
         return taken
 
     cdef int _record(self, Run *run, Producers producers, int64_t first, int64_t last, int64_t now) except -1:

@@ -53,4 +53,5 @@ cdef class Producers:
 cdef class ProducersOfLog:
     cdef public Producers producers
     cdef public bint has_producers
+    cdef public int64_t last_expiry_ms  # of the last search for expired producers
     cdef void note_producer(self) noexcept

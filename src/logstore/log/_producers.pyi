@@ -121,3 +121,4 @@ class ProducersOfLog:
 
     producers: Producers
     has_producers: bool
+    last_expiry_ms: int

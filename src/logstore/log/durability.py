@@ -84,6 +84,9 @@ class Durability:
         unsynced = tuple(s for s in found.segments.all[:-1] if s.next_offset > found.synced_end)
         self.unsynced = Unsynced(directory, root, unsynced, names_are_synced=found.was_clean)
         self.epochs = EpochFile(directory, found.epochs, self.unsynced)
+        #: What the opening found: see `Recovered`.
+        self.was_clean, self.recovered_bytes = found.was_clean, found.scanned_bytes
+        self.cut_bytes = found.cut_bytes
         self.has_durable_point = False  #: whether a power cut leaves a recovery point
         self._start_mutex = Lock()  # one writer of the log start's second copy; its holder waits for no other lock
         if found.segments.active.next_offset > found.synced_end:
@@ -319,14 +322,14 @@ class Durability:
 
     # -- the run of the machine
 
-    def judge_stop(self, found: StopEvidence, *, is_standalone: bool) -> LastStop:
-        """Judge how the log was stopped, and record the machine's run for the next opening.
+    def judge_stop(self, found: StopEvidence, *, is_standalone: bool) -> None:
+        """Judge how the log was stopped, as `last_stop`, and record the machine's run for the next opening.
 
         A standalone log has no leader to tell of an unclean stop. Of a replica it is recorded until it is accepted.
         """
         run = self._run_now()
-        stop = judge(found, run, self._directory)
-        run = run._replace(is_pending=stop.stop is Stop.UNCLEAN and not is_standalone)
+        self.last_stop: LastStop = judge(found, run, self._directory)
+        run = run._replace(is_pending=self.last_stop.stop is Stop.UNCLEAN and not is_standalone)
         if run != found.recorded:
             try:
                 self.recovery.write_run(run.encode())
@@ -334,7 +337,6 @@ class Durability:
                 # Without a record of this run, the next opening takes a stop without a close for unclean.
                 if run.is_pending or (found.recorded is not None and found.recorded.boot == run.boot):
                     raise
-        return stop
 
     def accept_stop_locked(self) -> None:
         """Record that the last stop was dealt with, see `LogReplica.accept_stop`."""

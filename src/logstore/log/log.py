@@ -572,9 +572,9 @@ class Log(Readable):
                 size=self._state.segments.size() + self._state.mode.size,
                 producer_count=len(self._state.transactions.producers),
                 open_transactions=len(self._state.transactions.producers.open_transactions),
-                was_clean=self._state.was_clean,
-                recovered_bytes=self._state.recovered_bytes,
-                cut_bytes=self._state.cut_bytes,
+                was_clean=self._state.durability.was_clean,
+                recovered_bytes=self._state.durability.recovered_bytes,
+                cut_bytes=self._state.durability.cut_bytes,
                 counters=self._state.counters.snapshot(),
             )
 

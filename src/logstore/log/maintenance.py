@@ -47,7 +47,7 @@ class LogMaintenance(ReaderMaintenance):
     @property
     def was_clean(self) -> bool:
         """Whether the log was closed cleanly before this open; if not, its newest records may be lost."""
-        return self._state.was_clean
+        return self._state.durability.was_clean
 
     def facts(self) -> PartitionFacts:
         """Return the offsets that the root's checkpoints may record now, with the recovery point last written."""

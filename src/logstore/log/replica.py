@@ -120,7 +120,7 @@ class LogReplica(ReaderReplica):
         be known counts as unclean: another machine's file system, a copy, a system without boot ids. A directory
         that was restored by writing over its files, since the machine started, is not recognized.
         """
-        return self._state.last_stop
+        return self._state.durability.last_stop
 
     def accept_stop(self) -> None:
         """Record that an unclean stop was dealt with, such as by fetching from a leader what was missing.

@@ -52,6 +52,7 @@ from logstore.log.marks.policies import HighWatermarkPolicy, StandalonePolicy
 from logstore.log.read.segment_holds import Holds
 from logstore.log.recovery import recovery
 from logstore.log.rolling import worker
+from logstore.log.rolling.roll_age import RollAge
 from logstore.log.rolling.rolls import Rolls
 from logstore.log.root import PartitionFacts, Root
 from logstore.log.space_quota import SpaceQuota
@@ -68,9 +69,6 @@ _logger = logging.getLogger(__name__)
 
 #: Settings that cannot change while a log is open: field and key.
 _FIXED = {"tail": "logstore.tail", "visible_after": "logstore.visible.after"}
-
-#: Interval of the search for expired producers: Kafka's producer.id.expiration.check.interval.ms.
-EXPIRY_PERIOD_MS = 600_000
 
 
 def batches_of(data: bytes | bytearray) -> Iterator[memoryview]:
@@ -120,7 +118,6 @@ class State(PartitionLog):
         self.config = config
         self.clock = clock
         self.rng = rng
-        self._rng = rng  # of the roll jitter; if None, made when it is needed
         self.lock = LogLock()
         self.fork = fork_generation()
         self.why_closed = "the log is closed; call Log.open() again"
@@ -135,11 +132,9 @@ class State(PartitionLog):
         root.begin()
         self.segments = found.segments
         self.holds = Holds()  #: of scans, which read on in removed segments
-        self.transactions = Transactions(directory, found.segments, config, found.producers)
+        self.transactions = Transactions(directory, found.segments, config, found.producers, clock.now_ms())
         self.published = published_file(directory)
         self._is_published = False  # whether the published file has the current offsets
-        self.was_clean = found.was_clean
-        self.recovered_bytes, self.cut_bytes = found.scanned_bytes, found.cut_bytes
         found.segments.begin_at(found.point.generation)
         is_new = found.point.sequence == 0
         end = found.segments.active.next_offset
@@ -160,16 +155,14 @@ class State(PartitionLog):
         self.cleaned = Cleaned(directory, found.names, start, end, compacts=config.compacts)
         self._warned_of_old = False
         self.look_back(clock.now_ms())
-        self.last_expiry_ms = clock.now_ms()
-        self.roll_after_ms = self._new_roll_age()
+        self.roll_age = RollAge(rng)
+        self.roll_after_ms = self.roll_age.next_ms(config)
         self.rolls = Rolls(self, worker.worker_of(directory.files))
         self.rolls.watch_locked()
-        #: When this process began the active segment; -1 if an earlier one did.
-        self.segment_began_ms = -1
         self.leader_epoch = max(found.highest_epoch, 0)
         is_empty = is_new and end == 0 and found.highest_epoch < 0
         was_unclean = not found.was_clean and not is_empty
-        self.last_stop = self.durability.judge_stop(
+        self.durability.judge_stop(
             StopEvidence(found.was_clean, is_empty, found.point.suspect, end, found.run),
             is_standalone=is_standalone,
         )
@@ -446,8 +439,8 @@ class State(PartitionLog):
                 self.rolls.switch_locked()
             else:
                 self._roll_at_once_locked(begin or self.segments.add)
-        self.roll_after_ms = self._new_roll_age()
-        self.segment_began_ms = self.clock.now_ms()
+        self.roll_after_ms = self.roll_age.next_ms(self.config)
+        self.roll_age.begin(self.clock.now_ms())
         self.counters.rolls += 1
         self.rolls.watch_locked()
 
@@ -580,16 +573,6 @@ class State(PartitionLog):
             self.directory, self.segments, self.config, point, offset, self.clock.now_ms()
         )
 
-    def expire_producers_locked(self, now_ms: int) -> int:
-        """Expire idle producers (``producer.id.expiration.ms``) every `EXPIRY_PERIOD_MS`; return their count."""
-        if abs(now_ms - self.last_expiry_ms) < EXPIRY_PERIOD_MS:
-            return 0
-        self.last_expiry_ms = now_ms
-        expired = self.transactions.producers.expire(now_ms)
-        if expired:
-            _logger.info("expired producers: log=%s count=%d", self.path, len(expired))
-        return len(expired)
-
     def reconfigure(self, config: LogConfig) -> None:
         """Apply new settings from the next append or roll on.
 
@@ -625,24 +608,8 @@ class State(PartitionLog):
         self.transactions.reconfigure(config)
         self.set_limits(config.segment_bytes, config.segment_index_bytes)
         self.rolls.watch_locked()
-        self.roll_after_ms = self._new_roll_age()
+        self.roll_after_ms = self.roll_age.next_ms(config)
         self.look_back(self.clock.now_ms())
-
-    def _new_roll_age(self) -> int:
-        """Return the age in ms at which the active segment is rolled, less a new random jitter."""
-        age = self.config.segment_ms
-        if self.config.compacts:
-            # Only sealed segments are compacted: a later roll would exceed max.compaction.lag.ms.
-            age = min(age, self.config.max_compaction_lag_ms)
-        return age - self._new_jitter()
-
-    def _new_jitter(self) -> int:
-        most = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        if most and self._rng is None:
-            import random  # imported late: it imports hashlib, and few processes need it
-
-            self._rng = random.Random()
-        return self._rng.randint(0, most) if self._rng is not None else 0
 
     def drain_tail_locked(self) -> None:
         """Write the memory tail into the segments."""

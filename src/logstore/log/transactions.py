@@ -9,6 +9,7 @@ time.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from itertools import chain
 
@@ -24,11 +25,18 @@ from logstore.log.formats.transaction_index import NOTHING, Note, Sum
 from logstore.log.recovery import recovery
 from logstore.records import INT64_MAX, AbortedTransaction, AppendResult, Origin
 
+_logger = logging.getLogger(__name__)
+
+#: Interval of the search for expired producers: Kafka's producer.id.expiration.check.interval.ms.
+EXPIRY_PERIOD_MS = 600_000
+
 
 class Transactions(ProducersOfLog):
     """Producer state and aborted transactions of one log."""
 
-    def __init__(self, directory: Directory, segments: Segments, config: LogConfig, producers: Producers) -> None:
+    def __init__(
+        self, directory: Directory, segments: Segments, config: LogConfig, producers: Producers, now_ms: int
+    ) -> None:
         self._directory = directory
         self._segments = segments
         self._config = config
@@ -50,6 +58,7 @@ class Transactions(ProducersOfLog):
         # The entries in the files of compacted segments; the lists above may hold more.
         self._listed: dict[int, list[AbortedTransaction]] = {}
         self.has_producers = not self.is_idle
+        self.last_expiry_ms = now_ms
 
     def reconfigure(self, config: LogConfig) -> None:
         """Apply new settings."""
@@ -135,6 +144,16 @@ class Transactions(ProducersOfLog):
             return high_watermark
         first_unstable = self.producers.first_unstable_offset(high_watermark)
         return high_watermark if first_unstable is None else min(first_unstable, high_watermark)
+
+    def expire(self, now_ms: int) -> int:
+        """Expire idle producers (``producer.id.expiration.ms``) every `EXPIRY_PERIOD_MS`; return their count."""
+        if abs(now_ms - self.last_expiry_ms) < EXPIRY_PERIOD_MS:
+            return 0
+        self.last_expiry_ms = now_ms
+        expired = self.producers.expire(now_ms)
+        if expired:
+            _logger.info("expired producers: log=%s count=%d", self._directory.path, len(expired))
+        return len(expired)
 
     # -- reading
 

@@ -25,6 +25,8 @@ from logstore.errors import (
     UnsupportedFormatError,
 )
 from logstore.log import FixedPolicy, Marker, Moves
+from logstore.log.state import State
+from logstore.log.transactions import Transactions
 from logstore.testing import FaultyFiles, ManualClock, SimDisk
 from logstore.testing.simdisk import POLICIES
 from tests.crash.histories import CODECS, History, quick_files
@@ -338,13 +340,12 @@ def test_an_interrupt_leaves_whole_batches_and_a_log_that_goes_on(tmp_path, monk
         filled(leader, random.Random(5), steps=25)
         run, wanted = run_of(leader), facts_of(leader)
     cuts = borders(run)
-    for place in ("append_locked", "move_marks_locked", "expire_producers_locked"):
+    for owner, place in ((State, "append_locked"), (State, "move_marks_locked"), (Transactions, "expire")):
         for number in range(1, 4):
             with open_log(
                 tmp_path / place / str(number), segment_bytes=900, policy=Led(), clock=ManualClock(NOW_MS)
             ) as log:
-                kind, calls = type(log._state), [0]
-                real = getattr(kind, place)
+                calls, real = [0], getattr(owner, place)
 
                 def interrupted(self, *args, real=real, calls=calls, number=number, **more):
                     calls[0] += 1
@@ -354,7 +355,7 @@ def test_an_interrupt_leaves_whole_batches_and_a_log_that_goes_on(tmp_path, monk
                     return answer
 
                 with monkeypatch.context() as patched:
-                    patched.setattr(kind, place, interrupted)
+                    patched.setattr(owner, place, interrupted)
                     with pytest.raises(KeyboardInterrupt):
                         log.replica.append_replicated(run)
                 held = run_of(log)

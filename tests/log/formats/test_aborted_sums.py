@@ -147,7 +147,7 @@ def test_what_was_aborted_stays_aborted_when_its_producer_is_forgotten(tmp_path)
         clock.advance(2 * DAY_MS)
         log.append([b"late"])
         log.maintenance.tick()
-        log._state.expire_producers_locked(clock.now_ms())
+        log._state.transactions.expire(clock.now_ms())
         assert log.metrics().producer_count == 0
     with Log.open(path, clock=clock, **SETTINGS) as log:
         assert log.metrics().producer_count == 0

@@ -462,7 +462,7 @@ def _hold_locked(
     aborted = None if produced is None else state.transactions.apply(produced, now)
     tail.add(Held(bytes(data), first + span, max_timestamp, aborted), partial(mark_appended, data, first))
     if produced is not None:
-        state.expire_producers_locked(now)
+        state.transactions.expire(now)
     return first + span
 
 
@@ -471,7 +471,7 @@ def _record_locked(state: State, produced: ProducedBatch, now: int) -> None:
     aborted = state.transactions.apply(produced, now)
     if aborted is not None:
         state.transactions.note_aborted(aborted)
-    state.expire_producers_locked(now)
+    state.transactions.expire(now)
 
 
 def note_epoch_locked(state: State, leader_epoch: int, first: int) -> None:

@@ -110,7 +110,7 @@ def _write_piece_locked(state: State, run: ReplicatedRun, piece: Piece, now_ms: 
     if has_producers:
         for entry in run.apply(transactions.changing(), piece.batch_count, now_ms):
             transactions.note_aborted(entry)
-        state.expire_producers_locked(now_ms)
+        state.transactions.expire(now_ms)
     state.counters.count(piece.record_count, piece.batch_count, piece.size)
     run.take(piece.batch_count)
     state.note_growth_locked()

@@ -58,7 +58,7 @@ def retain(state: State, sync_to: Callable[[int], None], now_ms: int | None = No
     rolled = _roll_if_idle(state, now)
     with held(state.lock):
         state.check_whole_locked()
-        expired = state.expire_producers_locked(now)
+        expired = state.transactions.expire(now)
         state.look_back(now)
     if rolled:
         state.rolls.ask()
@@ -135,7 +135,7 @@ def _is_idle(state: State, now_ms: int) -> bool:
     if active.size == 0 or state.mode.in_memory:
         return False
     first = active.index.first_timestamp()
-    since = max(state.segment_began_ms, -1 if first is None else first)
+    since = max(state.roll_age.began_ms, -1 if first is None else first)
     return since >= 0 and now_ms - since > state.roll_after_ms
 
 
